@@ -1,0 +1,172 @@
+"""Typed rows that travel between stages, and how they are stored.
+
+JSONL for rows people read (lists, decode records, scores); one JSON object a line. Files that grow are appended a line at
+a time and flushed to disk, and a line cut short by a kill is dropped on the next start; files that do not grow are
+written beside their place and renamed into it.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class ListItem:
+    """One utterance of a test list. Audio paths are absolute once read by `read_list`."""
+
+    id: str
+    text: str
+    prompt_audio: str
+    prompt_text: str
+    speaker: str = ""
+    reference_audio: str | None = None
+    seen: bool | None = None  # was the speaker trained on
+
+
+@dataclass(frozen=True)
+class Split:
+    """Seconds of an instrumented decode by part of the round, and the distortion of the emitted distribution.
+
+    tv and kl are sums over `positions` verified positions; drafted-position lists are by depth in the round.
+    """
+
+    draft_seconds: float
+    verify_seconds: float
+    accept_seconds: float
+    tv: list[float]
+    kl: list[float]
+    positions: list[int]
+
+
+@dataclass(frozen=True)
+class DecodeRecord:
+    """One decoded utterance. Counts are raw; ratios are taken when scores are aggregated."""
+
+    id: str
+    speaker: str
+    text: str
+    prompt_text: str
+    prompt_audio: str
+    reference_audio: str | None
+    seed: int
+    audio: str  # relative to the run folder
+    codes: list[int]  # speech codes without the stop id
+    tokens: int  # emitted tokens, the stop id included
+    stop: str  # stop_id | max_length
+    audio_seconds: float
+    lm_seconds: float  # prefill included
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0  # counted after the cut at the first stop id
+    drafted_per_position: list[int] = field(default_factory=list)
+    accepted_per_position: list[int] = field(default_factory=list)
+    residuals: int = 0
+    bonuses: int = 0
+    residual_fallbacks: int = 0
+    baseline_tokens: int | None = None  # the same utterance, target alone, same process
+    baseline_seconds: float | None = None
+    split: Split | None = None
+
+
+def to_row(record: Any) -> dict[str, Any]:
+    """A dataclass row as a JSON object."""
+    return dataclasses.asdict(record)
+
+
+def from_row(cls: type[Row], row: dict[str, Any]) -> Row:
+    """A JSON object as a dataclass row; unknown keys are ignored, missing required ones raise ValueError."""
+    names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    values = {k: v for k, v in row.items() if k in names}
+    if cls is DecodeRecord and values.get("split") is not None:
+        values["split"] = Split(**values["split"])
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ValueError(f"row {row.get('id', '?')}: {error}") from error
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """Objects of a JSONL file, in order. A last line without its newline (a killed writer) is skipped."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith("\n"):
+                return
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}:{number}: not a JSON object ({error.msg})") from error
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(data.encode() if isinstance(data, str) else data)
+    os.replace(temporary, path)
+
+
+def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write a whole JSONL file atomically."""
+    write_atomic(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write one JSON document atomically, indented for people."""
+    write_atomic(path, json.dumps(value, indent=2) + "\n")
+
+
+class Appender:
+    """A growing JSONL file that survives kills: each row is on disk when `append` returns."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab+")
+        self._drop_torn_line()
+
+    def _drop_torn_line(self) -> None:
+        self._file.seek(0)
+        data = self._file.read()
+        if data and not data.endswith(b"\n"):
+            self._file.truncate(data.rfind(b"\n") + 1)
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Write one row and wait until it is on disk."""
+        self._file.write(json.dumps(row).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_list(path: Path) -> list[ListItem]:
+    """Read a test list; audio paths become absolute, relative ones are taken from the list's folder."""
+    if not path.is_file():
+        raise ValueError(f"test list {path} not found; give data.path=<file.jsonl> (rows: id, text, prompt_audio)")
+    items = [from_row(ListItem, row) for row in read_jsonl(path)]
+    if not items:
+        raise ValueError(f"test list {path} has no rows")
+    return [
+        dataclasses.replace(
+            item,
+            prompt_audio=str(path.parent / item.prompt_audio),
+            reference_audio=str(path.parent / item.reference_audio) if item.reference_audio else None,
+        )
+        for item in items
+    ]
+
+
+def spread(items: list[Row], limit: int | None) -> list[Row]:
+    """At most `limit` items, evenly spread over the list, in order (all speakers stay represented)."""
+    if limit is None or limit >= len(items):
+        return items
+    if limit < 1:
+        raise ValueError(f"limit {limit} is below 1; use limit=null for all utterances")
+    return [items[i * len(items) // limit] for i in range(limit)]

@@ -1,0 +1,187 @@
+"""Structured configurations of every command, in one place.
+
+Each command's YAML names its schema first, so a typo or a wrong type fails before any work starts. A `DictConfig` never
+travels past a command: `commands.app` turns it into these dataclasses. Paths may start with `tiny:` for the shipped
+tiny assets (`tiny:target`), see `assets.resolve`.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from omegaconf import MISSING
+
+
+class System(Enum):
+    """What produces the tokens of a decode run."""
+
+    target = "target"  # the target alone, autoregressively
+    draft = "draft"  # the draft alone, autoregressively
+    speculative = "speculative"  # draft and target with an acceptance rule
+    codec = "codec"  # no model: the reference recording through the codec (upper bound of the codec)
+    reference = "reference"  # no model: the reference recording itself
+
+
+class Rule(Enum):
+    """Acceptance rules of `decoding.acceptance`."""
+
+    exact = "exact"
+    tolerance = "tolerance"
+
+
+class Device(Enum):
+    """Where models run."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class DType(Enum):
+    """Number format of model weights; distributions are always float32."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+@dataclass
+class CheckpointConfig:
+    """A speech LM checkpoint: a folder with config.json, model.safetensors and speech.json."""
+
+    name: str = MISSING
+    path: str = MISSING
+
+
+@dataclass
+class CodecConfig:
+    """Turns speech codes into audio and prompts into codes."""
+
+    name: str = MISSING
+    path: str = MISSING
+
+
+@dataclass
+class ListConfig:
+    """A test list: JSONL rows of `records.ListItem`, audio paths relative to the file."""
+
+    name: str = MISSING
+    path: str = MISSING
+
+
+@dataclass
+class RuleConfig:
+    """Acceptance rule and its parameters (unused ones keep their default)."""
+
+    name: Rule = Rule.exact
+    beta: float = 0.0
+
+
+@dataclass
+class SamplingConfig:
+    """Sampler of target and draft alike; None takes the checkpoint's own default from speech.json."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_tokens_per_word: float | None = None
+    max_tokens_per_word: float | None = None
+
+
+@dataclass
+class RuntimeConfig:
+    """Hardware of a run."""
+
+    device: Device = Device.cpu
+    dtype: DType = DType.float32
+    threads: int = 1
+    warmup: int = 2  # utterances decoded before any clock starts
+
+
+@dataclass
+class DecodeConfig:
+    """sst-decode: one system over one test list."""
+
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    draft: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codec: CodecConfig = field(default_factory=CodecConfig)
+    data: ListConfig = field(default_factory=ListConfig)
+    rule: RuleConfig = field(default_factory=RuleConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    system: System = System.speculative
+    lookahead: int = 3
+    seed: int = 0
+    limit: int | None = None  # utterances of the list, evenly spread over it; None = all
+    batch_size: int = 1
+    baseline: bool = True  # decode each utterance autoregressively too, in the same process, for paired speedups
+    instrument: int = 20  # utterances decoded once more with split timers and distortion
+    out: str = "runs"
+
+
+@dataclass
+class EvalConfig:
+    """sst-eval: score decode runs, or any folder of audio given a list."""
+
+    runs: str = "runs"  # one run folder, or a folder of run folders
+    list: str | None = None  # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
+    out: str | None = None  # where scores of such a list go
+    metrics: list[str] = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
+    grammar: str = "auto"  # auto: word grammar when every word is in the tiny vocabulary, else the general model
+    limit: int | None = None
+    dnsmos_limit: int | None = 40  # utterances that DNSMOS scores (it is the slowest judge); None = all
+    workers: int = 2
+    draws: int = 10_000
+    cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
+    strict: bool = False
+    seed: int = 0
+
+
+@dataclass
+class ReportConfig:
+    """sst-report: tables and figures beside the papers' from scored runs."""
+
+    runs: str = "runs"
+    out: str = "results"
+    paper: str = "ssd"
+    page: bool = True
+
+
+@dataclass
+class SpeakConfig:
+    """sst-speak: text and a voice prompt in, a wav out."""
+
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    draft: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codec: CodecConfig = field(default_factory=CodecConfig)
+    data: ListConfig = field(default_factory=ListConfig)
+    rule: RuleConfig = field(default_factory=RuleConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    text: str = MISSING
+    prompt: str | None = None  # a wav, or a speaker of the test list; None = the list's first speaker
+    prompt_text: str | None = None  # words spoken in a prompt wav
+    out: str = "out.wav"
+    lookahead: int = 3
+    seed: int = 0
+
+
+@dataclass
+class TrainDraftConfig:
+    """sst-train-draft: a layer-inherited draft (SSD section 2.2)."""
+
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
+    out: str = "runs/draft"
+    layers: list[int] = field(default_factory=lambda: [0, 9, 10, 11])  # target layers, in order
+    train_layers: int = 1  # this many first inherited layers are trained
+    train_head: bool = True
+    train_embeddings: bool = False
+    steps: int = 1000
+    batch_size: int = 16
+    learning_rate: float = 1e-3
+    warmup: int = 50
+    weight_decay: float = 0.01
+    eval_every: int = 100
+    save_every: int = 100
+    dev_utterances: int = 200
+    seed: int = 0
+    threads: int = 1
+    wandb: bool = False
