@@ -1,0 +1,132 @@
+"""A speech LM: a decoder with the input embeddings, the speech head and the prompt layout of a target family.
+
+Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then come stop ids. The head has speech rows only
+(exact for a sampler that masks text rows; CosyVoice 2's head is made so, a merged vocabulary is cut to it).
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.cache import KVCache
+from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.decoder import Decoder
+from speculative_tts.models.loading import build_decoder, read_state
+
+
+@dataclass(frozen=True)
+class SpeechLayout:
+    """speech.json: which ids mean what, and the sampler the target was made for."""
+
+    n_codes: int
+    stop_ids: tuple[int, ...]
+    speech_vocab_size: int
+    text_offset: int  # row of the first word in the merged vocabulary
+    words: tuple[str, ...]
+    sos_id: int
+    task_id: int
+    token_rate: float  # speech tokens a second
+    sample_rate: int
+    sampling: dict[str, float]
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "SpeechLayout":
+        """Read `folder`/speech.json; ValueError names what is missing."""
+        path = folder / "speech.json"
+        if not path.is_file():
+            raise ValueError(f"no speech.json in {folder}; is this a speech LM checkpoint of this toolkit?")
+        try:
+            row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            values = {name: row[name] for name in cls.__dataclass_fields__}
+        except (json.JSONDecodeError, KeyError) as error:
+            raise ValueError(f"{path}: not a speech layout ({error!r}); export the checkpoint again") from error
+        return cls(**values | {"stop_ids": tuple(values["stop_ids"]), "words": tuple(values["words"])})
+
+    def text_ids(self, text: str) -> list[int]:
+        """Merged-vocabulary ids of the words of `text`. Raises ValueError naming unknown words."""
+        known = {word: self.text_offset + index for index, word in enumerate(self.words)}
+        words = text.lower().split()
+        unknown = [word for word in words if word not in known]
+        if unknown:
+            raise ValueError(
+                f"unknown words: {', '.join(unknown)}; this model speaks: {' '.join(self.words)}"
+            )
+        if not words:
+            raise ValueError(f"the text is empty; give some of: {' '.join(self.words)}")
+        return [known[word] for word in words]
+
+
+class SpeechLM:
+    """Embeds prompts and speech ids, runs the decoder, returns logits over speech ids."""
+
+    def __init__(self, decoder: Decoder, layout: SpeechLayout, embedding: Tensor, head: Tensor, bias: Tensor | None):
+        """embedding: [rows, hidden], speech ids first. head: [hidden, speech_vocab_size]; bias: [speech_vocab_size]."""
+        self.decoder = decoder
+        self.layout = layout
+        self._embedding = embedding
+        self._head = head
+        self._bias = bias
+
+    @classmethod
+    def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "SpeechLM":
+        """A checkpoint in the merged layout: config.json, model.safetensors and speech.json of one folder."""
+        if not folder.is_dir():
+            raise ValueError(f"checkpoint folder {folder} not found; give target.path=<folder> or draft.path=<folder>")
+        config, layout = DecoderConfig.from_folder(folder), SpeechLayout.from_folder(folder)
+        state = read_state(folder)
+        decoder = build_decoder(config, state, dtype=dtype, device=device)
+        embedding = state["model.embed_tokens.weight"].to(dtype=dtype, device=device)
+        head = embedding if config.tied else state["lm_head.weight"].to(dtype=dtype, device=device)
+        bias = state.get("lm_head.bias")
+        rows = slice(0, layout.speech_vocab_size)
+        return cls(
+            decoder,
+            layout,
+            embedding,
+            head[rows].T.contiguous(),
+            None if bias is None else bias[rows].to(dtype=dtype, device=device),
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """Speech ids, stop ids included."""
+        return self._head.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.decoder.device
+
+    def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
+        """Input of CosyVoice 2's zero-shot mode, [sos] prompt text + text [task] prompt speech: [length, hidden]."""
+        layout = self.layout
+        text_ids = layout.text_ids(f"{prompt_text} {text}")
+        ids = [layout.sos_id, *text_ids, layout.task_id, *prompt_codes.tolist()]
+        return self._embedding[torch.tensor(ids, device=self.device)]
+
+    def cache(self, batch: int, capacity: int) -> KVCache:
+        """Key-value storage for `batch` rows of up to `capacity` positions."""
+        return self.decoder.cache(batch, capacity)
+
+    def prefill(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+        """Run prompts ([length, hidden] each) row by row; float32 logits of the first token, [batch, vocab]."""
+        zero = torch.zeros(1, dtype=torch.int64, device=self.device)
+        last = [
+            self.decoder.extend(prompt[None], cache.row(index), zero)[:, -1]
+            for index, prompt in enumerate(prompts)
+        ]
+        return self._logits(torch.cat(last))
+
+    def extend(self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None) -> Tensor:
+        """Feed speech ids [batch, new] at positions start [batch]; float32 logits of the last `keep`, [batch, keep, vocab]."""
+        hidden = self.decoder.extend(self._embedding[ids], cache, start)
+        return self._logits(hidden if keep is None else hidden[:, -keep:])
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        flat = hidden.flatten(0, -2)
+        out = torch.mm(flat, self._head) if self._bias is None else torch.addmm(self._bias, flat, self._head)
+        return out.float().view(*hidden.shape[:-1], -1)

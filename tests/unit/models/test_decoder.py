@@ -1,0 +1,166 @@
+"""The native decoder against transformers, on small random models with every option of the two families."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.decoder import Decoder
+from speculative_tts.models.loading import build_decoder, read_state
+
+SMALL = dict(vocab_size=50, num_hidden_layers=3, max_position_embeddings=256, attn_implementation="eager")
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+CASES = {
+    "qwen2 gqa": Qwen2Config(
+        **SMALL, hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2
+    ),
+    "qwen2 mha tied": Qwen2Config(
+        **SMALL,
+        hidden_size=16,
+        intermediate_size=24,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    ),
+    "qwen2 theta": Qwen2Config(
+        **SMALL,
+        hidden_size=32,
+        intermediate_size=40,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        rms_norm_eps=1e-5,
+    ),
+    "llama gqa": LlamaConfig(
+        **SMALL, hidden_size=64, intermediate_size=96, num_attention_heads=8, num_key_value_heads=2
+    ),
+    "llama3 rope, biased, head_dim": LlamaConfig(
+        **SMALL,
+        hidden_size=48,
+        intermediate_size=64,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        rope_parameters=LLAMA3,
+        attention_bias=True,
+        mlp_bias=True,
+        tie_word_embeddings=True,
+    ),
+}
+
+
+def randomise(model: PreTrainedModel) -> PreTrainedModel:
+    """Biases and norms start at 0 and 1, where a loader that forgets them would pass."""
+    generator = torch.Generator().manual_seed(1)
+    for parameter in model.parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.data.add_(noise, alpha=0.3)
+    return model.eval()
+
+
+def pair(name: str, folder: Path) -> tuple[PreTrainedModel, Decoder]:
+    config = CASES[name]
+    model = randomise((Qwen2ForCausalLM if config.model_type == "qwen2" else LlamaForCausalLM)(config))
+    model.save_pretrained(folder)
+    native = build_decoder(
+        DecoderConfig.from_folder(folder), read_state(folder), dtype=torch.float32, device=torch.device("cpu")
+    )
+    return model, native
+
+
+@pytest.mark.parametrize("name", CASES)
+@torch.inference_mode()
+def test_hidden_states_equal_transformers(name: str, tmp_path: Path) -> None:
+    model, native = pair(name, tmp_path)
+    ids = torch.randint(0, 50, (2, 70), generator=torch.Generator().manual_seed(0))
+    expected = model(ids).logits
+    hidden = native.extend(model.get_input_embeddings()(ids), native.cache(2, 80), torch.zeros(2, dtype=torch.int64))
+    logits = model.lm_head(hidden)
+    assert expected.abs().max() > 1  # the comparison is not between zeros
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["qwen2 gqa", "llama3 rope, biased, head_dim"])
+@torch.inference_mode()
+def test_extending_in_pieces_with_ragged_starts_equals_one_pass(name: str, tmp_path: Path) -> None:
+    model, native = pair(name, tmp_path)
+    embed = model.get_input_embeddings()
+    ids = torch.randint(0, 50, (2, 40), generator=torch.Generator().manual_seed(0))
+    whole = native.extend(embed(ids), native.cache(2, 64), torch.zeros(2, dtype=torch.int64))
+    cache = native.cache(2, 64)
+    lengths = [17, 9]
+    for row, length in enumerate(lengths):
+        native.extend(embed(ids[row : row + 1, :length]), cache.row(row), torch.zeros(1, dtype=torch.int64))
+    start = torch.tensor(lengths)
+    # Something that is rolled back must leave no trace.
+    native.extend(embed(torch.full((2, 5), 7)), cache, start)
+    pieces = torch.stack([ids[row, n : n + 4] for row, n in enumerate(lengths)])
+    out = native.extend(embed(pieces), cache, start)
+    expected = torch.stack([whole[row, n : n + 4] for row, n in enumerate(lengths)])
+    torch.testing.assert_close(out, expected, atol=1e-4, rtol=0)
+    for step in range(3):
+        at = start + 4 + step
+        out = native.extend(embed(ids[torch.arange(2), at])[:, None], cache, at)
+        torch.testing.assert_close(out[:, 0], whole[torch.arange(2), at], atol=1e-4, rtol=0)
+
+
+def test_config_of_transformers_4_reads_like_5(tmp_path: Path) -> None:
+    config = CASES["llama3 rope, biased, head_dim"]
+    config.save_pretrained(tmp_path)
+    new = DecoderConfig.from_folder(tmp_path)
+    row = json.loads((tmp_path / "config.json").read_text())
+    rope = row.pop("rope_parameters")
+    old = DecoderConfig.from_dict(row | {"rope_theta": rope.pop("rope_theta"), "rope_scaling": rope})
+    assert old == new
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "gpt2"}, "model_type 'gpt2' is not supported"),
+        ({"rope_scaling": {"rope_type": "yarn"}}, "rope scaling 'yarn'"),
+        ({"use_sliding_window": True}, "use_sliding_window"),
+        ({"hidden_act": "gelu"}, "hidden_act 'gelu'"),
+    ],
+)
+def test_unsupported_options_are_refused(change: dict[str, object], message: str) -> None:
+    row = {
+        "model_type": "qwen2",
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "vocab_size": 9,
+    }
+    with pytest.raises(ValueError, match=message):
+        DecoderConfig.from_dict(row | change)
+
+
+def test_missing_and_corrupt_weights_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no config.json"):
+        DecoderConfig.from_folder(tmp_path)
+    with pytest.raises(ValueError, match="no model.safetensors"):
+        read_state(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"not safetensors")
+    with pytest.raises(ValueError, match="not readable as safetensors"):
+        read_state(tmp_path)
+
+
+def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:
+    _, _ = pair("qwen2 gqa", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text()) | {"intermediate_size": 32}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"layers\.0\.mlp\.gate_proj\.weight is \(96, 64\), config.json says \(32, 64\)"):
+        build_decoder(
+            DecoderConfig.from_folder(tmp_path), read_state(tmp_path), dtype=torch.float32, device=torch.device("cpu")
+        )
