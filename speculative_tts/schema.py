@@ -10,6 +10,8 @@ from enum import Enum
 
 from omegaconf import MISSING
 
+Names = list[str]  # EvalConfig has a key called list, which hides the type of that name
+
 
 class System(Enum):
     """What produces the tokens of a decode run."""
@@ -123,7 +125,7 @@ class EvalConfig:
     runs: str = "runs"  # one run folder, or a folder of run folders
     list: str | None = None  # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
     out: str | None = None  # where scores of such a list go
-    metrics: list[str] = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
+    metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
     grammar: str = "auto"  # auto: word grammar when every word is in the tiny vocabulary, else the general model
     limit: int | None = None
     dnsmos_limit: int | None = 40  # utterances that DNSMOS scores (it is the slowest judge); None = all
@@ -164,6 +166,23 @@ class SpeakConfig:
 
 
 @dataclass
+class LossConfig:
+    """Weights of the draft's losses (`drafting.losses`); the paper's is cross entropy alone."""
+
+    ce: float = 1.0  # cross entropy on the recorded token
+    kl: float = 0.0  # forward KL to the target's distribution
+    tv: float = 0.0  # 1 - acceptance probability
+    lk: float = 0.0  # -log acceptance probability
+
+
+class Selection(Enum):
+    """Which dev figure picks the exported draft."""
+
+    accuracy = "accuracy"  # the most likely token is the recorded one (SSD)
+    acceptance = "acceptance"  # expected acceptance under the exact rule and the target's sampler
+
+
+@dataclass
 class TrainDraftConfig:
     """sst-train-draft: a layer-inherited draft (SSD section 2.2)."""
 
@@ -174,8 +193,10 @@ class TrainDraftConfig:
     train_layers: int = 1  # this many first inherited layers are trained
     train_head: bool = True
     train_embeddings: bool = False
+    losses: LossConfig = field(default_factory=LossConfig)
+    select: Selection = Selection.accuracy
     steps: int = 1000
-    batch_size: int = 16
+    batch_size: int = 16  # sequences a process and step
     learning_rate: float = 1e-3
     warmup: int = 50
     weight_decay: float = 0.01
@@ -183,5 +204,7 @@ class TrainDraftConfig:
     save_every: int = 100
     dev_utterances: int = 200
     seed: int = 0
+    device: Device = Device.cpu
+    dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
     threads: int = 1
     wandb: bool = False

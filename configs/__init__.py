@@ -1,0 +1,1 @@
+"""The YAML files of every command, installed as `speculative_tts.configs`."""

@@ -1,0 +1,237 @@
+"""What every command shares: configuration in, one clear line for a mistake, an exit code out.
+
+A command module ends with `main = app.command("decode", DecodeConfig, run, examples=(...))`, its
+console entry. Hydra composes the packaged YAML with the command line; `run` receives the schema's
+dataclass. Exit codes: what `run` returns (the largest of a sweep), 2 for bad input, 130 after
+Ctrl-C. Nothing here imports torch, so `--help` and mistakes answer at once.
+"""
+
+import logging
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+from speculative_tts.commands import messages
+
+Config = TypeVar("Config")
+CONFIGS = "pkg://speculative_tts.configs"
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+class JobFailedError(Exception):
+    """A job in another process ended with an exit code other than 0, and its log says why."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)  # args must rebuild the exception when it is unpickled
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Command(Generic[Config]):
+    """A console command: call it with arguments (default: the process's) to get the exit code."""
+
+    name: str
+    schema: type[Config]
+    run: Callable[[Config], int]
+    about: str
+    examples: tuple[str, ...]
+    verbatim: tuple[str, ...] = ()
+    codes: list[int] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def program(self) -> str:
+        """The name that a user types."""
+        return "sst-" + self.name.replace("_", "-")
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """Parse, compose, check, run; never raises for a user's mistake (unless SST_DEBUG=1)."""
+        self.codes.clear()
+        try:
+            self._start(list(sys.argv[1:] if argv is None else argv))
+        except JobFailedError as failed:
+            self.codes.append(failed.code)
+        except KeyboardInterrupt:
+            print(f"{self.program}: interrupted", file=sys.stderr)
+            self.codes.append(INTERRUPTED)
+        except SystemExit as stop:  # Hydra leaves this way after --hydra-help, --cfg and the like
+            self.codes.append(
+                stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            )
+        except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects below
+            self.codes.append(self._report(error))
+        return max(self.codes, default=0)
+
+    def compose(self, overrides: Sequence[str] = ()) -> Config:
+        """The configuration object of these overrides; runs nothing (for tests and notebooks)."""
+        from hydra import compose, initialize_config_module
+
+        self._register()
+        with initialize_config_module("speculative_tts.configs", version_base="1.3"):
+            return self._to_object(compose(self.name, overrides=list(overrides)))
+
+    def _start(self, argv: list[str]) -> None:
+        from hydra._internal.utils import get_args_parser
+
+        if "--version" in argv:
+            print(f"{self.program} {version('speculative_tts')}")
+            return
+        parser = get_args_parser()
+        parser.error = _usage_error  # type: ignore[method-assign]
+        argv = [self._quoted(argument) for argument in argv]
+        arguments = parser.parse_args(argv)
+        self._register()
+        if arguments.help:
+            from speculative_tts.commands.help import help_text
+
+            print(help_text(self))
+        else:
+            self._hydra(argv, arguments)
+
+    def _register(self) -> None:
+        from hydra.core.config_store import ConfigStore
+
+        ConfigStore.instance().store(f"{self.name}_schema", node=self.schema)
+
+    def _hydra(self, argv: list[str], arguments: Any) -> None:
+        """Hand over to Hydra; a sweep among the overrides implies --multirun."""
+        import hydra
+
+        chosen = (
+            arguments.run,
+            arguments.multirun,
+            arguments.cfg,
+            arguments.info,
+            arguments.hydra_help,
+        )
+        if not any(chosen) and _has_sweep(arguments.overrides):
+            argv = ["--multirun", *argv]
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+        logging.getLogger("speculative_tts").setLevel(logging.INFO)
+        main = hydra.main(version_base="1.3", config_path=CONFIGS, config_name=self.name)(
+            self._job()
+        )
+        with _hydra_process([self.program, *argv]):
+            main()
+
+    def _job(self) -> Callable[[Any], None]:
+        """What Hydra runs once, or once per point of a sweep, perhaps in another process."""
+        return partial(_run_job, self, os.getpid())
+
+    def _to_object(self, config: Any) -> Config:
+        """A composed DictConfig as the schema's dataclass; ValueError for values left out."""
+        from omegaconf import OmegaConf
+
+        plain = OmegaConf.to_container(config, resolve=True)
+        checked = OmegaConf.merge(OmegaConf.structured(self.schema), plain)
+        for key in sorted(OmegaConf.missing_keys(checked)):
+            raise ValueError(f"{key} is not set; give {key}=<value> (see {self.program} --help)")
+        result = OmegaConf.to_object(checked)
+        assert isinstance(result, self.schema)
+        return result
+
+    def _quoted(self, argument: str) -> str:
+        """Free text (keys in `verbatim`) quoted for Hydra: its commas and apostrophes stay text."""
+        key, equals, value = argument.partition("=")
+        if key not in self.verbatim or not equals or value[:1] in {"'", '"'}:
+            return argument
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"{key}='{escaped}'"
+
+    def _report(self, error: Exception) -> int:
+        """A line on stderr for a mistake (2); a traceback for a defect (1) or with SST_DEBUG=1."""
+        line = messages.one_line(error, self.schema)
+        if line is None or os.environ.get("SST_DEBUG") == "1":
+            traceback.print_exception(error)
+        if line is None:
+            return 1
+        print(f"{self.program}: error: {line}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def command(
+    name: str,
+    schema: type[Config],
+    run: Callable[[Config], int],
+    *,
+    examples: tuple[str, ...] = (),
+    verbatim: tuple[str, ...] = (),
+) -> Command[Config]:
+    """The console command `sst-<name>` around `run`.
+
+    Its description is the first paragraph of the docstring of `run`'s module. `configs/<name>.yaml`
+    holds its defaults and names `<name>_schema` first. Keys in `verbatim` hold free text:
+    `text="one, two"` is no sweep.
+    """
+    about = (sys.modules[run.__module__].__doc__ or "").strip().split("\n\n")[0]
+    return Command(name, schema, run, " ".join(about.split()), examples, verbatim)
+
+
+def require_writable(path: str | Path) -> Path:
+    """The folder, created if need be; ValueError when nothing can be written in it."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(
+            f"output folder {folder} is not writable ({reason}); choose another with out=<path>"
+        ) from error
+
+
+def _run_job(this: Command[Any], parent: int, config: Any) -> None:
+    """One job: its failures are told at once, so that the other jobs of a sweep still run."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    job = HydraConfig.get()
+    if job.mode == RunMode.MULTIRUN:
+        print(
+            f"{this.program}: job {job.job.num + 1}: {' '.join(job.overrides.task)}",
+            file=sys.stderr,
+        )
+    try:
+        code = this.run(this._to_object(config))
+    except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
+        code = this._report(error)
+    this.codes.append(code)
+    if (
+        code and os.getpid() != parent
+    ):  # a launcher's process: codes are not shared, an exception travels back
+        raise JobFailedError(code)
+
+
+@contextmanager
+def _hydra_process(argv: list[str]) -> Iterator[None]:
+    """Hydra reads sys.argv, and raises errors instead of printing them when HYDRA_FULL_ERROR is 1."""
+    arguments, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv, os.environ["HYDRA_FULL_ERROR"] = argv, "1"
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+        if full_error is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full_error
+
+
+def _has_sweep(overrides: list[str]) -> bool:
+    """Does any override ask for more than one run (a=1,2)? Quoted commas do not."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return any(o.is_sweep_override() for o in OverridesParser.create().parse_overrides(overrides))
+
+
+def _usage_error(message: str) -> NoReturn:
+    raise ValueError(f"{message}; settings are written key=value, and --help lists them")

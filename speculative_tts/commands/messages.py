@@ -1,0 +1,118 @@
+"""One line for a mistake: what was given, what is allowed, what to do.
+
+Hydra and OmegaConf spread a mistake over several exceptions and lines; the parts that help a user
+are put together here.
+"""
+
+import dataclasses
+import difflib
+import re
+import typing
+from pathlib import Path
+from typing import Any
+
+PACKAGE = str(Path(__file__).parents[1])
+EXTRAS = {  # module whose absence means that an extra was not installed
+    "faiss": "tiny",
+    "onnxruntime": "tiny",
+    "pocketsphinx": "tiny",
+    "pyworld": "tiny",
+    "resemblyzer": "tiny",
+    "soundfile": "tiny",
+    "soxr": "tiny",
+    "speechmos": "tiny",
+    "modelscope": "papers",
+    "torchaudio": "papers",
+    "whisper": "papers",
+    "wandb": "cluster",
+    "ray": "cluster",
+}
+
+
+def one_line(error: Exception, schema: type[Any]) -> str | None:
+    """What to tell the user about `error`; None when it is a defect, not a mistake in the input."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    if isinstance(error, HydraException):
+        text = _hydra_line(error, schema)
+    elif isinstance(error, OmegaConfBaseException):
+        text = _omegaconf_line(error, schema)
+    elif isinstance(error, ModuleNotFoundError):
+        text = _module_line(error)
+    elif isinstance(error, OSError):
+        text = _file_line(error)
+    elif isinstance(error, ValueError):
+        text = str(error) if _raised_here(error) else f"{error} (SST_DEBUG=1 shows where)"
+    else:
+        return None
+    return " ".join(text.split())
+
+
+def keys(schema: type[Any], prefix: str = "") -> list[str]:
+    """Every key of a schema, dotted: target, target.name, ..."""
+    found = []
+    types = typing.get_type_hints(schema)
+    for entry in dataclasses.fields(schema):
+        found.append(prefix + entry.name)
+        if dataclasses.is_dataclass(types[entry.name]):
+            found += keys(types[entry.name], f"{prefix}{entry.name}.")
+    return found
+
+
+def _hydra_line(error: Exception, schema: type[Any]) -> str:
+    text, cause = str(error), error.__cause__
+    if match := re.search(r"Could not override '(.+)'\.", text):
+        return _unknown_key(match[1], schema)
+    if match := re.search(
+        r"Could not find '(.+)/([^/]+)'\s+Available options in '.+':\n((?:\t.+\n?)*)", text
+    ):
+        options = ", ".join(match[3].split())
+        remedy = "--config-dir adds a folder of your own"
+        return f"{match[1]}={match[2]}: no such choice; there are {options} ({remedy})"
+    if override := getattr(error, "override", None):  # the parser's error
+        return f"cannot read '{override}'; settings are written key=value, and --help lists them"
+    if match := re.search(r"Error merging override (.+)", text):
+        return f"{match[1]}: {_first_line(cause or error)}; --help lists the keys"
+    return text.replace("You must specify", "give").replace("\n", " ")
+
+
+def _omegaconf_line(error: Exception, schema: type[Any]) -> str:
+    key = getattr(error, "full_key", None)
+    first = _first_line(error)
+    if key and " not in '" in first:
+        return _unknown_key(key, schema)
+    return f"{key}: {first}" if key else first
+
+
+def _file_line(error: OSError) -> str:
+    if not error.filename:
+        return str(error)
+    reason = (error.strerror or str(error)).lower()
+    return f"{error.filename}: {reason}; check that path, or give another"
+
+
+def _module_line(error: ModuleNotFoundError) -> str:
+    module = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(module)
+    remedy = f"pip install 'speculative_tts[{extra}]'" if extra else f"install {module}"
+    return f"{error}; {remedy} (README, Installing)"
+
+
+def _unknown_key(key: str, schema: type[Any]) -> str:
+    near = difflib.get_close_matches(key, keys(schema), n=1, cutoff=0.5)
+    return f"unknown key {key}; " + (
+        f"did you mean {near[0]}? (--help lists all)" if near else "--help lists the keys"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _raised_here(error: Exception) -> bool:
+    """Was the error raised by this package itself, with a message meant for users?"""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or trace.tb_frame.f_code.co_filename.startswith(PACKAGE)
