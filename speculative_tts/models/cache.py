@@ -32,7 +32,8 @@ class KVCache:
         """Zeros: what is never written is masked, but NaN garbage would pass through a mask."""
         shape = (layers, batch, kv_heads, capacity, head_dim)
         return cls(
-            torch.zeros(shape, dtype=dtype, device=device), torch.zeros(shape, dtype=dtype, device=device)
+            torch.zeros(shape, dtype=dtype, device=device),
+            torch.zeros(shape, dtype=dtype, device=device),
         )
 
     @property

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FAMILIES = {"qwen2": True, "llama": False}  # model_type -> does the family bias Q, K and V by default
+FAMILIES = {
+    "qwen2": True,
+    "llama": False,
+}  # model_type -> does the family bias Q, K and V by default
 
 
 @dataclass(frozen=True)
@@ -44,22 +47,32 @@ class DecoderConfig:
         """Read `folder`/config.json. Raises ValueError for another architecture or an option we do not run."""
         path = folder / "config.json"
         if not path.is_file():
-            raise ValueError(f"no config.json in {folder}; give a folder with config.json and model.safetensors")
+            raise ValueError(
+                f"no config.json in {folder}; give a folder with config.json and model.safetensors"
+            )
         try:
             return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except (json.JSONDecodeError, KeyError) as error:
-            raise ValueError(f"{path}: not a decoder config ({error!r}); save the checkpoint again") from error
+            raise ValueError(
+                f"{path}: not a decoder config ({error!r}); save the checkpoint again"
+            ) from error
 
     @classmethod
     def from_dict(cls, config: dict[str, Any]) -> "DecoderConfig":
         """Translate a config.json, of transformers 4 (`rope_theta`, `rope_scaling`) or 5 (`rope_parameters`)."""
         family = config.get("model_type")
         if family not in FAMILIES:
-            raise ValueError(f"model_type {family!r} is not supported; supported: {', '.join(FAMILIES)}")
+            raise ValueError(
+                f"model_type {family!r} is not supported; supported: {', '.join(FAMILIES)}"
+            )
         if config.get("use_sliding_window"):
-            raise ValueError("use_sliding_window=true is not supported; set it to false in config.json")
+            raise ValueError(
+                "use_sliding_window=true is not supported; set it to false in config.json"
+            )
         if config.get("hidden_act", "silu") != "silu":
-            raise ValueError(f"hidden_act {config['hidden_act']!r} is not supported; supported: silu")
+            raise ValueError(
+                f"hidden_act {config['hidden_act']!r} is not supported; supported: silu"
+            )
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
         heads = config["num_attention_heads"]
         bias = bool(config.get("attention_bias", False))

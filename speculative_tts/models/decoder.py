@@ -17,14 +17,15 @@ from speculative_tts.models.config import DecoderConfig
 
 @dataclass(frozen=True)
 class Layer:
-    """Weights of one layer; matrices are [in, out], biases [out] or None."""
+    """Weights of one layer; matrices are [in, out], biases [out] or None.
 
-    input_norm: Tensor
+    The gains of the two RMSNorms are folded into the matrices behind them (`qkv`, `gate_up`).
+    """
+
     qkv: Tensor
     qkv_bias: Tensor | None
     out: Tensor
     out_bias: Tensor | None
-    mlp_norm: Tensor
     gate_up: Tensor
     gate_up_bias: Tensor | None
     down: Tensor
@@ -72,11 +73,11 @@ class Decoder:
             kv = (cache.keys[index], cache.values[index])
             attended = self._attend(x, layer, (batch, new, span), (cos, sin), slots, kv, mask)
             x = _project(attended, layer.out, layer.out_bias, residual=x)
-            gate, up = _linear(
-                _rms_norm(x, layer.mlp_norm, c.norm_eps), layer.gate_up, layer.gate_up_bias
-            ).chunk(2, dim=-1)
+            gate, up = _linear(_normed(x, c.norm_eps), layer.gate_up, layer.gate_up_bias).chunk(
+                2, dim=-1
+            )
             x = _project(F.silu(gate) * up, layer.down, layer.down_bias, residual=x)
-        return _rms_norm(x, self.norm, c.norm_eps).view(batch, new, c.hidden)
+        return (_normed(x, c.norm_eps) * self.norm).view(batch, new, c.hidden)
 
     def _attend(
         self,
@@ -92,18 +93,24 @@ class Decoder:
         c = self.config
         batch, new, span = shape
         groups = c.heads // c.kv_heads
-        fused = _linear(_rms_norm(x, layer.input_norm, c.norm_eps), layer.qkv, layer.qkv_bias)
+        fused = _linear(_normed(x, c.norm_eps), layer.qkv, layer.qkv_bias)
         fused = fused.view(batch * new, c.heads + 2 * c.kv_heads, c.head_dim)
         rotated = _rotate(fused[:, : c.heads + c.kv_heads], *rotation)
         keys, values = kv
-        keys.view(-1, c.head_dim).index_copy_(0, slots, rotated[:, c.heads :].reshape(-1, c.head_dim))
+        keys.view(-1, c.head_dim).index_copy_(
+            0, slots, rotated[:, c.heads :].reshape(-1, c.head_dim)
+        )
         values.view(-1, c.head_dim).index_copy_(
             0, slots, fused[:, c.heads + c.kv_heads :].reshape(-1, c.head_dim)
         )
         # Queries of one kv head become rows of one product, so keys are never repeated.
         queries = rotated[:, : c.heads].view(batch, new, c.kv_heads, groups, c.head_dim)
-        queries = queries.permute(0, 2, 3, 1, 4).reshape(batch * c.kv_heads, groups * new, c.head_dim)
-        out = _attention(queries, keys[:, :, :span].flatten(0, 1), values[:, :, :span].flatten(0, 1), mask)
+        queries = queries.permute(0, 2, 3, 1, 4).reshape(
+            batch * c.kv_heads, groups * new, c.head_dim
+        )
+        out = _attention(
+            queries, keys[:, :, :span].flatten(0, 1), values[:, :, :span].flatten(0, 1), mask
+        )
         out = out.view(batch, c.kv_heads, groups, new, c.head_dim).permute(0, 3, 1, 2, 4)
         return out.reshape(batch * new, c.heads * c.head_dim)
 
@@ -139,7 +146,11 @@ def _mask(positions: Tensor, span: int, c: DecoderConfig) -> Tensor:
     mask = torch.zeros(hidden.shape, device=positions.device).masked_fill_(hidden, float("-inf"))
     batch, new = positions.shape
     groups = c.heads // c.kv_heads
-    return mask[:, None, None].expand(batch, c.kv_heads, groups, new, span).reshape(-1, groups * new, span)
+    return (
+        mask[:, None, None]
+        .expand(batch, c.kv_heads, groups, new, span)
+        .reshape(-1, groups * new, span)
+    )
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -165,12 +176,12 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
 
 
-def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """RMSNorm. On a CPU torch's own is six kernels; layer norm of [x, -x] has mean 0 and the same variance."""
-    if x.device.type != "cpu" or x.dtype != torch.float32:
-        return F.rms_norm(x, x.shape[-1:], weight, eps)
+def _normed(x: Tensor, eps: float) -> Tensor:
+    """RMSNorm without its gain. torch's own is six kernels on a CPU; layer norm of [x, -x] has mean 0 and the same variance."""
     size = x.shape[-1]
-    return F.layer_norm(torch.cat([x, -x], -1), (2 * size,), None, None, eps)[..., :size] * weight
+    if x.device.type != "cpu" or x.dtype != torch.float32:
+        return F.rms_norm(x, (size,), None, eps)
+    return torch.layer_norm(torch.cat([x, -x], -1), (2 * size,), None, None, eps)[..., :size]
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -20,21 +20,32 @@ def read_state(folder: Path) -> State:
     if single.is_file():
         files = [single]
     elif index.is_file():
-        files = sorted({folder / name for name in json.loads(index.read_text())["weight_map"].values()})
+        files = sorted(
+            {folder / name for name in json.loads(index.read_text())["weight_map"].values()}
+        )
     else:
-        raise ValueError(f"no model.safetensors in {folder}; give a folder with config.json and model.safetensors")
+        raise ValueError(
+            f"no model.safetensors in {folder}; give a folder with config.json and model.safetensors"
+        )
     state: State = {}
     for file in files:
         try:
             with safe_open(file, framework="pt") as tensors:
                 state |= {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
         except (SafetensorError, FileNotFoundError) as error:
-            raise ValueError(f"{file} is not readable as safetensors ({error}); copy it again") from error
+            raise ValueError(
+                f"{file} is not readable as safetensors ({error}); copy it again"
+            ) from error
     return state
 
 
 def build_decoder(
-    config: DecoderConfig, state: State, *, dtype: torch.dtype, device: torch.device, prefix: str = "model."
+    config: DecoderConfig,
+    state: State,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    prefix: str = "model.",
 ) -> Decoder:
     """The decoder of a state dict whose layer keys begin with `prefix`. Raises ValueError naming a missing or odd tensor."""
     read = _Reader(state, prefix, dtype, device)
@@ -47,28 +58,34 @@ class _Reader:
 
     def __init__(self, state: State, prefix: str, dtype: torch.dtype, device: torch.device) -> None:
         self._state, self._prefix = state, prefix
-        self._to = {"dtype": dtype, "device": device}
+        self._dtype, self._device = dtype, device
 
-    def matrix(self, names: list[str], rows: list[int], columns: int) -> Tensor:
-        """Stacked [out, in] matrices as one contiguous [in, out]."""
-        parts = [self._take(n, (r, columns)) for n, r in zip(names, rows, strict=True)]
-        return torch.cat(parts).to(**self._to).T.contiguous()  # type: ignore[arg-type]
+    def matrix(
+        self, names: list[str], rows: list[int], columns: int, gain: str | None = None
+    ) -> Tensor:
+        """Stacked [out, in] matrices as one contiguous [in, out], each input scaled by the norm's gain before it."""
+        stacked = torch.cat([self._take(n, (r, columns)) for n, r in zip(names, rows, strict=True)])
+        if gain is not None:
+            stacked = stacked.float() * self._take(gain, (columns,)).float()
+        return stacked.to(self._device, self._dtype).T.contiguous()
 
     def bias(self, present: bool, names: list[str], rows: list[int]) -> Tensor | None:
         """Stacked biases, or None for a family without them."""
         if not present:
             return None
         parts = [self._take(n, (r,)) for n, r in zip(names, rows, strict=True)]
-        return torch.cat(parts).to(**self._to)  # type: ignore[arg-type]
+        return torch.cat(parts).to(self._device, self._dtype)
 
     def vector(self, name: str, size: int) -> Tensor:
         """One vector."""
-        return self._take(name, (size,)).to(**self._to)  # type: ignore[arg-type]
+        return self._take(name, (size,)).to(self._device, self._dtype)
 
     def _take(self, name: str, shape: tuple[int, ...]) -> Tensor:
         key = self._prefix + name
         if key not in self._state:
-            raise ValueError(f"checkpoint has no tensor {key}; config.json and weights do not belong together")
+            raise ValueError(
+                f"checkpoint has no tensor {key}; config.json and weights do not belong together"
+            )
         tensor = self._state[key]
         if tuple(tensor.shape) != shape:
             raise ValueError(
@@ -92,13 +109,13 @@ def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
         return [f"{n}.bias" for n in names]
 
     return Layer(
-        input_norm=read.vector(f"{at}input_layernorm.weight", c.hidden),
-        qkv=read.matrix(weight(qkv), [q, kv, kv], c.hidden),
+        qkv=read.matrix(weight(qkv), [q, kv, kv], c.hidden, gain=f"{at}input_layernorm.weight"),
         qkv_bias=read.bias(c.qkv_bias, bias(qkv), [q, kv, kv]),
         out=read.matrix(weight(out), [c.hidden], q),
         out_bias=read.bias(c.out_bias, bias(out), [c.hidden]),
-        mlp_norm=read.vector(f"{at}post_attention_layernorm.weight", c.hidden),
-        gate_up=read.matrix(weight(gate_up), wide, c.hidden),
+        gate_up=read.matrix(
+            weight(gate_up), wide, c.hidden, gain=f"{at}post_attention_layernorm.weight"
+        ),
         gate_up_bias=read.bias(c.mlp_bias, bias(gate_up), wide),
         down=read.matrix(weight(down), [c.hidden], c.intermediate),
         down_bias=read.bias(c.mlp_bias, bias(down), [c.hidden]),

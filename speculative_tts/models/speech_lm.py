@@ -38,13 +38,19 @@ class SpeechLayout:
         """Read `folder`/speech.json; ValueError names what is missing."""
         path = folder / "speech.json"
         if not path.is_file():
-            raise ValueError(f"no speech.json in {folder}; is this a speech LM checkpoint of this toolkit?")
+            raise ValueError(
+                f"no speech.json in {folder}; is this a speech LM checkpoint of this toolkit?"
+            )
         try:
             row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             values = {name: row[name] for name in cls.__dataclass_fields__}
         except (json.JSONDecodeError, KeyError) as error:
-            raise ValueError(f"{path}: not a speech layout ({error!r}); export the checkpoint again") from error
-        return cls(**values | {"stop_ids": tuple(values["stop_ids"]), "words": tuple(values["words"])})
+            raise ValueError(
+                f"{path}: not a speech layout ({error!r}); export the checkpoint again"
+            ) from error
+        return cls(
+            **values | {"stop_ids": tuple(values["stop_ids"]), "words": tuple(values["words"])}
+        )
 
     def text_ids(self, text: str) -> list[int]:
         """Merged-vocabulary ids of the words of `text`. Raises ValueError naming unknown words."""
@@ -63,7 +69,14 @@ class SpeechLayout:
 class SpeechLM:
     """Embeds prompts and speech ids, runs the decoder, returns logits over speech ids."""
 
-    def __init__(self, decoder: Decoder, layout: SpeechLayout, embedding: Tensor, head: Tensor, bias: Tensor | None):
+    def __init__(
+        self,
+        decoder: Decoder,
+        layout: SpeechLayout,
+        embedding: Tensor,
+        head: Tensor,
+        bias: Tensor | None,
+    ):
         """embedding: [rows, hidden], speech ids first. head: [hidden, speech_vocab_size]; bias: [speech_vocab_size]."""
         self.decoder = decoder
         self.layout = layout
@@ -75,7 +88,9 @@ class SpeechLM:
     def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "SpeechLM":
         """A checkpoint in the merged layout: config.json, model.safetensors and speech.json of one folder."""
         if not folder.is_dir():
-            raise ValueError(f"checkpoint folder {folder} not found; give target.path=<folder> or draft.path=<folder>")
+            raise ValueError(
+                f"checkpoint folder {folder} not found; give target.path=<folder> or draft.path=<folder>"
+            )
         config, layout = DecoderConfig.from_folder(folder), SpeechLayout.from_folder(folder)
         state = read_state(folder)
         decoder = build_decoder(config, state, dtype=dtype, device=device)
@@ -128,5 +143,9 @@ class SpeechLM:
 
     def _logits(self, hidden: Tensor) -> Tensor:
         flat = hidden.flatten(0, -2)
-        out = torch.mm(flat, self._head) if self._bias is None else torch.addmm(self._bias, flat, self._head)
+        out = (
+            torch.mm(flat, self._head)
+            if self._bias is None
+            else torch.addmm(self._bias, flat, self._head)
+        )
         return out.float().view(*hidden.shape[:-1], -1)

@@ -1,0 +1,130 @@
+"""Acceptance rules of speculative decoding as pure functions of probabilities and uniforms.
+
+Convention: `target_probs` is the papers' q, `draft_probs` their p (the reverse of Leviathan et al., 2023). A rule sees
+tensors only, never a model, a cache or a global random generator. Each rule carries its closed-form one-step output law, so
+exactness is tested by algebra and a run can report how far a relaxed rule moves the distribution.
+
+Words: of the drafted tokens a prefix is *accepted*; then one more token is drawn, the *residual token* after a rejection or
+the *bonus token* from the target after full acceptance.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class AcceptanceRule(Protocol):
+    """What the loop needs of a rule. All probabilities are float, vocabulary last."""
+
+    def accept(
+        self, target_probs: Tensor, draft_probs: Tensor, drafted: Tensor, uniforms: Tensor
+    ) -> Tensor:
+        """Is each drafted token accepted, seen alone?
+
+        target_probs, draft_probs: [batch, drafted, vocab]; drafted: int64 [batch, drafted]; uniforms: [batch, drafted, 2]
+        in [0, 1), the second for rules with an auxiliary draw. Returns bool [batch, drafted].
+        """
+        ...
+
+    def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        """Mass, not normalised, of the token drawn after a rejection: [..., vocab] -> [..., vocab].
+
+        A draft row of zeros stands for "nothing was drafted here" and must give the target itself (the bonus token).
+        """
+        ...
+
+    def output_law(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        """Distribution of the token that one position emits, [..., vocab] -> [..., vocab]."""
+        ...
+
+    def acceptance_probability(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        """Probability that a token drawn from the draft is accepted, [..., vocab] -> [...]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """SSD's tolerance rule (Lin et al., 2025, algorithm 1): accept x iff u < min(1, q(x) / p(x)) + beta.
+
+    beta = 0 is exact speculative sampling (Leviathan et al., 2023): the emitted law is the target's.
+    """
+
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.beta >= 0:
+            raise ValueError(
+                f"beta {self.beta} is below 0; use 0 for exact speculation or a positive tolerance"
+            )
+
+    def accept(
+        self, target_probs: Tensor, draft_probs: Tensor, drafted: Tensor, uniforms: Tensor
+    ) -> Tensor:
+        """(u - beta) p(x) < q(x): no division, and u < 1 makes the cap at 1 needless. With beta 0, q(x) = 0 never passes."""
+        q = target_probs.gather(-1, drafted[..., None])[..., 0]
+        p = draft_probs.gather(-1, drafted[..., None])[..., 0]
+        return (uniforms[..., 0] - self.beta) * p < q
+
+    def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        """max(q - p, 0)."""
+        return (target_probs - draft_probs).clamp_(min=0)
+
+    def output_law(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        """p a + (1 - sum p a) norm(max(q - p, 0)) with a = min(1, min(1, q / p) + beta)."""
+        accepted = self._accepted_mass(target_probs, draft_probs)
+        residual = self.residual(target_probs, draft_probs)
+        total = residual.sum(-1, keepdim=True)
+        residual = torch.where(total > 0, residual / total, target_probs)
+        return accepted + (1 - accepted.sum(-1, keepdim=True)).clamp(min=0) * residual
+
+    def acceptance_probability(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        """sum_x p(x) a(x); sum min(p, q) = 1 - TV(p, q) for beta 0."""
+        return self._accepted_mass(target_probs, draft_probs).sum(-1)
+
+    def _accepted_mass(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        """p(x) a(x), written min(p, min(p, q) + beta p) to need no division."""
+        capped = torch.minimum(draft_probs, target_probs) + self.beta * draft_probs
+        return torch.minimum(draft_probs, capped)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of one verification; all of [batch]."""
+
+    accepted: Tensor  # int64, length of the accepted prefix
+    next_probs: Tensor  # [batch, vocab], normalised law of the residual or bonus token
+    fallback: Tensor  # bool, the residual had no mass (rounding) and the target stands in
+
+
+def verify(
+    rule: AcceptanceRule,
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    drafted: Tensor,
+    lengths: Tensor,
+    uniforms: Tensor,
+) -> Verdict:
+    """Accept a prefix of the drafted tokens and prepare the law of the token after it.
+
+    target_probs: [batch, lookahead + 1, vocab]; draft_probs: [batch, lookahead, vocab]; drafted: int64 [batch, lookahead], of
+    which each row's first `lengths` count; uniforms: [batch, lookahead, 2].
+    """
+    lookahead = drafted.shape[1]
+    used = torch.arange(lookahead, device=drafted.device) < lengths[:, None]
+    passed = rule.accept(target_probs[:, :lookahead], draft_probs, drafted, uniforms) & used
+    accepted = passed.long().cumprod(-1).sum(-1)
+    at = accepted[:, None, None].expand(-1, 1, target_probs.shape[-1])
+    target_row = target_probs.gather(1, at)[:, 0]
+    rejected = accepted < lengths
+    draft_row = (
+        draft_probs.gather(1, at.clamp(max=max(lookahead - 1, 0)))[:, 0]
+        if lookahead
+        else torch.zeros_like(target_row)
+    )
+    mass = rule.residual(target_row, draft_row * rejected[:, None])
+    total = mass.sum(-1, keepdim=True)
+    empty = total <= 0
+    next_probs = torch.where(empty, target_row, mass / total)
+    return Verdict(accepted, next_probs, empty[:, 0])

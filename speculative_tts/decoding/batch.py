@@ -1,0 +1,94 @@
+"""State of the utterances that are decoded together: tokens so far, each row with its own length."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.randomness import uniforms
+from speculative_tts.decoding.sampling import StopRule
+
+
+class Model(Protocol):
+    """What the loops need of a speech LM (`models.speech_lm.SpeechLM`, or a stub)."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def cache(self, batch: int, capacity: int) -> Any: ...
+
+    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor: ...
+
+    def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """One utterance to decode: its prompt as each model's input ([length, hidden]) and its length limits in tokens."""
+
+    id: str
+    prompt: Tensor
+    draft_prompt: Tensor | None
+    min_tokens: int
+    max_tokens: int
+    seed: int
+
+
+class Rows:
+    """Tokens of a batch. `tokens` holds drafts beyond `count`; what lies behind `count` is provisional."""
+
+    def __init__(
+        self, requests: list[Request], stop_ids: tuple[int, ...], vocab_size: int, slack: int
+    ) -> None:
+        device = requests[0].prompt.device
+        capacity = max(r.max_tokens for r in requests) + slack + 1
+        self.capacity = capacity
+        self.tokens = torch.zeros(len(requests), capacity, dtype=torch.int64, device=device)
+        self.count = torch.zeros(len(requests), dtype=torch.int64, device=device)
+        self.done = torch.zeros(len(requests), dtype=torch.bool, device=device)
+        self.limit = torch.tensor([r.max_tokens for r in requests], device=device)
+        self.stop = StopRule.build(stop_ids, vocab_size, [r.min_tokens for r in requests], device)
+        self.uniforms = torch.cat(
+            [uniforms(r.seed, [r.id], capacity, device=device) for r in requests]
+        )
+        self._finished = False
+
+    @property
+    def finished(self) -> bool:
+        """Are all rows done (the one place a round waits for the device)."""
+        return self._finished
+
+    def last(self, number: int) -> Tensor:
+        """The newest `number` tokens of each row: [batch, number]."""
+        return self.window(-number, number)
+
+    def window(self, offset: int, number: int) -> Tensor:
+        """Tokens at count + offset .. count + offset + number of each row: [batch, number]."""
+        index = self.count[:, None] + torch.arange(
+            offset, offset + number, device=self.count.device
+        )
+        return self.tokens.gather(1, index)
+
+    def positions(self, number: int) -> Tensor:
+        """Output positions of the next `number` tokens: [batch, number]."""
+        return self.count[:, None] + torch.arange(number, device=self.count.device)
+
+    def uniform(self, positions: Tensor, purpose: int) -> Tensor:
+        """Uniforms of one purpose at output positions [batch, n]: float64 [batch, n]."""
+        return self.uniforms[:, :, purpose].gather(1, positions)
+
+    def emit(self, accepted: Tensor, token: Tensor) -> None:
+        """Commit `accepted` drafted tokens and then `token`, which is dropped behind a stop id. Both int64 [batch]."""
+        end = self.count + accepted
+        before = self.tokens.gather(1, (end - 1).clamp(min=0)[:, None])[:, 0]
+        ended = (accepted > 0) & self.stop.is_stop[before]
+        self.tokens.scatter_(1, end[:, None], token[:, None])
+        grown = end + ~ended
+        stopped = ended | self.stop.is_stop[token] | (grown >= self.limit)
+        self.count = torch.where(self.done, self.count, grown)
+        self.done = self.done | stopped
+        self._finished = bool(self.done.all())

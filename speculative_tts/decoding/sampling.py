@@ -1,0 +1,73 @@
+"""Sampling transforms as distributions: (logits, history, position) -> the probabilities a token is really drawn from.
+
+Order as in transformers: minimum length, temperature, top-k, top-p on what top-k left. The same sampler serves target and
+draft at every drafted position, so that speculation is exact under the sampler the target is used with.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """temperature 0 is the one-hot distribution of the argmax; top_k 0 and top_p 1 switch themselves off."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.temperature >= 0:
+            raise ValueError(
+                f"temperature {self.temperature} is below 0; use 0 for greedy or a positive value"
+            )
+        if self.top_k < 0:
+            raise ValueError(f"top_k {self.top_k} is below 0; use 0 for no limit")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p {self.top_p} is outside (0, 1]; use 1 for no limit")
+
+    def __call__(
+        self, logits: Tensor, history: Tensor, positions: Tensor, stop: "StopRule"
+    ) -> Tensor:
+        """Distributions of the tokens at `positions`.
+
+        logits: float32 [batch, new, vocab]. history: int64 [batch, capacity], ids so far (drafts included); the token at
+        position p may depend on history[:, :p]. positions: int64 [batch, new]. Returns float32 [batch, new, vocab].
+        """
+        logits = stop.mask(logits, positions)
+        if self.temperature == 0:
+            return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+        if self.top_k == 0 and self.top_p == 1:
+            return (logits / self.temperature).softmax(-1)
+        count = min(self.top_k, logits.shape[-1]) or logits.shape[-1]
+        values, ids = logits.topk(count, -1)
+        kept = (values / self.temperature).softmax(-1)
+        if self.top_p < 1:
+            before = kept.cumsum(-1) - kept
+            kept = kept.masked_fill_(before >= self.top_p, 0.0)
+            kept = kept / kept.sum(-1, keepdim=True)
+        return torch.zeros_like(logits).scatter_(-1, ids, kept)
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """Ids that end an utterance and the length before which they cannot: a row's `minimum`, int64 [batch]."""
+
+    is_stop: Tensor  # bool [vocab]
+    minimum: Tensor
+
+    @classmethod
+    def build(
+        cls, stop_ids: tuple[int, ...], vocab_size: int, minimum: list[int], device: torch.device
+    ) -> "StopRule":
+        """From plain numbers."""
+        is_stop = torch.zeros(vocab_size, dtype=torch.bool, device=device)
+        is_stop[list(stop_ids)] = True
+        return cls(is_stop, torch.tensor(minimum, device=device))
+
+    def mask(self, logits: Tensor, positions: Tensor) -> Tensor:
+        """Logits with stop ids impossible before the minimum length."""
+        early = positions < self.minimum[:, None]
+        return logits.masked_fill(early[..., None] & self.is_stop, float("-inf"))
