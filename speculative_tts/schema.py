@@ -208,3 +208,49 @@ class TrainDraftConfig:
     dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
     threads: int = 1
     wandb: bool = False
+
+
+@dataclass
+class PrepareConfig:
+    """sst-prepare: the tiny corpus, spoken by Flite; defaults are `corpora.tiny`'s."""
+
+    n_takes: int = 9000  # utterances to speak
+    n_codes: int = 2048  # entries of the codec's codebook
+    test_rows_per_speaker: int = 8
+    dev_rows_per_speaker: int = 4
+    workers: int = 2  # processes
+    seed: int = 1
+    out: str = "data/tiny"  # features/, codec/, codes/, dev/ and test/ go here
+
+
+@dataclass
+class TrainTargetConfig:
+    """sst-train-target: the tiny target; defaults are `training.target`'s."""
+
+    corpus: str = "data/tiny"  # what sst-prepare wrote
+    steps: int = 3000
+    warmup_steps: int = 100  # linear rise of the learning rates
+    decay_steps: int = 800  # linear fall to 0 at the end
+    matrix_lr: float = 2e-3  # learning rate of matrices (Muon)
+    other_lr: float = 2e-3  # learning rate of everything else (AdamW)
+    probe_weight: float = 0.5  # weight of the word probes that are thrown away after training
+    watch_every: int = 300  # steps between word error rates on the dev list
+    save_every: int = 100  # steps between checkpoints; a killed run continues at the last one
+    compile: bool = True  # torch.compile: minutes to start, then faster
+    threads: int = 2
+    seed: int = 1
+    out: str = "runs/target"
+
+
+@dataclass
+class BenchConfig:
+    """sst-bench: what one step of the engine costs."""
+
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    draft: CheckpointConfig = field(default_factory=CheckpointConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    positions: list[int] = field(default_factory=lambda: [1, 2, 4, 8])  # tokens of one extend
+    context: list[int] = field(default_factory=lambda: [64, 256])  # tokens already in the cache
+    repeats: int = 30  # timed calls of each size; the median counts
+    seed: int = 0
+    out: str = "results/bench"  # a table for people and JSON for programs go here
