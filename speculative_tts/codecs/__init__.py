@@ -1,0 +1,1 @@
+"""Codecs: speech codes to audio, prompts to codes."""

@@ -62,6 +62,9 @@ class Command(Generic[Config]):
         except KeyboardInterrupt:
             print(f"{self.program}: interrupted", file=sys.stderr)
             self.codes.append(INTERRUPTED)
+        except BrokenPipeError:  # `sst-decode --help | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.codes.append(1)
         except SystemExit as stop:  # Hydra leaves this way after --hydra-help, --cfg and the like
             self.codes.append(
                 stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -167,12 +170,11 @@ def command(
 ) -> Command[Config]:
     """The console command `sst-<name>` around `run`.
 
-    Its description is the first paragraph of the docstring of `run`'s module. `configs/<name>.yaml`
-    holds its defaults and names `<name>_schema` first. Keys in `verbatim` hold free text:
-    `text="one, two"` is no sweep.
+    The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
+    names `<name>_schema` first. Keys in `verbatim` hold free text: `text="one, two"` is no sweep.
     """
-    about = (sys.modules[run.__module__].__doc__ or "").strip().split("\n\n")[0]
-    return Command(name, schema, run, " ".join(about.split()), examples, verbatim)
+    about = (sys.modules[run.__module__].__doc__ or "").strip()
+    return Command(name, schema, run, about, examples, verbatim)
 
 
 def require_writable(path: str | Path) -> Path:
@@ -213,7 +215,7 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
 
 @contextmanager
 def _hydra_process(argv: list[str]) -> Iterator[None]:
-    """Hydra reads sys.argv, and raises errors instead of printing them when HYDRA_FULL_ERROR is 1."""
+    """Hydra reads sys.argv, and raises errors instead of printing them if HYDRA_FULL_ERROR is 1."""
     arguments, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
     sys.argv, os.environ["HYDRA_FULL_ERROR"] = argv, "1"
     try:

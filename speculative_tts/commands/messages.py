@@ -11,6 +11,8 @@ import typing
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.commands.help import options
+
 PACKAGE = str(Path(__file__).parents[1])
 EXTRAS = {  # module whose absence means that an extra was not installed
     "faiss": "tiny",
@@ -64,17 +66,27 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
     text, cause = str(error), error.__cause__
     if match := re.search(r"Could not override '(.+)'\.", text):
         return _unknown_key(match[1], schema)
-    if match := re.search(
-        r"Could not find '(.+)/([^/]+)'\s+Available options in '.+':\n((?:\t.+\n?)*)", text
-    ):
-        options = ", ".join(match[3].split())
-        remedy = "--config-dir adds a folder of your own"
-        return f"{match[1]}={match[2]}: no such choice; there are {options} ({remedy})"
+    if match := re.search(r"Could not find '(.+?)/(.+)'", text):
+        return _unknown_choice(match[1], match[2], text)
     if override := getattr(error, "override", None):  # the parser's error
         return f"cannot read '{override}'; settings are written key=value, and --help lists them"
     if match := re.search(r"Error merging override (.+)", text):
         return f"{match[1]}: {_first_line(cause or error)}; --help lists the keys"
     return text.replace("You must specify", "give").replace("\n", " ")
+
+
+def _unknown_choice(group: str, name: str, text: str) -> str:
+    """A config group's option that does not exist; Hydra lists those of the innermost folder."""
+    listed = re.search(r"Available options in '(.+)':\n((?:\t.+\n?)*)", text)
+    if listed:
+        folder = listed[1].removeprefix(group).lstrip("/")
+        there = [f"{folder}/{option}" if folder else option for option in listed[2].split()]
+    else:
+        there = options(group)
+    near = ", ".join(there) or "none"
+    return (
+        f"{group}={name}: no such choice; there are {near} (--config-dir adds a folder of your own)"
+    )
 
 
 def _omegaconf_line(error: Exception, schema: type[Any]) -> str:

@@ -1,0 +1,1 @@
+"""Corpora: speech, codes and test lists."""

@@ -1,0 +1,1 @@
+"""Sampling, acceptance and the decoding loops."""

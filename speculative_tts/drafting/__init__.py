@@ -1,0 +1,1 @@
+"""Drafts: layer inheritance, losses, training."""

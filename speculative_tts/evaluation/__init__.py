@@ -1,0 +1,1 @@
+"""Judges, one metric a file, and their aggregation."""

@@ -1,0 +1,1 @@
+"""The SpeechLM interface, the native decoder, loading."""
