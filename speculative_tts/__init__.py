@@ -1,0 +1,1 @@
+"""Faster autoregressive speech synthesis: speculative decoding, measured in speed and in sound."""

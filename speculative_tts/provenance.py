@@ -1,0 +1,187 @@
+"""Where a number comes from: command line, configuration, code, libraries and hardware.
+
+And the signature of a run, which names its folder.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from speculative_tts import assets
+
+ROOT = Path(__file__).parent
+LIBRARIES = (
+    "accelerate",
+    "faiss-cpu",
+    "hydra-core",
+    "jiwer",
+    "numpy",
+    "onnxruntime",
+    "pocketsphinx",
+    "pyworld",
+    "resemblyzer",
+    "scipy",
+    "soundfile",
+    "soxr",
+    "speechmos",
+    "torch",
+    "transformers",
+)
+CONTENT = ("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt")
+
+
+def provenance(config: Any) -> dict[str, Any]:
+    """How a result is made, as a JSON object; call it in the process that makes it."""
+    return {
+        "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "config": plain(config),
+        "seed": getattr(config, "seed", None),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "code": code_version(),
+        "python": platform.python_version(),
+        "libraries": library_versions(),
+        "hardware": hardware(),
+    }
+
+
+def plain(config: Any) -> Any:
+    """A configuration as JSON values; enums by name, paths as text."""
+    if dataclasses.is_dataclass(config) and not isinstance(config, type):
+        return {
+            entry.name: plain(getattr(config, entry.name)) for entry in dataclasses.fields(config)
+        }
+    if isinstance(config, Enum):
+        return config.name
+    if isinstance(config, dict):
+        return {str(key): plain(value) for key, value in config.items()}
+    if isinstance(config, list | tuple):
+        return [plain(value) for value in config]
+    return str(config) if isinstance(config, Path) else config
+
+
+def signature(config: Any, unused: Iterable[str] = ()) -> str:
+    """Eight hex digits that are equal exactly when two runs should give the same records.
+
+    Of a checkpoint, codec or list its content counts, not its name and path: a retrained model or
+    an edited list makes another run, a moved one does not. The output folder does not count. Limit,
+    threads and warm-up do: records hold times. `unused` has dotted keys that this run does not read
+    (`draft` when the target runs alone). ValueError when a path leads nowhere.
+    """
+    values = plain(config)
+    values.pop("out", None)
+    for key in unused:
+        _remove(values, key.split("."))
+    text = json.dumps(_by_content(values), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def content_hash(path: Path) -> str:
+    """SHA-256 of a file, or of the configuration and weight files in a checkpoint folder."""
+    if path.is_file():
+        return _file_hash(*_identity(path))
+    files = sorted({file for pattern in CONTENT for file in path.glob(pattern)})
+    text = "".join(f"{file.name} {_file_hash(*_identity(file))}\n" for file in files)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def code_version() -> dict[str, Any]:
+    """Package version, and commit and dirty flag when the package runs from its git checkout."""
+    try:
+        found: dict[str, Any] = {"version": version("speculative_tts")}
+    except PackageNotFoundError:
+        found = {"version": None}
+    # Tracked by the surrounding repository? An installed package may lie inside someone else's.
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is not None:
+        found["commit"] = (_git("rev-parse", "HEAD") or "").strip()
+        found["dirty"] = bool(_git("status", "--porcelain", "--", ".", "../configs"))
+    return found
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the installed libraries that can change a number."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores of this process, torch's threads, memory, GPUs; None where unknown."""
+    torch = sys.modules.get("torch")  # only looked up: a command that needs it has imported it
+    cuda = torch is not None and torch.cuda.is_available()
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": torch.get_num_threads() if torch else None,
+        "memory_gib": _memory_gib(),
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        if torch and cuda
+        else [],
+    }
+
+
+def _by_content(values: Any) -> Any:
+    """Everything with a `path` replaced by a hash of what is there."""
+    if isinstance(values, list):
+        return [_by_content(value) for value in values]
+    if not isinstance(values, dict):
+        return values
+    if isinstance(values.get("path"), str):
+        return content_hash(assets.resolve(values["path"]))
+    return {key: _by_content(value) for key, value in values.items()}
+
+
+def _remove(values: dict[str, Any], keys: list[str]) -> None:
+    for key in keys[:-1]:
+        values = values[key]
+    del values[keys[-1]]
+
+
+def _identity(path: Path) -> tuple[str, int, int]:
+    state = path.stat()
+    return str(path.resolve()), state.st_size, state.st_mtime_ns
+
+
+@functools.cache
+def _file_hash(path: str, _size: int, _modified: int) -> str:
+    """SHA-256 of a file; size and time of change are there to key the cache."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(ROOT), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _cpu_model() -> str | None:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or None
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None
