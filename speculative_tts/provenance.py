@@ -125,7 +125,7 @@ def hardware() -> dict[str, Any]:
     cuda = torch is not None and torch.cuda.is_available()
     return {
         "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": _cores(),
         "threads": torch.get_num_threads() if torch else None,
         "memory_gib": _memory_gib(),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
@@ -178,6 +178,13 @@ def _cpu_model() -> str | None:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or None
+
+
+def _cores() -> int | None:
+    """Cores that this process may use; where that is unknown, those of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def _memory_gib() -> float | None:

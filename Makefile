@@ -1,0 +1,68 @@
+# `make` alone prints what there is. Every target makes .venv first if need be; PYTHON chooses the interpreter for it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+SCALE ?= tiny
+LIMIT ?=
+OUT ?= runs
+RESULTS ?= results
+# Both are safe to give on the command line: make reproduce LIMIT=20 OUT=runs/quick RESULTS=runs/quick/results
+
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+LIMITED = $(if $(LIMIT),limit=$(LIMIT))
+
+.PHONY: help venv reproduce ssd tiny-models test check bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=results, PYTHON=python3, SCALE=tiny"
+
+venv: $(STAMP) ## Make .venv with the package, the tiny extra and the development tools
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or later is needed, {sys.executable} is {sys.version.split()[0]}; make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[tiny,dev]"
+	@# What these two declare (librosa, webrtcvad) is not used here and does not install everywhere.
+	$(PIP) install --quiet --constraint constraints.txt --no-deps resemblyzer speechmos
+	@touch $@
+
+reproduce: ssd ## Reproduce, at tiny scale, every paper that is done: now SSD (LIMIT=20 for a quick look)
+
+ssd: $(STAMP) ## SSD: decode, score, and report its tables and figures into results/
+ifneq ($(SCALE),tiny)
+	@echo "SCALE=$(SCALE) is not there yet: it needs the checkpoints and adapters of the papers' own targets (README, What is not reproduced)." >&2; exit 2
+endif
+	$(BIN)/sst-decode experiment=ssd/table1 out=$(OUT) $(LIMITED)
+	$(BIN)/sst-decode experiment=ssd/table3 out=$(OUT) $(LIMITED)
+	$(BIN)/sst-decode experiment=ssd/figure3 out=$(OUT) $(LIMITED)
+	$(BIN)/sst-eval runs=$(OUT)
+	$(BIN)/sst-report runs=$(OUT) out=$(RESULTS)
+
+tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: hours on two cores, needs flite; resumable
+	$(BIN)/sst-prepare
+	$(BIN)/sst-train-target
+	$(BIN)/sst-train-draft target.path=runs/target/target
+	scripts/export_tiny.sh
+
+test: $(STAMP) ## Run all tests (SHAPES=1 also checks every annotated tensor shape)
+	$(BIN)/python -m pytest $(if $(SHAPES),--jaxtyping-packages=speculative_tts,typeguard.typechecked)
+
+check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+bench: $(STAMP) ## Measure what a step of the engine costs on this machine
+	$(BIN)/sst-bench
+
+clean: ## Remove .venv, builds and caches; keeps data/, runs/ and results/
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find speculative_tts tests configs -name __pycache__ -prune -exec rm -rf {} +
