@@ -1,0 +1,163 @@
+"""Scores decode runs, or any folder of audio given a list: words, voice, naturalness, speed.
+
+Judges run offline and in parallel; what was heard once is kept, so a killed run continues and a
+second one is quick. Writes scores.jsonl (an utterance a row) and summary.json (figures with 95 %
+intervals) into each run folder.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from speculative_tts.commands import app
+from speculative_tts.evaluation.compare import Comparison, compare_all
+from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
+from speculative_tts.evaluation.summary import Bootstrap
+from speculative_tts.records import to_row, write_json
+from speculative_tts.schema import EvalConfig
+
+STRICT_FAILURE = 3
+NOTHING_SCORED = 1
+COLUMNS = (  # summary name, heading, scale, decimals
+    ("wer", "WER %", 100.0, 1),
+    ("cer", "CER %", 100.0, 1),
+    ("similarity", "SIM", 1.0, 3),
+    ("dnsmos", "DNSMOS", 1.0, 2),
+    ("lm_rtf", "LM-RTF", 1.0, 3),
+    ("speedup", "speedup", 1.0, 2),
+    ("acceptance_rate", "accept", 1.0, 2),
+)
+
+
+def run(config: EvalConfig) -> int:
+    """Score, compare with the baseline where one is named, print; returns the exit code.
+
+    0 done; 1 a source had no utterance that could be scored; 3 with `strict`, when a judge is not
+    installed (nothing is scored then) or an utterance failed.
+    """
+    planned = plans(config)
+    missing = list(dict.fromkeys(why for one in planned for why in one.skipped.values()))
+    for line in [*(note for one in planned for note in one.source.notes), *missing]:
+        print(line, file=sys.stderr)
+    if missing and config.strict:
+        return STRICT_FAILURE
+    scored = _score(planned, config)
+    print(table([one.summary for one in scored]))
+    if config.baseline is not None:
+        _compare(Path(config.baseline), scored, config)
+    return _exit_code(scored, config.strict)
+
+
+def table(summaries: Sequence[dict[str, Any]]) -> str:
+    """Figures of several runs, one a line, with 95 % intervals; `-` where nothing was measured."""
+    grammars = {s["judges"]["wer"]["options"]["label"] for s in summaries if "wer" in s["judges"]}
+    rows = [["run", "n", *(heading for _, heading, _, _ in COLUMNS)]]
+    for summary in summaries:
+        figures = summary["metrics"]
+        cells = [_cell(figures[name], scale, digits) for name, _, scale, digits in COLUMNS]
+        failed = f" ({summary['n_failed']} failed)" if summary["n_failed"] else ""
+        rows.append([str(summary["run"]["label"]), f"{summary['n']}{failed}", *cells])
+    return "\n".join([*_aligned(rows), *(f"WER: {label}" for label in sorted(grammars))])
+
+
+def _score(planned: Sequence[Plan], config: EvalConfig) -> list[Scored]:
+    columns = (TextColumn("listening"), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+
+        def start(total: int) -> Callable[[], None]:
+            if total and not console.is_terminal:
+                print(f"listening to {total} audio files", file=sys.stderr)
+            task = progress.add_task("listening", total=total)
+            return lambda: progress.advance(task)
+
+        scored = list(score(planned, config, start))
+    for one in scored:
+        for key, why in one.summary["failed"].items():
+            print(f"{one.label}: {key} not scored: {why}", file=sys.stderr)
+    return scored
+
+
+def _compare(baseline: Path, scored: Sequence[Scored], config: EvalConfig) -> None:
+    """Paired tests of every scored run against the baseline; also written to comparison.json."""
+    others = {
+        str(one.folder): [one.folder]
+        for one in scored
+        if one.folder.resolve() != baseline.resolve()
+    }
+    how = Bootstrap(config.draws, config.cluster, config.seed)
+    labels = {str(one.folder): one.label for one in scored}
+    for folder, comparisons in compare_all([baseline], others, how=how).items():
+        rows = {name: to_row(one) for name, one in comparisons.items()}
+        write_json(Path(folder) / "comparison.json", {"baseline": str(baseline), "metrics": rows})
+        print(f"\n{labels[folder]} against {baseline.name}, paired over utterances:")
+        print("\n".join(_aligned(_difference_rows(comparisons))))
+
+
+def _difference_rows(comparisons: dict[str, Comparison]) -> list[list[str]]:
+    rows = [["metric", "baseline", "run", "difference", "p", "p (Holm)", "n"]]
+    for name, one in comparisons.items():
+        if one.difference is not None:
+            rows.append(
+                [
+                    name,
+                    f"{one.a:.3f}",
+                    f"{one.b:.3f}",
+                    _difference(one),
+                    _p(one.p),
+                    _p(one.p_holm),
+                    str(one.n),
+                ]
+            )
+    return rows
+
+
+def _difference(one: Comparison) -> str:
+    if one.low is None or one.high is None:
+        return f"{one.difference:+.3f}"
+    return f"{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _cell(figure: dict[str, Any], scale: float, digits: int) -> str:
+    value, low, high = (figure[key] for key in ("value", "low", "high"))
+    if value is None:
+        return "-"
+    text = f"{scale * value:.{digits}f}"
+    return text if low is None else f"{text} [{scale * low:.{digits}f}, {scale * high:.{digits}f}]"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _exit_code(scored: Sequence[Scored], strict: bool) -> int:
+    if any(one.summary["n"] == 0 for one in scored):
+        return NOTHING_SCORED
+    return STRICT_FAILURE if strict and any(one.summary["n_failed"] for one in scored) else 0
+
+
+main = app.command(
+    "eval",
+    EvalConfig,
+    run,
+    examples=(
+        "sst-eval                                  # every run in runs/",
+        "sst-eval runs=runs/ssd-1a2b3c4d strict=true",
+        "sst-eval list=other/list.jsonl out=other/scores   # audio of another system",
+        "sst-eval baseline=runs/target-5e6f7a8b cluster=speaker",
+    ),
+)

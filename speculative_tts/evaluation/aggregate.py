@@ -1,0 +1,74 @@
+"""Figures over several seeds of one configuration.
+
+Seeds of an utterance are averaged first and utterances are drawn, so intervals speak of new
+utterances, not of new seeds; `sd` is the sample standard deviation (ddof 1) of the seeds' own
+figures.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.evaluation.efficiency import per_position
+from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.statistics import standard_deviation
+from speculative_tts.evaluation.summary import METRICS, Bootstrap, interval, read_scores
+
+NOT_COMPARED = ("seed", "out")  # keys of a decode configuration that may differ between seeds
+
+
+def group_by_config(folders: Sequence[Path]) -> list[list[Path]]:
+    """Run folders whose config.json differs in the seed only, together; in order."""
+    groups: dict[str, list[Path]] = {}
+    for folder in folders:
+        path = folder / "config.json"
+        key = str(folder)
+        if path.is_file():
+            config = json.loads(path.read_text(encoding="utf-8"))
+            kept = {name: value for name, value in config.items() if name not in NOT_COMPARED}
+            key = json.dumps(kept, sort_keys=True)
+        groups.setdefault(key, []).append(folder)
+    return list(groups.values())
+
+
+def aggregate(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[str, Any]:
+    """Figures of scored run folders that differ in their seed only.
+
+    Returns {"seeds", "n" (utterances), "n_failed", "metrics": {name: {value, low, high, n, sd,
+    seeds: {seed: value}}}, "per_position"}. Two folders with the same seed raise ValueError, since
+    their utterances would count twice.
+    """
+    runs: dict[int, list[ScoreRow]] = {}
+    for folder in folders:
+        rows = read_scores(folder)
+        seed = rows[0].seed if rows else 0
+        if seed in runs:
+            raise ValueError(f"{folder}: seed {seed} occurs twice; give runs of different seeds")
+        runs[seed] = rows
+    return _aggregate_rows(runs, how or Bootstrap())
+
+
+def _aggregate_rows(runs: dict[int, list[ScoreRow]], how: Bootstrap) -> dict[str, Any]:
+    every = [row for rows in runs.values() for row in rows]
+    scored = [row for row in every if row.error is None]
+    metrics = {}
+    for name, metric in METRICS.items():
+        alone = Bootstrap(draws=0, cluster=how.cluster, seed=how.seed)
+        seeds = {
+            seed: interval([row for row in rows if row.error is None], metric, alone).value
+            for seed, rows in runs.items()
+        }
+        values = [value for value in seeds.values() if value is not None]
+        metrics[name] = asdict(interval(scored, metric, how)) | {
+            "sd": standard_deviation(values),
+            "seeds": seeds,
+        }
+    return {
+        "seeds": list(runs),
+        "n": len({row.id for row in scored}),
+        "n_failed": len(every) - len(scored),
+        "metrics": metrics,
+        "per_position": per_position(scored),
+    }

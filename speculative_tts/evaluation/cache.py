@@ -1,0 +1,74 @@
+"""Measurements on disk, keyed by (sha256 of the audio file, judge id, version and options).
+
+One growing JSONL file a judge: a killed run loses at most the utterance it was at, and tables are
+made again without listening again. Audio that changes, or a judge that changes, is measured anew.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from speculative_tts.evaluation.judge import Heard, Judge, describe, signature
+from speculative_tts.records import Appender, from_row, read_jsonl, to_row
+
+
+class MeasurementCache:
+    """Measurements of all judges in one folder. `close` it, or use it as a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._values: dict[str, dict[str, Heard]] = {}
+        self._files: dict[str, Appender] = {}
+
+    def get(self, judge: Judge) -> dict[str, Heard]:
+        """Measurements of a judge by audio hash; the first call reads them from disk."""
+        key = signature(judge)
+        if key not in self._values:
+            self._files[key] = self._open(key, judge)
+            rows = read_jsonl(self._path(key))
+            self._values[key] = {r["sha256"]: from_row(Heard, r) for r in rows if "sha256" in r}
+        return self._values[key]
+
+    def put(self, judge: Judge, sha256: str, heard: Heard) -> None:
+        """Store one measurement; it is on disk when this returns."""
+        self.get(judge)[sha256] = heard
+        self._files[signature(judge)].append({"sha256": sha256} | to_row(heard))
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self._values.clear()
+
+    def __enter__(self) -> "MeasurementCache":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.jsonl"
+
+    def _open(self, key: str, judge: Judge) -> Appender:
+        path = self._path(key)
+        new = not path.exists()
+        file = Appender(path)  # drops a torn last line
+        if new:
+            file.append({"judge": describe(judge)})
+        return file
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process. ValueError when another process scores into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(
+                f"{folder} is in use by another sst-eval; wait for it, or give cache=<other folder>"
+            ) from error
+        yield

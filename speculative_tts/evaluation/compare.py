@@ -1,0 +1,132 @@
+"""Paired comparison of two scored systems over the utterances that both have.
+
+Differences are b minus a, where a is the baseline. The paired bootstrap tests the corpus figure;
+the paired t-test and Wilcoxon's test look at per-utterance figures. Several run folders of a
+system are its seeds and are averaged first.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from speculative_tts.evaluation import statistics
+from speculative_tts.evaluation.efficiency import Metric
+from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.statistics import Array
+from speculative_tts.evaluation.summary import METRICS, Bootstrap, read_scores, select, unit_of
+
+COMPARED = ("wer", "cer", "similarity", "dnsmos", "lm_rtf", "time_per_token_ms")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One metric of b against a.
+
+    p: paired bootstrap; p_holm: corrected over the systems of `compare_all`.
+    """
+
+    metric: str
+    a: float | None
+    b: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_t: float | None
+    p_wilcoxon: float | None
+    n: int  # utterances in both
+    p_holm: float | None = None
+
+
+def compare(
+    a: Sequence[Path],
+    b: Sequence[Path],
+    metrics: Sequence[str] = COMPARED,
+    how: Bootstrap | None = None,
+) -> dict[str, Comparison]:
+    """Compare scored run folders (seeds) of system b with those of baseline a by metric.
+
+    Raises ValueError for an unknown metric, or when no utterance was scored in both.
+    """
+    rows_a, rows_b = _scored(a), _scored(b)
+    if not {row.id for row in rows_a} & {row.id for row in rows_b}:
+        raise ValueError(f"{a[0]} and {b[0]} share no scored utterance; compare runs of one list")
+    for name in metrics:
+        if name not in METRICS:
+            raise ValueError(f"metric {name} is unknown; use one of {', '.join(METRICS)}")
+    return {name: compare_rows(rows_a, rows_b, name, how or Bootstrap()) for name in metrics}
+
+
+def compare_all(
+    baseline: Sequence[Path],
+    systems: Mapping[str, Sequence[Path]],
+    metrics: Sequence[str] = COMPARED,
+    how: Bootstrap | None = None,
+) -> dict[str, dict[str, Comparison]]:
+    """Compare several systems with one baseline; `p_holm` corrects each metric for their number."""
+    results = {name: compare(baseline, folders, metrics, how) for name, folders in systems.items()}
+    for metric in metrics:
+        tested = {name: row[metric].p for name, row in results.items()}
+        known = {name: p for name, p in tested.items() if p is not None}
+        for name, p in zip(known, statistics.holm(list(known.values())), strict=True):
+            results[name][metric] = replace(results[name][metric], p_holm=p)
+    return results
+
+
+def compare_rows(
+    a: Sequence[ScoreRow], b: Sequence[ScoreRow], name: str, how: Bootstrap
+) -> Comparison:
+    """One metric of rows b against rows a."""
+    metric = METRICS[name]
+    (units_a, table_a), (units_b, table_b) = _by_id(a, metric), _by_id(b, metric)
+    shared = [key for key in table_a if key in table_b]
+    if not shared:
+        return Comparison(name, None, None, None, None, None, None, None, None, 0)
+    columns_a = np.stack([table_a[key] for key in shared])
+    columns_b = np.stack([table_b[key] for key in shared])
+    units = {key: unit_of(row, how.cluster) for key, row in {**units_b, **units_a}.items()}
+    difference = statistics.paired_bootstrap(
+        columns_a,
+        columns_b,
+        metric.statistic,
+        [units[key] for key in shared],
+        how.draws,
+        how.seed,
+    )
+    single_a, single_b = metric.statistic(columns_a), metric.statistic(columns_b)
+    defined = np.isfinite(single_a) & np.isfinite(single_b)
+    return Comparison(
+        name,
+        _value(metric, columns_a),
+        _value(metric, columns_b),
+        difference.value,
+        difference.low,
+        difference.high,
+        difference.p,
+        statistics.paired_t(single_a[defined], single_b[defined]),
+        statistics.wilcoxon(single_a[defined], single_b[defined]),
+        len(shared),
+    )
+
+
+def _scored(folders: Sequence[Path]) -> list[ScoreRow]:
+    return [row for folder in folders for row in read_scores(folder) if row.error is None]
+
+
+def _by_id(
+    rows: Sequence[ScoreRow], metric: Metric
+) -> tuple[dict[Hashable, ScoreRow], dict[Hashable, Array]]:
+    """First row and seed-averaged columns of every utterance that takes part in the metric."""
+    kept, columns = select(rows, metric)
+    if not kept:
+        return {}, {}
+    keys, averaged = statistics.average_seeds([row.id for row in kept], columns)
+    first = {row.id: row for row in reversed(kept)}
+    return {key: first[str(key)] for key in keys}, dict(zip(keys, averaged, strict=True))
+
+
+def _value(metric: Metric, columns: Array) -> float | None:
+    value = metric.statistic(columns.sum(axis=0))
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,101 @@
+"""Naturalness by DNSMOS P.808 (Reddy et al., ICASSP 2021), the ONNX model of the speechmos wheel.
+
+The wheel is not imported (it pulls librosa); its model file is read and its features are computed
+here. As there, audio shorter than 9.01 s is repeated, and the scores of windows one second apart
+are averaged.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave, digest
+from speculative_tts.evaluation.features import mel_power
+from speculative_tts.evaluation.judge import (
+    Columns,
+    Measure,
+    Sample,
+    installed,
+    package_file,
+    package_version,
+)
+
+MODEL = "dnsmos_models/model_v8.onnx"
+WINDOW_SECONDS = 9.01
+DYNAMIC_RANGE = 80.0  # dB below the loudest bin
+
+
+@functools.cache
+def model_hash() -> str:
+    """First 12 hex digits of the model file's sha256."""
+    return digest(package_file("speechmos", MODEL))[:12]
+
+
+@dataclass(frozen=True)
+class Dnsmos:
+    """DNSMOS P.808 opinion score, 1 to 5."""
+
+    @property
+    def id(self) -> str:
+        """Judge id."""
+        return "dnsmos-p808"
+
+    @property
+    def version(self) -> str:
+        """Version of the speechmos wheel."""
+        return package_version("speechmos")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Model file."""
+        return {"model_sha256": model_hash()}
+
+    def missing(self) -> str | None:
+        """Needs onnxruntime and the model file of the speechmos wheel."""
+        if installed("onnxruntime", "speechmos"):
+            return None
+        return "DNSMOS needs the speechmos wheel and onnxruntime; pip install speechmos onnxruntime"
+
+    def files(self, sample: Sample) -> list[str]:
+        """The output."""
+        return [sample.audio]
+
+    def load(self) -> Measure:
+        """A function from a wave to its score."""
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # parallel by processes
+        options.log_severity_level = 3
+        path = str(package_file("speechmos", MODEL))
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+        def measure(wave: Wave) -> float:
+            return round(float(np.mean(session.run(None, {"input_1": windows(wave)})[0])), 6)
+
+        return measure
+
+    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
+        """Column `dnsmos`."""
+        return [{"dnsmos": measured.get(sample.audio)} for sample in samples]
+
+
+def windows(wave: Wave) -> npt.NDArray[np.float32]:
+    """Log-mel windows of a wave, scaled as in training, shape [windows, 900 frames, 120 mels]."""
+    length = int(WINDOW_SECONDS * SAMPLE_RATE)
+    while len(wave) < length:
+        wave = np.concatenate([wave, wave])
+    hops = int(len(wave) // SAMPLE_RATE - WINDOW_SECONDS) + 1
+    cuts = [wave[i * SAMPLE_RATE :][:length] for i in range(hops)]
+    return np.stack([log_mel(cut[:-160]) for cut in cuts if len(cut) == length]).astype(np.float32)
+
+
+def log_mel(wave: Wave) -> npt.NDArray[np.float64]:
+    """Mel power in dB below its maximum, cut at -80, as (dB + 40) / 40; [frames, 120 mels]."""
+    power = np.maximum(mel_power(wave, fft=321, hop=160, mels=120), 1e-10)
+    decibel = 10.0 * np.log10(power / power.max())
+    return np.asarray((np.maximum(decibel, -DYNAMIC_RANGE) + 40.0) / 40.0)

@@ -1,0 +1,162 @@
+"""Scores sources: judges listen, counts are joined, `scores.jsonl` and `summary.json` are written.
+
+Both files are written whole at the end of a source, from measurements that are on disk as soon as
+they are made: a killed run continues where it was and ends with the same bytes.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.evaluation.cache import MeasurementCache, locked
+from speculative_tts.evaluation.dnsmos import Dnsmos
+from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
+from speculative_tts.evaluation.listening import Advance, Listener, Measurements, Wanted
+from speculative_tts.evaluation.rows import ScoreRow, row_of
+from speculative_tts.evaluation.similarity import Similarity
+from speculative_tts.evaluation.sources import Source, find_runs, read_external
+from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
+from speculative_tts.evaluation.wer import WordErrors, choose_grammar
+from speculative_tts.records import spread, to_row, write_json, write_jsonl
+from speculative_tts.schema import EvalConfig
+
+JUDGES: dict[str, Callable[[Source, EvalConfig], Judge]] = {
+    "wer": lambda source, config: make_word_errors(source, config.grammar),
+    "similarity": lambda _source, _config: Similarity(),
+    "dnsmos": lambda _source, _config: Dnsmos(),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A source, the judges that will hear it, and the metrics left out with the reason."""
+
+    source: Source
+    judges: dict[str, Judge]
+    skipped: dict[str, str]
+    dnsmos_limit: int | None = None
+
+    def samples(self, metric: str) -> list[Sample]:
+        """Samples that a metric's judge hears: all, or for DNSMOS some, evenly spread."""
+        return spread(self.source.samples, self.dnsmos_limit if metric == "dnsmos" else None)
+
+    def wanted(self) -> list[Wanted]:
+        """Every judge with every file it must hear."""
+        return [
+            (judge, path)
+            for metric, judge in self.judges.items()
+            for sample in self.samples(metric)
+            for path in judge.files(sample)
+        ]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A scored source and its summary as written."""
+
+    folder: Path
+    label: str
+    summary: dict[str, Any]
+
+
+def make_word_errors(source: Source, grammar: str) -> WordErrors:
+    """The recogniser of a source, with the grammar chosen by its texts."""
+    chosen = choose_grammar(grammar, (s.text for s in source.samples), source.words)
+    return WordErrors(chosen, source.words)
+
+
+def plan(source: Source, config: EvalConfig) -> Plan:
+    """Judges of a source; those not installed are left out. ValueError for an unknown metric."""
+    judges, skipped = {}, {}
+    for metric in config.metrics:
+        if metric not in JUDGES:
+            raise ValueError(
+                f"metric {metric} is unknown; use {', '.join(JUDGES)} (cer is with wer)"
+            )
+        judge = JUDGES[metric](source, config)
+        reason = judge.missing()
+        if reason is None:
+            judges[metric] = judge
+        else:
+            skipped[metric] = reason
+    return Plan(source, judges, skipped, config.dnsmos_limit)
+
+
+def plans(config: EvalConfig) -> list[Plan]:
+    """What a configuration asks to score: runs, or the list of another system's audio."""
+    if config.list is not None:
+        out = Path(config.out) if config.out else None
+        return [plan(read_external(Path(config.list), out, config.limit), config)]
+    return [plan(source, config) for source in find_runs(Path(config.runs), config.limit)]
+
+
+def cache_folder(config: EvalConfig, planned: Sequence[Plan]) -> Path:
+    """Where measurements are kept: `cache`, or `.scores` beside the runs or in a list's scores."""
+    if config.cache is not None:
+        return Path(config.cache)
+    folder = planned[0].source.folder
+    return (folder if config.list is not None else folder.parent) / ".scores"
+
+
+def score(
+    planned: Sequence[Plan],
+    config: EvalConfig,
+    start: Callable[[int], Advance] = lambda _total: lambda: None,
+) -> Iterator[Scored]:
+    """Score plans one after the other.
+
+    `start` gets the number of files to hear, and returns what to call after each.
+    """
+    how = Bootstrap(config.draws, config.cluster, config.seed)
+    folder = cache_folder(config, planned)
+    with (
+        locked(folder),
+        MeasurementCache(folder) as cache,
+        Listener(cache, config.workers) as listener,
+    ):
+        everything = [pair for one in planned for pair in one.wanted()]
+        advance = start(len(listener.pending(everything)))
+        for one in planned:
+            measurements = listener.hear(one.wanted(), advance)
+            yield _write(one, join(one, measurements), how, config)
+
+
+def join(one: Plan, measurements: Measurements) -> list[ScoreRow]:
+    """Rows of a source, in its order, from the decoder's counts and the judges' columns."""
+    columns: dict[str, dict[str, Any]] = {}
+    for metric, judge in one.judges.items():
+        samples = one.samples(metric)
+        scored = judge.score(samples, measurements.values(judge))
+        for sample, values in zip(samples, scored, strict=True):
+            merged = columns.setdefault(sample.id, {"flags": []})
+            flags = merged["flags"] + values.pop("flags", [])
+            merged.update(values, flags=flags)
+    return [_row(sample, columns.get(sample.id, {}), measurements) for sample in one.source.samples]
+
+
+def _row(sample: Sample, columns: dict[str, Any], measurements: Measurements) -> ScoreRow:
+    if not Path(sample.audio).is_file():
+        error: str | None = f"audio file {sample.audio} not found"
+    else:
+        error = measurements.errors.get(sample.audio)
+    row = row_of(sample)
+    if error is not None:
+        return dataclasses.replace(row, error=error)
+    flags = row.flags + measurements.flags(sample.audio) + columns.get("flags", [])
+    if sample.prompt_audio in measurements.errors:
+        flags.append("prompt_unreadable")
+    return dataclasses.replace(row, **columns | {"flags": flags})
+
+
+def _write(one: Plan, rows: list[ScoreRow], how: Bootstrap, config: EvalConfig) -> Scored:
+    judges = {metric: describe(judge) for metric, judge in one.judges.items()}
+    if "wer" in judges:
+        judges["wer"]["jiwer"] = package_version("jiwer")
+    limits = {"limit": config.limit, "dnsmos_limit": config.dnsmos_limit}
+    summary = {"run": one.source.run, "judges": judges, "skipped": one.skipped, "limits": limits}
+    summary |= summarise(rows, how)
+    write_jsonl(one.source.folder / SCORES, map(to_row, rows))
+    write_json(one.source.folder / SUMMARY, summary)
+    return Scored(one.source.folder, one.source.label, summary)

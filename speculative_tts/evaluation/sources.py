@@ -1,0 +1,173 @@
+"""What can be scored: run folders of sst-decode, and any folder of audio given a list."""
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.evaluation.judge import Sample
+from speculative_tts.evaluation.wer import TINY_WORDS
+from speculative_tts.records import DecodeRecord, from_row, read_jsonl, spread
+
+RECORDS = "records.jsonl"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Utterances of one system, where their scores go, and what a summary says of the run."""
+
+    folder: Path
+    samples: list[Sample]
+    run: dict[str, Any]
+    words: tuple[str, ...] = TINY_WORDS  # vocabulary of the word grammar
+    notes: list[str] = field(default_factory=list)  # shown to the user
+
+    @property
+    def label(self) -> str:
+        """Name in tables."""
+        return str(self.run["label"])
+
+
+def find_runs(runs: Path, limit: int | None = None) -> list[Source]:
+    """One run folder, or all run folders directly inside a folder, in order of name."""
+    if not runs.is_dir():
+        raise ValueError(
+            f"runs={runs} is not a folder; run sst-decode first, or give runs=<folder>"
+        )
+    folders = [runs] if (runs / RECORDS).is_file() else _run_folders(runs)
+    if not folders:
+        raise ValueError(
+            f"runs={runs} holds no run (a folder with {RECORDS}); run sst-decode first"
+        )
+    return [read_run(folder, limit) for folder in folders]
+
+
+def _run_folders(runs: Path) -> list[Path]:
+    return sorted(path for path in runs.iterdir() if (path / RECORDS).is_file())
+
+
+def read_run(folder: Path, limit: int | None = None) -> Source:
+    """A run folder of sst-decode.
+
+    A record cut short by a kill is left out, and the run noted as incomplete.
+    """
+    rows = read_jsonl(folder / RECORDS)
+    records = list(
+        {record.id: record for record in (from_row(DecodeRecord, r) for r in rows)}.values()
+    )
+    config_file = folder / "config.json"
+    config = json.loads(config_file.read_text(encoding="utf-8")) if config_file.is_file() else {}
+    complete = (folder / "DONE").exists()
+    notes = (
+        []
+        if complete
+        else [f"{folder.name}: decoding has not finished, {len(records)} utterances so far"]
+    )
+    samples = [_sample(folder, record) for record in spread(records, limit)]
+    run = describe_run(folder.name, config) | {"complete": complete}
+    return Source(folder, samples, run, vocabulary(config), notes)
+
+
+def _sample(folder: Path, record: DecodeRecord) -> Sample:
+    return Sample(
+        id=record.id,
+        text=record.text,
+        audio=str(folder / record.audio),
+        speaker=record.speaker,
+        seed=record.seed,
+        prompt_audio=_absolute(folder, record.prompt_audio),
+        reference_audio=_absolute(folder, record.reference_audio),
+        record=record,
+    )
+
+
+def _absolute(folder: Path, path: str | None) -> str | None:
+    return str(folder / path) if path else None
+
+
+def describe_run(name: str, config: dict[str, Any]) -> dict[str, Any]:
+    """The `run` entry of a summary: a flat view of the decode configuration."""
+    match = re.fullmatch(r"(.+)-([0-9a-f]{8})", name)
+    rule = config.get("rule") or {}
+    flat = {
+        "label": match[1] if match else name,
+        "signature": match[2] if match else None,
+        "rule": rule.get("name"),
+    }
+    flat |= {key: value for key, value in rule.items() if key != "name"}
+    for part in ("target", "draft", "codec", "data"):
+        flat[part] = (config.get(part) or {}).get("name")
+    for key, value in config.items():
+        if key not in flat and not isinstance(value, dict | list):
+            flat[key] = value
+    return {key: None if value == "???" else value for key, value in flat.items()}
+
+
+def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
+    """Words of the target's speech.json, or the tiny system's where there is none."""
+    path = (config.get("target") or {}).get("path")
+    if not path or path == "???":
+        return TINY_WORDS
+    file = _resolved(path) / "speech.json"
+    words = json.loads(file.read_text(encoding="utf-8")).get("words") if file.is_file() else None
+    return tuple(words) if words else TINY_WORDS
+
+
+def _resolved(path: str) -> Path:
+    from speculative_tts import assets
+
+    return Path(assets.resolve(path)) if path.startswith("tiny:") else Path(path)
+
+
+def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> Source:
+    """Audio of another system: JSONL rows of id, text, audio and, for similarity, prompt_audio.
+
+    Optional keys: speaker, reference_audio (for the length ratio), seed. Paths are relative to the
+    list. Scores go to `out`, by default to `<list>-scores` beside the list.
+    """
+    if not path.is_file():
+        raise ValueError(
+            f"list={path} not found; give a JSONL file of id, text, audio, prompt_audio"
+        )
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [_row(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not rows:
+        raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
+    _reject_repeated_ids(path, [row["id"] for row in rows])
+    samples = [from_row(Sample, _located(path.parent.absolute(), row)) for row in rows]
+    folder = out or path.with_name(f"{path.stem}-scores")
+    run = {"label": folder.name if out else path.stem, "system": "external", "list": str(path)}
+    return Source(folder, spread(samples, limit), run)
+
+
+def _row(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}:{number}: not a JSON object ({error.msg})") from error
+    given = row if isinstance(row, dict) else {}
+    absent = [key for key in ("id", "text", "audio") if not isinstance(given.get(key), str)]
+    if absent:
+        raise ValueError(
+            f"{path}:{number}: {', '.join(absent)} missing; a row needs id, text, audio"
+        )
+    return given
+
+
+def _reject_repeated_ids(path: Path, ids: list[str]) -> None:
+    repeated = (
+        sorted({key for key in ids if ids.count(key) > 1}) if len(set(ids)) < len(ids) else []
+    )
+    if repeated:
+        raise ValueError(f"list={path}: id {repeated[0]} occurs more than once; ids must be unique")
+
+
+def _located(base: Path, row: dict[str, Any]) -> dict[str, Any]:
+    names = {entry.name for entry in dataclasses.fields(Sample)} - {"record"}
+    kept = {key: value for key, value in row.items() if key in names}
+    for key in ("audio", "prompt_audio", "reference_audio"):
+        if kept.get(key):
+            kept[key] = str(base / kept[key])
+    return kept

@@ -1,0 +1,113 @@
+"""Figures of a run from its score rows: value, interval and n of every metric."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from speculative_tts.evaluation import statistics
+from speculative_tts.evaluation.efficiency import EFFICIENCY, Metric, mean, per_position
+from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.statistics import Array, Interval
+from speculative_tts.records import from_row, read_jsonl
+
+SCORES = "scores.jsonl"
+SUMMARY = "summary.json"
+CLUSTERS = ("utterance", "speaker")
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals are drawn: number of draws, the unit (utterance or speaker), and the seed."""
+
+    draws: int = statistics.DRAWS
+    cluster: str = "utterance"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.cluster not in CLUSTERS:
+            raise ValueError(f"cluster={self.cluster} is unknown; use {' or '.join(CLUSTERS)}")
+        if self.draws < 0:
+            raise ValueError(f"draws={self.draws} is below 0; use 0 for no intervals, or 10000")
+
+
+def _edits(prefix: str, length: str) -> Metric:
+    names = [f"{prefix}{edit}" for edit in ("substitutions", "deletions", "insertions")]
+
+    def columns(row: ScoreRow) -> tuple[float | None, ...]:
+        counts = [getattr(row, name) for name in names]
+        return (None if None in counts else float(sum(counts)), getattr(row, length))
+
+    return Metric(columns)
+
+
+def _wer_mean(row: ScoreRow) -> tuple[float | None, ...]:
+    edits, words = METRICS["wer"].columns(row)
+    return (edits / words if words and edits is not None else None, 1.0)
+
+
+METRICS: dict[str, Metric] = {
+    "wer": _edits("", "words"),  # corpus: sum of edits / sum of words
+    "cer": _edits("character_", "characters"),
+    "wer_mean": Metric(_wer_mean),  # mean of utterances, those without words left out
+    "similarity": mean("similarity"),
+    "similarity_floor": mean("similarity_floor"),
+    "dnsmos": mean("dnsmos"),
+    **EFFICIENCY,
+}
+
+
+def select(rows: Sequence[ScoreRow], metric: Metric) -> tuple[list[ScoreRow], Array]:
+    """Rows that take part in a metric, and their columns [rows, columns]."""
+    pairs = [(row, metric.columns(row)) for row in rows]
+    kept = [(row, values) for row, values in pairs if None not in values]
+    columns = np.array([values for _, values in kept], dtype=np.float64, ndmin=2)
+    return [row for row, _ in kept], columns
+
+
+def unit_of(row: ScoreRow, cluster: str) -> Hashable:
+    """What the bootstrap draws: the utterance, or its speaker (where the list names one)."""
+    return row.speaker if cluster == "speaker" and row.speaker else row.id
+
+
+def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interval:
+    """A metric over rows, seeds of an utterance averaged first; n counts utterances."""
+    kept, columns = select(rows, metric)
+    if not kept:
+        return Interval(None)
+    ids, columns = statistics.average_seeds([row.id for row in kept], columns)
+    units = {row.id: unit_of(row, how.cluster) for row in kept}
+    clusters = [units[str(key)] for key in ids]
+    return statistics.bootstrap(columns, metric.statistic, clusters, how.draws, how.seed)
+
+
+def figures(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, dict[str, Any]]:
+    """Every metric as {value, low, high, n}; null where nothing was measured."""
+    return {name: asdict(interval(rows, metric, how)) for name, metric in METRICS.items()}
+
+
+def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
+    """The part of `summary.json` that is made of score rows."""
+    scored = [row for row in rows if row.error is None]
+    failed = [row for row in rows if row.error is not None]
+    flags = [flag for row in scored for flag in row.flags]
+    return {
+        "n": len(scored),
+        "n_failed": len(failed),
+        "failed": {row.id: row.error for row in failed},
+        "n_at_max_length": sum(row.stop == "max_length" for row in scored),
+        "flags": {flag: flags.count(flag) for flag in dict.fromkeys(flags)},
+        "bootstrap": asdict(how) | {"level": statistics.LEVEL},
+        "metrics": figures(scored, how),
+        "per_position": per_position(scored),
+    }
+
+
+def read_scores(folder: Path) -> list[ScoreRow]:
+    """Rows of a scored run folder; ValueError when it has not been scored."""
+    path = folder / SCORES
+    if not path.is_file():
+        raise ValueError(f"{folder} has no {SCORES}; run sst-eval on it first")
+    return [from_row(ScoreRow, row) for row in read_jsonl(path)]
