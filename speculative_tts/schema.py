@@ -134,6 +134,8 @@ class EvalConfig:
     cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
     strict: bool = False
     seed: int = 0
+    baseline: str | None = None  # scored run folder that the others are compared with, utterance by utterance
+    cache: str | None = None  # folder of transcripts and measurements; None = .scores beside the run folders
 
 
 @dataclass
