@@ -19,7 +19,9 @@ class System(Enum):
     target = "target"  # the target alone, autoregressively
     draft = "draft"  # the draft alone, autoregressively
     speculative = "speculative"  # draft and target with an acceptance rule
-    codec = "codec"  # no model: the reference recording through the codec (upper bound of the codec)
+    codec = (
+        "codec"  # no model: the reference recording through the codec (upper bound of the codec)
+    )
     reference = "reference"  # no model: the reference recording itself
 
 
@@ -113,7 +115,9 @@ class DecodeConfig:
     seed: int = 0
     limit: int | None = None  # utterances of the list, evenly spread over it; None = all
     batch_size: int = 1
-    baseline: bool = True  # decode each utterance autoregressively too, in the same process, for paired speedups
+    baseline: bool = (
+        True  # decode each utterance autoregressively too, in the same process, for paired speedups
+    )
     instrument: int = 20  # utterances decoded once more with split timers and distortion
     out: str = "runs"
 
@@ -123,19 +127,27 @@ class EvalConfig:
     """sst-eval: score decode runs, or any folder of audio given a list."""
 
     runs: str = "runs"  # one run folder, or a folder of run folders
-    list: str | None = None  # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
+    list: str | None = (
+        None  # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
+    )
     out: str | None = None  # where scores of such a list go
     metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
     grammar: str = "auto"  # auto: word grammar when every word is in the tiny vocabulary, else the general model
     limit: int | None = None
-    dnsmos_limit: int | None = 40  # utterances that DNSMOS scores (it is the slowest judge); None = all
+    dnsmos_limit: int | None = (
+        40  # utterances that DNSMOS scores (it is the slowest judge); None = all
+    )
     workers: int = 2
     draws: int = 10_000
     cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
     strict: bool = False
     seed: int = 0
-    baseline: str | None = None  # scored run folder that the others are compared with, utterance by utterance
-    cache: str | None = None  # folder of transcripts and measurements; None = .scores beside the run folders
+    baseline: str | None = (
+        None  # scored run folder that the others are compared with, utterance by utterance
+    )
+    cache: str | None = (
+        None  # folder of transcripts and measurements; None = .scores beside the run folders
+    )
 
 
 @dataclass
@@ -160,7 +172,9 @@ class SpeakConfig:
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     text: str = MISSING
-    prompt: str | None = None  # a wav, or a speaker of the test list; None = the list's first speaker
+    prompt: str | None = (
+        None  # a wav, or a speaker of the test list; None = the list's first speaker
+    )
     prompt_text: str | None = None  # words spoken in a prompt wav
     out: str = "out.wav"
     lookahead: int = 3
@@ -246,13 +260,20 @@ class TrainTargetConfig:
 
 @dataclass
 class BenchConfig:
-    """sst-bench: what one step of the engine costs."""
+    """sst-bench: engine speed on the same weights beside transformers', and each step's cost."""
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     draft: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codec: CodecConfig = field(default_factory=CodecConfig)
+    data: ListConfig = field(default_factory=ListConfig)
+    rule: RuleConfig = field(default_factory=RuleConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    positions: list[int] = field(default_factory=lambda: [1, 2, 4, 8])  # tokens of one extend
-    context: list[int] = field(default_factory=lambda: [64, 256])  # tokens already in the cache
-    repeats: int = 30  # timed calls of each size; the median counts
+    lookahead: int = 3  # tokens drafted per round
     seed: int = 0
+    limit: int = 10  # utterances of the list whose prompts are continued
+    tokens: int = 100  # speech tokens of each continuation; stop ids do not end it
+    transformers: bool = True  # also time transformers' generate and assisted generation
+    steps: int = 200  # repeats of each single step that is timed; the median counts
+    draws: int = 10_000  # bootstrap draws of the speed ratios
     out: str = "results/bench"  # a table for people and JSON for programs go here

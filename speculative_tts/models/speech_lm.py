@@ -81,7 +81,7 @@ class SpeechLM:
         self.decoder = decoder
         self.layout = layout
         self._embedding = embedding
-        self._head = head
+        self.head = head
         self._bias = bias
 
     @classmethod
@@ -109,18 +109,21 @@ class SpeechLM:
     @property
     def vocab_size(self) -> int:
         """Speech ids, stop ids included."""
-        return self._head.shape[1]
+        return self.head.shape[1]
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.decoder.device
 
+    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
+        """CosyVoice 2's zero-shot prompt in merged-vocabulary ids: [sos] texts [task] speech."""
+        text_ids = self.layout.text_ids(f"{prompt_text} {text}")
+        return [self.layout.sos_id, *text_ids, self.layout.task_id, *prompt_codes.tolist()]
+
     def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
-        """Input of CosyVoice 2's zero-shot mode, [sos] prompt text + text [task] prompt speech: [length, hidden]."""
-        layout = self.layout
-        text_ids = layout.text_ids(f"{prompt_text} {text}")
-        ids = [layout.sos_id, *text_ids, layout.task_id, *prompt_codes.tolist()]
+        """The embedded prompt, [length, hidden]; ValueError names unknown words."""
+        ids = self.prompt_ids(text, prompt_text, prompt_codes)
         return self._embedding[torch.tensor(ids, device=self.device)]
 
     def cache(self, batch: int, capacity: int) -> KVCache:
@@ -128,7 +131,10 @@ class SpeechLM:
         return self.decoder.cache(batch, capacity)
 
     def prefill(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
-        """Run prompts ([length, hidden] each) row by row; float32 logits of the first token, [batch, vocab]."""
+        """Run prompts ([length, hidden] each), a row at a time, so that a batch equals its rows.
+
+        Returns float32 logits of the first token, [batch, vocab].
+        """
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         last = [
             self.decoder.extend(prompt[None], cache.row(index), zero)[:, -1]
@@ -137,15 +143,18 @@ class SpeechLM:
         return self._logits(torch.cat(last))
 
     def extend(self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None) -> Tensor:
-        """Feed speech ids [batch, new] at positions start [batch]; float32 logits of the last `keep`, [batch, keep, vocab]."""
+        """Feed speech ids [batch, new] at positions start [batch].
+
+        Returns float32 logits of the last `keep` of them (all by default), [batch, keep, vocab].
+        """
         hidden = self.decoder.extend(self._embedding[ids], cache, start)
         return self._logits(hidden if keep is None else hidden[:, -keep:])
 
     def _logits(self, hidden: Tensor) -> Tensor:
         flat = hidden.flatten(0, -2)
         out = (
-            torch.mm(flat, self._head)
+            torch.mm(flat, self.head)
             if self._bias is None
-            else torch.addmm(self._bias, flat, self._head)
+            else torch.addmm(self._bias, flat, self.head)
         )
         return out.float().view(*hidden.shape[:-1], -1)

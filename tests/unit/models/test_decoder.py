@@ -5,13 +5,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.loading import build_decoder, read_state
 
-SMALL = dict(vocab_size=50, num_hidden_layers=3, max_position_embeddings=256, attn_implementation="eager")
+SMALL = dict(
+    vocab_size=50, num_hidden_layers=3, max_position_embeddings=256, attn_implementation="eager"
+)
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 500_000.0,
@@ -70,10 +78,15 @@ def randomise(model: PreTrainedModel) -> PreTrainedModel:
 
 def pair(name: str, folder: Path) -> tuple[PreTrainedModel, Decoder]:
     config = CASES[name]
-    model = randomise((Qwen2ForCausalLM if config.model_type == "qwen2" else LlamaForCausalLM)(config))
+    model = randomise(
+        (Qwen2ForCausalLM if config.model_type == "qwen2" else LlamaForCausalLM)(config)
+    )
     model.save_pretrained(folder)
     native = build_decoder(
-        DecoderConfig.from_folder(folder), read_state(folder), dtype=torch.float32, device=torch.device("cpu")
+        DecoderConfig.from_folder(folder),
+        read_state(folder),
+        dtype=torch.float32,
+        device=torch.device("cpu"),
     )
     return model, native
 
@@ -84,7 +97,9 @@ def test_hidden_states_equal_transformers(name: str, tmp_path: Path) -> None:
     model, native = pair(name, tmp_path)
     ids = torch.randint(0, 50, (2, 70), generator=torch.Generator().manual_seed(0))
     expected = model(ids).logits
-    hidden = native.extend(model.get_input_embeddings()(ids), native.cache(2, 80), torch.zeros(2, dtype=torch.int64))
+    hidden = native.extend(
+        model.get_input_embeddings()(ids), native.cache(2, 80), torch.zeros(2, dtype=torch.int64)
+    )
     logits = model.lm_head(hidden)
     assert expected.abs().max() > 1  # the comparison is not between zeros
     torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
@@ -100,7 +115,9 @@ def test_extending_in_pieces_with_ragged_starts_equals_one_pass(name: str, tmp_p
     cache = native.cache(2, 64)
     lengths = [17, 9]
     for row, length in enumerate(lengths):
-        native.extend(embed(ids[row : row + 1, :length]), cache.row(row), torch.zeros(1, dtype=torch.int64))
+        native.extend(
+            embed(ids[row : row + 1, :length]), cache.row(row), torch.zeros(1, dtype=torch.int64)
+        )
     start = torch.tensor(lengths)
     # Something that is rolled back must leave no trace.
     native.extend(embed(torch.full((2, 5), 7)), cache, start)
@@ -120,7 +137,9 @@ def test_config_of_transformers_4_reads_like_5(tmp_path: Path) -> None:
     new = DecoderConfig.from_folder(tmp_path)
     row = json.loads((tmp_path / "config.json").read_text())
     rope = row.pop("rope_parameters")
-    old = DecoderConfig.from_dict(row | {"rope_theta": rope.pop("rope_theta"), "rope_scaling": rope})
+    old = DecoderConfig.from_dict(
+        row | {"rope_theta": rope.pop("rope_theta"), "rope_scaling": rope}
+    )
     assert old == new
 
 
@@ -160,7 +179,13 @@ def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:
     _, _ = pair("qwen2 gqa", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text()) | {"intermediate_size": 32}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"layers\.0\.mlp\.gate_proj\.weight is \(96, 64\), config.json says \(32, 64\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"layers\.0\.mlp\.gate_proj\.weight is \(96, 64\), config.json says \(32, 64\)",
+    ):
         build_decoder(
-            DecoderConfig.from_folder(tmp_path), read_state(tmp_path), dtype=torch.float32, device=torch.device("cpu")
+            DecoderConfig.from_folder(tmp_path),
+            read_state(tmp_path),
+            dtype=torch.float32,
+            device=torch.device("cpu"),
         )

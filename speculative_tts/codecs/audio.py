@@ -1,0 +1,40 @@
+"""Reading and writing audio files: mono float32 waves in [-1, 1] at the rate that was asked for."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+
+from speculative_tts.records import write_atomic
+
+Wave = np.ndarray  # float32 [samples]
+
+
+def read_wave(path: Path, sample_rate: int) -> Wave:
+    """A file as a mono wave of `sample_rate`; channels are averaged, another rate is resampled.
+
+    Raises ValueError when the file is missing, unreadable, or holds no samples.
+    """
+    if not path.is_file():
+        raise ValueError(f"audio file {path} not found; check the path")
+    try:
+        wave, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise ValueError(
+            f"{path} is not readable audio ({error}); give a WAV or FLAC file"
+        ) from error
+    if len(wave) == 0:
+        raise ValueError(f"{path} holds no samples; give a recording of 1 to 10 seconds")
+    mono = wave.mean(axis=1)
+    return (
+        mono if rate == sample_rate else soxr.resample(mono, rate, sample_rate).astype(np.float32)
+    )
+
+
+def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:
+    """Write 16-bit PCM atomically; values beyond [-1, 1] are clipped."""
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.clip(wave, -1, 1), sample_rate, format="WAV", subtype="PCM_16")
+    write_atomic(path, buffer.getvalue())

@@ -1,0 +1,46 @@
+"""Codecs by name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from speculative_tts.codecs.tiny import TinyCodec
+
+
+class Codec(Protocol):
+    """Waves to speech codes and back."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of its waves."""
+        ...
+
+    @property
+    def token_rate(self) -> float:
+        """Codes a second."""
+        ...
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the codebook."""
+        ...
+
+    def encode(self, wave: np.ndarray) -> np.ndarray:
+        """Mono wave to int64 codes."""
+        ...
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """int64 codes to a mono wave."""
+        ...
+
+
+CODECS: dict[str, Callable[[Path], Codec]] = {"tiny": TinyCodec.load}
+
+
+def load_codec(name: str, path: Path) -> Codec:
+    """The codec `name` from its files at `path`; ValueError for an unknown name."""
+    if name not in CODECS:
+        raise ValueError(f"codec {name!r} is unknown; known codecs: {', '.join(sorted(CODECS))}")
+    return CODECS[name](path)

@@ -1,0 +1,133 @@
+"""Measure the engine's speed beside transformers' on the same weights, and what each step costs.
+
+All systems continue the same prompts in one process. Writes a table (Markdown) and JSON.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from speculative_tts.assets import resolve
+from speculative_tts.commands import app
+from speculative_tts.records import read_list, spread, write_atomic, write_json
+from speculative_tts.schema import BenchConfig
+
+if TYPE_CHECKING:
+    from speculative_tts.decoding.benchmark import Prompt
+    from speculative_tts.decoding.engine import Engine
+
+
+def run(config: BenchConfig) -> int:
+    """Time continuations and steps, print the table, keep both."""
+    import torch
+    from tqdm import tqdm
+
+    from speculative_tts.decoding import benchmark
+    from speculative_tts.decoding.engine import build_engine
+    from speculative_tts.decoding.peers import Transformers
+    from speculative_tts.provenance import provenance
+
+    out = app.require_writable(config.out)
+    engine = build_engine(
+        config.target,
+        config.draft,
+        config.codec,
+        config.rule,
+        config.sampling,
+        config.runtime,
+        config.lookahead,
+    )
+    prompts = make_prompts(config, engine)
+    peer = None
+    if config.transformers:
+        paths = [resolve(part.path) for part in (config.target, config.draft)]
+        dtype = getattr(torch, config.runtime.dtype.value)
+        peer = Transformers(paths[0], paths[1], dtype, engine.target.device)
+    with tqdm(total=len(prompts), desc="continuations", unit="prompt") as bar:
+        seconds = benchmark.continuations(engine, prompts, config.tokens, peer, bar.update)
+    context = len(prompts[0].request.prompt) + config.tokens // 2
+    result = {
+        "continuations": {name: ratios(config, seconds, name) for name in seconds},
+        "seconds": seconds,
+        "context": context,
+        "steps": benchmark.step_costs(engine, context, config.steps),
+        "bytes_per_step": {
+            "target": benchmark.bytes_per_step(engine.target),
+            "draft": benchmark.bytes_per_step(engine.draft),
+        },
+        "tokens": config.tokens,
+        "provenance": provenance(config),
+    }
+    write_json(out / "tiny.json", result)
+    write_atomic(out / "tiny.md", table(result))
+    print(table(result))
+    print(f"written to {out / 'tiny.md'} and {out / 'tiny.json'}")
+    return 0
+
+
+def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
+    """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
+    from speculative_tts.codecs.audio import read_wave
+    from speculative_tts.decoding.benchmark import Prompt
+    from speculative_tts.decoding.run import encode_prompt
+
+    if config.tokens < 2:
+        raise ValueError(f"tokens {config.tokens} is below 2; time at least 2 tokens")
+    prompts = []
+    for item in spread(read_list(resolve(config.data.path)), config.limit):
+        wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
+        codes = encode_prompt(engine, wave, item.prompt_audio)
+        request = engine.request(item.id, item.text, item.prompt_text, codes, config.seed)
+        request = dataclasses.replace(request, min_tokens=config.tokens, max_tokens=config.tokens)
+        ids = engine.target.prompt_ids(item.text, item.prompt_text, codes)
+        prompts.append(Prompt(request, ids))
+    return prompts
+
+
+def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> dict[str, Any]:
+    """Tokens a second, and speed against both baselines: ratio of sums with its bootstrap interval."""
+    import numpy as np
+
+    from speculative_tts.decoding.benchmark import GENERATE, OURS
+    from speculative_tts.evaluation.statistics import bootstrap
+
+    own = seconds[name]
+    row: dict[str, Any] = {
+        "tokens_per_second": config.tokens * len(own) / sum(own),
+        "ms_per_token": 1000 * sum(own) / config.tokens / len(own),
+    }
+    for key, base in (("vs_autoregressive", OURS), ("vs_generate", GENERATE)):
+        if base in seconds:
+            pairs = np.array([seconds[base], own]).T
+            interval = bootstrap(pairs, draws=config.draws, seed=config.seed)
+            row[key] = [interval.value, interval.low, interval.high]
+    return row
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for people."""
+    lines = [
+        "| system | tokens/s | ms/token | x autoregressive (95 % CI) | x generate (95 % CI) |",
+        "|---|---|---|---|---|",
+    ]
+    for name, row in result["continuations"].items():
+        cells = [_interval(row.get(key)) for key in ("vs_autoregressive", "vs_generate")]
+        speed = f"{row['tokens_per_second']:.0f} | {row['ms_per_token']:.2f}"
+        lines.append(f"| {name} | {speed} | {' | '.join(cells)} |")
+    lines += ["", f"| step at {result['context']} cached positions | median ms |", "|---|---|"]
+    lines += [f"| {name} | {1000 * value:.3f} |" for name, value in result["steps"].items()]
+    sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
+    lines += ["", f"Weights read per step: {sizes}. Batch 1, {result['tokens']} tokens each."]
+    return "\n".join(lines) + "\n"
+
+
+def _interval(values: list[float] | None) -> str:
+    return "-" if values is None else f"{values[0]:.2f} ({values[1]:.2f}-{values[2]:.2f})"
+
+
+main = app.command(
+    "bench",
+    BenchConfig,
+    run,
+    examples=("sst-bench", "sst-bench lookahead=5 tokens=200 out=bench"),
+)

@@ -1,0 +1,84 @@
+"""Decode a test list: a target alone, its draft alone, or both with an acceptance rule.
+
+Writes a run folder named by what the run is and a signature of its settings: a record per utterance
+(tokens, counts, seconds) and the audio. A finished run is skipped, a killed one continues where it
+was. Lists of values make a sweep.
+"""
+
+import dataclasses
+
+from speculative_tts.assets import resolve
+from speculative_tts.commands import app
+from speculative_tts.records import read_list, spread, write_json
+from speculative_tts.schema import DecodeConfig, Rule, SamplingConfig, System
+
+DONE = "DONE"
+WITHOUT_DRAFT = ("rule", "lookahead", "instrument")
+WITHOUT_MODEL = ("target", "draft", "sampling", "runtime", "baseline", "seed", *WITHOUT_DRAFT)
+UNUSED = {  # settings a system does not read, which hence do not make another run
+    System.target: ("draft", "baseline", *WITHOUT_DRAFT),
+    System.draft: WITHOUT_DRAFT,
+    System.speculative: (),
+    System.codec: WITHOUT_MODEL,
+    System.reference: WITHOUT_MODEL,
+}
+
+
+def run(config: DecodeConfig) -> int:
+    """Decode one list with one system."""
+    from tqdm import tqdm
+
+    from speculative_tts.decoding.engine import build_engine
+    from speculative_tts.decoding.run import DecodeRun
+    from speculative_tts.provenance import plain, provenance, signature
+
+    if config.batch_size < 1:
+        raise ValueError(
+            f"batch_size {config.batch_size} is below 1; use 1 or more utterances at a time"
+        )
+    items = spread(read_list(resolve(config.data.path)), config.limit)
+    name = f"{label(config)}-{signature(config, UNUSED[config.system])}"
+    folder = app.require_writable(config.out) / name
+    if (folder / DONE).is_file():
+        print(f"{folder}: done already, skipped")
+        return 0
+    app.require_writable(folder)
+    engine = build_engine(
+        config.target,
+        config.draft,
+        config.codec,
+        config.rule,
+        config.sampling,
+        config.runtime,
+        config.lookahead,
+    )
+    settings = SamplingConfig(**dataclasses.asdict(engine.settings))
+    write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
+    write_json(folder / "provenance.json", provenance(config))
+    decode = DecodeRun(engine, config, folder)
+    done = len(decode.finished())
+    with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
+        for _ in decode.run(items):
+            bar.update()
+    (folder / DONE).touch()
+    print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run)")
+    return 0
+
+
+def label(config: DecodeConfig) -> str:
+    """What a run is, for people: speculative-tolerance-b0.4-k3-s0."""
+    parts = [config.system.name]
+    if config.system is System.speculative:
+        parts.append(config.rule.name.name)
+        if config.rule.name is Rule.tolerance:
+            parts.append(f"b{config.rule.beta:g}")
+        parts.append(f"k{config.lookahead}")
+    return "-".join([*parts, f"s{config.seed}"])
+
+
+main = app.command(
+    "decode",
+    DecodeConfig,
+    run,
+    examples=("sst-decode limit=5", "sst-decode rule.beta=0,0.2,0.4 lookahead=3"),
+)

@@ -1,0 +1,100 @@
+"""Speed of the engine: whole continuations beside transformers', and what one step costs."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from speculative_tts.decoding.acceptance import verify
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.observer import synchronise
+from speculative_tts.decoding.peers import Transformers
+from speculative_tts.decoding.randomness import draw
+from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.schema import System
+
+OURS, SPECULATIVE = "autoregressive", "speculative"
+GENERATE, ASSISTED = "transformers generate", "transformers assisted"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One continuation to time: as a request of ours and as ids of the merged vocabulary."""
+
+    request: Request
+    ids: list[int]
+
+
+def continuations(
+    engine: Engine,
+    prompts: list[Prompt],
+    tokens: int,
+    peer: Transformers | None,
+    progress: Callable[[], None],
+) -> dict[str, list[float]]:
+    """Seconds per prompt of each system, interleaved so that drift of the machine meets all alike.
+
+    The first prompt is run once by each before the clock counts.
+    """
+    systems: dict[str, Callable[[Prompt], float]] = {
+        OURS: lambda p: engine.decode(System.target, [p.request]).seconds,
+        SPECULATIVE: lambda p: engine.decode(System.speculative, [p.request]).seconds,
+    }
+    if peer is not None:
+        systems[GENERATE] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, None)
+        systems[ASSISTED] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, engine.lookahead)
+    for run in systems.values():
+        run(prompts[0])
+    seconds: dict[str, list[float]] = {name: [] for name in systems}
+    for prompt in prompts:
+        for name, run in systems.items():
+            seconds[name].append(run(prompt))
+        progress()
+    return seconds
+
+
+@torch.inference_mode()
+def step_costs(engine: Engine, context: int, repeats: int) -> dict[str, float]:
+    """Median seconds of the parts of a round at `context` cached positions, batch 1."""
+    k, device, vocab = engine.lookahead, engine.target.device, engine.target.vocab_size
+    start = torch.tensor([context], device=device)
+    caches = [m.cache(1, context + k + 2) for m in (engine.target, engine.draft)]
+    ids = torch.zeros(1, k + 1, dtype=torch.int64, device=device)
+    rows = torch.softmax(
+        torch.randn(2, k + 1, vocab, generator=torch.Generator().manual_seed(0)), -1
+    )
+    target_probs, draft_probs = rows[:1].to(device), rows[1:, :k].to(device)
+    random = torch.full((1, k, 2), 0.5, dtype=torch.float64, device=device)
+    length = torch.tensor([k], device=device)
+
+    def accept() -> None:
+        verdict = verify(engine.rule, target_probs, draft_probs, ids[:, :k], length, random)
+        draw(verdict.next_probs, random[:, 0, 0])
+
+    parts: dict[str, Callable[[], object]] = {
+        "target step (1 token)": lambda: engine.target.extend(ids[:, :1], caches[0], start),
+        f"verify ({k + 1} tokens)": lambda: engine.target.extend(ids, caches[0], start),
+        "draft step (1 token)": lambda: engine.draft.extend(ids[:, :1], caches[1], start),
+        "draft step (2 tokens)": lambda: engine.draft.extend(ids[:, :2], caches[1], start, keep=1),
+        "accept": accept,
+    }
+    return {name: _median(part, repeats, device) for name, part in parts.items()}
+
+
+def bytes_per_step(model: SpeechLM) -> int:
+    """Bytes of weights that one step reads: layers and speech head; an embedding lookup is free."""
+    tensors = [t for layer in model.decoder.layers for t in vars(layer).values() if t is not None]
+    return sum(t.numel() * t.element_size() for t in [*tensors, model.decoder.norm, model.head])
+
+
+def _median(part: Callable[[], object], repeats: int, device: torch.device) -> float:
+    seconds = []
+    for _ in range(repeats + 3):
+        synchronise(device)
+        begin = time.perf_counter()
+        part()
+        synchronise(device)
+        seconds.append(time.perf_counter() - begin)
+    return sorted(seconds[3:])[repeats // 2]

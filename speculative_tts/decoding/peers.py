@@ -1,0 +1,60 @@
+"""transformers' own decoding on the same weights: the public baseline our engine is compared with."""
+
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.sampling import Sampler
+
+
+class Transformers:
+    """`generate` and assisted generation of a merged-vocabulary checkpoint and its draft, batch 1."""
+
+    def __init__(self, target: Path, draft: Path, dtype: torch.dtype, device: torch.device) -> None:
+        from transformers import AutoModelForCausalLM
+
+        load = AutoModelForCausalLM.from_pretrained
+        self._target = load(target, dtype=dtype).to(device).eval()
+        self._draft = load(draft, dtype=dtype).to(device).eval()
+        self._draft.generation_config.num_assistant_tokens_schedule = "constant"
+        self._draft.generation_config.assistant_confidence_threshold = 0.0
+        self._device = device
+
+    @torch.inference_mode()
+    def seconds(
+        self, prompt: list[int], tokens: int, sampler: Sampler, lookahead: int | None
+    ) -> float:
+        """Seconds to continue prompt ids by `tokens` tokens; assisted by the draft when lookahead is given."""
+        ids: Tensor = torch.tensor([prompt], device=self._device)
+        assistant = {}
+        if lookahead is not None:
+            self._draft.generation_config.num_assistant_tokens = lookahead
+            assistant = {"assistant_model": self._draft}
+        greedy = sampler.temperature == 0
+        shape = (
+            {}
+            if greedy
+            else {
+                "temperature": sampler.temperature,
+                "top_k": sampler.top_k,
+                "top_p": sampler.top_p,
+            }
+        )
+        begin = time.perf_counter()
+        out = self._target.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=tokens,
+            do_sample=not greedy,
+            eos_token_id=None,
+            pad_token_id=0,
+            **shape,
+            **assistant,
+        )
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        elapsed = time.perf_counter() - begin
+        assert out.shape[1] == len(prompt) + tokens, "generate stopped early"
+        return elapsed

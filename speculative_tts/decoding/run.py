@@ -1,0 +1,185 @@
+"""One decode run: a system over a test list, a record per utterance, resumable at any moment."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from speculative_tts.codecs.audio import Wave, read_wave, write_wave
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.engine import Engine, codes_of
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.records import (
+    Appender,
+    DecodeRecord,
+    ListItem,
+    Split,
+    from_row,
+    read_jsonl,
+    to_row,
+)
+from speculative_tts.schema import DecodeConfig, System
+
+RECORDS = "records.jsonl"
+WITHOUT_MODEL = (System.codec, System.reference)
+
+
+class DecodeRun:
+    """Decodes what is missing in `folder` and yields each new record once it is on disk."""
+
+    def __init__(self, engine: Engine, config: DecodeConfig, folder: Path) -> None:
+        self._engine = engine
+        self._config = config
+        self._folder = folder
+        self._prompts: dict[str, Tensor] = {}
+
+    def finished(self) -> dict[str, DecodeRecord]:
+        """Records on disk whose audio is there too, by utterance id."""
+        path = self._folder / RECORDS
+        rows = read_jsonl(path) if path.is_file() else iter(())
+        return {row["id"]: from_row(DecodeRecord, row) for row in rows}
+
+    def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
+        """Decode the items that have no record yet, in batches of config.batch_size, in order."""
+        done = self.finished()
+        missing = [item for item in items if item.id not in done]
+        if not missing:
+            return
+        self._check(missing)
+        observed = {item.id for item in items[: self._config.instrument]}
+        size = self._config.batch_size
+        self._warm_up(missing)
+        appender = Appender(self._folder / RECORDS)
+        try:
+            for begin in range(0, len(missing), size):
+                for record in self._records(missing[begin : begin + size], begin, observed):
+                    appender.append(to_row(record))
+                    yield record
+        finally:
+            appender.close()
+
+    def _check(self, items: list[ListItem]) -> None:
+        """Find what is wrong with the list before minutes of work."""
+        if self._config.system in WITHOUT_MODEL:
+            lacking = [item.id for item in items if item.reference_audio is None]
+            if lacking:
+                raise ValueError(
+                    f"{lacking[0]} has no reference_audio, which system={self._config.system.name} needs"
+                )
+            return
+        for item in items:
+            self._engine.target.layout.text_ids(f"{item.prompt_text} {item.text}")
+
+    def _warm_up(self, items: list[ListItem]) -> None:
+        if self._config.system not in WITHOUT_MODEL:
+            for item in items[: self._config.runtime.warmup]:
+                self._engine.decode(self._config.system, [self._request(item)])
+
+    def _records(self, items: list[ListItem], begin: int, observed: set[str]) -> list[DecodeRecord]:
+        if self._config.system in WITHOUT_MODEL:
+            return [self._without_model(item) for item in items]
+        requests = [self._request(item) for item in items]
+        own, baseline = self._decode_paired(requests, swap=begin % 2 == 1)
+        records = []
+        for index, (item, request) in enumerate(zip(items, requests, strict=True)):
+            outcome, seconds = own[index]
+            record = self._record(item, outcome, seconds, self._engine.audio(outcome))
+            if baseline:
+                record = dataclasses.replace(
+                    record,
+                    baseline_tokens=len(baseline[index][0].tokens),
+                    baseline_seconds=baseline[index][1],
+                )
+            if item.id in observed and self._config.system is System.speculative:
+                record = dataclasses.replace(record, split=self._split(request, outcome))
+            records.append(record)
+        return records
+
+    def _decode_paired(
+        self, requests: list[Request], *, swap: bool
+    ) -> tuple[list[tuple[Outcome, float]], list[tuple[Outcome, float]]]:
+        """The system and its baseline, in turn the first; a batch shares its seconds equally."""
+        systems = [self._config.system]
+        if self._config.baseline and self._config.system is not System.target:
+            systems.append(System.target)
+        results: dict[System, list[tuple[Outcome, float]]] = {}
+        for system in reversed(systems) if swap else systems:
+            timed = self._engine.decode(system, requests)
+            results[system] = [
+                (outcome, timed.seconds / len(requests)) for outcome in timed.outcomes
+            ]
+        return results[systems[0]], results[systems[1]] if len(systems) > 1 else []
+
+    def _split(self, request: Request, expected: Outcome) -> Split:
+        """Decode once more with instruments on: same uniforms, hence the same tokens."""
+        watch = self._engine.instruments()
+        timed = self._engine.decode(System.speculative, [request], watch)
+        if self._config.batch_size == 1:
+            assert timed.outcomes[0].tokens == expected.tokens, "instruments changed the tokens"
+        return Split(
+            draft_seconds=watch.seconds["draft"],
+            verify_seconds=watch.seconds["verify"],
+            accept_seconds=watch.seconds["accept"],
+            tv=watch.tv,
+            kl=watch.kl,
+            positions=watch.positions,
+        )
+
+    def _request(self, item: ListItem) -> Request:
+        if item.prompt_audio not in self._prompts:
+            wave = read_wave(Path(item.prompt_audio), self._engine.codec.sample_rate)
+            self._prompts[item.prompt_audio] = encode_prompt(self._engine, wave, item.prompt_audio)
+        codes = self._prompts[item.prompt_audio]
+        return self._engine.request(item.id, item.text, item.prompt_text, codes, self._config.seed)
+
+    def _without_model(self, item: ListItem) -> DecodeRecord:
+        """The reference recording itself, or through the codec: bounds that no model can pass."""
+        codec = self._engine.codec
+        wave = read_wave(Path(str(item.reference_audio)), codec.sample_rate)
+        codes = codec.encode(wave)
+        if self._config.system is System.codec:
+            wave = codec.decode(codes)
+        return self._record(item, Outcome([int(c) for c in codes], stopped=False), 0.0, wave)
+
+    def _record(self, item: ListItem, outcome: Outcome, seconds: float, wave: Wave) -> DecodeRecord:
+        audio = f"audio/{item.id}.wav"
+        write_wave(self._folder / audio, wave, self._engine.codec.sample_rate)
+        return DecodeRecord(
+            id=item.id,
+            speaker=item.speaker,
+            text=item.text,
+            prompt_text=item.prompt_text,
+            prompt_audio=item.prompt_audio,
+            reference_audio=item.reference_audio,
+            seed=self._config.seed,
+            audio=audio,
+            codes=codes_of(outcome),
+            tokens=len(outcome.tokens),
+            stop="stop_id"
+            if outcome.stopped or self._config.system in WITHOUT_MODEL
+            else "max_length",
+            audio_seconds=len(wave) / self._engine.codec.sample_rate,
+            lm_seconds=seconds,
+            rounds=outcome.rounds,
+            drafted=outcome.drafted,
+            accepted=outcome.accepted,
+            drafted_per_position=outcome.drafted_per_position,
+            accepted_per_position=outcome.accepted_per_position,
+            residuals=outcome.residuals,
+            bonuses=outcome.bonuses,
+            residual_fallbacks=outcome.residual_fallbacks,
+        )
+
+
+def encode_prompt(engine: Engine, wave: Wave, name: str) -> Tensor:
+    """Speech codes of a voice prompt, int64 [tokens]; ValueError below one token."""
+    codes = np.asarray(engine.codec.encode(wave))
+    if len(codes) == 0:
+        seconds = len(wave) / engine.codec.sample_rate
+        raise ValueError(
+            f"{name} is {seconds:.2f} s long, below one speech token; give 2 to 3 s of speech"
+        )
+    return torch.from_numpy(codes.astype(np.int64))
