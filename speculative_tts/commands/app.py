@@ -8,6 +8,7 @@ Ctrl-C. Nothing here imports torch, so `--help` and mistakes answer at once.
 
 import logging
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -133,8 +134,10 @@ class Command(Generic[Config]):
         """A composed DictConfig as the schema's dataclass; ValueError for values left out."""
         from omegaconf import OmegaConf
 
-        plain = OmegaConf.to_container(config, resolve=True)
-        checked = OmegaConf.merge(OmegaConf.structured(self.schema), plain)
+        # Merged again because Hydra lets +unknown=1 pass.
+        checked = OmegaConf.merge(
+            OmegaConf.structured(self.schema), OmegaConf.to_container(config, resolve=False)
+        )
         for key in sorted(OmegaConf.missing_keys(checked)):
             raise ValueError(f"{key} is not set; give {key}=<value> (see {self.program} --help)")
         result = OmegaConf.to_object(checked)
@@ -146,8 +149,10 @@ class Command(Generic[Config]):
         key, equals, value = argument.partition("=")
         if key not in self.verbatim or not equals or value[:1] in {"'", '"'}:
             return argument
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"{key}='{escaped}'"
+        # In Hydra's quotes a backslash counts only before a quote; ${ would interpolate.
+        text = value.replace("${", "\\${")
+        text = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text)
+        return f"{key}='{text}'"
 
     def _report(self, error: Exception) -> int:
         """A line on stderr for a mistake (2); a traceback for a defect (1) or with SST_DEBUG=1."""

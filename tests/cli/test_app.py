@@ -1,0 +1,203 @@
+"""What a user sees: one line and exit code 2 for a mistake, run's own code otherwise, no litter."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.commands import app
+from speculative_tts.schema import DecodeConfig, Rule, SpeakConfig
+
+seen: list[DecodeConfig] = []
+
+
+def run(config: DecodeConfig) -> int:
+    """Stands for decoding; `seed` chooses what happens."""
+    seen.append(config)
+    if config.seed == 3:
+        Path("/nowhere/weights").read_bytes()
+    if config.seed == 4:
+        app.require_writable(config.out)
+    if config.seed == 5:
+        raise RuntimeError("a defect")
+    if config.seed == 6:
+        int("six")
+    if config.seed == 7:
+        raise ModuleNotFoundError("No module named 'pyworld'", name="pyworld")
+    return config.seed if config.seed > 9 else 0
+
+
+decode = app.command("decode", DecodeConfig, run, examples=("sst-decode limit=5",))
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen.clear()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SST_DEBUG", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("argument", "parts"),
+    [
+        ("rule.betta=3", ["unknown key rule.betta", "did you mean rule.beta?"]),
+        ("+lookahed=3", ["unknown key lookahed", "did you mean lookahead?"]),
+        ("zzz=3", ["unknown key zzz", "--help"]),
+        ("lookahead=three", ["lookahead=three", "Integer"]),
+        ("lookahead=1.5", ["lookahead=1.5", "Integer"]),
+        ("system=foo", ["system=foo", "target, draft, speculative, codec, reference"]),
+        ("rule.name=foo", ["rule.name=foo", "exact, tolerance"]),
+        ("rule=foo", ["rule=foo", "there are exact, tolerance", "--config-dir"]),
+        ("experiment=ssd/foo", ["experiment=ssd/foo", "ssd/table1"]),
+        ("rule.beta=", ["rule.beta="]),
+        ("foo", ["cannot read 'foo'", "key=value"]),
+        ("rule=[", ["cannot read 'rule=['", "key=value"]),
+        ("--foo", ["--foo", "key=value", "--help"]),
+        ("--config-dir=/nowhere", ["/nowhere", "not found"]),
+        ("target.path=???", ["target.path is not set", "target.path=<value>"]),
+        ("seed=3", ["/nowhere/weights: no such file or directory"]),
+        ("seed=6", ["'six'", "SST_DEBUG=1"]),
+        ("seed=7", ["pyworld", "speculative_tts[tiny]"]),
+    ],
+)
+def test_mistake_is_one_line_and_code_2(
+    argument: str, parts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert decode([argument]) == app.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("sst-decode: error: ")
+    assert err.count("\n") == 1
+    for part in parts:
+        assert part in err
+
+
+def test_unwritable_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert decode(["seed=4", "out=file/runs"]) == app.BAD_INPUT
+    err = capsys.readouterr().err
+    assert err == (
+        "sst-decode: error: output folder file/runs is not writable (not a directory); "
+        "choose another with out=<path>\n"
+    )
+
+
+def test_unwritable_output_folder_of_a_sweep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert decode(["seed=1,2", "out=file/runs"]) == app.BAD_INPUT
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "file/runs" in err
+
+
+def test_writable_output_folder_is_made_and_left_empty(tmp_path: Path) -> None:
+    assert app.require_writable(tmp_path / "a" / "b") == tmp_path / "a" / "b"
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_defect_keeps_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert decode(["seed=5"]) == 1
+    assert "RuntimeError: a defect" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback_of_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SST_DEBUG", "1")
+    assert decode(["seed=3"]) == app.BAD_INPUT
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_exit_code_of_run_is_passed_on_and_nothing_is_written(tmp_path: Path) -> None:
+    assert decode(["seed=12"]) == 12
+    assert decode(["seed=1"]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sweep_runs_every_job_and_returns_the_largest_code() -> None:
+    assert decode(["seed=3,12,1"]) == 12
+    assert [config.seed for config in seen] == [3, 12, 1]
+
+
+def test_experiment_sweeps_by_itself() -> None:
+    assert decode(["experiment=ssd/table3", "limit=5"]) == 0
+    assert [config.rule.beta for config in seen] == [0.0, 0.1, 0.2, 0.3, 0.4]
+    assert {config.rule.name for config in seen} == {Rule.tolerance}
+    assert {config.limit for config in seen} == {5}
+
+
+def test_a_list_is_no_sweep_and_a_quoted_comma_neither() -> None:
+    assert decode(["out='a,b'"]) == 0
+    assert [config.out for config in seen] == ["a,b"]
+
+
+def test_verbatim_text_needs_no_quotes_for_hydra() -> None:
+    texts: list[str] = []
+
+    def speak(config: SpeakConfig) -> int:
+        texts.append(config.text)
+        return 0
+
+    main = app.command("speak", SpeakConfig, speak, verbatim=("text",))
+    said = [
+        "one, two",
+        "it's",
+        "a=b [c",
+        'say "hi"',
+        "back\\slash",
+        "${oops}",
+        "'quoted, already'",
+        "5",
+    ]
+    for text in said:
+        assert main([f"text={text}"]) == 0, text
+    assert texts == [*said[:6], "quoted, already", "5"]
+
+
+def test_own_configs(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "target").mkdir(parents=True)
+    (tmp_path / "mine" / "target" / "big.yaml").write_text("name: big\npath: /models/big\n")
+    assert decode(["--config-dir", "mine", "target=big"]) == 0
+    assert seen[0].target.path == "/models/big"
+
+
+def test_help_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert decode(["--help"]) == 0
+    out = capsys.readouterr().out
+    for part in (
+        "Usage: sst-decode",
+        "sst-decode limit=5",
+        "lookahead=3",
+        "rule.beta=0.0",
+        "utterances decoded before any clock starts",  # a comment of the schema
+        "One of: exact, tolerance",
+        "ssd/table1",
+        "--hydra-help",
+        "--config-dir",
+    ):
+        assert part in out
+    assert seen == []
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert decode(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("sst-decode 0.")
+
+
+def test_help_and_mistakes_do_not_import_torch() -> None:
+    script = (
+        "import sys; from speculative_tts.commands import app; "
+        "from speculative_tts.schema import DecodeConfig; "
+        "main = app.command('decode', DecodeConfig, lambda config: 0); "
+        "assert main(['--help']) == 0 and main(['zzz=1']) == 2; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr.decode()

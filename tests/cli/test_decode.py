@@ -1,0 +1,183 @@
+"""sst-decode as a user runs it, on random little models."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from speculative_tts.commands import decode
+from tests.fake_models import FakeModels, write_checkpoint, write_codec, write_fake_models
+
+CLOCKS = {"lm_seconds", "baseline_seconds", "split"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
+    return write_fake_models(tmp_path_factory.mktemp("models"))
+
+
+def records(folder: Path) -> list[dict[str, object]]:
+    rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k not in CLOCKS} for row in rows]
+
+
+def only(folder: Path, pattern: str = "*") -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
+def test_a_sweep_makes_a_run_folder_per_point_and_is_skipped_when_done(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        *models.overrides,
+        f"out={tmp_path}",
+        "rule=tolerance",
+        "rule.beta=0,0.4",
+        "limit=2",
+    ]
+    assert decode.main(arguments) == 0
+    folders = sorted(path.name for path in tmp_path.glob("speculative-*"))
+    assert [name.rsplit("-", 1)[0] for name in folders] == [
+        "speculative-tolerance-b0-k3-s0",
+        "speculative-tolerance-b0.4-k3-s0",
+    ]
+    run = only(tmp_path, "*b0.4*")
+    rows = records(run)
+    assert [row["id"] for row in rows] == ["u0", "u3"]  # limit spreads over the list
+    assert all((run / str(row["audio"])).stat().st_size > 44 for row in rows)
+    assert all(
+        row["tokens"] == 1 + row["accepted"] + row["residuals"] + row["bonuses"] for row in rows
+    )
+    config = json.loads((run / "config.json").read_text())
+    assert config["system"] == "speculative"
+    assert config["sampling"]["top_k"] == 25  # the checkpoint's own, written out
+    before = (run / "records.jsonl").stat().st_mtime_ns
+    capsys.readouterr()
+    assert decode.main(arguments) == 0
+    assert capsys.readouterr().out.count("done already, skipped") == 2
+    assert (run / "records.jsonl").stat().st_mtime_ns == before
+
+
+def test_batches_and_single_utterances_give_the_same_codes(
+    models: FakeModels, tmp_path: Path
+) -> None:
+    for batch in (1, 4):
+        out = tmp_path / str(batch)
+        assert (
+            decode.main([*models.overrides, f"out={out}", f"batch_size={batch}", "rule=tolerance"])
+            == 0
+        )
+    one, four = (records(only(tmp_path / str(batch), "spec*")) for batch in (1, 4))
+    assert one == four
+
+
+def test_killed_and_run_again_equals_undisturbed(models: FakeModels, tmp_path: Path) -> None:
+    common = [*models.overrides, "rule=tolerance"]
+    assert decode.main([*common, f"out={tmp_path / 'whole'}"]) == 0
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from speculative_tts.commands.decode import main; sys.exit(main())",
+    ]
+    arguments = [*command, *common, f"out={tmp_path / 'killed'}"]
+    process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while (
+        not any((tmp_path / "killed").glob("spec*/records.jsonl")) and time.monotonic() < deadline
+    ):
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    run = only(tmp_path / "killed", "spec*")
+    assert not (run / "DONE").exists()
+    with (run / "records.jsonl").open("a") as file:
+        file.write('{"id": "u5", "speak')  # a line cut short
+    assert decode.main([*common, f"out={tmp_path / 'killed'}"]) == 0
+    assert records(run) == records(only(tmp_path / "whole", "spec*"))
+
+
+def test_systems_without_a_model_copy_and_resynthesise_the_reference(
+    models: FakeModels, tmp_path: Path
+) -> None:
+    assert (
+        decode.main([*models.overrides, f"out={tmp_path}", "limit=1", "system=reference,codec"])
+        == 0
+    )
+    reference, rate = soundfile.read(only(tmp_path, "reference-*") / "audio/u0.wav")
+    original, _ = soundfile.read(models.root / "prompt1.wav")
+    assert rate == 16_000
+    assert abs(reference - original).max() < 1e-3
+    (row,) = records(only(tmp_path, "codec-*"))
+    assert row["rounds"] == 0
+    assert len(row["codes"]) == len(original) // 640
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["rule=tolerance", "rule.beta=-0.1"], "beta -0.1 is below 0"),
+        (["lookahead=0"], "lookahead 0 is below 1"),
+        (["batch_size=0"], "batch_size 0 is below 1"),
+        (["limit=0"], "limit 0 is below 1"),
+        (["sampling.top_p=1.5"], "top_p 1.5 is outside (0, 1]"),
+        (["sampling.temperature=-1"], "temperature -1.0 is below 0"),
+        (["target.path=nowhere"], "nowhere does not exist"),
+        (["data.path=nowhere.jsonl"], "nowhere.jsonl does not exist"),
+        (["out=/dev/null/runs"], "output folder /dev/null/runs is not writable"),
+        (["rule.bta=1"], "unknown key rule.bta"),
+        (["lookahead=three"], "lookahead"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(
+    models: FakeModels,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    overrides: list[str],
+    message: str,
+) -> None:
+    assert decode.main([*models.overrides, f"out={tmp_path}", *overrides]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("sst-decode: error: ")
+    assert message in lines[0]
+    assert not list(tmp_path.glob("*/records.jsonl"))
+
+
+def test_models_that_do_not_belong_together_are_named(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_checkpoint(tmp_path / "other", layers=1, n_codes=41)
+    (tmp_path / "codec").mkdir()
+    import numpy as np
+
+    write_codec(tmp_path / "codec", np.random.default_rng(0), n_codes=30)
+    (tmp_path / "corrupt").mkdir()
+    for name in ("config.json", "speech.json"):
+        (tmp_path / "corrupt" / name).write_bytes((models.root / "target" / name).read_bytes())
+    weights = (models.root / "target" / "model.safetensors").read_bytes()
+    (tmp_path / "corrupt" / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    cases = {
+        f"draft.path={tmp_path / 'other'}": "target and draft have different vocabularies",
+        f"codec.path={tmp_path / 'codec'}": "has 30 codes",
+        f"target.path={tmp_path / 'corrupt'}": "is not readable as safetensors",
+    }
+    for override, message in cases.items():
+        assert decode.main([*models.overrides, f"out={tmp_path / 'runs'}", override]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_list_row_that_cannot_be_spoken_is_named_before_work(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"id": "x", "text": "alpha xray", "prompt_text": "two", "prompt_audio": "p.wav"}
+    path = tmp_path / "list.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    assert decode.main([*models.overrides, f"data.path={path}", f"out={tmp_path / 'runs'}"]) == 2
+    assert "unknown words: xray" in capsys.readouterr().err

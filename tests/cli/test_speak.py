@@ -1,0 +1,77 @@
+"""sst-speak as a newcomer runs it, on random little models."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from speculative_tts.commands import speak
+from tests.fake_models import FakeModels, tone, write_fake_models
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
+    return write_fake_models(tmp_path_factory.mktemp("models"))
+
+
+def test_speaks_with_a_speaker_of_the_list(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "x.wav"
+    assert speak.main([*models.overrides, "text=alpha two", "prompt=s1", f"out={out}"]) == 0
+    wave, rate = soundfile.read(out)
+    assert rate == 16_000
+    assert len(wave) >= 8 * 640  # min_tokens_per_word
+    printed = capsys.readouterr().out
+    for part in ("s of speech", "tokens in", "accepted", "tokens a round", "x the tokens/s"):
+        assert part in printed
+
+
+def test_stereo_prompts_of_another_rate_are_converted(models: FakeModels, tmp_path: Path) -> None:
+    wave = tone(np.random.default_rng(1), seconds=1)
+    stereo = tmp_path / "stereo.wav"
+    soundfile.write(stereo, np.stack([np.repeat(wave, 2), np.repeat(wave, 2)], 1), 32_000)
+    mono = tmp_path / "mono.wav"
+    soundfile.write(mono, wave, 16_000)
+    for name, prompt in (("a.wav", stereo), ("b.wav", mono)):
+        arguments = ["text=one", f"prompt={prompt}", "prompt_text=two", f"out={tmp_path / name}"]
+        assert speak.main([*models.overrides, *arguments]) == 0
+    assert soundfile.info(tmp_path / "a.wav").frames > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["text=alpha quantum, leap"], "unknown words: quantum, leap"),
+        (["text="], "the text is empty"),
+        (
+            ["text=one", "prompt=nobody"],
+            "prompt nobody is neither a file nor a speaker; speakers: s0, s1",
+        ),
+        (["text=one", "prompt={empty}", "prompt_text=two"], "holds no samples"),
+        (["text=one", "prompt={broken}", "prompt_text=two"], "is not readable audio"),
+        (["text=one", "prompt={short}", "prompt_text=two"], "below one speech token"),
+        (["text=one", "prompt={short}"], "the words spoken in"),
+        (["text=one", "out=/dev/null/x.wav"], "output folder /dev/null is not writable"),
+        ([], "text is not set"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_no_file(
+    models: FakeModels,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    prompts = {name: tmp_path / f"{name}.wav" for name in ("empty", "broken", "short")}
+    soundfile.write(prompts["empty"], np.zeros(0), 16_000)
+    prompts["broken"].write_bytes(b"RIFF")
+    soundfile.write(prompts["short"], np.zeros(300), 16_000)
+    out = tmp_path / "out.wav"
+    filled = [argument.format(**prompts) for argument in arguments]
+    assert speak.main([*models.overrides, f"out={out}", *filled]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert not out.exists()

@@ -1,0 +1,95 @@
+"""Trainings in processes of their own: killed and continued, and two at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_target import save_codes, save_target
+
+from speculative_tts.commands import train_draft
+
+MODULE = "speculative_tts.commands.train_draft"
+OPTIONS = ["layers=[0,3]", "warmup=2", "learning_rate=0.01", "eval_every=3", "save_every=5"]
+
+
+def environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+@pytest.fixture
+def options(tmp_path):
+    target, codes = tmp_path / "target", tmp_path / "codes"
+    save_target(target)
+    save_codes(codes)
+    return [*OPTIONS, "target.name=small", f"target.path={target}", f"codes={codes}"]
+
+
+def command(launcher, options):
+    return [sys.executable, *launcher, "-m", MODULE, *options]
+
+
+def finish(command):
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def kill_after_first_state(command, folder):
+    """SIGKILL as soon as a state is on disk, some steps later."""
+    process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("training/state-*.pt")):
+        assert time.monotonic() < deadline, "no state was saved within a minute"
+        assert process.poll() is None, "the training ended before it could be killed"
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_killed_training_goes_on_to_the_same_result(tmp_path, options):
+    options += ["steps=120", "batch_size=4"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    finish(command([], [*options, f"out={whole}"]))
+    kill_after_first_state(command([], [*options, f"out={cut}"]), cut)
+    assert not (cut / "config.json").exists()
+    finish(command([], [*options, f"out={cut}"]))
+    same = ["model.safetensors", "config.json", "inheritance.json", "training/metrics.jsonl"]
+    for name in same:
+        assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
+    assert {p.name for p in cut.rglob("*")} == {p.name for p in whole.rglob("*")}
+
+
+@pytest.mark.slow
+def test_two_processes_do_what_one_does_with_twice_the_batch(tmp_path, options):
+    options += ["steps=8"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    one = finish(command([], [*options, "batch_size=6", f"out={tmp_path / 'one'}"]))
+    two = finish(command(launcher, [*options, "batch_size=3", f"out={tmp_path / 'two'}"]))
+    assert one.pop("draft") != two.pop("draft")
+    assert two == pytest.approx(one, rel=1e-5)
+    first, second = (load_file(tmp_path / run / "model.safetensors") for run in ("one", "two"))
+    for name, tensor in first.items():
+        torch.testing.assert_close(second[name], tensor, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("target.path=nowhere", "nowhere does not exist"),
+        ("layers=[0,9]", "layer 9 is not in the target; its layers are 0 to 3"),
+        ("steps=-1", "steps -1 is below 0"),
+        ("losses.ce=0", "all loss weights are 0"),
+    ],
+)
+def test_mistakes_end_in_one_line(tmp_path, options, option, message, capsys):
+    capsys.readouterr()
+    assert train_draft.main([*options, f"out={tmp_path / 'out'}", option]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
