@@ -33,7 +33,7 @@ def run(config: SpeakConfig) -> int:
         config.runtime,
         config.lookahead,
     )
-    engine.target.layout.text_ids(f"{prompt.prompt_text} {config.text}")
+    engine.target.layout.text_ids(config.text, prompt.prompt_text)
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
     codes = encode_prompt(engine, wave, prompt.prompt_audio)
     request = engine.request("speak", config.text, prompt.prompt_text, codes, config.seed)

@@ -16,7 +16,7 @@ from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.speech_lm import SpeechLM, words_in
 from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
@@ -73,7 +73,7 @@ class Engine:
         self, id_: str, text: str, prompt_text: str, prompt_codes: Tensor, seed: int
     ) -> Request:
         """One utterance to decode. Raises ValueError for words the target does not know."""
-        words = len(text.split())
+        words = len(words_in(text))
         return Request(
             id=id_,
             prompt=self.target.prompt(text, prompt_text, prompt_codes),

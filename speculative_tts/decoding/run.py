@@ -71,7 +71,7 @@ class DecodeRun:
                 )
             return
         for item in items:
-            self._engine.target.layout.text_ids(f"{item.prompt_text} {item.text}")
+            self._engine.target.layout.text_ids(item.text, item.prompt_text)
 
     def _warm_up(self, items: list[ListItem]) -> None:
         if self._config.system not in WITHOUT_MODEL:

@@ -5,6 +5,7 @@ Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then com
 """
 
 import json
+import string
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,18 +53,25 @@ class SpeechLayout:
             **values | {"stop_ids": tuple(values["stop_ids"]), "words": tuple(values["words"])}
         )
 
-    def text_ids(self, text: str) -> list[int]:
-        """Merged-vocabulary ids of the words of `text`. Raises ValueError naming unknown words."""
-        known = {word: self.text_offset + index for index, word in enumerate(self.words)}
-        words = text.lower().split()
-        unknown = [word for word in words if word not in known]
-        if unknown:
-            raise ValueError(
-                f"unknown words: {', '.join(unknown)}; this model speaks: {' '.join(self.words)}"
-            )
-        if not words:
+    def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
+        """Merged-vocabulary ids of the prompt's words and then the text's.
+
+        Raises ValueError naming unknown words, or when there is nothing to say.
+        """
+        if not words_in(text):
             raise ValueError(f"the text is empty; give some of: {' '.join(self.words)}")
+        known = {word: self.text_offset + index for index, word in enumerate(self.words)}
+        words = words_in(prompt_text) + words_in(text)
+        unknown = ", ".join(word for word in words if word not in known)
+        if unknown:
+            raise ValueError(f"unknown words: {unknown}; this model speaks: {' '.join(self.words)}")
         return [known[word] for word in words]
+
+
+def words_in(text: str) -> list[str]:
+    """Lower-case words of a text, without punctuation around them."""
+    stripped = (word.strip(string.punctuation) for word in text.lower().split())
+    return [word for word in stripped if word]
 
 
 class SpeechLM:
@@ -118,7 +126,7 @@ class SpeechLM:
 
     def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
         """CosyVoice 2's zero-shot prompt in merged-vocabulary ids: [sos] texts [task] speech."""
-        text_ids = self.layout.text_ids(f"{prompt_text} {text}")
+        text_ids = self.layout.text_ids(text, prompt_text)
         return [self.layout.sos_id, *text_ids, self.layout.task_id, *prompt_codes.tolist()]
 
     def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
