@@ -1,8 +1,9 @@
 """Structured configurations of every command, in one place.
 
-Each command's YAML names its schema first, so a typo or a wrong type fails before any work starts. A `DictConfig` never
-travels past a command: `commands.app` turns it into these dataclasses. Paths may start with `tiny:` for the shipped
-tiny assets (`tiny:target`), see `assets.resolve`.
+Each command's YAML names its schema first, so a typo or a wrong type fails before any work starts.
+A `DictConfig` never travels past a command: `commands.app` turns it into these dataclasses. The
+comment beside a field is its text in `--help`. Paths may start with `tiny:` for the shipped tiny
+assets (`tiny:target`), see `assets.resolve`.
 """
 
 from dataclasses import dataclass, field
@@ -50,24 +51,24 @@ class DType(Enum):
 class CheckpointConfig:
     """A speech LM checkpoint: a folder with config.json, model.safetensors and speech.json."""
 
-    name: str = MISSING
-    path: str = MISSING
+    name: str = MISSING  # shown in tables
+    path: str = MISSING  # the folder
 
 
 @dataclass
 class CodecConfig:
     """Turns speech codes into audio and prompts into codes."""
 
-    name: str = MISSING
-    path: str = MISSING
+    name: str = MISSING  # shown in tables
+    path: str = MISSING  # the folder
 
 
 @dataclass
 class ListConfig:
     """A test list: JSONL rows of `records.ListItem`, audio paths relative to the file."""
 
-    name: str = MISSING
-    path: str = MISSING
+    name: str = MISSING  # shown in tables
+    path: str = MISSING  # the JSONL file
 
 
 @dataclass
@@ -75,18 +76,18 @@ class RuleConfig:
     """Acceptance rule and its parameters (unused ones keep their default)."""
 
     name: Rule = Rule.exact
-    beta: float = 0.0
+    beta: float = 0.0  # tolerance: accept when u < min(1, q/p) + beta
 
 
 @dataclass
 class SamplingConfig:
-    """Sampler of target and draft alike; None takes the checkpoint's own default from speech.json."""
+    """Sampler of target and draft alike; None: the checkpoint's own, from its speech.json."""
 
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    min_tokens_per_word: float | None = None
-    max_tokens_per_word: float | None = None
+    temperature: float | None = None  # 0 is greedy
+    top_k: int | None = None  # keep this many most likely tokens
+    top_p: float | None = None  # keep the smallest set with this probability
+    min_tokens_per_word: float | None = None  # the stop token is barred before
+    max_tokens_per_word: float | None = None  # decoding is cut after
 
 
 @dataclass
@@ -94,8 +95,8 @@ class RuntimeConfig:
     """Hardware of a run."""
 
     device: Device = Device.cpu
-    dtype: DType = DType.float32
-    threads: int = 1
+    dtype: DType = DType.float32  # of weights; distributions are always float32
+    threads: int = 1  # of torch
     warmup: int = 2  # utterances decoded before any clock starts
 
 
@@ -110,16 +111,15 @@ class DecodeConfig:
     rule: RuleConfig = field(default_factory=RuleConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    system: System = System.speculative
-    lookahead: int = 3
-    seed: int = 0
+    system: System = System.speculative  # what produces the tokens
+    lookahead: int = 3  # tokens drafted per round
+    seed: int = 0  # same seed, same tokens
     limit: int | None = None  # utterances of the list, evenly spread over it; None = all
-    batch_size: int = 1
-    baseline: bool = (
-        True  # decode each utterance autoregressively too, in the same process, for paired speedups
-    )
+    batch_size: int = 1  # utterances decoded together
+    # decode each utterance autoregressively too, in the same process, for paired speedups
+    baseline: bool = True
     instrument: int = 20  # utterances decoded once more with split timers and distortion
-    out: str = "runs"
+    out: str = "runs"  # folder of the run folders
 
 
 @dataclass
@@ -127,37 +127,36 @@ class EvalConfig:
     """sst-eval: score decode runs, or any folder of audio given a list."""
 
     runs: str = "runs"  # one run folder, or a folder of run folders
-    list: str | None = (
-        None  # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
-    )
+    # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
+    list: str | None = None
     out: str | None = None  # where scores of such a list go
+    # any of wer, similarity, dnsmos
     metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
-    grammar: str = "auto"  # auto: word grammar when every word is in the tiny vocabulary, else the general model
-    limit: int | None = None
-    dnsmos_limit: int | None = (
-        40  # utterances that DNSMOS scores (it is the slowest judge); None = all
-    )
-    workers: int = 2
-    draws: int = 10_000
+    # auto: word grammar when every word is in the tiny vocabulary, else the general model
+    grammar: str = "auto"
+    limit: int | None = None  # utterances of each run; None = all
+    # utterances that DNSMOS scores (it is the slowest judge); None = all
+    dnsmos_limit: int | None = 40
+    workers: int = 2  # processes
+    draws: int = 10_000  # bootstrap draws of the confidence intervals
     cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
-    strict: bool = False
-    seed: int = 0
-    baseline: str | None = (
-        None  # scored run folder that the others are compared with, utterance by utterance
-    )
-    cache: str | None = (
-        None  # folder of transcripts and measurements; None = .scores beside the run folders
-    )
+    strict: bool = False  # exit code 3 when an utterance could not be scored
+    seed: int = 0  # of the bootstrap
+    # scored run folder that the others are compared with, utterance by utterance
+    baseline: str | None = None
+    # folder of transcripts and measurements; None = .scores beside the run folders
+    cache: str | None = None
 
 
 @dataclass
 class ReportConfig:
     """sst-report: tables and figures beside the papers' from scored runs."""
 
-    runs: str = "runs"
-    out: str = "results"
-    paper: str = "ssd"
-    page: bool = True
+    runs: str = "runs"  # folder of run folders, decoded by sst-decode and scored by sst-eval
+    out: str = "results"  # folder of the page; tables and figures go into <out>/<paper>
+    paper: str = "ssd"  # whose tables and figures: ssd, or all
+    page: bool = True  # write index.html, with audio inside
+    strict: bool = False  # exit code 3 when a table or figure lacks a run
 
 
 @dataclass
@@ -171,14 +170,13 @@ class SpeakConfig:
     rule: RuleConfig = field(default_factory=RuleConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    text: str = MISSING
-    prompt: str | None = (
-        None  # a wav, or a speaker of the test list; None = the list's first speaker
-    )
+    text: str = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
+    # a wav, or a speaker of the test list; None = the list's first speaker
+    prompt: str | None = None
     prompt_text: str | None = None  # words spoken in a prompt wav
-    out: str = "out.wav"
-    lookahead: int = 3
-    seed: int = 0
+    out: str = "out.wav"  # the wav
+    lookahead: int = 3  # tokens drafted per round
+    seed: int = 0  # same seed, same tokens
 
 
 @dataclass
@@ -204,26 +202,26 @@ class TrainDraftConfig:
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
-    out: str = "runs/draft"
+    out: str = "runs/draft"  # the exported draft, and its training
     layers: list[int] = field(default_factory=lambda: [0, 9, 10, 11])  # target layers, in order
     train_layers: int = 1  # this many first inherited layers are trained
-    train_head: bool = True
-    train_embeddings: bool = False
+    train_head: bool = True  # train the output head too
+    train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
     select: Selection = Selection.accuracy
     steps: int = 1000
     batch_size: int = 16  # sequences a process and step
     learning_rate: float = 1e-3
-    warmup: int = 50
+    warmup: int = 50  # steps of linear rise of the learning rate
     weight_decay: float = 0.01
-    eval_every: int = 100
-    save_every: int = 100
-    dev_utterances: int = 200
+    eval_every: int = 100  # steps between dev figures
+    save_every: int = 100  # steps between checkpoints; a killed run continues at the last
+    dev_utterances: int = 200  # held out for the dev figures
     seed: int = 0
     device: Device = Device.cpu
     dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
-    threads: int = 1
-    wandb: bool = False
+    threads: int = 1  # of torch
+    wandb: bool = False  # track with wandb (extra: cluster)
 
 
 @dataclass
@@ -232,10 +230,10 @@ class PrepareConfig:
 
     n_takes: int = 9000  # utterances to speak
     n_codes: int = 2048  # entries of the codec's codebook
-    test_rows_per_speaker: int = 8
-    dev_rows_per_speaker: int = 4
+    test_rows_per_speaker: int = 8  # utterances of each speaker in the test list
+    dev_rows_per_speaker: int = 4  # utterances of each speaker in the dev list
     workers: int = 2  # processes
-    seed: int = 1
+    seed: int = 1  # of words, takes and codec
     out: str = "data/tiny"  # features/, codec/, codes/, dev/ and test/ go here
 
 
@@ -244,7 +242,7 @@ class TrainTargetConfig:
     """sst-train-target: the tiny target; defaults are `training.target`'s."""
 
     corpus: str = "data/tiny"  # what sst-prepare wrote
-    steps: int = 3000
+    steps: int = 3000  # of about 2,600 positions each
     warmup_steps: int = 100  # linear rise of the learning rates
     decay_steps: int = 800  # linear fall to 0 at the end
     matrix_lr: float = 2e-3  # learning rate of matrices (Muon)
@@ -253,9 +251,9 @@ class TrainTargetConfig:
     watch_every: int = 300  # steps between word error rates on the dev list
     save_every: int = 100  # steps between checkpoints; a killed run continues at the last one
     compile: bool = True  # torch.compile: minutes to start, then faster
-    threads: int = 2
-    seed: int = 1
-    out: str = "runs/target"
+    threads: int = 2  # of torch
+    seed: int = 1  # of weights and batches
+    out: str = "runs/target"  # checkpoints, log and the exported target/
 
 
 @dataclass

@@ -51,9 +51,7 @@ def comments(schema: type[Any]) -> dict[str, str]:
     for line in inspect.getsource(schema).splitlines():
         if match := re.match(r"    (\w+):.*?(?:  # (.*))?$", line):
             meaning = " ".join([*above, match[2] or ""]).strip()
-            found[match[1]] = re.sub(
-                r"\bNone\b", "null", meaning
-            )  # as YAML and the command line write it
+            found[match[1]] = _null(meaning)
             above = []
         elif match := re.match(r"    # (.*)", line):
             above.append(match[1])
@@ -90,7 +88,7 @@ def _rows(
         kind, key, meaning = types[entry.name], prefix + entry.name, meanings.get(entry.name, "")
         if dataclasses.is_dataclass(kind):
             assert isinstance(kind, type)
-            about = (kind.__doc__ or "").partition("\n")[0]
+            about = _null((kind.__doc__ or "").partition("\n")[0])
             rows.append(
                 (f"{key}={choices.get(key) or ''}", f"{about} One of: {', '.join(options(key))}")
             )
@@ -100,6 +98,11 @@ def _rows(
                 meaning = f"{', '.join(kind.__members__)}. {meaning}".strip()
             rows.append((f"{'  ' if prefix else ''}{key}={_shown(values[entry.name])}", meaning))
     return rows
+
+
+def _null(text: str) -> str:
+    """None, as YAML and the command line write it."""
+    return re.sub(r"\bNone\b", "null", text)
 
 
 def _wrapped(left: str, right: str, indent: int) -> str:
