@@ -1,1 +1,1 @@
-"""Drafts: layer inheritance, losses, training."""
+"""Layer-inherited drafts: inheriting, training, exporting."""

@@ -1,0 +1,118 @@
+"""Trains a draft inherited from layers of a target, as SSD does; gives an ordinary checkpoint.
+
+Chosen layers and all that is not a layer are copied; the first layers and the head are trained.
+
+Run by torchrun, the batch is multiplied by the number of processes.
+"""
+
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from speculative_tts import assets
+from speculative_tts.commands import app
+from speculative_tts.schema import Device, DType, TrainDraftConfig
+
+
+def run(config: TrainDraftConfig) -> int:
+    """Train or continue the draft of `config`; prints the exported draft's summary as JSON."""
+    import torch
+    from accelerate import Accelerator
+
+    from speculative_tts.drafting.data import load_data
+    from speculative_tts.drafting.make import make_draft
+    from speculative_tts.models.speech_lm import SpeechLayout
+
+    _check(config)
+    config = dataclasses.replace(
+        config,
+        target=dataclasses.replace(config.target, path=str(assets.resolve(config.target.path))),
+    )
+    target, out = Path(config.target.path), app.require_writable(config.out)
+    torch.set_num_threads(config.threads)
+    precision = "bf16" if config.dtype is DType.bfloat16 else "no"
+    accelerator = Accelerator(cpu=config.device is Device.cpu, mixed_precision=precision)
+    layout = SpeechLayout.from_folder(target)
+    with _tracking(config, out, accelerator.is_main_process) as log:
+        summary = make_draft(
+            config,
+            lambda: load_data(
+                assets.resolve(config.codes),
+                target,
+                seed=config.seed,
+                batch_size=config.batch_size,
+                dev_utterances=config.dev_utterances,
+            ),
+            accelerator,
+            _sampler(layout),
+            layout.sampling["temperature"] or 1.0,
+            log,
+        )
+    if accelerator.is_main_process:
+        print(json.dumps({"draft": str(out), **summary}))
+    accelerator.end_training()
+    return 0
+
+
+def _check(config: TrainDraftConfig) -> None:
+    """ValueError for numbers that cannot work."""
+    for name in ("batch_size", "eval_every", "save_every", "dev_utterances", "threads"):
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name} {getattr(config, name)} is below 1; give a positive number")
+    if config.steps < 0:
+        raise ValueError(f"steps {config.steps} is below 0; 0 exports the draft as inherited")
+    if config.learning_rate <= 0:
+        raise ValueError(
+            f"learning_rate {config.learning_rate} is not positive; the default is 1e-3"
+        )
+
+
+def _sampler(layout: Any) -> Any:
+    """The target's sampler on logits [n, vocab] cut to speech rows; it may stop at any position."""
+    import torch
+
+    from speculative_tts.decoding.sampling import Sampler, StopRule
+
+    options = {name: layout.sampling[name] for name in ("temperature", "top_k", "top_p")}
+    sampler = Sampler(**options)
+
+    def probabilities(logits: torch.Tensor) -> torch.Tensor:
+        rows = logits[None, :, : layout.speech_vocab_size]
+        none = torch.zeros(rows.shape[:2], dtype=torch.int64, device=rows.device)
+        stop = StopRule.build(layout.stop_ids, rows.shape[-1], [0], rows.device)
+        return sampler(rows, none, none, stop)[0]
+
+    return probabilities
+
+
+@contextlib.contextmanager
+def _tracking(config: TrainDraftConfig, out: Path, main_process: bool) -> Iterator[Any]:
+    """A function that sends rows of metrics to wandb, or None when it was not asked for."""
+    if not (config.wandb and main_process):
+        yield None
+        return
+    import wandb
+
+    plain = {k: v.name if isinstance(v, Enum) else v for k, v in dataclasses.asdict(config).items()}
+    with wandb.init(project="speculative_tts", name=out.name, config=plain) as tracker:
+        yield lambda row: tracker.log(row, step=row["step"])
+
+
+main = app.command(
+    "train_draft",
+    TrainDraftConfig,
+    run,
+    examples=(
+        "sst-train-draft layers=[0,1,10,11] train_layers=2 out=runs/draft-lower-upper",
+        "sst-train-draft losses.ce=0 losses.lk=1 select=acceptance out=runs/draft-lk",
+        "torchrun --nproc-per-node 2 -m speculative_tts.commands.train_draft out=runs/draft-two",
+    ),
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Hugging Face checkpoint folders: what a draft inherits, and the draft with its provenance.
+
+A folder holds config.json, model.safetensors (or shards with an index), and small companions:
+speech.json, tokenizer files. `inheritance.json` in a draft names the source by the SHA-256 of its
+weights, the layers and what was trained.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from speculative_tts.models.loading import read_state
+from speculative_tts.records import write_json
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INHERITANCE = "inheritance.json"
+_COMPANIONS = (
+    "speech.json",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "chat_template*",
+    "generation_config.json",
+)
+
+
+def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """config.json and all tensors of a checkpoint as stored. ValueError when one is broken."""
+    if not folder.is_dir():
+        raise ValueError(
+            f"checkpoint {folder} not found; give target.path=<folder with {CONFIG} and {WEIGHTS}>"
+        )
+    if not (folder / CONFIG).is_file():
+        raise ValueError(f"no {CONFIG} in {folder}; give a folder with {CONFIG} and {WEIGHTS}")
+    return read_json(folder / CONFIG), read_state(folder)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """One JSON object. ValueError when the file holds something else."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not JSON ({error}); copy the file again") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} is not a JSON object; copy the file again")
+    return value
+
+
+def source_hash(folder: Path) -> str:
+    """SHA-256 over the weight files of a checkpoint, in name order."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("model*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def build_model(
+    config: Mapping[str, Any], tensors: Mapping[str, Tensor], dtype: torch.dtype
+) -> PreTrainedModel:
+    """The transformers model of config and state dict. ValueError when they do not fit."""
+    settings = {key: value for key, value in config.items() if key not in ("torch_dtype", "dtype")}
+    model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        AutoConfig.for_model(**settings), dtype=dtype
+    )
+    assert isinstance(model, PreTrainedModel)
+    try:
+        missing, unexpected = model.load_state_dict(dict(tensors), strict=False)
+    except RuntimeError as error:
+        raise ValueError(
+            f"config.json and weights do not fit: {str(error).splitlines()[-1].strip()}"
+        ) from error
+    absent = [
+        name
+        for name in missing
+        if not (name == "lm_head.weight" and model.config.tie_word_embeddings)
+    ]
+    if absent or unexpected:
+        raise ValueError(f"config.json and weights do not fit: tensor {[*absent, *unexpected][0]}")
+    return model
+
+
+def write_draft(
+    folder: Path,
+    source: Path,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    inheritance: Mapping[str, Any],
+) -> None:
+    """Write an ordinary checkpoint; each file is whole or absent, config.json comes last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for pattern in _COMPANIONS:
+        for file in sorted(source.glob(pattern)):
+            _copy_atomic(file, folder / file.name)
+    temporary = folder / f".{WEIGHTS}.{os.getpid()}.tmp"
+    save_file(
+        {name: tensor.contiguous() for name, tensor in tensors.items()},
+        temporary,
+        metadata={"format": "pt"},
+    )
+    os.replace(temporary, folder / WEIGHTS)
+    write_json(folder / INHERITANCE, dict(inheritance))
+    write_json(folder / CONFIG, dict(config))
+
+
+def _copy_atomic(source: Path, destination: Path) -> None:
+    temporary = destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
+    shutil.copyfile(source, temporary)
+    os.replace(temporary, destination)

@@ -1,0 +1,82 @@
+"""Training and dev sequences of a draft from the codes store, keyed by sample number.
+
+A sequence is what inference sees: [sos] words of a prompt utterance and of the utterance [task]
+codes of both [eos].
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from speculative_tts.drafting.objective import Batch
+from speculative_tts.training.batches import Recording, collate, load_recordings
+from speculative_tts.training.layout import SpeechLayout
+
+_DEV_STREAM = (
+    1_000_003  # second key of the dev draws' generator, so that they never coincide with training's
+)
+
+
+@dataclass(frozen=True)
+class Data:
+    """`batch` makes a training batch of sample numbers (0, 1, ... endless); `dev` is fixed."""
+
+    batch: Callable[[Sequence[int]], Batch]
+    dev: Sequence[Batch]
+
+
+class Pairs:
+    """Numbered sequences: each utterance once an epoch, in random order, after a random prompt."""
+
+    def __init__(self, folder: Path, layout: SpeechLayout, split: str, seed: int) -> None:
+        recordings = load_recordings(folder, layout, split)
+        self._layout, self._seed = layout, seed
+        self._by_speaker = [
+            [r for group in groups.values() for r in group] for groups in recordings.by_speaker
+        ]
+        self._index = [(s, i) for s, own in enumerate(self._by_speaker) for i in range(len(own))]
+
+    def __len__(self) -> int:
+        """Sequences in an epoch."""
+        return len(self._index)
+
+    def sequence(self, number: int) -> tuple[Recording, ...]:
+        """Prompt and utterance of sample `number`, a function of (data, seed, number).
+
+        The prompt is another recording of the speaker; there is none if there is no other.
+        """
+        epoch, place = divmod(number, len(self))
+        order = np.random.default_rng([self._seed, epoch]).permutation(len(self))
+        speaker, index = self._index[order[place]]
+        own = self._by_speaker[speaker]
+        if len(own) == 1:
+            return (own[index],)
+        rng = np.random.default_rng([self._seed, epoch, place])
+        prompt = (index + int(rng.integers(1, len(own)))) % len(own)
+        return own[prompt], own[index]
+
+    def batch(self, numbers: Sequence[int]) -> Batch:
+        """Samples `numbers`, padded on the right."""
+        joined = collate([self.sequence(number) for number in numbers], self._layout)
+        return Batch(joined.inputs, joined.targets)
+
+
+def load_data(
+    codes: Path, target: Path, *, seed: int, batch_size: int, dev_utterances: int
+) -> Data:
+    """Train and dev sequences of a codes store in the target's vocabulary. ValueError if absent."""
+    layout = SpeechLayout.load(target / "speech.json")
+    if not codes.is_dir():
+        raise ValueError(
+            f"codes folder {codes} not found; make it with sst-prepare or give codes=<folder>"
+        )
+    train = Pairs(codes, layout, "train", seed)
+    dev = Pairs(codes, layout, "dev", _DEV_STREAM)
+    count = min(dev_utterances, len(dev))
+    batches = [
+        dev.batch(range(start, min(start + batch_size, count)))
+        for start in range(0, count, batch_size)
+    ]
+    return Data(train.batch, batches)

@@ -1,0 +1,193 @@
+"""Make a layer-inherited draft: inherit, train, select, export; cut-off work goes on."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from speculative_tts.drafting.checkpoint import (
+    build_model,
+    read_checkpoint,
+    read_json,
+    source_hash,
+    write_draft,
+)
+from speculative_tts.drafting.data import Data
+from speculative_tts.drafting.evaluate import dev_figures
+from speculative_tts.drafting.inherit import (
+    inherit_config,
+    inherit_tensors,
+    is_tied,
+    trained_parameters,
+)
+from speculative_tts.drafting.journal import Log
+from speculative_tts.drafting.losses import check_weights
+from speculative_tts.drafting.objective import Objective, Sampler
+from speculative_tts.drafting.state import Best, clear_states
+from speculative_tts.drafting.train import DraftTraining
+from speculative_tts.records import write_atomic, write_json
+from speculative_tts.schema import Selection, TrainDraftConfig
+
+TRAINING = "training"  # folder beside the exported checkpoint
+SETTINGS = "settings.json"
+SUMMARY = "summary.json"
+DONE = "DONE"
+_NO_EFFECT = ("out", "threads", "save_every", "wandb", "device")  # on what is learnt
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a draft is made from: a target's configuration, tensors and weights' SHA-256."""
+
+    folder: Path
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+    digest: str
+
+    @classmethod
+    def read(cls, folder: Path) -> "Source":
+        """A checkpoint folder. ValueError when something is missing or broken."""
+        config, tensors = read_checkpoint(folder)
+        return cls(folder, config, tensors, source_hash(folder))
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """The draft before training, and the names of the parameters that will be trained."""
+
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+    trained: list[str]
+    untied: bool
+
+
+def inherit(source: Source, config: TrainDraftConfig) -> Inherited:
+    """Pick layers and apply the freeze policy.
+
+    A tied target gets an untied draft when its head is trained and its embeddings are frozen, the
+    paper's policy.
+    """
+    untie = is_tied(source.config) and config.train_head and not config.train_embeddings
+    draft_config = inherit_config(source.config, config.layers, untie=untie)
+    tensors = inherit_tensors(source.config, source.tensors, config.layers, untie=untie)
+    trained = trained_parameters(
+        tensors,
+        train_layers=config.train_layers,
+        train_head=config.train_head,
+        train_embeddings=config.train_embeddings,
+    )
+    return Inherited(draft_config, tensors, trained, untie)
+
+
+def make_draft(
+    config: TrainDraftConfig,
+    data: Callable[[], Data],
+    accelerator: Accelerator,
+    sampler: Sampler,
+    temperature: float,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Train the draft of `config` into `config.out`, or go on with it; returns its summary.
+
+    `sampler` and `temperature` are the target's: they define dev acceptance and the distillation
+    losses.
+    """
+    weights = dataclasses.asdict(config.losses)
+    check_weights(weights)
+    source = Source.read(Path(config.target.path))
+    inherited = inherit(source, config)
+    folder = Path(config.out) / TRAINING
+    settings = result_settings(config, source.digest, accelerator.num_processes)
+    _check_same(folder / SETTINGS, settings)
+    if (folder / DONE).is_file():
+        logger.info("%s is complete; nothing to do", config.out)
+        return read_json(folder / SUMMARY)
+    if accelerator.is_main_process:
+        write_json(folder / SETTINGS, settings)
+    draft = build_model(inherited.config, inherited.tensors, torch.float32)
+    target = build_model(source.config, source.tensors, torch.float32).to(accelerator.device).eval()
+    objective = Objective(draft, weights, target.requires_grad_(False), temperature)
+    loaded = data()
+    selecting = config.select is Selection.acceptance
+    training = DraftTraining(
+        config,
+        objective,
+        inherited.trained,
+        loaded,
+        accelerator,
+        folder,
+        sampler if selecting else None,
+    )
+    best = training.run(log)
+    load_parameters(draft, best.parameters)
+    figures = dev_figures(objective, loaded.dev, accelerator, sampler)
+    summary = {"steps": config.steps, "best_step": best.step, **figures}
+    if accelerator.is_main_process:
+        _export(config, source, inherited, best, settings, summary)
+    accelerator.wait_for_everyone()
+    return summary
+
+
+def load_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+    """Copy `parameters` into the model's parameters of these names."""
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, value in parameters.items():
+            own[name].copy_(value)
+
+
+def result_settings(config: TrainDraftConfig, digest: str, processes: int) -> dict[str, Any]:
+    """What decides the result, as JSON values; the target's hash stands for its path."""
+    plain = {
+        key: value for key, value in dataclasses.asdict(config).items() if key not in _NO_EFFECT
+    }
+    plain = {key: value.name if isinstance(value, Enum) else value for key, value in plain.items()}
+    return plain | {"target": config.target.name, "target_sha256": digest, "processes": processes}
+
+
+def _check_same(path: Path, settings: Mapping[str, Any]) -> None:
+    if not path.is_file():
+        return
+    before = read_json(path)
+    for key in sorted({*before, *settings}):
+        if before.get(key) != settings.get(key):
+            raise ValueError(
+                f"{path.parents[1]} was trained with {key}={before.get(key)}, now "
+                f"{settings.get(key)}; use the same settings or another out"
+            )
+
+
+def _export(
+    config: TrainDraftConfig,
+    source: Source,
+    inherited: Inherited,
+    best: Best,
+    settings: Mapping[str, Any],
+    summary: Mapping[str, Any],
+) -> None:
+    out = Path(config.out)
+    trained = {
+        name: value.to(inherited.tensors[name].dtype) for name, value in best.parameters.items()
+    }
+    inheritance = {
+        "target": config.target.name,
+        "target_sha256": source.digest,
+        "layers": config.layers,
+        "trained": inherited.trained,
+        "untied": inherited.untied,
+        "settings": dict(settings),
+        "summary": dict(summary),
+    }
+    write_draft(out, source.folder, inherited.config, inherited.tensors | trained, inheritance)
+    write_json(out / TRAINING / SUMMARY, dict(summary))
+    write_atomic(out / TRAINING / DONE, "")
+    clear_states(out / TRAINING)

@@ -1,0 +1,150 @@
+"""Training loop of a draft: resumable, data parallel under torchrun, the best dev evaluation kept.
+
+All randomness is keyed by (seed, sample number); there is no dropout. Step s consumes samples
+s G to (s + 1) G - 1, with G = batch_size x processes, in the order of the processes. So a killed
+training that goes on from its last state ends bit for bit (on a CPU) where an undisturbed one ends,
+and two processes do what one does with twice the batch.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from speculative_tts.drafting.data import Data
+from speculative_tts.drafting.evaluate import dev_figures
+from speculative_tts.drafting.journal import Log, journal, silence
+from speculative_tts.drafting.objective import Objective, Sampler
+from speculative_tts.drafting.state import Best, State, load_state, save_state
+from speculative_tts.schema import Selection, TrainDraftConfig
+
+MAX_GRADIENT_NORM = 1.0
+
+
+def freeze(model: nn.Module, trained: Sequence[str]) -> dict[str, nn.Parameter]:
+    """Let only the parameters `trained` learn; returns them by name."""
+    parameters = dict(model.named_parameters())
+    for name, parameter in parameters.items():
+        parameter.requires_grad_(name in trained)
+    return {name: parameters[name] for name in trained}
+
+
+def learning_rate(step: int, config: TrainDraftConfig) -> float:
+    """Linear warm-up, then a cosine down to zero at the last step."""
+    if step < config.warmup:
+        return config.learning_rate * (step + 1) / config.warmup
+    done = (step - config.warmup) / max(1, config.steps - config.warmup)
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def build_optimizer(
+    parameters: dict[str, nn.Parameter], config: TrainDraftConfig
+) -> torch.optim.AdamW:
+    """AdamW; weight decay on matrices only."""
+    matrices = [p for p in parameters.values() if p.ndim > 1]
+    vectors = [p for p in parameters.values() if p.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [g for g in groups if g["params"]], lr=config.learning_rate, betas=(0.9, 0.95)
+    )
+
+
+class DraftTraining:
+    """One training in `folder`; `run` goes on from the newest state there."""
+
+    def __init__(
+        self,
+        config: TrainDraftConfig,
+        objective: Objective,
+        trained: Sequence[str],
+        data: Data,
+        accelerator: Accelerator,
+        folder: Path,
+        sampler: Sampler | None = None,
+    ) -> None:
+        self._config, self._data, self._folder = config, data, folder
+        self._accelerator, self._sampler = accelerator, sampler
+        self._parameters = freeze(objective.draft, trained)
+        self._objective = objective.to(accelerator.device).eval()
+        self._wrapped = accelerator.prepare_model(objective)
+        self._optimizer = build_optimizer(self._parameters, config)
+
+    def run(self, log: Log | None = None) -> Best:
+        """Train up to `config.steps`; returns the best dev evaluation and its parameters."""
+        state = load_state(self._folder)
+        if state:
+            self._restore(state)
+        main = self._accelerator.is_main_process
+        last = state.step if state else -1
+        with journal(self._folder, last, log) if main else silence() as write:
+            best = state.best if state else self._evaluate(0, None, write)
+            return self._steps(state.step if state else 0, best, write)
+
+    def _steps(self, first: int, best: Best, write: Log) -> Best:
+        config, main = self._config, self._accelerator.is_main_process
+        bar = tqdm(total=config.steps, initial=first, unit="step", disable=None if main else True)
+        for step in range(first, config.steps):
+            loss, done = self._step(step), step + 1
+            write({"step": done, "loss": loss, "learning_rate": learning_rate(step, config)})
+            if done % config.eval_every == 0 or done == config.steps:
+                best = self._evaluate(done, best, write)
+            if done % config.save_every == 0 or done == config.steps:
+                self._save(done, best)
+            bar.update()
+            bar.set_postfix(loss=f"{loss:.3f}", best=f"{best.value:.4f}")
+        bar.close()
+        return best
+
+    def _step(self, step: int) -> float:
+        """One optimizer step on this process's samples; mean loss over all processes (nats)."""
+        config, accelerator = self._config, self._accelerator
+        start = (step * accelerator.num_processes + accelerator.process_index) * config.batch_size
+        batch = self._data.batch(range(start, start + config.batch_size)).to(accelerator.device)
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate(step, config)
+        with accelerator.autocast():
+            sums = self._wrapped(batch.inputs, batch.targets)
+        totals = torch.stack([sums["loss"].detach().double(), sums["count"].double()])
+        loss, count = accelerator.reduce(totals, "sum").tolist()
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"loss is {loss} at step {step + 1}; lower learning_rate and start again"
+            )
+        # Gradients are averaged over processes: make that the mean over all positions.
+        accelerator.backward(sums["loss"] * (accelerator.num_processes / count))
+        accelerator.clip_grad_norm_(self._parameters.values(), MAX_GRADIENT_NORM)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        return float(loss / count)
+
+    def _evaluate(self, step: int, best: Best | None, write: Log) -> Best:
+        figures = dev_figures(self._objective, self._data.dev, self._accelerator, self._sampler)
+        write({"step": step, **figures})
+        by_acceptance = self._config.select is Selection.acceptance
+        value = figures["dev_acceptance" if by_acceptance else "dev_accuracy"]
+        if best is not None and value <= best.value:
+            return best
+        return Best(step, value, self._trained())
+
+    def _trained(self) -> dict[str, Tensor]:
+        return {name: p.detach().to("cpu", copy=True) for name, p in self._parameters.items()}
+
+    def _save(self, step: int, best: Best) -> None:
+        if self._accelerator.is_main_process:
+            save_state(
+                self._folder, State(step, self._trained(), self._optimizer.state_dict(), best)
+            )
+        self._accelerator.wait_for_everyone()
+
+    def _restore(self, state: State) -> None:
+        with torch.no_grad():
+            for name, parameter in self._parameters.items():
+                parameter.copy_(state.parameters[name])
+        self._optimizer.load_state_dict(state.optimizer)

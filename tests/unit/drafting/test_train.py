@@ -1,0 +1,186 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import Accelerator
+from safetensors.torch import load_file
+from small_target import LAYOUT, save_target
+from transformers import AutoModelForCausalLM
+
+from speculative_tts.drafting.checkpoint import build_model, read_checkpoint
+from speculative_tts.drafting.data import Pairs, load_data
+from speculative_tts.drafting.make import make_draft
+from speculative_tts.drafting.objective import Batch, Objective, expected_acceptance
+from speculative_tts.drafting.train import learning_rate
+from speculative_tts.records import read_jsonl
+from speculative_tts.schema import CheckpointConfig, LossConfig, Selection, TrainDraftConfig
+from speculative_tts.training.batches import IGNORED
+
+
+@pytest.fixture
+def config(tmp_path, target, codes):
+    return TrainDraftConfig(
+        target=CheckpointConfig("small", str(target)),
+        codes=str(codes),
+        out=str(tmp_path / "draft"),
+        layers=[0, 3],
+        steps=6,
+        batch_size=4,
+        warmup=2,
+        learning_rate=1e-2,
+        eval_every=2,
+        save_every=2,
+    )
+
+
+def train(config):
+    target = Path(config.target.path)
+    data = load_data(Path(config.codes), target, seed=0, batch_size=4, dev_utterances=6)
+    softmax = lambda logits: logits.softmax(-1)  # noqa: E731
+    return make_draft(config, lambda: data, Accelerator(cpu=True), softmax, 0.8)
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_policy_holds_and_the_draft_learns(tmp_path, target, config):
+    config = dataclasses.replace(config, steps=30, eval_every=10)
+    summary = train(config)
+    draft, source = weights(tmp_path / "draft"), weights(target)
+    changed = {n for n, t in draft.items() if not torch.equal(t, source[n.replace("1.", "3.", 1)])}
+    assert changed == {n for n in draft if n.startswith(("model.layers.0.", "lm_head."))}
+    rows = list(read_jsonl(tmp_path / "draft/training/metrics.jsonl"))
+    assert rows[0]["step"] == 0
+    assert rows[0]["dev_accuracy"] < summary["dev_accuracy"]
+    assert summary["dev_accuracy"] == max(r["dev_accuracy"] for r in rows if "dev_accuracy" in r)
+    assert 0 < summary["dev_acceptance"] < 1
+
+
+def test_exported_draft_is_an_ordinary_checkpoint(tmp_path, target, config):
+    train(config)
+    folder = tmp_path / "draft"
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert model.config.num_hidden_layers == 2
+    assert (folder / "speech.json").read_bytes() == (target / "speech.json").read_bytes()
+    inheritance = json.loads((folder / "inheritance.json").read_text())
+    assert inheritance["layers"] == [0, 3]
+    assert len(inheritance["target_sha256"]) == 64
+    left = {path.name for path in (folder / "training").iterdir()}
+    assert left == {"settings.json", "metrics.jsonl", "summary.json", "DONE"}
+
+
+@pytest.mark.parametrize(("family", "tied"), [("qwen2", False), ("llama", True)])
+def test_works_as_transformers_assistant_model(tmp_path, config, family, tied):
+    model = save_target(tmp_path / family, family, tied=tied)
+    target = CheckpointConfig(family, str(tmp_path / family))
+    train(dataclasses.replace(config, target=target, steps=2))
+    draft = AutoModelForCausalLM.from_pretrained(tmp_path / "draft")
+    prompt = torch.tensor([[LAYOUT.sos_id, LAYOUT.text_offset, LAYOUT.task_id]])
+    greedy = {"max_new_tokens": 20, "do_sample": False, "attention_mask": torch.ones_like(prompt)}
+    alone = model.generate(prompt, **greedy)
+    assert torch.equal(model.generate(prompt, assistant_model=draft, **greedy), alone)
+
+
+def test_no_steps_export_the_draft_as_inherited(tmp_path, target, config):
+    summary = train(dataclasses.replace(config, steps=0))
+    source = weights(target)
+    assert summary["best_step"] == 0
+    for name, tensor in weights(tmp_path / "draft").items():
+        assert torch.equal(tensor, source[name.replace("layers.1.", "layers.3.")])
+
+
+def test_finished_training_is_skipped_and_other_settings_are_refused(tmp_path, config):
+    first = train(config)
+    before = (tmp_path / "draft/model.safetensors").stat()
+    assert train(config) == first
+    assert (tmp_path / "draft/model.safetensors").stat() == before
+    with pytest.raises(ValueError, match=r"was trained with learning_rate=0.01, now 0.5"):
+        train(dataclasses.replace(config, learning_rate=0.5))
+
+
+def test_distillation_raises_acceptance_above_cross_entropy(tmp_path, config):
+    """The codes have nothing to do with the random target, so only the target's own law helps."""
+    config = dataclasses.replace(config, steps=60, eval_every=20, select=Selection.acceptance)
+    plain = train(dataclasses.replace(config, out=str(tmp_path / "ce")))
+    distilled = dataclasses.replace(config, losses=LossConfig(ce=0.0, tv=1.0))
+    assert train(distilled)["dev_acceptance"] > plain["dev_acceptance"] + 0.02
+
+
+def test_text_and_padding_do_not_count(target, codes):
+    config, tensors = read_checkpoint(target)
+    model = build_model(config, tensors, torch.float32)
+    batch = Pairs(codes, LAYOUT, "train", seed=0).batch(range(3))
+    speech = batch.targets[batch.targets != IGNORED]
+    assert int(speech.max()) == LAYOUT.eos_id
+    assert (speech == LAYOUT.eos_id).sum() == 3
+    sums = Objective(model, {"ce": 1.0})(batch.inputs, batch.targets)
+    assert sums["count"] == len(speech)
+    logits = model(batch.inputs).logits
+    expected = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), batch.targets.flatten(), reduction="sum"
+    )
+    torch.testing.assert_close(sums["loss"], expected)
+
+
+def test_target_accepts_itself(target, codes):
+    config, tensors = read_checkpoint(target)
+    model = build_model(config, tensors, torch.float32)
+    batch = Pairs(codes, LAYOUT, "dev", seed=0).batch(range(4))
+    accepted, count = expected_acceptance(model, model, batch, lambda x: x.softmax(-1))
+    assert accepted == pytest.approx(count, rel=1e-5)
+
+
+def test_batches_depend_on_nothing_but_seed_and_numbers(codes):
+    one, two = (Pairs(codes, LAYOUT, "train", seed=5) for _ in range(2))
+    two.batch(range(9))
+    for number in (0, 30, 77):
+        first, second = one.batch([number]), two.batch([number])
+        assert torch.equal(first.inputs, second.inputs)
+    other = Pairs(codes, LAYOUT, "train", seed=6)
+    assert any(not torch.equal(one.batch([n]).inputs, other.batch([n]).inputs) for n in range(4))
+
+
+def test_an_epoch_takes_every_utterance_once(codes):
+    pairs = Pairs(codes, LAYOUT, "train", seed=1)
+    for epoch in range(2):
+        numbers = range(epoch * len(pairs), (epoch + 1) * len(pairs))
+        assert len({id(pairs.sequence(n)[-1]) for n in numbers}) == len(pairs) == 24
+
+
+def test_learning_rate_warms_up_and_ends_at_zero(config):
+    rates = [learning_rate(step, config) for step in range(config.steps + 1)]
+    assert rates[0] == pytest.approx(config.learning_rate / 2)
+    assert max(rates) == config.learning_rate == rates[1]
+    assert rates[-1] == pytest.approx(0)
+
+
+def test_batch_moves(codes):
+    batch = Batch(torch.zeros(1, 2), torch.ones(1, 2)).to(torch.device("meta"))
+    assert batch.inputs.is_meta
+    assert batch.targets.is_meta
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda t: (t / "model.safetensors").unlink(), "no model.safetensors in"),
+        (lambda t: (t / "model.safetensors").write_bytes(b"x" * 99), "not readable as safetensors"),
+        (lambda t: (t / "config.json").unlink(), "no config.json in"),
+        (lambda t: (t / "config.json").write_text("{"), "is not JSON"),
+    ],
+)
+def test_broken_targets_are_named(target, config, damage, message):
+    damage(target)
+    with pytest.raises(ValueError, match=message) as raised:
+        train(config)
+    assert "\n" not in str(raised.value)
+
+
+def test_missing_folders_are_named(tmp_path, target, config):
+    with pytest.raises(ValueError, match=r"checkpoint .* not found"):
+        read_checkpoint(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"codes folder .* not found"):
+        load_data(tmp_path / "nowhere", target, seed=0, batch_size=2, dev_utterances=2)
