@@ -1,8 +1,8 @@
 """Typed rows that travel between stages, and how they are stored.
 
-JSONL for rows people read (lists, decode records, scores); one JSON object a line. Files that grow are appended a line at
-a time and flushed to disk, and a line cut short by a kill is dropped on the next start; files that do not grow are
-written beside their place and renamed into it.
+JSONL for rows people read (lists, decode records, scores); one JSON object a line. Files that grow
+are appended a line at a time and flushed to disk, and a line cut short by a kill is dropped on the
+next start; files that do not grow are written beside their place and renamed into it.
 """
 
 import dataclasses
@@ -31,9 +31,9 @@ class ListItem:
 
 @dataclass(frozen=True)
 class Split:
-    """Seconds of an instrumented decode by part of the round, and the distortion of the emitted distribution.
+    """An instrumented decode: seconds by part of the round, distortion of the emitted distribution.
 
-    tv and kl are sums over `positions` verified positions; drafted-position lists are by depth in the round.
+    tv and kl are sums over `positions` verified positions; the lists are by depth in the round.
     """
 
     draft_seconds: float
@@ -80,7 +80,7 @@ def to_row(record: Any) -> dict[str, Any]:
 
 
 def from_row(cls: type[Row], row: dict[str, Any]) -> Row:
-    """A JSON object as a dataclass row; unknown keys are ignored, missing required ones raise ValueError."""
+    """A JSON object as a dataclass row; ignores unknown keys, ValueError for missing ones."""
     names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     values = {k: v for k, v in row.items() if k in names}
     if cls is DecodeRecord and values.get("split") is not None:
@@ -92,7 +92,7 @@ def from_row(cls: type[Row], row: dict[str, Any]) -> Row:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of a JSONL file, in order. A last line without its newline (a killed writer) is skipped."""
+    """Objects of a JSONL file in order; a last line without newline (a kill) is skipped."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith("\n"):
@@ -147,9 +147,11 @@ class Appender:
 
 
 def read_list(path: Path) -> list[ListItem]:
-    """Read a test list; audio paths become absolute, relative ones are taken from the list's folder."""
+    """Read a test list; relative audio paths are taken from the list's folder."""
     if not path.is_file():
-        raise ValueError(f"test list {path} not found; give data.path=<file.jsonl> (rows: id, text, prompt_audio)")
+        raise ValueError(
+            f"test list {path} not found; give data.path=<file.jsonl>, a row an utterance"
+        )
     items = [from_row(ListItem, row) for row in read_jsonl(path)]
     if not items:
         raise ValueError(f"test list {path} has no rows")
@@ -157,14 +159,16 @@ def read_list(path: Path) -> list[ListItem]:
         dataclasses.replace(
             item,
             prompt_audio=str(path.parent / item.prompt_audio),
-            reference_audio=str(path.parent / item.reference_audio) if item.reference_audio else None,
+            reference_audio=str(path.parent / item.reference_audio)
+            if item.reference_audio
+            else None,
         )
         for item in items
     ]
 
 
 def spread(items: list[Row], limit: int | None) -> list[Row]:
-    """At most `limit` items, evenly spread over the list, in order (all speakers stay represented)."""
+    """At most `limit` items, evenly spread over the list (all speakers stay), in order."""
     if limit is None or limit >= len(items):
         return items
     if limit < 1:

@@ -1,9 +1,8 @@
 """Structured configurations of every command, in one place.
 
 Each command's YAML names its schema first, so a typo or a wrong type fails before any work starts.
-A `DictConfig` never travels past a command: `commands.app` turns it into these dataclasses. The
-comment beside a field is its text in `--help`. Paths may start with `tiny:` for the shipped tiny
-assets (`tiny:target`), see `assets.resolve`.
+A `DictConfig` never travels past a command: `commands.app` turns it into these dataclasses. Paths
+may start with `tiny:` for the shipped tiny assets (`tiny:target`), see `assets.resolve`.
 """
 
 from dataclasses import dataclass, field
