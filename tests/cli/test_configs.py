@@ -1,0 +1,127 @@
+"""Every shipped YAML composes into its command's schema, and means what its name says."""
+
+import importlib
+import tomllib
+from dataclasses import is_dataclass
+from enum import EnumType
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from hydra import compose, initialize_config_module
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from speculative_tts.commands.app import Command
+from speculative_tts.commands.help import comments, options
+from speculative_tts.schema import Rule, System
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SPEAKS_FOR_ITSELF = {"steps", "learning_rate", "weight_decay", "seed"}
+GROUPS = {"target", "draft", "codec", "data", "rule", "sampling", "runtime", "method", "experiment"}
+
+
+def command(program: str) -> Command[Any]:
+    module, _, name = PROJECT["scripts"][program].partition(":")
+    loaded = getattr(importlib.import_module(module), name)
+    assert isinstance(loaded, Command)
+    return loaded
+
+
+@pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
+def test_command_composes_and_explains_itself(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = command(program)
+    assert main.program == program
+    required = {"speak": ["text=alpha"]}.get(main.name, [])
+    assert isinstance(main.compose(required), main.schema)
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert len(out.partition("\n")[0]) > len(program) + 20
+    assert len(main.examples) >= 2
+    assert all(example in out for example in main.examples)
+
+
+@pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
+def test_every_yaml_names_its_schema_first(program: str) -> None:
+    name = program.removeprefix("sst-").replace("-", "_")
+    lines = (ROOT / "configs" / f"{name}.yaml").read_text().splitlines()
+    assert lines[:2] == ["defaults:", f"  - {name}_schema"]
+
+
+def test_no_config_is_forgotten() -> None:
+    folders = {path.name for path in (ROOT / "configs").iterdir() if path.is_dir()}
+    assert folders - {"__pycache__"} == GROUPS
+    commands = {name.removeprefix("sst-").replace("-", "_") for name in PROJECT["scripts"]}
+    assert set(options("")) >= commands
+
+
+@pytest.mark.parametrize(
+    "choice", [f"{group}={name}" for group in sorted(GROUPS) for name in options(group)]
+)
+def test_option_composes_and_its_sweep_too(choice: str) -> None:
+    main = command("sst-decode")
+    assert isinstance(main.compose([choice]), main.schema)
+    with initialize_config_module("speculative_tts.configs", version_base="1.3"):
+        hydra = compose("decode", overrides=[choice], return_hydra_config=True).hydra
+    grid = [f"{key}={values}" for key, values in (hydra.sweeper.params or {}).items()]
+    for axis in OverridesParser.create().parse_overrides(grid):
+        assert axis.is_sweep_override()
+        for value in axis.sweep_string_iterator():
+            assert main.compose([choice, f"{axis.get_key_element()}={value}"])
+    assert (str(hydra.mode) == "RunMode.MULTIRUN") == bool(grid)
+
+
+@pytest.mark.parametrize(
+    ("method", "system", "rule", "beta"),
+    [
+        ("target", System.target, Rule.exact, 0.0),
+        ("draft", System.draft, Rule.exact, 0.0),
+        ("exact", System.speculative, Rule.exact, 0.0),
+        ("ssd", System.speculative, Rule.tolerance, 0.4),
+        ("codec", System.codec, Rule.exact, 0.0),
+        ("reference", System.reference, Rule.exact, 0.0),
+    ],
+)
+def test_methods(method: str, system: System, rule: Rule, beta: float) -> None:
+    config = command("sst-decode").compose([f"method={method}"])
+    assert (config.system, config.rule.name, config.rule.beta) == (system, rule, beta)
+
+
+def test_the_papers_defaults_are_ours() -> None:
+    config = command("sst-decode").compose(["experiment=ssd/table1", "method=ssd"])
+    assert (config.lookahead, config.rule.beta) == (3, 0.4)
+
+
+def test_own_values_win_over_a_methods() -> None:
+    main = command("sst-decode")
+    assert main.compose(["method=ssd", "rule.beta=0.2"]).rule.beta == 0.2
+    assert main.compose(["method=ssd", "rule=exact"]).rule.name is Rule.exact
+
+
+@pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
+def test_help_has_a_meaning_for_every_key(program: str) -> None:
+    schema = command(program).schema
+    types = get_type_hints(schema)
+    silent = {key for key, meaning in comments(schema).items() if not meaning}
+    unclear = {
+        key
+        for key in silent
+        if not is_dataclass(types[key]) and not isinstance(types[key], EnumType)
+    }
+    assert unclear <= SPEAKS_FOR_ITSELF
+
+
+def test_schema_defaults_are_the_recipes() -> None:
+    """sst-prepare and sst-train-target repeat defaults of the code they wrap."""
+    pairs = [("speculative_tts.corpora.tiny", "PrepareConfig", "sst-prepare")]
+    pairs += [("speculative_tts.training.target", "TrainTargetConfig", "sst-train-target")]
+    for module, name, program in pairs:
+        inner = getattr(importlib.import_module(module), name)()
+        outer = command(program).compose()
+        shared = vars(outer).keys() & vars(inner).keys()
+        assert len(shared) > 5
+        assert {key: getattr(outer, key) for key in shared} == {
+            key: getattr(inner, key) for key in shared
+        }

@@ -1,0 +1,104 @@
+"""What only a wheel would show: forgotten packages, data files, imports against the rules."""
+
+import ast
+import importlib.util
+import subprocess
+import sys
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from speculative_tts import assets
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+TOOLS = PROJECT["tool"]["setuptools"]
+
+
+def test_every_package_is_listed() -> None:
+    tree = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in (ROOT / "speculative_tts").rglob("__init__.py")
+    }
+    assert set(TOOLS["packages"]) == tree | {"speculative_tts.configs"}
+
+
+def test_every_file_of_the_package_is_python_or_listed_data() -> None:
+    data = set()
+    for package, patterns in TOOLS["package-data"].items():
+        folder = ROOT.joinpath(*package.split("."))
+        for pattern in patterns:
+            data |= set(folder.glob(pattern))
+    for path in (ROOT / "speculative_tts").rglob("*"):
+        if path.is_file() and path.suffix not in {".py", ".pyc"}:
+            assert path in data, f"{path.relative_to(ROOT)} would be missing from the wheel"
+
+
+@pytest.mark.parametrize("program", sorted(PROJECT["project"]["scripts"]))
+def test_every_program_has_its_module(program: str) -> None:
+    module, _, name = PROJECT["project"]["scripts"][program].partition(":")
+    assert module == "speculative_tts.commands." + program.removeprefix("sst-").replace("-", "_")
+    assert name == "main"
+    assert importlib.util.find_spec(module) is not None
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of the modules that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def test_acceptance_imports_torch_only() -> None:
+    """jaxtyping only writes shapes into signatures."""
+    path = ROOT / "speculative_tts" / "decoding" / "acceptance.py"
+    assert imported(path) - set(sys.stdlib_module_names) <= {"torch", "jaxtyping"}
+
+
+def test_imported_sees_imports_inside_functions(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import os.path\ndef f():\n    from numpy.linalg import norm\n")
+    assert imported(tmp_path / "a.py") == {"os", "numpy"}
+
+
+def test_commands_import_nothing_slow_at_the_top() -> None:
+    """So that --help and mistakes are answered at once."""
+    modules = [entry.partition(":")[0] for entry in PROJECT["project"]["scripts"].values()]
+    slow = {"torch", "transformers", "scipy", "matplotlib", "pyarrow", "onnxruntime", "soundfile"}
+    script = f"import sys, {', '.join(modules)}; print(*({slow} & sys.modules.keys()))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+def test_pinned_versions_satisfy_the_project() -> None:
+    from packaging.requirements import Requirement
+
+    pins = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            pin = Requirement(line)
+            pins[pin.name.lower()] = pin
+    project = PROJECT["project"]
+    wanted = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    assert "torch" in pins
+    for requirement in map(Requirement, wanted):
+        exact = [s.version for s in getattr(pins.get(requirement.name.lower()), "specifier", [])]
+        if exact and requirement.name != "setuptools":
+            assert requirement.specifier.contains(exact[0]), requirement
+
+
+def test_resolve_names_what_exists(tmp_path: Path) -> None:
+    assert assets.resolve(str(tmp_path)) == tmp_path
+    with pytest.raises(
+        ValueError, match="tiny:nothing is not shipped; give an existing path or one of"
+    ):
+        assets.resolve("tiny:nothing")
+    with pytest.raises(ValueError, match="/nowhere does not exist"):
+        assets.resolve("/nowhere")

@@ -1,0 +1,137 @@
+"""Rows survive the disk, kills and other versions of the code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.records import (
+    Appender,
+    DecodeRecord,
+    ListItem,
+    Split,
+    from_row,
+    read_jsonl,
+    read_list,
+    spread,
+    to_row,
+    write_atomic,
+    write_json,
+    write_jsonl,
+)
+
+RECORD = DecodeRecord(
+    id="a",
+    speaker="slt",
+    text="alpha two",
+    prompt_text="bravo",
+    prompt_audio="prompts/a.flac",
+    reference_audio=None,
+    seed=0,
+    audio="audio/a.wav",
+    codes=[1, 2, 3],
+    tokens=4,
+    stop="stop_id",
+    audio_seconds=0.12,
+    lm_seconds=0.03,
+    split=Split(0.1, 0.2, 0.3, [0.5], [0.25], [2]),
+)
+
+
+def test_record_goes_through_json_unchanged() -> None:
+    row = json.loads(json.dumps(to_row(RECORD)))
+    assert from_row(DecodeRecord, row) == RECORD
+
+
+def test_unknown_keys_are_ignored_and_missing_ones_named() -> None:
+    row = to_row(RECORD) | {"from_the_future": 1}
+    assert from_row(DecodeRecord, row) == RECORD
+    del row["codes"]
+    with pytest.raises(ValueError, match=r"row a: .*codes"):
+        from_row(DecodeRecord, row)
+
+
+def test_jsonl_round_trip(tmp_path: Path) -> None:
+    rows = [{"id": "a", "x": 1}, {"id": "b", "x": None}]
+    write_jsonl(tmp_path / "new" / "rows.jsonl", rows)
+    assert list(read_jsonl(tmp_path / "new" / "rows.jsonl")) == rows
+
+
+def test_a_torn_last_line_is_skipped_and_a_bad_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "a"}\n{"id": "b')
+    assert list(read_jsonl(path)) == [{"id": "a"}]
+    path.write_text('{"id": "a"}\nnot json\n{"id": "b"}\n')
+    with pytest.raises(ValueError, match=r"rows\.jsonl:2: not a JSON object"):
+        list(read_jsonl(path))
+
+
+def test_appender_continues_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "records.jsonl"
+    first = Appender(path)
+    first.append({"id": "a"})
+    first.close()
+    with path.open("a") as file:
+        file.write('{"id": "torn')
+    second = Appender(path)
+    second.append({"id": "b"})
+    second.close()
+    assert [row["id"] for row in read_jsonl(path)] == ["a", "b"]
+
+
+def test_appended_rows_are_on_disk_at_once(tmp_path: Path) -> None:
+    appender = Appender(tmp_path / "records.jsonl")
+    appender.append({"id": "a"})
+    assert list(read_jsonl(tmp_path / "records.jsonl")) == [{"id": "a"}]
+    appender.close()
+
+
+def test_atomic_writes_leave_nothing_beside(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "a.bin", b"old")
+    write_atomic(tmp_path / "a.bin", b"new")
+    write_json(tmp_path / "b.json", {"x": [1]})
+    assert (tmp_path / "a.bin").read_bytes() == b"new"
+    assert json.loads((tmp_path / "b.json").read_text()) == {"x": [1]}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bin", "b.json"]
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", 1)
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "a.json", object())
+    assert json.loads((tmp_path / "a.json").read_text()) == 1
+
+
+def test_list_paths_are_taken_from_the_lists_folder(tmp_path: Path) -> None:
+    row = {"id": "a", "text": "alpha", "prompt_audio": "p/a.flac", "prompt_text": "bravo"}
+    write_jsonl(tmp_path / "list.jsonl", [row, row | {"reference_audio": "/elsewhere/r.wav"}])
+    first, second = read_list(tmp_path / "list.jsonl")
+    assert first == ListItem("a", "alpha", str(tmp_path / "p/a.flac"), "bravo")
+    assert second.reference_audio == "/elsewhere/r.wav"
+
+
+def test_list_that_is_missing_or_empty(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"not found; give data\.path="):
+        read_list(tmp_path / "list.jsonl")
+    (tmp_path / "list.jsonl").touch()
+    with pytest.raises(ValueError, match="has no rows"):
+        read_list(tmp_path / "list.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (None, [0, 1, 2, 3, 4, 5]),
+        (9, [0, 1, 2, 3, 4, 5]),
+        (3, [0, 2, 4]),
+        (1, [0]),
+        (4, [0, 1, 3, 4]),
+    ],
+)
+def test_spread(limit: int | None, expected: list[int]) -> None:
+    assert spread(list(range(6)), limit) == expected
+
+
+def test_spread_refuses_nothing() -> None:
+    with pytest.raises(ValueError, match="limit 0 is below 1; use limit=null"):
+        spread([1], 0)
