@@ -102,3 +102,17 @@ def test_resolve_names_what_exists(tmp_path: Path) -> None:
         assets.resolve("tiny:nothing")
     with pytest.raises(ValueError, match="/nowhere does not exist"):
         assets.resolve("/nowhere")
+
+
+def test_readme_gets_to_the_point_and_the_commands_exist() -> None:
+    top = (ROOT / "README.md").read_text().splitlines()[:30]
+    listed = subprocess.run(
+        ["make", "-C", str(ROOT), "help"], capture_output=True, text=True, check=True
+    ).stdout
+    for target in ("make reproduce", "make test"):
+        assert any(line.startswith(target) for line in top)
+        assert f"  {target} " in listed
+
+
+def test_contributing_stays_short() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) < 60
