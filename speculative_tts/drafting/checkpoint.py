@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from speculative_tts.models.loading import read_state
-from speculative_tts.records import write_json
+from speculative_tts.records import write_atomic, write_json
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -104,13 +104,8 @@ def write_draft(
     for pattern in _COMPANIONS:
         for file in sorted(source.glob(pattern)):
             _copy_atomic(file, folder / file.name)
-    temporary = folder / f".{WEIGHTS}.{os.getpid()}.tmp"
-    save_file(
-        {name: tensor.contiguous() for name, tensor in tensors.items()},
-        temporary,
-        metadata={"format": "pt"},
-    )
-    os.replace(temporary, folder / WEIGHTS)
+    stored = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
     write_json(folder / INHERITANCE, dict(inheritance))
     write_json(folder / CONFIG, dict(config))
 

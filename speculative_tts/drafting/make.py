@@ -110,6 +110,8 @@ def make_draft(
     _check_same(folder / SETTINGS, settings)
     if (folder / DONE).is_file():
         logger.info("%s is complete; nothing to do", config.out)
+        if accelerator.is_main_process:
+            clear_states(folder)  # a kill may have come between DONE and this
         return read_json(folder / SUMMARY)
     if accelerator.is_main_process:
         write_json(folder / SETTINGS, settings)
