@@ -14,6 +14,8 @@ VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# typeguard cannot see into the __init__ that dataclass writes, and says so of each
+CHECK_SHAPES := --jaxtyping-packages=speculative_tts,typeguard.typechecked -W "ignore:instrumentor did not find"
 LIMITED = $(if $(LIMIT),limit=$(LIMIT))
 
 .PHONY: help venv reproduce ssd tiny-models test check bench clean
@@ -51,7 +53,7 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: hours 
 	scripts/export_tiny.sh
 
 test: $(STAMP) ## Run all tests (SHAPES=1 also checks every annotated tensor shape)
-	$(BIN)/python -m pytest $(if $(SHAPES),--jaxtyping-packages=speculative_tts,typeguard.typechecked)
+	$(BIN)/python -m pytest $(if $(SHAPES),$(CHECK_SHAPES))
 
 check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, tests
 	$(BIN)/ruff check .
