@@ -54,14 +54,24 @@ def run(config: EvalConfig) -> int:
 
 def table(summaries: Sequence[dict[str, Any]]) -> str:
     """Figures of several runs, one a line, with 95 % intervals; `-` where nothing was measured."""
-    grammars = {s["judges"]["wer"]["options"]["label"] for s in summaries if "wer" in s["judges"]}
+    heard = [s["judges"]["wer"]["options"] for s in summaries if "wer" in s["judges"]]
+    labels = sorted({f"{_mark(options)}WER, CER: {options['label']}" for options in heard})
     rows = [["run", "n", *(heading for _, heading, _, _ in COLUMNS)]]
     for summary in summaries:
         figures = summary["metrics"]
-        cells = [_cell(figures[name], scale, digits) for name, _, scale, digits in COLUMNS]
+        mark = _mark(summary["judges"].get("wer", {}).get("options", {}))
+        cells = [
+            _cell(figures[name], scale, digits, mark if name in {"wer", "cer"} else "")
+            for name, _, scale, digits in COLUMNS
+        ]
         failed = f" ({summary['n_failed']} failed)" if summary["n_failed"] else ""
         rows.append([str(summary["run"]["label"]), f"{summary['n']}{failed}", *cells])
-    return "\n".join([*_aligned(rows), *(f"WER: {label}" for label in sorted(grammars))])
+    return "\n".join([*_aligned(rows), *labels])
+
+
+def _mark(options: dict[str, Any]) -> str:
+    """`~` before rates of the general language model, which compare with no word grammar's."""
+    return "~" if options.get("grammar") == "general" else ""
 
 
 def _score(planned: Sequence[Plan], config: EvalConfig) -> list[Scored]:
@@ -128,11 +138,11 @@ def _p(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _cell(figure: dict[str, Any], scale: float, digits: int) -> str:
+def _cell(figure: dict[str, Any], scale: float, digits: int, mark: str = "") -> str:
     value, low, high = (figure[key] for key in ("value", "low", "high"))
     if value is None:
         return "-"
-    text = f"{scale * value:.{digits}f}"
+    text = f"{mark}{scale * value:.{digits}f}"
     return text if low is None else f"{text} [{scale * low:.{digits}f}, {scale * high:.{digits}f}]"
 
 

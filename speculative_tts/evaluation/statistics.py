@@ -153,7 +153,7 @@ def _paired(a: Array, b: Array, test: Callable[[Array], Any]) -> float | None:
     difference = b - a
     if len(difference) < 2:
         return None
-    if np.ptp(difference) == 0:
+    if np.ptp(difference) <= 1e-9 * float(np.abs(difference).max()):
         return 1.0 if difference[0] == 0 else 0.0
     return float(test(difference))
 

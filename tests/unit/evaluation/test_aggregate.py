@@ -1,0 +1,77 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import record
+
+from speculative_tts.commands import eval as command
+from speculative_tts.evaluation.aggregate import aggregate, group_by_config
+from speculative_tts.evaluation.compare import compare, compare_all
+from speculative_tts.evaluation.summary import Bootstrap
+from speculative_tts.schema import EvalConfig
+
+HOW = Bootstrap(draws=500)
+
+
+@pytest.fixture
+def seeds(make_run: Callable[..., Path]) -> list[Path]:
+    """Three seeds of one configuration, scored without judges; seed s takes (5 + s) / 10 s."""
+    folders = [
+        make_run(
+            f"ssd-{seed}{seed}345678"[:12],
+            [record(f"u{i}", seed=seed, lm_seconds=(5 + seed) / 10) for i in range(4)],
+            seed=seed,
+        )
+        for seed in range(3)
+    ]
+    command.run(EvalConfig(runs=str(folders[0].parent), metrics=[], draws=0))
+    return folders
+
+
+def test_seeds_are_averaged(seeds: list[Path]) -> None:
+    result = aggregate(seeds, HOW)
+    figure = result["metrics"]["lm_rtf"]
+    assert result["seeds"] == [0, 1, 2]
+    assert figure["value"] == pytest.approx(0.6)
+    assert figure["seeds"] == pytest.approx({0: 0.5, 1: 0.6, 2: 0.7})
+    assert figure["sd"] == pytest.approx(0.1)
+    assert figure["n"] == result["n"] == 4
+    assert figure["low"] == pytest.approx(0.6)  # utterances do not differ, only seeds do
+
+
+def test_same_seed_twice_is_refused(seeds: list[Path]) -> None:
+    with pytest.raises(ValueError, match="seed 0 occurs twice"):
+        aggregate([seeds[0], seeds[0]])
+
+
+def test_grouping_by_configuration(seeds: list[Path], make_run: Callable[..., Path]) -> None:
+    other = make_run("other-01234567", [record("u0")], lookahead=5)
+    assert group_by_config([*seeds, other]) == [seeds, [other]]
+
+
+def test_not_scored_yet(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no scores.jsonl; run sst-eval on it first"):
+        aggregate([tmp_path])
+
+
+def test_comparison_averages_seeds_and_pairs_utterances(seeds: list[Path]) -> None:
+    result = compare(seeds[:1], seeds[1:], ("lm_rtf", "wer"), HOW)
+    assert result["lm_rtf"].difference == pytest.approx(0.15)
+    assert result["lm_rtf"].n == 4
+    assert result["lm_rtf"].p == pytest.approx(2 / 501)
+    assert result["wer"].difference is None
+
+
+def test_holm_over_systems(seeds: list[Path]) -> None:
+    systems = {"one": [seeds[1]], "two": [seeds[2]]}
+    result = compare_all([seeds[0]], systems, ("lm_rtf",), HOW)
+    assert result["one"]["lm_rtf"].p_holm == pytest.approx(2 * 2 / 501)
+
+
+def test_nothing_shared(seeds: list[Path], make_run: Callable[..., Path]) -> None:
+    other = make_run("other-01234567", [record("x0")])
+    command.run(EvalConfig(runs=str(other), metrics=[], draws=0))
+    with pytest.raises(ValueError, match="share no scored utterance; compare runs of one list"):
+        compare(seeds, [other])
+    with pytest.raises(ValueError, match="metric mos is unknown"):
+        compare(seeds, seeds, ("mos",))

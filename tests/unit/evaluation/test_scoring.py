@@ -1,0 +1,239 @@
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import loud_judge
+import numpy as np
+import pytest
+import soundfile
+from conftest import record
+from loud_judge import LoudJudge
+
+from speculative_tts.commands import eval as command
+from speculative_tts.evaluation import scoring
+from speculative_tts.evaluation.summary import read_scores
+from speculative_tts.schema import EvalConfig
+
+
+@pytest.fixture(autouse=True)
+def loud(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`loud` and `deaf` among the judges; what was heard is forgotten."""
+    judges = {"loud": lambda *_: LoudJudge(), "deaf": lambda *_: LoudJudge(absent=True)}
+    monkeypatch.setattr(scoring, "JUDGES", scoring.JUDGES | judges)
+    yield
+    loud_judge.HEARD.clear()
+    loud_judge.STOP_AFTER.clear()
+
+
+def settings(runs: Path, /, **changes: Any) -> EvalConfig:
+    values: dict[str, Any] = {"runs": str(runs), "metrics": ["loud"], "workers": 1, "draws": 200}
+    return EvalConfig(**values | changes)
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return found
+
+
+def test_a_run_folder_is_scored(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.run(settings(run_folder)) == 0
+    rows = read_scores(run_folder)
+    assert [row.id for row in rows] == ["u0", "u1", "u2", "u3"]
+    assert rows[0].audio == "audio/u0.wav"
+    summary = summary_of(run_folder)
+    assert summary["run"]["label"] == "ssd"
+    assert summary["run"]["rule"] == "exact"
+    assert summary["judges"] == {"loud": {"id": "loud", "version": "1", "options": {}}}
+    assert (summary["n"], summary["n_failed"]) == (4, 0)
+    assert summary["metrics"]["dnsmos"]["n"] == 4
+    assert "ssd" in capsys.readouterr().out
+
+
+def test_a_killed_run_continues_and_ends_with_the_same_bytes(make_run: Callable[..., Path]) -> None:
+    folder = make_run("a", [record(f"u{i}") for i in range(4)])
+    command.run(settings(folder, cache=str(folder / "whole")))
+    whole = [(folder / name).read_bytes() for name in ("scores.jsonl", "summary.json")]
+    loud_judge.HEARD.clear()
+    loud_judge.STOP_AFTER.append(2)
+    with pytest.raises(KeyboardInterrupt):
+        command.run(settings(folder, cache=str(folder / "cut")))
+    loud_judge.STOP_AFTER.clear()
+    (file,) = (folder / "cut").glob("loud-*.jsonl")
+    with file.open("a") as torn:
+        torn.write('{"sha256": "0123')
+    command.run(settings(folder, cache=str(folder / "cut")))
+    assert len(loud_judge.HEARD) == 4
+    assert [(folder / name).read_bytes() for name in ("scores.jsonl", "summary.json")] == whole
+
+
+def test_changed_audio_is_heard_again_and_nothing_else(run_folder: Path) -> None:
+    command.run(settings(run_folder))
+    soundfile.write(run_folder / "audio/u1.wav", np.full(16_000, 0.5), 16_000)
+    command.run(settings(run_folder))
+    assert len(loud_judge.HEARD) == 5
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_scores(run_folder: Path, speech: Path) -> None:
+    one = settings(run_folder, metrics=["wer", "dnsmos"], cache=str(run_folder / "one"))
+    two = settings(run_folder, metrics=["wer", "dnsmos"], cache=str(run_folder / "two"), workers=2)
+    command.run(one)
+    first = (run_folder / "scores.jsonl").read_bytes()
+    command.run(two)
+    assert (run_folder / "scores.jsonl").read_bytes() == first
+
+
+def test_missing_empty_and_broken_audio(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run_folder / "audio/u0.wav").unlink()
+    soundfile.write(run_folder / "audio/u1.wav", np.zeros(0), 16_000)
+    (run_folder / "audio/u2.wav").write_bytes(b"not audio")
+    assert command.run(settings(run_folder, metrics=["wer", "loud"])) == 0
+    rows = {row.id: row for row in read_scores(run_folder)}
+    assert "u0.wav not found" in str(rows["u0"].error)
+    assert rows["u1"].flags == ["empty_audio", "empty_hypothesis"]
+    assert rows["u1"].deletions == 3
+    assert rows["u1"].dnsmos is None
+    assert "cannot be read" in str(rows["u2"].error)
+    assert rows["u2"].words is None
+    summary = summary_of(run_folder)
+    assert (summary["n"], summary["n_failed"]) == (2, 2)
+    assert set(summary["failed"]) == {"u0", "u2"}
+    assert summary["flags"]["empty_audio"] == 1
+    assert "ssd: u0 not scored" in capsys.readouterr().err
+    assert command.run(settings(run_folder, strict=True)) == 3
+
+
+def test_stereo_at_another_rate_is_heard(run_folder: Path, speech: Path) -> None:
+    wave, rate = soundfile.read(speech / "slt_kilo_seven_india.flac")
+    stereo = np.repeat(np.stack([wave, wave], -1), 3, axis=0)
+    soundfile.write(run_folder / "audio/u0.wav", stereo, 3 * rate)
+    command.run(settings(run_folder, metrics=["wer"], limit=1))
+    assert read_scores(run_folder)[0].hypothesis == "kilo seven india"
+
+
+def test_nothing_scored_is_exit_1(run_folder: Path) -> None:
+    for path in (run_folder / "audio").iterdir():
+        path.unlink()
+    assert command.run(settings(run_folder)) == 1
+    assert summary_of(run_folder)["metrics"]["lm_rtf"]["value"] is None
+
+
+def test_missing_judge_is_a_line_and_a_skipped_column(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.run(settings(run_folder, metrics=["loud", "deaf"])) == 0
+    assert capsys.readouterr().err.count("loud needs ears; pip install ears\n") == 1
+    assert summary_of(run_folder)["skipped"] == {"deaf": "loud needs ears; pip install ears"}
+
+
+def test_missing_judge_with_strict_is_exit_3(run_folder: Path) -> None:
+    assert command.run(settings(run_folder, metrics=["loud", "deaf"], strict=True)) == 3
+    assert not (run_folder / "scores.jsonl").exists()
+
+
+@pytest.mark.parametrize("metric", ["wer", "similarity", "dnsmos"])
+def test_real_judges_say_how_to_install_them(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    source = scoring.Source(Path(), [], {"label": "x"})
+    line = scoring.plan(source, EvalConfig(metrics=[metric])).skipped[metric]
+    assert "pip install" in line
+    assert "\n" not in line
+
+
+def test_torn_record_is_left_out_and_the_run_noted(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = run_folder / "records.jsonl"
+    file.write_text(file.read_text()[:-20])
+    (run_folder / "DONE").unlink()
+    assert command.run(settings(run_folder)) == 0
+    assert len(read_scores(run_folder)) == 3
+    assert "decoding has not finished, 3 utterances so far" in capsys.readouterr().err
+    assert summary_of(run_folder)["run"]["complete"] is False
+
+
+def test_dnsmos_limit_spreads_over_the_list(run_folder: Path) -> None:
+    command.run(settings(run_folder, metrics=["dnsmos"], dnsmos_limit=2))
+    scored = [row.dnsmos is not None for row in read_scores(run_folder)]
+    assert scored == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metrics": ["mos"]}, "metric mos is unknown; use wer, similarity, dnsmos"),
+        ({"cluster": "sentence"}, "cluster=sentence is unknown; use utterance or speaker"),
+        ({"workers": 0}, "workers=0 is below 1"),
+        ({"runs": "nowhere"}, "runs=nowhere is not a folder; run sst-decode first"),
+        ({"list": "nowhere.jsonl"}, "list=nowhere.jsonl not found; give a JSONL file"),
+        ({"grammar": "x", "metrics": ["wer"]}, "grammar=x is unknown"),
+    ],
+)
+def test_mistakes_are_one_line(run_folder: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        command.run(settings(run_folder, **changes))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_another_systems_folder(
+    tmp_path: Path, speech: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Open text, no record, one row without a prompt; the last line has no newline."""
+    texts = {
+        "237_134493_000015_000004": "I get wet to my knees when I go down to pick cherries.",
+        "1089_134686_000032_000008": "A great saint, saint Francis Xavier!",
+    }
+    rows = [
+        {"id": key, "text": text, "audio": str(speech / f"{key}.flac"), "speaker": key[:4]}
+        for key, text in texts.items()
+    ]
+    rows[0]["prompt_audio"] = str(speech / "237_126133_000029_000000.flac")
+    (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    config = settings(tmp_path, list=str(tmp_path / "other.jsonl"), metrics=["wer", "similarity"])
+    assert command.run(config) == 0
+    out = tmp_path / "other-scores"
+    scored = read_scores(out)
+    assert [row.grammar for row in scored] == ["general", "general"]
+    assert scored[0].similarity is not None
+    assert scored[0].similarity > 0.7
+    assert scored[1].similarity is None
+    assert scored[0].audio_seconds == pytest.approx(3.05, abs=0.01)
+    summary = summary_of(out)
+    assert summary["judges"]["wer"]["id"] == "pocketsphinx-general"
+    assert summary["metrics"]["lm_rtf"]["value"] is None
+    assert "~WER, CER: pocketsphinx, general language model" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no rows"),
+        ('{"id": "a", "text": "b"}\n', ":1: audio missing; a row needs id, text, audio"),
+        ("[1]\n", ":1: id, text, audio missing"),
+        ("{\n", ":1: not a JSON object"),
+        ('{"id": "a", "text": "b", "audio": "c"}\n' * 2, "id a occurs more than once"),
+    ],
+)
+def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "list.jsonl"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        command.run(settings(tmp_path, list=str(path)))
+
+
+def test_baseline_comparison_is_printed_and_written(
+    make_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [record(f"u{i}") for i in range(6)]
+    base = make_run("target-00000000", records)
+    fast = make_run("ssd-11111111", [record(f"u{i}", lm_seconds=0.4 - i / 100) for i in range(6)])
+    assert command.run(settings(base.parent, baseline=str(base))) == 0
+    assert "ssd against target-00000000" in capsys.readouterr().out
+    written = json.loads((fast / "comparison.json").read_text())
+    assert written["metrics"]["lm_rtf"]["difference"] == pytest.approx(-0.125)
+    assert written["metrics"]["lm_rtf"]["p"] < 0.05
+    assert not (base / "comparison.json").exists()

@@ -1,0 +1,96 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from speculative_tts.evaluation.audio import load_wave
+from speculative_tts.evaluation.wer import (
+    TINY_WORDS,
+    WordErrors,
+    choose_grammar,
+    dictionary,
+    edit_columns,
+    load_recogniser,
+    normalise,
+)
+
+
+def test_vocabulary_is_in_the_dictionary() -> None:
+    assert len(TINY_WORDS) == 35
+    assert set(TINY_WORDS) <= dictionary()
+
+
+def test_normalise() -> None:
+    assert normalise('"Boys," she can\N{RIGHT SINGLE QUOTATION MARK}t; twenty-five\n') == (
+        "boys she can't twenty five"
+    )
+
+
+def test_edit_counts() -> None:
+    columns = edit_columns("Alpha bravo, golf one", "alpha golf golf one two", "words")
+    names = ("words", "hits", "substitutions", "deletions", "insertions")
+    assert [columns[name] for name in names] == [4, 3, 1, 0, 1]
+    assert columns["characters"] == len("alpha bravo golf one")
+    assert columns["unknown_words"] == 0
+    assert columns["flags"] == []
+
+
+def test_empty_hypothesis_deletes_everything() -> None:
+    columns = edit_columns("alpha bravo", "", "words")
+    assert (columns["deletions"], columns["character_deletions"]) == (2, 11)
+    assert columns["flags"] == ["empty_hypothesis"]
+
+
+def test_empty_text_counts_insertions_and_is_flagged() -> None:
+    columns = edit_columns("...", "alpha bravo", "words")
+    assert (columns["words"], columns["insertions"], columns["hits"]) == (0, 2, 0)
+    assert columns["flags"] == ["empty_text"]
+
+
+def test_unknown_words_are_counted() -> None:
+    assert edit_columns("alpha qxzwv", "alpha", "general")["unknown_words"] == 1
+
+
+def test_grammar_choice() -> None:
+    assert choose_grammar("auto", ["Alpha, nine."], TINY_WORDS) == "words"
+    assert choose_grammar("auto", ["alpha", "hello"], TINY_WORDS) == "general"
+    assert choose_grammar("general", ["alpha"], TINY_WORDS) == "general"
+    with pytest.raises(ValueError, match="grammar=fancy is unknown; use auto, words or general"):
+        choose_grammar("fancy", [], TINY_WORDS)
+
+
+def test_open_text_is_labelled() -> None:
+    assert WordErrors("general").id == "pocketsphinx-general"
+    assert "general language model" in WordErrors("general").options["label"]
+    assert "words" not in WordErrors("general").options
+
+
+def test_unpronounceable_vocabulary_is_refused() -> None:
+    with pytest.raises(ValueError, match="qxzwv not in pocketsphinx's dictionary"):
+        load_recogniser("words", ("alpha", "qxzwv"))
+
+
+def test_word_grammar_hears_what_was_said_whatever_was_heard_before(
+    speech: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The recogniser's front end kept state: 2 of 24 transcripts changed with the order."""
+    recognise = load_recogniser("words", TINY_WORDS)
+    slt = load_wave(speech / "slt_kilo_seven_india.flac")
+    rms = load_wave(speech / "rms_zulu_four_tango_nine.flac")
+    first = recognise(slt)
+    assert first == "kilo seven india"
+    assert recognise(rms) == "zulu four tango nine"
+    for before in (rms, np.zeros(16_000, np.float32), rms[:5000]):
+        recognise(before)
+        assert recognise(slt) == first
+    assert recognise(np.zeros(8000, np.float32)) == ""
+    assert capfd.readouterr() == ("", "")
+
+
+def test_general_model_hears_real_speech(speech: Path) -> None:
+    wave = load_wave(speech / "237_134493_000015_000004.flac")
+    heard = load_recogniser("general", ())(wave)
+    columns = edit_columns(
+        "I get wet to my knees when I go down to pick cherries.", heard, "general"
+    )
+    assert columns["hits"] >= 9
