@@ -7,6 +7,7 @@ Run by torchrun, the batch is multiplied by the number of processes.
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
@@ -92,14 +93,20 @@ def _sampler(layout: Any) -> Any:
 
 @contextlib.contextmanager
 def _tracking(config: TrainDraftConfig, out: Path, main_process: bool) -> Iterator[Any]:
-    """A function that sends rows of metrics to wandb, or None when it was not asked for."""
+    """A function that sends rows of metrics to wandb, or None when it was not asked for.
+
+    The run's id comes from `out`, so a training that goes on continues its wandb run.
+    """
     if not (config.wandb and main_process):
         yield None
         return
     import wandb
 
     plain = {k: v.name if isinstance(v, Enum) else v for k, v in dataclasses.asdict(config).items()}
-    with wandb.init(project="speculative_tts", name=out.name, config=plain) as tracker:
+    key = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
+    with wandb.init(
+        project="speculative_tts", name=out.name, id=key, resume="allow", config=plain
+    ) as tracker:
         yield lambda row: tracker.log(row, step=row["step"])
 
 

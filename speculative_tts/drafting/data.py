@@ -6,17 +6,17 @@ codes of both [eos].
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from speculative_tts.drafting.objective import Batch
 from speculative_tts.training.batches import Recording, collate, load_recordings
 from speculative_tts.training.layout import SpeechLayout
 
-_DEV_STREAM = (
-    1_000_003  # second key of the dev draws' generator, so that they never coincide with training's
-)
+_DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Pairs:
             [r for group in groups.values() for r in group] for groups in recordings.by_speaker
         ]
         self._index = [(s, i) for s, own in enumerate(self._by_speaker) for i in range(len(own))]
+        self._order = lru_cache(maxsize=2)(self._shuffled)
 
     def __len__(self) -> int:
         """Sequences in an epoch."""
@@ -48,14 +49,16 @@ class Pairs:
         The prompt is another recording of the speaker; there is none if there is no other.
         """
         epoch, place = divmod(number, len(self))
-        order = np.random.default_rng([self._seed, epoch]).permutation(len(self))
-        speaker, index = self._index[order[place]]
+        speaker, index = self._index[self._order(epoch)[place]]
         own = self._by_speaker[speaker]
         if len(own) == 1:
             return (own[index],)
         rng = np.random.default_rng([self._seed, epoch, place])
         prompt = (index + int(rng.integers(1, len(own)))) % len(own)
         return own[prompt], own[index]
+
+    def _shuffled(self, epoch: int) -> NDArray[np.int64]:
+        return np.random.default_rng([self._seed, epoch]).permutation(len(self))
 
     def batch(self, numbers: Sequence[int]) -> Batch:
         """Samples `numbers`, padded on the right."""
@@ -73,7 +76,7 @@ def load_data(
             f"codes folder {codes} not found; make it with sst-prepare or give codes=<folder>"
         )
     train = Pairs(codes, layout, "train", seed)
-    dev = Pairs(codes, layout, "dev", _DEV_STREAM)
+    dev = Pairs(codes, layout, "dev", _DEV_SEED)
     count = min(dev_utterances, len(dev))
     batches = [
         dev.batch(range(start, min(start + batch_size, count)))

@@ -1,5 +1,6 @@
 """Trainings in processes of their own: killed and continued, and two at once."""
 
+import contextlib
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from safetensors.torch import load_file
 from small_target import save_codes, save_target
 
 from speculative_tts.commands import train_draft
+from speculative_tts.records import read_jsonl
 
 MODULE = "speculative_tts.commands.train_draft"
 OPTIONS = ["layers=[0,3]", "warmup=2", "learning_rate=0.01", "eval_every=3", "save_every=5"]
@@ -85,11 +87,39 @@ def test_two_processes_do_what_one_does_with_twice_the_batch(tmp_path, options):
         ("target.path=nowhere", "nowhere does not exist"),
         ("layers=[0,9]", "layer 9 is not in the target; its layers are 0 to 3"),
         ("steps=-1", "steps -1 is below 0"),
+        ("wandb=true", "wandb halted; None in sys.modules; pip install 'speculative_tts[cluster]'"),
         ("losses.ce=0", "all loss weights are 0"),
     ],
 )
-def test_mistakes_end_in_one_line(tmp_path, options, option, message, capsys):
+def test_mistakes_end_in_one_line(tmp_path, options, option, message, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)  # as if it were not installed
     capsys.readouterr()
     assert train_draft.main([*options, f"out={tmp_path / 'out'}", option]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+class FakeWandb:
+    """Keeps what a training sends."""
+
+    def __init__(self):
+        self.inits, self.rows = [], []
+
+    @contextlib.contextmanager
+    def init(self, **settings):
+        self.inits.append(settings)
+        yield self
+
+    def log(self, row, step):
+        self.rows.append((step, row))
+
+
+def test_wandb_gets_the_rows_of_the_journal(tmp_path, options, monkeypatch):
+    wandb = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    arguments = [*options, "steps=3", "batch_size=2", f"out={tmp_path / 'out'}", "wandb=true"]
+    assert train_draft.main(arguments) == 0
+    assert train_draft.main(arguments) == 0  # complete: nothing more to log
+    rows = list(read_jsonl(tmp_path / "out/training/metrics.jsonl"))
+    assert wandb.rows == [(row["step"], row) for row in rows]
+    assert wandb.inits[0]["id"] == wandb.inits[1]["id"]
