@@ -1,0 +1,93 @@
+"""Makes a paper's tables and figures from scored runs, each beside the paper's own figures.
+
+Writes Markdown, CSV, LaTeX, plots and a page with audio. What lacks a run is named together with
+the command that makes it.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.commands import app
+from speculative_tts.schema import ReportConfig
+
+STRICT_FAILURE = 3
+
+
+def run(config: ReportConfig) -> int:
+    """Write what the runs at hand allow; returns 3 with `strict` when a run is missing."""
+    from speculative_tts.records import write_atomic
+    from speculative_tts.reporting.page import page
+    from speculative_tts.reporting.runs import find_runs
+    from speculative_tts.reporting.write import reports, write_report
+
+    chosen = reports(config.paper)
+    found = find_runs(Path(config.runs))
+    out = app.require_writable(config.out)
+    for name, why in found.unusable.items():
+        print(f"{name} left out: {why}", file=sys.stderr)
+    written = [write_report(report, found, _Statistics(), out) for report in chosen]
+    missing = [line for one in written for line in one.missing]
+    for line in dict.fromkeys([*(line for one in written for line in one.remarks)]):
+        print(line, file=sys.stderr)
+    for line in missing:
+        print(f"missing: {line}", file=sys.stderr)
+    files = [file for one in written for file in one.files]
+    if not files:
+        raise ValueError(
+            f"runs={config.runs} has no scored run for paper={config.paper}; {missing[0]}"
+        )
+    if config.page:
+        files.append(out / "index.html")
+        write_atomic(files[-1], page([one.section for one in written]))
+    print("\n".join(map(str, files)))
+    return STRICT_FAILURE if config.strict and missing else 0
+
+
+class _Statistics:
+    """The statistics of `evaluation`, as `reporting` asks for them."""
+
+    def aggregate(self, folders: Sequence[Path]) -> Mapping[str, Any]:
+        """Figures over the seeds of a system."""
+        from speculative_tts.evaluation.aggregate import aggregate
+
+        return aggregate(folders, _bootstrap(folders[0]))
+
+    def compare(
+        self,
+        baseline: Sequence[Path],
+        systems: Mapping[str, Sequence[Path]],
+        metrics: Sequence[str],
+    ) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """Paired differences by system and metric."""
+        from speculative_tts.evaluation.compare import compare_all
+        from speculative_tts.records import to_row
+
+        compared = compare_all(baseline, systems, metrics, _bootstrap(baseline[0]))
+        return {
+            system: {metric: to_row(one) for metric, one in rows.items()}
+            for system, rows in compared.items()
+        }
+
+
+def _bootstrap(folder: Path) -> Any:
+    """How sst-eval drew the intervals of a run, so that those made here agree with them."""
+    import json
+
+    from speculative_tts.evaluation.summary import SUMMARY, Bootstrap
+
+    settings = json.loads((folder / SUMMARY).read_text(encoding="utf-8")).get("bootstrap", {})
+    known = {key: settings[key] for key in ("draws", "cluster", "seed") if key in settings}
+    return Bootstrap(**known)
+
+
+main = app.command(
+    "report",
+    ReportConfig,
+    run,
+    examples=("sst-report", "sst-report paper=ssd runs=runs out=results strict=true"),
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""What a reader must know to read a table: definitions of its quantities, made from its columns."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from speculative_tts.reporting.definitions import Column, quantity
+from speculative_tts.reporting.results import Result
+
+JUDGES = {  # id of a judge -> its name in a heading
+    "pocketsphinx-words": "pocketsphinx word grammar",
+    "pocketsphinx-general": "pocketsphinx general model",
+    "ge2e": "GE2E",
+    "dnsmos-p808": "P.808",
+}
+
+MEANINGS = {  # in the order of the caption; a sentence is used when one of its quantities is shown
+    ("wer", "cer"): "WER is total edits over total words.",
+    ("similarity",): "SIM is the cosine between speaker embeddings of the output and its prompt.",
+    ("lm_rtf",): "LM-RTF is language-model seconds over seconds of audio made, prefill included.",
+    ("speedup",): (
+        "Speedup is tokens per second over those of the target alone decoding the same utterances "
+        "autoregressively in the same engine and process."
+    ),
+    ("acceptance_rate",): "Acceptance rate is accepted over drafted tokens.",
+    ("acceptance_length", "acceptance_length_without_bonus"): (
+        "Acceptance length is emitted tokens over rounds, residual and bonus tokens included "
+        "(vLLM's convention); without bonus it is accepted drafts over rounds, neither included."
+    ),
+    ("tv", "kl"): (
+        "TV and KL are the total variation and Kullback-Leibler divergence from the target's "
+        "next-token distribution to the emitted one, mean over verified positions."
+    ),
+    ("length_ratio",): "Length ratio is seconds of output over seconds of the recording.",
+}
+
+
+def judge_name(metric: str | None, results: Iterable[Result]) -> str:
+    """Who measured a metric, for a heading; several names where runs differ, empty for nobody."""
+    if metric is None:
+        return ""
+    ids = dict.fromkeys(str(one.judge(metric).get("id") or "") for one in results)
+    return " / ".join(JUDGES.get(name, name) for name in ids if name)
+
+
+def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -> list[str]:
+    """Sentences about utterances, intervals, tests and the quantities shown."""
+    shown = {column.quantity for column in columns}
+    return [
+        *_utterances(shown, results),
+        _spread(results, spread),
+        *([_tests()] if any(column.against for column in columns) else []),
+        *definitions(shown, results),
+    ]
+
+
+def definitions(shown: Collection[str], results: Sequence[Result]) -> list[str]:
+    """What the quantities mean, and how far WER of this grammar can be compared."""
+    bases = {name.partition("@")[0].replace("acceptance_rate", "acceptance") for name in shown}
+    sentences = [
+        text
+        for names, text in MEANINGS.items()
+        if any(name.replace("acceptance_rate", "acceptance") in bases for name in names)
+    ]
+    if (
+        any(one.judge("wer").get("id") == "pocketsphinx-words" for one in results)
+        and "wer" in shown
+    ):
+        sentences.append(
+            "The recogniser's grammar knows only the words of the tiny system: its WER compares "
+            "systems with each other, not with the paper's open recogniser."
+        )
+    return sentences
+
+
+def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
+    """How many utterances; those of a judge that heard fewer are named."""
+    counts = _range(one.measure("wer").n for one in results) or _range(
+        run.summary.get("n") for one in results for run in one.runs
+    )
+    if not counts:
+        return []
+    text = f"{counts} utterances"
+    for name in ("similarity", "dnsmos", "tv"):
+        fewer = _range(one.measure(name).n for one in results)
+        if name in shown and fewer and fewer != counts:
+            text += f", {quantity(name).heading} on {fewer}"
+    seeds = sorted({run.seed for one in results for run in one.runs})
+    return [f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."]
+
+
+def _range(counts: Iterable[Any]) -> str:
+    known = sorted({int(count) for count in counts if count})
+    return "" if not known else str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
+
+
+def _spread(results: Sequence[Result], spread: str) -> str:
+    if spread == "sd":
+        return "Figures are mean ± standard deviation over seeds."
+    settings = results[0].runs[0].summary.get("bootstrap", {}) if results else {}
+    unit = "speakers" if settings.get("cluster") == "speaker" else "utterances"
+    return f"Brackets: 95 % bootstrap intervals over {unit}."
+
+
+def _tests() -> str:
+    return (
+        "Δ columns are paired differences with two-sided bootstrap p, corrected by Holm's method "
+        "for the systems compared."
+    )

@@ -1,0 +1,205 @@
+"""The words in which a table or a figure is defined; `ssd.py` shows how they are used.
+
+A definition holds no numbers: rows and points say which configuration they need, columns and axes
+which quantity of a summary they show, and beside which column of which published table.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from speculative_tts.reporting.paper import PaperTable
+from speculative_tts.reporting.runs import Need, Where
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A figure of summary.json and how it is written. `judge`: who is named in its heading."""
+
+    heading: str
+    scale: float = 1.0
+    digits: int = 2
+    judge: str | None = None
+    unit: str = ""  # of its difference between two systems
+
+    def axis(self, judge: str = "") -> str:
+        """Label of a plot's axis."""
+        return f"{self.heading} ({judge})" if judge else self.heading
+
+
+QUANTITIES = {
+    "wer": Quantity("WER %", 100.0, 2, "wer", "points"),
+    "cer": Quantity("CER %", 100.0, 2, "wer", "points"),
+    "similarity": Quantity("SIM", 1.0, 3, "similarity"),
+    "similarity_floor": Quantity("SIM to other speakers", 1.0, 3, "similarity"),
+    "dnsmos": Quantity("DNSMOS", 1.0, 2, "dnsmos"),
+    "lm_rtf": Quantity("LM-RTF", 1.0, 3),
+    "time_per_token_ms": Quantity("ms per token", 1.0, 2),
+    "tokens_per_second": Quantity("tokens/s", 1.0, 1),
+    "speedup": Quantity("speedup", 1.0, 2),
+    "acceptance_rate": Quantity("acceptance rate", 1.0, 3),
+    "acceptance_length": Quantity("acceptance length", 1.0, 2),
+    "acceptance_length_without_bonus": Quantity("acceptance length without bonus", 1.0, 2),
+    "tv": Quantity("TV", 1.0, 3),
+    "kl": Quantity("KL", 1.0, 3, unit="nats"),
+    "length_ratio": Quantity("length ratio", 1.0, 3),
+    "stopped_at_max": Quantity("at max length %", 100.0, 1),
+    "draft_share": Quantity("draft %", 100.0, 0),
+    "verify_share": Quantity("verify %", 100.0, 0),
+    "accept_share": Quantity("accept %", 100.0, 0),
+}
+
+
+def quantity(name: str) -> Quantity:
+    """Of `wer`, or of one position's figure, `acceptance@1` (first drafted token)."""
+    base, at, _ = name.partition("@")
+    return QUANTITIES["acceptance_rate" if at and base == "acceptance" else base]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A system of a table: conditions on the configuration, and cells that follow from definition.
+
+    `paper` is its row in the published table (default: its key). A row that is not `compared` takes
+    no part in paired tests: recordings are no system.
+    """
+
+    label: str
+    where: Where
+    paper: str | None = None
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    compared: bool = True
+    rule_above: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A quantity; beside it the paper's column, if one is named.
+
+    With `against` (a row's key) the cells are the paired differences from that row.
+    """
+
+    quantity: str
+    paper: str | None = None
+    against: str | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Columns that are shown together."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[str] | None = None  # keys; None = all
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """A table of ours beside one of a paper."""
+
+    name: str  # of its files
+    title: str
+    paper: PaperTable
+    rows: Mapping[str, Row]
+    panels: Sequence[Panel]
+    experiment: str | None = None  # the configs/experiment file that makes its runs
+    notes: Sequence[str] = ()
+    spread: str = "interval"  # interval, or sd: mean and standard deviation over seeds
+
+    def needs(self) -> dict[str, Need]:
+        """The runs of its rows."""
+        return {key: Need(row.label, row.where) for key, row in self.rows.items()}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of runs in which one configuration key takes several values.
+
+    `x` and `y` of the axes hold unless it has its own; `style` picks colour and marker.
+    """
+
+    label: str
+    where: Where
+    key: str
+    values: Sequence[Any]
+    style: int = 0
+    y: str | None = None
+
+    def points(self) -> dict[str, Need]:
+        """The run of every point."""
+        return {
+            f"{self.label} {self.key}={value}": Need(
+                f"{self.label}, {self.key}={value}", {**self.where, self.key: value}
+            )
+            for value in self.values
+        }
+
+
+@dataclass(frozen=True)
+class Level:
+    """A system without a swept key: a horizontal line, or a point where x is a quantity too."""
+
+    label: str
+    where: Where
+    fixed: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Published:
+    """Points that a paper prints."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """One plot. `x` is a quantity; None: the key that the curves sweep."""
+
+    title: str
+    y: str
+    curves: Sequence[Curve]
+    x: str | None = None
+    x_label: str = ""
+    y_label: str = ""
+    levels: Sequence[Level] = ()
+    published: Sequence[Published] = ()
+    ceiling: str | None = None  # line y = x + 1 with this label: the most that a round can emit
+    chosen: float | None = None  # the paper's choice on the swept key
+
+
+@dataclass(frozen=True)
+class FigureDefinition:
+    """A figure of one or more plots."""
+
+    name: str
+    title: str
+    axes: Sequence[Axes]
+    experiment: str | None = None
+    notes: Sequence[str] = ()
+    columns: int = 3  # plots a row
+
+    def needs(self) -> dict[str, Need]:
+        """The runs of its points; those of levels may be absent."""
+        found: dict[str, Need] = {}
+        for axes in self.axes:
+            for curve in axes.curves:
+                found |= curve.points()
+            for level in axes.levels:
+                found[level.label] = Need(level.label, level.where, optional=True)
+        return found
+
+
+@dataclass(frozen=True)
+class Report:
+    """All tables and figures of one paper."""
+
+    name: str
+    title: str
+    introduction: str
+    tables: Sequence[TableDefinition]
+    figures: Sequence[FigureDefinition]
+    listening: str  # the table whose systems the page lets one hear
+    contrast: tuple[str, str]  # two of its rows: the page shows where the second loses most words
+    not_reproduced: Sequence[str] = ()

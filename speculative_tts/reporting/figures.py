@@ -1,0 +1,199 @@
+"""Draws finished figures with matplotlib.
+
+Colours are Okabe and Ito's, which people with any colour vision tell apart, and each has its own
+marker. Files are the same whenever the points are: no dates, fixed ids.
+"""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Canvas
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+
+from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
+
+Array = npt.NDArray[np.float64]
+
+STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))
+PAPER = "#767676"
+INK = "#333333"
+WIDTH, HEIGHT = 3.6, 3.0  # inches a plot
+DPI = 160
+SETTINGS: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#999999",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.8,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
+    "legend.fontsize": 8.5,
+    "legend.handlelength": 1.8,
+    "svg.hashsalt": "speculative_tts",
+    "svg.fonttype": "path",
+}
+
+
+def draw(figure: Figure) -> dict[str, bytes]:
+    """The figure as files: {"png": bytes, "svg": bytes}."""
+    with mpl.rc_context(SETTINGS):  # type: ignore[arg-type]
+        canvas = _canvas(figure)
+        png, svg = io.BytesIO(), io.BytesIO()
+        canvas.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
+        canvas.savefig(svg, format="svg", metadata={"Date": None})
+    return {"png": png.getvalue(), "svg": svg.getvalue()}
+
+
+def _canvas(figure: Figure) -> Canvas:
+    columns = min(figure.columns, len(figure.plots))
+    rows = -(-len(figure.plots) // columns)
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    zoom = 1.35 if len(figure.plots) == 1 else 1.0
+    size = (WIDTH * columns * zoom, HEIGHT * rows * zoom)
+    canvas = Canvas(figsize=size, layout=layout)
+    FigureCanvasAgg(canvas)
+    grid = canvas.subplots(rows, columns, squeeze=False)
+    for axes, plot in zip(grid.flat, figure.plots, strict=False):
+        _draw_plot(axes, plot)
+    for axes in list(grid.flat)[len(figure.plots) :]:
+        axes.set_visible(False)
+    return canvas
+
+
+def _draw_plot(axes: Axes, plot: Plot) -> None:
+    for series in plot.series:
+        DRAW[series.kind](axes, series, plot)
+    if plot.ceiling is not None:
+        ends = [min(plot.sweep), max(plot.sweep)]
+        axes.plot(ends, [x + 1 for x in ends], color=PAPER, ls=":", lw=1.2, label=plot.ceiling)
+    if plot.chosen is not None:
+        axes.axvline(plot.chosen, color=PAPER, ls=":", lw=1.0, zorder=1)
+    axes.set(title=plot.title, xlabel=plot.x_label, ylabel=_wrapped(plot.y_label))
+    if plot.sweep:
+        axes.set_xticks(list(plot.sweep))
+        axes.margins(x=0.06)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
+    _frame(axes, plot)
+    handles, labels = axes.get_legend_handles_labels()
+    if len(handles) > 1:
+        axes.legend(handles, labels, loc="best")
+
+
+def _frame(axes: Axes, plot: Plot) -> None:
+    """Room around the points; from 0 where that costs little room or the numbers are shares."""
+    values = [v for s in plot.series for p in s.points for v in _extent(p) if v is not None]
+    if not values:
+        axes.text(0.5, 0.5, "no runs yet", transform=axes.transAxes, ha="center", color=PAPER)
+        return
+    low, high = min(values), max(values)
+    room = 0.08 * ((high - low) or abs(high) or 1.0)
+    bottom = 0.0 if 0 <= low < 0.5 * high else low - room
+    axes.set_ylim(bottom, high + (2 if plot.sweep else 5) * room)  # 5: for the legend
+
+
+def _wrapped(label: str) -> str:
+    """A long label on two lines, what stands in brackets on the second."""
+    return label if len(label) <= 26 else label.replace(" (", "\n(", 1)
+
+
+def _extent(point: Point) -> Sequence[float | None]:
+    return point.y.value, point.y.low, point.y.high
+
+
+def _draw_curve(axes: Axes, series: Series, plot: Plot) -> None:
+    if not series.points:
+        return
+    color, marker = STYLES[series.style % len(STYLES)]
+    x, y = _xy(series.points)
+    axes.plot(x, y, color=color, marker=marker, ms=5, lw=1.6, label=series.label, zorder=3)
+    if not plot.sweep:
+        _tags(axes, series.points, color)
+        _bars(axes, series.points, color)
+        return
+    band = [(p.x, p.y.low, p.y.high) for p in series.points if None not in (p.y.low, p.y.high)]
+    if band:
+        x, low, high = np.array(band, dtype=float).T
+        axes.fill_between(x, low, high, color=color, alpha=0.16, lw=0, zorder=2)
+
+
+def _xy(points: Sequence[Point]) -> tuple[Array, Array]:
+    """Coordinates of points."""
+    x, y = np.array([(p.x, p.y.value) for p in points], dtype=float).T
+    return x, y
+
+
+def _draw_level(axes: Axes, series: Series, _plot: Plot) -> None:
+    level = series.points[0].y
+    assert level.value is not None
+    axes.axhline(level.value, color=INK, lw=1.2, ls="--", label=series.label, zorder=2)
+    if level.low is not None and level.high is not None:
+        axes.axhspan(level.low, level.high, color=INK, alpha=0.07, lw=0, zorder=1)
+
+
+def _draw_mark(axes: Axes, series: Series, _plot: Plot) -> None:
+    x, y = _xy(series.points)
+    axes.plot(x, y, color=INK, marker="*", ms=10, ls="", label=series.label, zorder=4)
+    _bars(axes, series.points, INK)
+
+
+def _draw_published(axes: Axes, series: Series, _plot: Plot) -> None:
+    x, y = _xy(series.points)
+    line = (0, (4, 2)) if len(x) > 1 else ""
+    axes.plot(
+        x,
+        y,
+        color=PAPER,
+        marker="o",
+        mfc="white",
+        ms=6,
+        lw=1.2,
+        ls=line,
+        label=series.label,
+        zorder=4,
+    )
+
+
+def _bars(axes: Axes, points: Sequence[Point], color: str) -> None:
+    for point in points:
+        if point.y.low is not None and point.y.high is not None:
+            axes.vlines(point.x, point.y.low, point.y.high, color=color, lw=1.0, alpha=0.5)
+
+
+def _tags(axes: Axes, points: Sequence[Point], color: str) -> None:
+    for point in points:
+        assert point.y.value is not None
+        axes.annotate(
+            point.tag,
+            (point.x, point.y.value),
+            xytext=(5, 5),
+            textcoords="offset points",
+            fontsize=7.5,
+            color=color,
+        )
+
+
+DRAW = {
+    "curve": _draw_curve,
+    "level": _draw_level,
+    "mark": _draw_mark,
+    "published": _draw_published,
+}

@@ -1,0 +1,170 @@
+"""A figure's definition and the runs at hand become the points of a plot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from speculative_tts.reporting.captions import definitions, judge_name
+from speculative_tts.reporting.definitions import (
+    Axes,
+    Curve,
+    FigureDefinition,
+    Level,
+    Published,
+    quantity,
+)
+from speculative_tts.reporting.origin import origin
+from speculative_tts.reporting.results import Measure, Scorer
+from speculative_tts.reporting.runs import Found
+from speculative_tts.reporting.selection import Chosen, choose
+from speculative_tts.reporting.tables import csv_text, exact
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run in a plot. `tag` is the value of the swept key."""
+
+    x: float
+    y: Measure
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together.
+
+    `kind` is curve, published, level (a horizontal line) or mark (a level where x is a quantity).
+    """
+
+    label: str
+    kind: str
+    points: Sequence[Point]
+    style: int = 0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One finished plot; `sweep` holds the swept values for the ticks, if x is a swept key.
+
+    `ceiling` labels a line y = x + 1; `chosen` is the paper's choice of x.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    sweep: Sequence[float] = ()
+    ceiling: str | None = None
+    chosen: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A finished figure with everything that is printed around it."""
+
+    name: str
+    title: str
+    plots: Sequence[Plot]
+    columns: int
+    caption: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    origin: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Is there no point of ours?"""
+        kinds = ("curve", "mark")
+        return not any(s.points for plot in self.plots for s in plot.series if s.kind in kinds)
+
+
+def fill_figure(
+    definition: FigureDefinition, found: Found, scorer: Scorer
+) -> tuple[Figure, Chosen]:
+    """The figure, and the results in it by need."""
+    chosen = choose(found, scorer, definition.needs(), definition.experiment)
+    results = list(chosen.results.values())
+    shown = {curve.y or axes.y for axes in definition.axes for curve in axes.curves}
+    shown |= {axes.x for axes in definition.axes if axes.x}
+    figure = Figure(
+        definition.name,
+        definition.title,
+        [_plot(axes, chosen) for axes in definition.axes],
+        definition.columns,
+        ["Bands and bars: 95 % bootstrap intervals.", *definitions(shown, results)],
+        definition.notes,
+        origin(chosen.runs),
+        chosen.missing,
+    )
+    return figure, chosen
+
+
+def figure_csv(figure: Figure) -> str:
+    """A line a point: plot, series, kind, tag, x, y, low, high, n."""
+    rows = [
+        (plot.title, s.label, s.kind, p.tag, *map(exact, _numbers(p)), p.y.n or "")
+        for plot in figure.plots
+        for s in plot.series
+        for p in s.points
+    ]
+    return csv_text([("plot", "series", "kind", "tag", "x", "y", "low", "high", "n"), *rows])
+
+
+def _numbers(point: Point) -> tuple[float | None, ...]:
+    x = None if point.x != point.x else point.x  # a level has no x
+    return x, point.y.value, point.y.low, point.y.high
+
+
+def _plot(axes: Axes, chosen: Chosen) -> Plot:
+    shown = quantity(axes.y)
+    judge = judge_name(shown.judge, chosen.results.values())
+    series = [_curve(curve, axes, chosen) for curve in axes.curves]
+    series += [one for level in axes.levels if (one := _level(level, axes, chosen))]
+    series += [_published(one) for one in axes.published]
+    return Plot(
+        axes.title,
+        axes.x_label or (quantity(axes.x).axis() if axes.x else axes.curves[0].key),
+        axes.y_label or shown.axis(judge),
+        series,
+        () if axes.x else [float(value) for value in axes.curves[0].values],
+        axes.ceiling,
+        axes.chosen,
+    )
+
+
+def _curve(curve: Curve, axes: Axes, chosen: Chosen) -> Series:
+    name = curve.y or axes.y
+    points = []
+    for value, key in zip(curve.values, curve.points(), strict=True):
+        if key not in chosen.results:
+            continue
+        found = chosen.results[key]
+        y = found.measure(name).scaled(quantity(name).scale)
+        x = _x(axes, found.measure(axes.x).value if axes.x else float(value))
+        if y.value is not None and x is not None:
+            points.append(Point(x, y, f"{value:g}" if isinstance(value, float) else str(value)))
+    return Series(curve.label, "curve", points, curve.style)
+
+
+def _x(axes: Axes, value: float | None) -> float | None:
+    return value if value is None or axes.x is None else value * quantity(axes.x).scale
+
+
+def _level(level: Level, axes: Axes, chosen: Chosen) -> Series | None:
+    if level.label not in chosen.results:
+        return None
+    found = chosen.results[level.label]
+
+    def measure(name: str) -> Measure:
+        fixed = level.fixed.get(name)
+        own = found.measure(name) if fixed is None else Measure(fixed)
+        return own.scaled(quantity(name).scale)
+
+    y, x = measure(axes.y), measure(axes.x).value if axes.x else float("nan")
+    if y.value is None or x is None:
+        return None
+    return Series(level.label, "mark" if axes.x else "level", [Point(x, y, level.label)])
+
+
+def _published(one: Published) -> Series:
+    points = [Point(x, Measure(y)) for x, y in zip(one.x, one.y, strict=True)]
+    return Series(one.label, "published", points)

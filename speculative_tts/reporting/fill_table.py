@@ -1,0 +1,117 @@
+"""A table's definition and the runs at hand become a finished table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from speculative_tts.reporting.captions import caption, judge_name
+from speculative_tts.reporting.definitions import Column, Panel, Row, TableDefinition, quantity
+from speculative_tts.reporting.origin import origin
+from speculative_tts.reporting.results import NOTHING, Measure, Scorer
+from speculative_tts.reporting.runs import Found
+from speculative_tts.reporting.selection import Chosen, choose, compare
+from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
+
+Differences = Mapping[tuple[str, str, str], Measure]  # by (baseline, system, metric)
+
+
+def fill_table(definition: TableDefinition, found: Found, scorer: Scorer) -> tuple[Table, Chosen]:
+    """The table, and the results in it by row."""
+    chosen = choose(found, scorer, definition.needs(), definition.experiment)
+    differences = _differences(definition, chosen, scorer)
+    blocks = [_block(definition, panel, chosen, differences) for panel in definition.panels]
+    columns = [column for panel in definition.panels for column in panel.columns]
+    table = Table(
+        definition.name,
+        definition.title,
+        blocks,
+        caption(columns, list(chosen.results.values()), definition.spread),
+        [*definition.notes, *_paper_notes(definition)],
+        origin(chosen.runs),
+        chosen.missing,
+    )
+    return table, chosen
+
+
+def _differences(definition: TableDefinition, chosen: Chosen, scorer: Scorer) -> Differences:
+    """One call a baseline, so that p is corrected for all systems compared with it."""
+    metrics: dict[str, list[str]] = {}
+    for panel in definition.panels:
+        for column in panel.columns:
+            if column.against is not None:
+                metrics.setdefault(column.against, []).append(column.quantity)
+    systems = [key for key, row in definition.rows.items() if row.compared]
+    return {
+        (baseline, key, metric): measure
+        for baseline, names in metrics.items()
+        for (key, metric), measure in compare(chosen, scorer, baseline, systems, names).items()
+    }
+
+
+def _block(
+    definition: TableDefinition, panel: Panel, chosen: Chosen, differences: Differences
+) -> Block:
+    keys = list(definition.rows) if panel.rows is None else panel.rows
+    headings = [h for column in panel.columns for h in _headings(definition, column, chosen)]
+    lines = [
+        Line(
+            key,
+            definition.rows[key].label,
+            [
+                cell
+                for column in panel.columns
+                for cell in _cells(definition, key, column, chosen, differences)
+            ],
+            definition.rows[key].rule_above and key != keys[0],
+        )
+        for key in keys
+    ]
+    return Block(panel.title, headings, lines)
+
+
+def _headings(definition: TableDefinition, column: Column, chosen: Chosen) -> Iterable[Heading]:
+    shown = quantity(column.quantity)
+    judge = judge_name(shown.judge, chosen.results.values())
+    if column.against is not None:
+        baseline = definition.rows[column.against].label
+        group = f"Δ {shown.heading.removesuffix(' %')} to {baseline[:1].lower()}{baseline[1:]}"
+        name = f"{column.quantity}_minus_{column.against}"
+        yield Heading(group, f"{shown.unit} [95 % CI] p".strip(), name)
+        return
+    yield Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
+    if column.paper is not None:
+        measured = definition.paper.measured.get(column.paper)
+        sub = f"paper ({measured})" if measured else "paper"
+        yield Heading(shown.heading, sub, f"paper_{column.paper}")
+
+
+def _cells(
+    definition: TableDefinition,
+    key: str,
+    column: Column,
+    chosen: Chosen,
+    differences: Differences,
+) -> Iterable[Cell]:
+    shown, row = quantity(column.quantity), definition.rows[key]
+    if column.against is not None:
+        measure = differences.get((column.against, key, column.quantity), NOTHING)
+        yield Cell(measure.scaled(shown.scale), shown.digits, signed=True)
+        return
+    measure = _measure(row, key, column.quantity, chosen)
+    yield Cell(measure.scaled(shown.scale), shown.digits, spread=definition.spread)
+    if column.paper is not None:
+        yield Cell(text=definition.paper.text(row.paper or key, column.paper) or "-")
+
+
+def _measure(row: Row, key: str, name: str, chosen: Chosen) -> Measure:
+    if key not in chosen.results:
+        return NOTHING
+    if name in row.fixed:
+        return Measure(row.fixed[name])
+    return chosen.results[key].measure(name)
+
+
+def _paper_notes(definition: TableDefinition) -> Sequence[str]:
+    paper = definition.paper
+    shown = {column.paper for panel in definition.panels for column in panel.columns}
+    derived = [f"{name} is {how}" for name, how in paper.derived.items() if name in shown]
+    text = f"Paper: {paper.source}. {paper.settings}."
+    return [text, *(f"Not printed in the paper: {line}." for line in derived)]

@@ -1,0 +1,89 @@
+"""Where the numbers of a table come from, in a few lines for people.
+
+Reads provenance.json as it finds it: whatever an older or foreign run lacks is left out.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from speculative_tts.reporting.runs import Run
+
+LIBRARIES = ("torch", "pocketsphinx", "resemblyzer", "speechmos")
+
+
+def origin(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Commands, runs, code, hardware, seeds, dates and judges behind some runs.
+
+    One line each; lines about which nothing is known are left out.
+    """
+    unique = list({run.name: run for run in runs}.values())
+    lines = {
+        "Commands": _distinct(f"`{command}`" for run in unique if (command := _command(run))),
+        "Runs": [
+            ", ".join(run.name for run in unique if _count(run) == count) + f" ({count})"
+            for count in _distinct(map(_count, unique))
+        ],
+        "Code": _distinct(_code(run.provenance) for run in unique),
+        "Hardware": _distinct(_hardware(run) for run in unique),
+        "Libraries": _distinct(_libraries(run.provenance) for run in unique),
+        "Seeds": _distinct(str(run.seed) for run in sorted(unique, key=lambda run: run.seed)),
+        "Dates": _span(str(run.provenance.get("date") or "")[:10] for run in unique),
+        "Judges": _distinct(text for run in unique for text in _judges(run)),
+    }
+    return tuple(f"{name}: {', '.join(texts)}" for name, texts in lines.items() if texts)
+
+
+def _command(run: Run) -> str:
+    argv = run.provenance.get("argv") or []
+    return shlex.join([PurePath(argv[0]).name, *map(str, argv[1:])]) if argv else ""
+
+
+def _count(run: Run) -> str:
+    failed = run.summary.get("n_failed") or 0
+    return f"{run.summary.get('n', '?')} utterances" + (f", {failed} failed" if failed else "")
+
+
+def _code(provenance: Mapping[str, Any]) -> str:
+    code = _mapping(provenance.get("code")) or provenance
+    version, commit = code.get("version"), str(code.get("commit") or "")[:9]
+    parts = [f"version {version}" if version else "", f"commit {commit}" if commit else ""]
+    text = " ".join(part for part in parts if part)
+    return f"{text} with local changes" if text and code.get("dirty") else text
+
+
+def _hardware(run: Run) -> str:
+    hardware = _mapping(run.provenance.get("hardware"))
+    gpus = hardware.get("gpus") or hardware.get("gpu") or []
+    threads = run.config.get("runtime.threads") or hardware.get("threads")
+    parts = [
+        *([gpus] if isinstance(gpus, str) else map(str, gpus)),
+        str(hardware.get("cpu") or ""),
+        f"{hardware['cores']} cores" if hardware.get("cores") else "",
+        f"{threads} thread{'s' if threads != 1 else ''}" if threads and hardware else "",
+    ]
+    return " / ".join(part for part in parts if part)
+
+
+def _libraries(provenance: Mapping[str, Any]) -> str:
+    versions = _mapping(provenance.get("libraries")) or _mapping(provenance.get("versions"))
+    return " ".join(f"{name} {versions[name]}" for name in LIBRARIES if versions.get(name))
+
+
+def _judges(run: Run) -> list[str]:
+    judges = _mapping(run.summary.get("judges"))
+    return [f"{judge.get('id')} {judge.get('version')}" for judge in judges.values()]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _span(dates: Iterable[str]) -> list[str]:
+    known = sorted({date for date in dates if date})
+    return [known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"] if known else []

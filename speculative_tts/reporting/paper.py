@@ -1,0 +1,107 @@
+"""Figures as the papers print them, with their source: text, so that no digit is gained or lost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One published table: rows by key, each a mapping from column to the printed text.
+
+    `measured` says how: the paper's name of a column, its judge. `derived` has the columns that are
+    not printed but follow from printed ones, with the formula.
+    """
+
+    source: str
+    measured: Mapping[str, str]
+    rows: Mapping[str, Mapping[str, str]]
+    settings: str = ""
+    derived: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, row: str, column: str) -> str | None:
+        """What the paper prints; None where it has no such row or figure."""
+        return self.rows.get(row, {}).get(column)
+
+    def value(self, row: str, column: str) -> float:
+        """A printed figure as a number, without its spread; KeyError when there is none."""
+        return number(self.rows[row][column])
+
+
+def number(text: str) -> float:
+    """The figure in a printed cell: 13.8 of `13.8 ± 0.4`, 1.4 of `1.4x`."""
+    return float(text.partition("±")[0].strip().rstrip("x"))
+
+
+def _rows(columns: str, text: str) -> dict[str, dict[str, str]]:
+    """Rows of `key | cell | cell ...` lines."""
+    names = columns.split()
+    rows = {}
+    for line in text.strip().splitlines():
+        key, *cells = (cell.strip() for cell in line.split("|"))
+        rows[key] = dict(zip(names, cells, strict=True))
+    return rows
+
+
+def _with_speedup(
+    rows: Mapping[str, Mapping[str, str]], baseline: float
+) -> dict[str, dict[str, str]]:
+    """Rows with the speedup that their LM-RTF means against the baseline's."""
+    return {
+        key: {**row, "speedup": f"{baseline / float(row['lm_rtf']):.2f}"}
+        for key, row in rows.items()
+    }
+
+
+SSD = "Lin et al., Speech Speculative Decoding, Interspeech 2025, arXiv 2505.15380"
+SSD_SETTINGS = (
+    "CosyVoice 2, LibriTTS test-clean (UniCATS subset, 500 utterances, 37 speakers), "
+    "one A100-SXM4-40GB, single run"
+)
+SSD_MEASURED = {
+    "wer": "Whisper large-v3",
+    "nmos": "NMOS",
+    "ss": "SS, ERes2Net",
+    "speedup": "derived",
+}
+SSD_BASELINE = 0.504  # LM-RTF of CosyVoice 2 alone, Table 1
+SSD_DERIVED = {"speedup": f"LM-RTF of CosyVoice 2 alone ({SSD_BASELINE}) over the row's LM-RTF"}
+_TARGET = "target | 3.67 | 3.96 | 0.62 | 0.504"
+
+SSD_TABLE_1 = PaperTable(
+    source=f"{SSD}, Table 1",
+    settings=SSD_SETTINGS,
+    measured=SSD_MEASURED,
+    rows=_with_speedup(
+        _rows(
+            "wer nmos ss lm_rtf",
+            f"""
+            draft  | 16.13 | 3.95 | 0.61 | 0.222
+            {_TARGET}
+            ssd    |  5.70 | 3.94 | 0.63 | 0.360
+            """,
+        ),
+        SSD_BASELINE,
+    ),
+    derived=SSD_DERIVED,
+)
+
+SSD_TABLE_3 = PaperTable(
+    source=f"{SSD}, Table 3 (the row without speculation: Table 1)",
+    settings=SSD_SETTINGS,
+    measured=SSD_MEASURED,
+    rows=_with_speedup(
+        _rows(
+            "wer nmos ss lm_rtf",
+            f"""
+            {_TARGET}
+            0.0 | 6.34 | 3.86 | 0.62 | 0.509
+            0.1 | 5.71 | 3.90 | 0.50 | 0.444
+            0.2 | 6.08 | 3.92 | 0.62 | 0.408
+            0.3 | 6.29 | 3.93 | 0.62 | 0.386
+            0.4 | 5.70 | 3.94 | 0.63 | 0.360
+            """,
+        ),
+        SSD_BASELINE,
+    ),
+    derived=SSD_DERIVED,
+)

@@ -1,0 +1,52 @@
+"""The command that makes a run which a table lacks."""
+
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from speculative_tts.schema import DecodeConfig
+
+GROUPS = ("target", "draft", "codec", "data")
+SHIPPED = "tiny"  # the choice of these groups in configs/decode.yaml
+
+
+def decode_command(
+    where: Mapping[str, Any], context: Mapping[str, Any], out: str, experiment: str | None
+) -> str:
+    """`sst-decode ...` for a configuration in the context of a table's other runs, then sst-eval.
+
+    The experiment, if any, is named too: it makes all runs of the table and skips finished ones.
+    """
+    common = [*_settings(context), f"out={out}"]
+    commands = [" ".join(["sst-decode", *_overrides(where), *common])]
+    if experiment:
+        commands.append(" ".join(["sst-decode", f"experiment={experiment}", *common]))
+    return (
+        f"{' (all of them: '.join(commands)}{')' if experiment else ''}, then sst-eval runs={out}"
+    )
+
+
+def _overrides(where: Mapping[str, Any]) -> list[str]:
+    """Hydra overrides; a rule's name chooses the rule's config file."""
+    return [f"{'rule' if key == 'rule.name' else key}={_text(v)}" for key, v in where.items()]
+
+
+def _settings(context: Mapping[str, Any]) -> list[str]:
+    """What a context has that sst-decode would not do by itself."""
+    settings = [
+        f"{group}={context[f'{group}.name']}"
+        for group in GROUPS
+        if context.get(f"{group}.name", SHIPPED) != SHIPPED
+    ]
+    for entry in dataclasses.fields(DecodeConfig):
+        default = entry.default.name if isinstance(entry.default, Enum) else entry.default
+        if default is not dataclasses.MISSING and context.get(entry.name, default) != default:
+            settings.append(f"{entry.name}={_text(context[entry.name])}")
+    return settings
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "null"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,245 @@
+"""Run folders as rows, and the choice of those that a table needs.
+
+A table or figure says what it needs as conditions on the configuration (`Need`). Everything else
+about its runs (models, list, limit, sampler, hardware) is their *context* and must agree, so that
+no table mixes test lists or drafts unnoticed; where several contexts could fill it, the one that
+fills most is taken and the others are named.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.records import read_jsonl
+from speculative_tts.reporting.remedy import decode_command
+
+Where = Mapping[str, Any]  # dotted configuration key -> value
+
+BOOKKEEPING = ("out", "baseline", "instrument", "seed", "runtime.warmup")  # may differ in a table
+UNUSED = {  # parts of the configuration that a system does not use, by prefix
+    "target": ("draft.",),
+    "codec": ("target.", "draft.", "sampling.", "runtime.", "batch_size"),
+    "reference": ("target.", "draft.", "sampling.", "runtime.", "batch_size"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A scored run folder. `config` is flat: {"rule.beta": 0.4, ...}."""
+
+    folder: Path
+    config: Where
+    summary: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the folder: label and signature."""
+        return self.folder.name
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
+        return int(self.config.get("seed", 0))
+
+    def rows(self, file: str) -> dict[str, dict[str, Any]]:
+        """Rows of scores.jsonl or records.jsonl by utterance; empty when the file is gone."""
+        path = self.folder / file
+        return {row["id"]: row for row in read_jsonl(path)} if path.is_file() else {}
+
+
+@dataclass(frozen=True)
+class Need:
+    """A system that a table shows: its name for people and the configuration it must have."""
+
+    label: str
+    where: Where
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A needed system without a scored run, and the command that makes it."""
+
+    label: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.command}"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Runs (the seeds) of every need that has some, what is missing, and remarks for the user."""
+
+    runs: Mapping[str, tuple[Run, ...]]
+    missing: tuple[Missing, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a folder of runs holds: scored runs, and for the others why they cannot be used."""
+
+    folder: Path
+    runs: tuple[Run, ...]
+    unusable: Mapping[str, str] = field(default_factory=dict)
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        flat |= flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+def find_runs(folder: Path) -> Found:
+    """Every run folder directly inside `folder`. Raises ValueError when there is none."""
+    if not folder.is_dir():
+        raise ValueError(f"runs={folder} is not a folder; run sst-decode, or give runs=<folder>")
+    folders = sorted(path.parent for path in folder.glob("*/config.json"))
+    if not folders:
+        raise ValueError(f"runs={folder} holds no run; run sst-decode out={folder} first")
+    reasons = {path: _unusable(path) for path in folders}
+    runs = tuple(_read(path) for path in folders if reasons[path] is None)
+    return Found(folder, runs, {path.name: why for path, why in reasons.items() if why})
+
+
+def _unusable(folder: Path) -> str | None:
+    if not (folder / "DONE").exists():
+        return "not finished; start its sst-decode again, it goes on where it was"
+    if not (folder / "summary.json").is_file():
+        return f"not scored; sst-eval runs={folder}"
+    if _json(folder / "summary.json").get("run", {}).get("complete") is False:
+        return f"scored before it was finished; sst-eval runs={folder}"
+    return None
+
+
+def _read(folder: Path) -> Run:
+    provenance = folder / "provenance.json"
+    return Run(
+        folder,
+        flatten(_json(folder / "config.json")),
+        _json(folder / "summary.json"),
+        _json(provenance) if provenance.is_file() else {},
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON ({error.msg}); make the run again") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: not a JSON object; make the run again")
+    return value
+
+
+def matches(config: Where, where: Where) -> bool:
+    """Does a configuration have these values? Numbers that differ by rounding are equal."""
+    return all(key in config and _equal(config[key], value) for key, value in where.items())
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return abs(a - b) < 1e-9
+    return bool(a == b)
+
+
+def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
+    """What must agree within a table: used configuration keys that the table does not vary.
+
+    Fingerprints of weights, where provenance has them, are part of it.
+    """
+    free = {*BOOKKEEPING, *varied}
+    unused = UNUSED.get(str(run.config.get("system")), ())
+    weights = run.provenance.get("weights")
+    values = {**run.config, **flatten(weights if isinstance(weights, dict) else {}, "weights.")}
+    return {
+        key: value
+        for key, value in values.items()
+        if key not in free and not key.removeprefix("weights.").startswith(unused)
+    }
+
+
+def select(found: Found, needs: Mapping[str, Need], experiment: str | None = None) -> Selection:
+    """The runs of every need, all of one context.
+
+    Of contexts, the one that fills most needs wins, then the one with most utterances, then with
+    most runs. Of two runs with the same seed, the newer one is taken.
+    """
+    varied = {key for need in needs.values() for key in need.where} | {
+        key for run in found.runs for key in run.config if key.startswith("rule.")
+    }
+    candidates = {
+        key: [run for run in found.runs if matches(run.config, need.where)]
+        for key, need in needs.items()
+    }
+    contexts = _distinct(context(run, varied) for runs in candidates.values() for run in runs)
+    fillings = [_fill(candidates, one, varied) for one in contexts]
+    order = sorted(range(len(fillings)), key=lambda i: _worth(fillings[i]), reverse=True)
+    filled = fillings[order[0]] if order else {}
+    chosen = contexts[order[0]] if order else {}
+    missing = tuple(
+        Missing(need.label, decode_command(need.where, chosen, str(found.folder), experiment))
+        for key, need in needs.items()
+        if key not in filled and not need.optional
+    )
+    return Selection(filled, missing, tuple(_remarks(candidates, filled, chosen, varied)))
+
+
+def _distinct(contexts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Contexts without repetitions and without those that are part of another."""
+    unique = list({json.dumps(one, sort_keys=True): one for one in contexts}.values())
+    unique.sort(key=lambda one: (-len(one), json.dumps(one, sort_keys=True)))
+    kept: list[dict[str, Any]] = []
+    for one in unique:
+        if not any(one.items() <= other.items() for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _agrees(run: Run, chosen: Where, varied: Iterable[str]) -> bool:
+    return all(chosen.get(key, value) == value for key, value in context(run, varied).items())
+
+
+def _fill(
+    candidates: Mapping[str, Sequence[Run]], chosen: Where, varied: Iterable[str]
+) -> dict[str, tuple[Run, ...]]:
+    filled = {}
+    for key, runs in candidates.items():
+        seeds: dict[int, Run] = {}
+        for run in sorted(runs, key=_age):
+            if _agrees(run, chosen, varied):
+                seeds[run.seed] = run
+        if seeds:
+            filled[key] = tuple(seeds[seed] for seed in sorted(seeds))
+    return filled
+
+
+def _age(run: Run) -> tuple[str, str]:
+    return str(run.provenance.get("date", "")), run.name
+
+
+def _worth(filled: Mapping[str, tuple[Run, ...]]) -> tuple[int, int, int]:
+    runs = [run for group in filled.values() for run in group]
+    return len(filled), sum(int(run.summary.get("n", 0)) for run in runs), len(runs)
+
+
+def _remarks(
+    candidates: Mapping[str, Sequence[Run]],
+    filled: Mapping[str, tuple[Run, ...]],
+    chosen: Where,
+    varied: Iterable[str],
+) -> Iterable[str]:
+    used = {run.name for runs in filled.values() for run in runs}
+    others = {run.name: run for runs in candidates.values() for run in runs}
+    for name in sorted(set(others) - used):
+        own = context(others[name], varied)
+        keys = [key for key, value in own.items() if chosen.get(key, value) != value]
+        why = ", ".join(f"{key}={own[key]}" for key in keys) or "a newer run has its seed"
+        yield f"{name} left out: {why}"

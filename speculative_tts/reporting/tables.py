@@ -1,0 +1,283 @@
+"""A finished table and its three forms: Markdown and LaTeX for people, CSV for programs.
+
+Cells keep their numbers; rounding happens when they are written. Missing figures are `-`, in CSV
+empty fields.
+"""
+
+import csv
+import io
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from speculative_tts.reporting.results import Measure
+
+MINUS = "\N{MINUS SIGN}"
+FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "±": r"$\pm$",
+    "\N{MULTIPLICATION SIGN}": r"$\times$",
+    "β": r"$\beta$",
+    "Δ": r"$\Delta$",
+    MINUS: "$-$",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of ours, or what the paper prints (`text`)."""
+
+    measure: Measure | None = None
+    digits: int = 2
+    signed: bool = False
+    spread: str = "interval"
+    text: str | None = None
+
+    @property
+    def value(self) -> str:
+        """The figure alone, rounded."""
+        if self.text is not None:
+            return self.text
+        number = self.measure.value if self.measure else None
+        return "-" if number is None else self._number(number)
+
+    @property
+    def around(self) -> str:
+        """Its interval or standard deviation, and the p of a difference; may be empty."""
+        measure = self.measure
+        if self.text is not None or measure is None or measure.value is None:
+            return ""
+        parts = []
+        if self.spread == "sd" and measure.sd is not None:
+            parts.append(f"± {measure.sd:.{self.digits}f}")
+        elif measure.low is not None and measure.high is not None:
+            parts.append(f"[{self._number(measure.low)}, {self._number(measure.high)}]")
+        if measure.p is not None:
+            parts.append(p_text(measure.p))
+        return " ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.value} {self.around}".rstrip()
+
+    def _number(self, number: float) -> str:
+        text = f"{number:{'+' if self.signed else ''}.{self.digits}f}"
+        if float(text) == 0:
+            text = text.lstrip("+-")
+        return text.replace("-", MINUS)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column's heading in two lines (`group` spans neighbours) and its name in CSV."""
+
+    group: str
+    sub: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """On one line."""
+        return f"{self.group}, {self.sub}" if self.sub else self.group
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a block."""
+
+    key: str
+    label: str
+    cells: Sequence[Cell]
+    rule_above: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """Columns that stand together."""
+
+    title: str
+    headings: Sequence[Heading]
+    lines: Sequence[Line]
+
+    def groups(self) -> list[tuple[str, int]]:
+        """Group headings and how many columns each spans."""
+        spans: list[tuple[str, int]] = []
+        for heading in self.headings:
+            if spans and spans[-1][0] == heading.group:
+                spans[-1] = (heading.group, spans[-1][1] + 1)
+            else:
+                spans.append((heading.group, 1))
+        return spans
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with everything that is printed around it. Captions and notes are plain text."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+    caption: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    origin: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+
+def markdown(table: Table) -> str:
+    """GitHub Markdown: blocks as tables, then caption, notes and origin."""
+    parts = [f"# {table.title}"]
+    for block in table.blocks:
+        heading = ["system", *(heading.text for heading in block.headings)]
+        rule = ["---", *("---:" for _ in block.headings)]
+        rows = [[line.label, *map(str, line.cells)] for line in block.lines]
+        lines = [f"| {' | '.join(map(_pipes, row))} |" for row in (heading, rule, *rows)]
+        parts.append("\n".join([f"**{block.title}**", "", *lines]))
+    parts.append("\n".join(table.caption))
+    parts.append("\n".join(f"- {note}" for note in table.notes))
+    if table.missing:
+        parts.append("\n".join(["Missing:", "", *(f"- {line}" for line in table.missing)]))
+    if table.origin:
+        parts.append("\n".join(["Made by:", "", *(f"- {line}" for line in table.origin)]))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def comma_separated(table: Table) -> str:
+    """One line a row with every column of every block, figures unrounded.
+
+    A figure `wer` has the columns wer, wer_low, wer_high, wer_sd and wer_n, a difference _p too;
+    columns without any figure are left out.
+    """
+    names = list(
+        dict.fromkeys(name for block in table.blocks for h in block.headings for name in _names(h))
+    )
+    rows: dict[str, dict[str, str]] = {}
+    for block in table.blocks:
+        for line in block.lines:
+            row = rows.setdefault(line.key, {"key": line.key, "system": line.label})
+            for heading, cell in zip(block.headings, line.cells, strict=True):
+                row.update(_fields(heading, cell))
+    used = [name for name in names if any(row.get(name) for row in rows.values())]
+    return csv_text([["key", "system", *used]]) + csv_text(
+        [[row.get(n, "") for n in ("key", "system", *used)] for row in rows.values()]
+    )
+
+
+def csv_text(rows: Sequence[Sequence[object]]) -> str:
+    """Rows as CSV with plain newlines."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def exact(number: float | None) -> str:
+    """A number for programs: six significant digits, empty for None."""
+    return "" if number is None else f"{number:.6g}"
+
+
+def _names(heading: Heading) -> list[str]:
+    return [heading.name, *(f"{heading.name}_{part}" for part in ("low", "high", "sd", "p", "n"))]
+
+
+def _fields(heading: Heading, cell: Cell) -> dict[str, str]:
+    if cell.text is not None:
+        return {heading.name: "" if cell.text == "-" else cell.text}
+    m = cell.measure or Measure(None)
+    n = None if m.n is None or m.value is None else float(m.n)
+    values = (m.value, m.low, m.high, m.sd, m.p, n)
+    return dict(zip(_names(heading), map(exact, values), strict=True))
+
+
+def latex(table: Table) -> str:
+    """A table* with a tabular a block, each shrunk to the text's width where it is wider."""
+    lines = [
+        r"% needs \usepackage{booktabs,graphicx}",
+        r"\begin{table*}[t]",
+        r"  \centering",
+        r"  \footnotesize",
+        r"  \setlength{\tabcolsep}{4pt}",
+        rf"  \caption{{{escape(' '.join([_sentence(table.title), *table.caption]))}}}",
+        rf"  \label{{tab:{table.name}}}",
+    ]
+    for block in table.blocks:
+        lines += ["  " + line for line in _tabular(block)]
+        lines.append(r"  \par\medskip")
+    return "\n".join([*lines[:-1], r"\end{table*}"]) + "\n"
+
+
+def _tabular(block: Block) -> list[str]:
+    lines = [
+        rf"\textit{{{escape(block.title)}}}\par\smallskip",
+        FIT,
+        rf"\begin{{tabular}}{{l{'r' * len(block.headings)}}}",
+        r"\toprule",
+        *_heading_rows(block),
+        r"\midrule",
+    ]
+    for line in block.lines:
+        if line.rule_above:
+            lines.append(r"\midrule")
+        lines += _latex_rows(line)
+    return [*lines, r"\bottomrule", r"\end{tabular}}"]
+
+
+def _heading_rows(block: Block) -> list[str]:
+    """One row of headings, or two where some have a second line."""
+    if not any(heading.sub for heading in block.headings):
+        return [" & ".join(["", *(_stacked(h.group) for h in block.headings)]) + r" \\"]
+    groups, rules, column = [], [], 2
+    for name, span in block.groups():
+        groups.append(rf"\multicolumn{{{span}}}{{c}}{{{escape(name)}}}")
+        rules.append(rf"\cmidrule(lr){{{column}-{column + span - 1}}}")
+        column += span
+    subs = [_stacked(heading.sub) for heading in block.headings]
+    return [
+        " & ".join(["", *groups]) + r" \\",
+        " ".join(rules),
+        " & ".join(["", *subs]) + r" \\",
+    ]
+
+
+def _stacked(text: str) -> str:
+    """Short lines, one above the other."""
+    lines = [escape(line) for line in textwrap.wrap(text, 14)]
+    stack = r"\\".join(lines)
+    return rf"\shortstack[r]{{{stack}}}" if len(lines) > 1 else stack
+
+
+def _latex_rows(line: Line) -> list[str]:
+    """Figures, and in a second, smaller row their intervals."""
+    figures = ["--" if cell.value == "-" else escape(cell.value) for cell in line.cells]
+    rows = [" & ".join([escape(line.label), *figures]) + r" \\"]
+    around = [rf"\scriptsize {escape(c.around)}" if c.around else "" for c in line.cells]
+    return [*rows, " & ".join(["", *around]) + r" \\"] if any(around) else rows
+
+
+def escape(text: str) -> str:
+    """Plain text for LaTeX; `code` in backquotes becomes typewriter."""
+    escaped = "".join(LATEX.get(character, character) for character in text)
+    return re.sub(r"`([^`]*)`", r"\\texttt{\1}", escaped)
+
+
+def p_text(p: float) -> str:
+    """A p-value in words."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+
+
+def _pipes(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

@@ -1,0 +1,133 @@
+"""Writes a paper's tables and figures from the runs at hand, and gathers them for the page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.records import write_atomic, write_json
+from speculative_tts.reporting import ssd
+from speculative_tts.reporting.definitions import FigureDefinition, Report, TableDefinition
+from speculative_tts.reporting.examples import Example, examples
+from speculative_tts.reporting.figures import draw
+from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
+from speculative_tts.reporting.fill_table import fill_table
+from speculative_tts.reporting.page import Section
+from speculative_tts.reporting.results import Scorer
+from speculative_tts.reporting.runs import Found, Run
+from speculative_tts.reporting.selection import Chosen
+from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
+
+REPORTS: dict[str, Report] = {"ssd": ssd.REPORT}
+
+
+@dataclass(frozen=True)
+class Written:
+    """The section of a paper, the files written, and lines for the user: what lacks and why."""
+
+    section: Section
+    files: tuple[Path, ...]
+    missing: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def reports(name: str) -> list[Report]:
+    """The report of a paper, or `all`. Raises ValueError for a paper that has none."""
+    if name == "all":
+        return list(REPORTS.values())
+    if name not in REPORTS:
+        raise ValueError(f"paper={name} has no report; use {', '.join(REPORTS)} or all")
+    return [REPORTS[name]]
+
+
+def write_report(report: Report, found: Found, scorer: Scorer, out: Path) -> Written:
+    """Write every table and figure that has a run into `out`/<paper>; the others are missing."""
+    folder = _Folder(out / report.name)
+    tables: dict[str, tuple[Table, Chosen]] = {}
+    figures: list[tuple[Figure, bytes]] = []
+    chosen: list[Chosen] = []
+    for table in report.tables:
+        tables[table.name] = fill_table(table, found, scorer)
+        chosen.append(tables[table.name][1])
+        if chosen[-1].results:
+            folder.table(tables[table.name][0])
+    for definition in report.figures:
+        figure, used = fill_figure(definition, found, scorer)
+        chosen.append(used)
+        if not figure.empty:
+            figures.append((figure, folder.figure(figure)))
+    used_runs = {run.name: run for one in chosen for run in one.runs}
+    if used_runs:
+        folder.runs(used_runs)
+    section = Section(
+        report,
+        [table for table, used in tables.values() if used.results],
+        figures,
+        _listening(report, {name: used for name, (_, used) in tables.items()}),
+    )
+    definitions: list[TableDefinition | FigureDefinition] = [*report.tables, *report.figures]
+    missing = [
+        f"{report.name} {definition.name}: {line}"
+        for definition, one in zip(definitions, chosen, strict=True)
+        for line in one.missing
+    ]
+    remarks = dict.fromkeys(line for one in chosen for line in one.selection.remarks)
+    return Written(section, tuple(folder.files), tuple(missing), tuple(remarks))
+
+
+def _listening(report: Report, tables: Mapping[str, Chosen]) -> list[Example]:
+    """Audio of the first seed of every system of the report's listening table."""
+    definition = next(table for table in report.tables if table.name == report.listening)
+    systems = {
+        row.label: tables[definition.name].results[key].runs[0]
+        for key, row in definition.rows.items()
+        if key in tables[definition.name].results
+    }
+    return examples(systems, *(definition.rows[key].label for key in report.contrast))
+
+
+class _Folder:
+    """Where a report's files go, and which were written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: list[Path] = []
+
+    def table(self, table: Table) -> None:
+        """Markdown, CSV and LaTeX."""
+        self._write(f"{table.name}.md", markdown(table))
+        self._write(f"{table.name}.csv", comma_separated(table))
+        self._write(f"{table.name}.tex", latex(table))
+
+    def figure(self, figure: Figure) -> bytes:
+        """PNG, SVG, the points as CSV, and Markdown with what must be known; returns the SVG."""
+        drawn = draw(figure)
+        for ending, data in drawn.items():
+            self._write(f"{figure.name}.{ending}", data)
+        self._write(f"{figure.name}.csv", figure_csv(figure))
+        text = Table(
+            figure.name,
+            figure.title,
+            (),
+            [f"![{figure.title}]({figure.name}.png)", "", *figure.caption],
+            figure.notes,
+            figure.origin,
+            figure.missing,
+        )
+        self._write(f"{figure.name}.md", markdown(text))
+        return drawn["svg"]
+
+    def runs(self, runs: Mapping[str, Run]) -> None:
+        """Configuration, figures and provenance of every run behind the report."""
+        rows = {name: _run_row(runs[name]) for name in sorted(runs)}
+        self.files.append(self.folder / "runs.json")
+        write_json(self.files[-1], rows)
+
+    def _write(self, name: str, data: str | bytes) -> None:
+        self.files.append(self.folder / name)
+        write_atomic(self.files[-1], data)
+
+
+def _run_row(run: Run) -> dict[str, Any]:
+    provenance = {key: value for key, value in run.provenance.items() if key != "config"}
+    return {"config": run.config, "provenance": provenance, "summary": run.summary}

@@ -1,0 +1,14 @@
+"""Run folders made up once for all tests here."""
+
+from pathlib import Path
+
+import pytest
+from synthetic_runs import make_ssd_runs
+
+
+@pytest.fixture(scope="session")
+def ssd_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every run of the SSD report, 24 utterances each. Do not write into it."""
+    runs = tmp_path_factory.mktemp("reporting") / "runs"
+    make_ssd_runs(runs, n=24)
+    return runs

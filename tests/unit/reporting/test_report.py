@@ -1,0 +1,157 @@
+"""From run folders to files, through the command."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from synthetic_runs import make_run
+
+from speculative_tts.commands.report import main
+from speculative_tts.reporting.captions import MEANINGS
+from speculative_tts.reporting.definitions import QUANTITIES
+from speculative_tts.reporting.ssd import REPORT
+
+TABLES = {f"{table.name}.{ending}" for table in REPORT.tables for ending in ("md", "csv", "tex")}
+FIGURES = {
+    f"{figure.name}.{ending}" for figure in REPORT.figures for ending in ("png", "svg", "csv", "md")
+}
+
+
+@pytest.fixture(scope="module")
+def results(ssd_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("results")
+    assert main([f"runs={ssd_runs}", f"out={out}", "strict=true"]) == 0
+    return out
+
+
+def rows(path: Path) -> dict[str, dict[str, str]]:
+    with path.open() as file:
+        return {row["key"]: row for row in csv.DictReader(file)}
+
+
+def test_every_file_is_there(results: Path) -> None:
+    names = {path.name for path in (results / "ssd").iterdir()}
+    assert names == TABLES | FIGURES | {"runs.json"}
+    assert (results / "index.html").is_file()
+
+
+def test_table1_has_ours_beside_the_paper(results: Path, ssd_runs: Path) -> None:
+    table = rows(results / "ssd" / "table1.csv")
+    assert list(table) == ["draft", "target", "exact", "ssd", "codec", "reference"]
+    assert table["ssd"]["paper_wer"] == "5.70"
+    assert table["ssd"]["paper_speedup"] == "1.40"
+    assert table["exact"]["paper_wer"] == ""
+    assert table["target"]["speedup"] == "1"
+    folder = next(ssd_runs.glob("speculative-tolerance-b0.4-k3-*"))
+    summary = json.loads((folder / "summary.json").read_text())
+    assert float(table["ssd"]["wer"]) == pytest.approx(
+        100 * summary["metrics"]["wer"]["value"], 1e-4
+    )
+    assert float(table["ssd"]["wer_minus_target"]) == pytest.approx(
+        float(table["ssd"]["wer"]) - float(table["target"]["wer"]), abs=1e-3
+    )
+    assert 0 < float(table["ssd"]["wer_minus_target_p"]) <= 1
+    assert table["target"]["wer_minus_target"] == ""
+
+
+def test_captions_define_what_is_shown(results: Path) -> None:
+    text = (results / "ssd" / "table1.md").read_text()
+    assert "WER %, pocketsphinx word grammar" in text
+    assert "emitted tokens over rounds, residual and bonus tokens included" in text
+    assert "without bonus it is accepted drafts over rounds" in text
+    assert "autoregressively in the same engine and process" in text
+    assert "- Commands: `sst-decode experiment=ssd/table1`" in text
+    assert "commit 012345678" in text
+    assert "Some CPU @ 2.00GHz / 2 cores / 1 thread" in text
+    assert "/somewhere" not in text
+    assert {name for names in MEANINGS for name in names} <= set(QUANTITIES)
+
+
+def test_table3_says_what_is_odd_in_the_paper(results: Path) -> None:
+    text = (results / "ssd" / "table3.md").read_text()
+    assert "The paper prints WER 6.34" in text
+    assert "probably a misprint" in text
+    assert [row["paper_lm_rtf"] for row in rows(results / "ssd" / "table3.csv").values()] == [
+        "0.504",
+        "0.509",
+        "0.444",
+        "0.408",
+        "0.386",
+        "0.360",
+    ]
+
+
+def test_figure3_has_every_lookahead(results: Path) -> None:
+    with (results / "ssd" / "figure3.csv").open() as file:
+        points = list(csv.DictReader(file))
+    for label in ("SSD, β = 0.4", "exact"):
+        xs = [p["x"] for p in points if p["series"] == label and p["plot"].startswith("LM-RTF")]
+        assert xs == [str(k) for k in range(1, 9)]
+    assert any(p["kind"] == "published" and p["y"] == "1.4" for p in points)
+
+
+def test_files_are_the_same_when_made_again(results: Path, ssd_runs: Path, tmp_path: Path) -> None:
+    assert main([f"runs={ssd_runs}", f"out={tmp_path}"]) == 0
+    for path in [*(results / "ssd").iterdir(), results / "index.html"]:
+        again = tmp_path / path.relative_to(results)
+        assert again.read_bytes() == path.read_bytes(), path.name
+
+
+def test_page_needs_no_other_file(results: Path) -> None:
+    page = (results / "index.html").read_text()
+    assert (
+        len(re.findall(r'<audio controls preload="none" src="data:audio/mpeg;base64,', page)) >= 21
+    )
+    assert page.count('<img src="data:image/svg+xml;base64,') == len(REPORT.figures)
+    assert "http" not in re.sub(r'src="data:[^"]*"', "", page)
+    assert "How these numbers were made" in page
+    for link in re.findall(r'href="(ssd/[^"]+)"', page):
+        assert (results / link).is_file()
+
+
+def test_several_seeds_are_pooled(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for seed in (0, 1):
+        make_run(runs, "target", seed=seed, n=6)
+    assert main([f"runs={runs}", f"out={tmp_path}", "page=false"]) == 0
+    row = rows(tmp_path / "ssd" / "table1.csv")["target"]
+    assert row["wer_n"] == "6"
+    assert float(row["wer_sd"]) >= 0
+    assert "seeds 0, 1." in (tmp_path / "ssd" / "table1.md").read_text()
+    assert not (tmp_path / "index.html").exists()
+
+
+def test_missing_runs_are_named_and_fail_a_strict_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run(tmp_path / "runs", "target", n=6)
+    arguments = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
+    assert main(arguments) == 0
+    errors = capsys.readouterr().err
+    assert "missing: ssd table1: Draft alone: sst-decode system=draft " in errors
+    assert "| Draft alone | - | 16.13 |" in (tmp_path / "out" / "ssd" / "table1.md").read_text()
+    assert main([*arguments, "strict=true"]) == 3
+
+
+def test_nothing_scored_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path / "runs", "target", n=6, scored=False)
+    assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert "not scored; sst-eval runs=" in lines[0]
+    assert "has no scored run for paper=ssd" in lines[-1]
+
+
+def test_unknown_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["paper=pcgg", f"runs={tmp_path}", f"out={tmp_path}"]) == 2
+    assert "paper=pcgg has no report; use ssd or all" in capsys.readouterr().err
+
+
+def test_audio_that_was_deleted_is_not_shown(tmp_path: Path) -> None:
+    for system in ("target", "draft"):
+        make_run(tmp_path / "runs", system, n=4)
+    for path in (tmp_path / "runs").glob("draft-*/audio/*.wav"):
+        path.unlink()
+    assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]) == 0
+    assert "<audio" not in (tmp_path / "out" / "index.html").read_text()

@@ -1,0 +1,132 @@
+"""The three forms of a table, compared with files; SST_GOLDEN=write makes the files again."""
+
+import csv
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.reporting.results import NOTHING, Measure
+from speculative_tts.reporting.tables import (
+    Block,
+    Cell,
+    Heading,
+    Line,
+    Table,
+    comma_separated,
+    escape,
+    latex,
+    markdown,
+    p_text,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "reporting"
+
+TABLE = Table(
+    name="example",
+    title="An example: 2 systems",
+    blocks=(
+        Block(
+            "Beside the paper",
+            (
+                Heading("WER %", "pocketsphinx word grammar", "wer"),
+                Heading("WER %", "paper", "paper_wer"),
+                Heading("LM-RTF", "here", "lm_rtf"),
+            ),
+            (
+                Line(
+                    "target",
+                    "Target alone",
+                    (
+                        Cell(Measure(2.6389, 1.4549, 3.75, n=120)),
+                        Cell(text="3.67"),
+                        Cell(Measure(0.21253, 0.2114, 0.2138, n=120), digits=3),
+                    ),
+                ),
+                Line(
+                    "ssd",
+                    "SSD (β = 0.4) & more_or_less",
+                    (
+                        Cell(Measure(6.1, sd=0.44, n=120), spread="sd", digits=1),
+                        Cell(text="-"),
+                        Cell(NOTHING),
+                    ),
+                    rule_above=True,
+                ),
+            ),
+        ),
+        Block(
+            "Differences",
+            (Heading("Δ WER to target", "", "wer_minus_target"),),
+            (
+                Line("target", "Target alone", (Cell(NOTHING),)),
+                Line(
+                    "ssd",
+                    "SSD (β = 0.4) & more_or_less",
+                    (Cell(Measure(-0.812, -1.9, 0.2, p=0.0123, n=118), signed=True),),
+                ),
+            ),
+        ),
+    ),
+    caption=("120 utterances.", "Brackets: 95 % intervals."),
+    notes=("100 % of it is made up.",),
+    origin=("Commands: `sst-decode experiment=a_b`",),
+    missing=("Draft alone: sst-decode system=draft",),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("table.md", markdown), ("table.csv", comma_separated), ("table.tex", latex)],
+)
+def test_golden(name: str, write: object) -> None:
+    text = write(TABLE)  # type: ignore[operator]
+    if os.environ.get("SST_GOLDEN") == "write":
+        (GOLDEN / name).write_text(text)
+    assert text == (GOLDEN / name).read_text()
+
+
+def test_csv_has_one_row_a_system_and_unrounded_numbers() -> None:
+    rows = list(csv.DictReader(io.StringIO(comma_separated(TABLE))))
+    assert [row["key"] for row in rows] == ["target", "ssd"]
+    assert rows[0]["wer"] == "2.6389"
+    assert rows[0]["paper_wer"] == "3.67"
+    assert rows[1]["lm_rtf"] == ""
+    assert rows[1]["wer_minus_target_p"] == "0.0123"
+
+
+def test_latex_braces_and_columns_agree() -> None:
+    text = latex(TABLE)
+    body = [line for line in text.replace(r"\\}", "}").splitlines() if line.endswith(r" \\")]
+    assert {line.replace(r"\&", "").count("&") for line in body if "multicolumn" not in line} == {
+        1,
+        3,
+    }
+    plain = text.replace(r"\{", "").replace(r"\}", "")
+    assert plain.count("{") == plain.count("}")
+
+
+def test_latex_escapes_every_special_character() -> None:
+    assert escape("50 % & a_b #1 $x$ {y} ~^\\ β ± \N{MINUS SIGN} < >") == (
+        r"50 \% \& a\_b \#1 \$x\$ \{y\} \textasciitilde{}\textasciicircum{}\textbackslash{} "
+        r"$\beta$ $\pm$ $-$ $<$ $>$"
+    )
+    assert escape("run `a_b` now") == r"run \texttt{a\_b} now"
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.0001, "p < 0.001"), (0.0123, "p = 0.012"), (0.4, "p = 0.40")]
+)
+def test_p_values_in_words(p: float, text: str) -> None:
+    assert p_text(p) == text
+
+
+def test_a_rounded_zero_has_no_sign() -> None:
+    assert Cell(Measure(-0.001), signed=True).value == "0.00"
+    assert Cell(Measure(-0.01), signed=True).value == "\N{MINUS SIGN}0.01"
+
+
+def test_pipes_do_not_break_markdown() -> None:
+    block = Block("b", (Heading("x", "", "x"),), (Line("a", "a|b", (Cell(NOTHING),)),))
+    assert r"| a\|b | - |" in markdown(Table("t", "t", (block,)))
