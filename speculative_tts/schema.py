@@ -241,7 +241,7 @@ class TrainTargetConfig:
     """sst-train-target: the tiny target; defaults are `training.target`'s."""
 
     corpus: str = "data/tiny"  # what sst-prepare wrote
-    steps: int = 4000  # of about 2,600 positions each
+    steps: int = 4000  # optimiser steps
     warmup_steps: int = 40  # linear rise of the learning rates
     decay_steps: int = 1000  # linear fall to 0 at the end
     matrix_lr: float = 0.003  # learning rate of matrices (Muon)
