@@ -68,10 +68,9 @@ class Rows:
 
     def window(self, offset: int, number: int) -> Tensor:
         """Tokens at count + offset .. count + offset + number of each row: [batch, number]."""
-        index = self.count[:, None] + torch.arange(
-            offset, offset + number, device=self.count.device
-        )
-        return self.tokens.gather(1, index)
+        steps = torch.arange(offset, offset + number, device=self.count.device)
+        index = self.count[:, None] + steps
+        return self.tokens.gather(1, index.clamp(min=0))  # a row that ended with its first token
 
     def positions(self, number: int) -> Tensor:
         """Output positions of the next `number` tokens: [batch, number]."""

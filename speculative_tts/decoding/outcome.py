@@ -44,29 +44,37 @@ class Outcome:
 
 
 def outcomes(rows: Rows, rounds: list[Round], lookahead: int) -> list[Outcome]:
-    """Collect a finished batch; reads the device once."""
+    """Collect a finished batch; reads the device a few times, whatever the batch."""
     lengths = rows.count.tolist()
     tokens = [row[:n] for row, n in zip(rows.tokens.tolist(), lengths, strict=True)]
-    stopped = [bool(rows.stop.is_stop[row[-1]]) for row in tokens]
+    stop_ids = set(rows.stop.is_stop.nonzero()[:, 0].tolist())
+    stopped = [row[-1] in stop_ids for row in tokens]
     if not rounds:
-        return [Outcome(t, s) for t, s in zip(tokens, stopped, strict=True)]
+        return [
+            Outcome(t, s, 0, [0] * lookahead, [0] * lookahead)
+            for t, s in zip(tokens, stopped, strict=True)
+        ]
     active, drafted, accepted, fallback, bare = (
         torch.stack([getattr(r, name) for r in rounds]) for name in Round.__dataclass_fields__
     )
     depth = torch.arange(lookahead, device=active.device)
-    drafted_at = ((depth < drafted[..., None]) & active[..., None]).sum(0).tolist()
-    accepted_at = ((depth < accepted[..., None]) & active[..., None]).sum(0).tolist()
     rejected = accepted < drafted
+    drafted_at, accepted_at = (
+        ((depth < length[..., None]) & active[..., None]).sum(0).tolist()
+        for length in (drafted, accepted)
+    )
+    kinds = [active, active & rejected, active & ~rejected & ~bare, active & fallback]
+    counts = torch.stack(kinds).sum(1).T.tolist()
     return [
         Outcome(
             tokens=tokens[row],
             stopped=stopped[row],
-            rounds=int(active[:, row].sum()),
+            rounds=counts[row][0],
             drafted_per_position=drafted_at[row],
             accepted_per_position=accepted_at[row],
-            residuals=int((active & rejected)[:, row].sum()),
-            bonuses=int((active & ~rejected & ~bare)[:, row].sum()),
-            residual_fallbacks=int((active & fallback)[:, row].sum()),
+            residuals=counts[row][1],
+            bonuses=counts[row][2],
+            residual_fallbacks=counts[row][3],
         )
         for row in range(len(tokens))
     ]

@@ -1,0 +1,137 @@
+"""Slow references: sampling, the autoregressive law and the law of a tolerance rule, by recursion
+over plain floats.
+
+Written from the formulas, not from the package, so that both being wrong alike is unlikely.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+
+from stubs import Markov
+
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.sampling import Sampler
+
+Law = dict[tuple[int, ...], float]
+END = -1  # the token of a place behind the end
+
+
+def probabilities(logits: list[float], sampler: Sampler) -> list[float]:
+    """Temperature, top-k, top-p, in this order; float64. Impossible logits are -inf."""
+    top = max(logits)
+    if sampler.temperature == 0:
+        return [float(index == logits.index(top)) for index in range(len(logits))]
+    weights = [math.exp((x - top) / sampler.temperature) for x in logits]
+    order = sorted(range(len(logits)), key=lambda index: -weights[index])
+    order = order[: sampler.top_k or None]
+    total = sum(weights[index] for index in order)
+    kept, before = [], 0.0
+    for index in order:
+        if before < sampler.top_p:
+            kept.append(index)
+        before += weights[index] / total
+    total = sum(weights[index] for index in kept)
+    return [weights[i] / total if i in kept else 0.0 for i in range(len(logits))]
+
+
+class Chain:
+    """Laws of one model after any output of one request."""
+
+    def __init__(
+        self, model: Markov, sampler: Sampler, stops: tuple[int, ...], request: Request
+    ) -> None:
+        self._table = model.table.double().tolist()
+        self._sampler, self._stops = sampler, stops
+        self._minimum = request.min_tokens
+        self._prompt = tuple(int(x) for x in request.prompt[:, 0])
+
+    def next(self, output: tuple[int, ...]) -> list[float]:
+        before, last = (self._prompt + output)[-2:]
+        logits = list(self._table[before][last])
+        if len(output) < self._minimum:
+            for stop in self._stops:
+                logits[stop] = -math.inf
+        return probabilities(logits, self._sampler)
+
+
+def autoregressive_law(
+    model: Markov, sampler: Sampler, stops: tuple[int, ...], request: Request
+) -> Law:
+    """Probability of every complete output."""
+    chain = Chain(model, sampler, stops, request)
+    return dict(_grow((), 1.0, chain, stops, request.max_tokens))
+
+
+def _grow(
+    output: tuple[int, ...], mass: float, chain: Chain, stops: tuple[int, ...], limit: int
+) -> Iterator[tuple[tuple[int, ...], float]]:
+    for token, chance in enumerate(chain.next(output)):
+        if chance > 0:
+            longer = (*output, token)
+            if token in stops or len(longer) == limit:
+                yield longer, mass * chance
+            else:
+                yield from _grow(longer, mass * chance, chain, stops, limit)
+
+
+def speculative_law(
+    target: Markov,
+    draft: Markov,
+    beta: float,
+    lookahead: int,
+    sampler: Sampler,
+    stops: tuple[int, ...],
+    request: Request,
+) -> Law:
+    """Law of the outputs of tolerance speculation: a drafted x passes with a(x) = min(1, min(1,
+    q/p) + beta).
+    """
+    q = Chain(target, sampler, stops, request)
+    p = Chain(draft, sampler, stops, request)
+    law: defaultdict[tuple[int, ...], float] = defaultdict(float)
+
+    def emit(output: tuple[int, ...], mass: float, room: int) -> None:
+        """`room` tokens may still be drafted in this round; 0 means the bonus token is next."""
+        if mass == 0:
+            return
+        if output and (output[-1] in stops or len(output) == request.max_tokens):
+            law[output] += mass
+            return
+        fresh = max(min(lookahead, request.max_tokens - len(output) - 2), 0)  # next round's room
+        accepted, drawn = [0.0] * target.vocab_size, q.next(output)
+        if room > 0:
+            accepted, drawn = tolerance_masses(drawn, p.next(output), beta)
+        for token, (passes, fails) in enumerate(zip(accepted, drawn, strict=True)):
+            emit((*output, token), mass * passes, room - 1)
+            emit((*output, token), mass * fails, fresh)
+
+    emit((), 1.0, 0)
+    return dict(law)
+
+
+def tolerance_masses(
+    q: list[float], p: list[float], beta: float
+) -> tuple[list[float], list[float]]:
+    """Probabilities of emitting each token as an accepted draft, and as a residual token."""
+    accepted = [
+        y * min(1.0, min(1.0, x / y) + beta) if y > 0 else 0.0 for x, y in zip(q, p, strict=True)
+    ]
+    rejected = 1 - math.fsum(accepted)
+    residual = [max(x - y, 0.0) for x, y in zip(q, p, strict=True)]
+    if rejected < 1e-15:
+        return accepted, [0.0] * len(q)
+    return accepted, [rejected * r / math.fsum(residual) for r in residual]
+
+
+def marginal(law: Law, places: tuple[int, ...]) -> Law:
+    """Joint law of the tokens at some places of the output; END where it is shorter."""
+    out: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    for tokens, mass in law.items():
+        out[at(tokens, places)] += mass
+    return dict(out)
+
+
+def at(tokens: tuple[int, ...] | list[int], places: tuple[int, ...]) -> tuple[int, ...]:
+    """Tokens at some places, END behind the end."""
+    return tuple(tokens[place] if place < len(tokens) else END for place in places)

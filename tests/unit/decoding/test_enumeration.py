@@ -1,0 +1,87 @@
+"""The law that the shipped loops induce on whole outputs, without sampling noise, against the slow
+references.
+"""
+
+import pytest
+import torch
+from faults import FAULTS, Fault
+from partition import induced_law
+from reference import Law, autoregressive_law, speculative_law
+from stubs import Markov, request
+
+from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.sampling import Sampler
+
+STOPS = (2,)
+PLAIN, ALL = Sampler(), Sampler(temperature=0.8, top_k=4, top_p=0.9)
+# vocabulary, lookahead, minimum and maximum length, sampler
+TOYS = [
+    (3, 1, 0, 4, PLAIN),
+    (3, 3, 1, 4, PLAIN),
+    (4, 2, 0, 4, PLAIN),
+    (4, 3, 2, 4, Sampler(temperature=1.5)),
+    (5, 2, 1, 4, Sampler(top_k=3)),
+    (5, 3, 0, 4, Sampler(top_p=0.8)),
+    (6, 3, 2, 4, ALL),
+    (4, 2, 1, 5, ALL),
+    (5, 2, 1, 4, Sampler(temperature=0.0)),
+]
+
+
+def distance(one: Law, other: Law) -> float:
+    """Greatest difference between the probabilities of an output."""
+    return max(abs(one.get(key, 0.0) - other.get(key, 0.0)) for key in one.keys() | other.keys())
+
+
+def models(vocab: int) -> tuple[Markov, Markov]:
+    """A target and a draft; the target cannot say token 0, which the draft likes."""
+    target = Markov.random(vocab, 0, scale=0.8, dtype=torch.float64)
+    return target.without(0), target.near(1, 1.0)
+
+
+@pytest.mark.parametrize(("vocab", "lookahead", "minimum", "maximum", "sampler"), TOYS)
+@pytest.mark.parametrize("beta", [0.0, 0.3])
+def test_speculation_induces_its_law(
+    vocab: int, lookahead: int, minimum: int, maximum: int, sampler: Sampler, beta: float
+) -> None:
+    """beta 0: the target's own law. Above: the law by the closed form of each position. Both to
+    1e-12.
+    """
+    target, draft = models(vocab)
+    one = request(minimum=minimum, maximum=maximum)
+
+    def decode(rule: AcceptanceRule, rows: list[Request]) -> list[Outcome]:
+        return speculative(target, draft, rule, STOPS, sampler, lookahead, rows)
+
+    law = induced_law(decode, one, lookahead=lookahead, beta=beta)
+    exact = autoregressive_law(target, sampler, STOPS, one)
+    relaxed = speculative_law(target, draft, beta, lookahead, sampler, STOPS, one)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    assert distance(law, relaxed) < 1e-12
+    assert (distance(law, exact) < 1e-12) == (beta == 0)
+
+
+@pytest.mark.parametrize("sampler", [PLAIN, ALL])
+def test_the_autoregressive_loop_induces_the_targets_law(sampler: Sampler) -> None:
+    target, _ = models(5)
+    one = request(minimum=2, maximum=5)
+    law = induced_law(lambda rule, rows: autoregressive(target, STOPS, sampler, rows), one)
+    assert distance(law, autoregressive_law(target, sampler, STOPS, one)) < 1e-12
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_enumeration_finds_faults(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative controls."""
+    target, draft = models(4)
+    one = request(minimum=1, maximum=4)
+    fault.loop(monkeypatch)
+
+    def decode(rule: AcceptanceRule, rows: list[Request]) -> list[Outcome]:
+        faulty = fault.target(target.table)
+        return speculative(faulty, draft, fault.rule(rule), STOPS, ALL, 2, rows)
+
+    law = induced_law(decode, one, lookahead=2)
+    assert distance(law, autoregressive_law(target, ALL, STOPS, one)) > 1e-3

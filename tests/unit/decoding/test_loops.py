@@ -1,0 +1,144 @@
+"""Edge cases of the decoding loops, with stub models that never, always and sometimes agree."""
+
+import pytest
+import torch
+from stubs import Markov, ragged, request
+
+from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.sampling import Sampler
+
+VOCAB, STOPS, EXACT, PLAIN = 6, (4, 5), Tolerance(0.0), Sampler()
+TALKS = Markov.random(VOCAB, 0).without(*STOPS)
+
+
+def says(token: int) -> Markov:
+    """A chain that says one token, whatever came before."""
+    table = torch.full((VOCAB, VOCAB, VOCAB), float("-inf"))
+    table[..., token] = 0.0
+    return Markov(table)
+
+
+def after(context: int, token: int, otherwise: int) -> Markov:
+    """A chain that says `token` after `context`, else `otherwise`."""
+    chain = says(otherwise)
+    chain.table[:, context] = says(token).table[:, context]
+    return chain
+
+
+def one(target: Markov, draft: Markov, lookahead: int = 3, **options: int) -> Outcome:
+    row = request(**options)
+    return speculative(target, draft, EXACT, STOPS, PLAIN, lookahead, [row])[0]
+
+
+def test_a_draft_equal_to_the_target_is_always_accepted() -> None:
+    """Also after full acceptance, where the draft must be fed its own last token: the chain reads
+    its cache. The last round is shortened: 1 + 4 + 4 + 3 = 12.
+    """
+    out = one(TALKS, TALKS, maximum=12)
+    assert out.drafted_per_position == out.accepted_per_position == [3, 3, 2]
+    assert (out.rounds, out.bonuses, out.residuals, len(out.tokens)) == (3, 3, 0, 12)
+
+
+def test_a_draft_without_common_tokens_is_never_accepted() -> None:
+    """The last round has room for one token: nothing is drafted, and what the target says counts as
+    a bonus.
+    """
+    out = one(TALKS.without(0, 1), TALKS.without(2, 3), maximum=9)
+    assert out.accepted_per_position == [0, 0, 0]
+    assert (out.rounds, out.bonuses, out.residuals, len(out.tokens)) == (8, 1, 7, 9)
+    assert set(out.tokens) <= {2, 3}  # what the target cannot say never passes
+
+
+def test_drafting_stops_behind_a_drafted_stop_id() -> None:
+    """The target agrees, so the utterance ends there: no bonus, no residual token."""
+    chain = after(0, 1, otherwise=2)
+    chain.table[:, 1] = says(4).table[:, 1]
+    out = one(chain, chain, lookahead=3, start=(0, 0))  # 1 from the prefill, then 4
+    assert out == Outcome([1, 4], True, 1, [1, 0, 0], [1, 0, 0], 0, 0, 0)
+
+
+def test_a_rejected_stop_id_does_not_end_the_utterance() -> None:
+    out = one(says(2), says(4), maximum=3)
+    assert out == Outcome([2, 2, 2], False, 2, [1, 0, 0], [0, 0, 0], 1, 1, 0)
+
+
+def test_a_residual_or_bonus_stop_id_ends_the_utterance() -> None:
+    residual = one(after(0, 1, otherwise=4), says(2), start=(0, 0))
+    assert residual == Outcome([1, 4], True, 1, [1, 1, 1], [0, 0, 0], 1, 0, 0)
+    bonus = one(after(1, 4, otherwise=1), says(1), lookahead=1, start=(0, 0))
+    assert bonus.tokens == [1, 4]
+    chain = Markov(torch.stack([says(3).table[0]] * VOCAB))
+    chain.table[3, 3] = says(4).table[3, 3]  # 3 3, then the end
+    full = one(chain, says(3), lookahead=1, start=(0, 0))
+    assert full == Outcome([3, 3, 4], True, 1, [1], [1], 0, 1, 0)
+
+
+@pytest.mark.parametrize("maximum", [1, 2, 3, 4, 5, 9])
+def test_lookahead_shrinks_at_the_length_limit(maximum: int) -> None:
+    """The token behind the accepted ones always fits; with one place left, a plain target step."""
+    out = one(TALKS, TALKS, lookahead=3, maximum=maximum)
+    assert len(out.tokens) == maximum
+    assert not out.stopped
+    rounds, rest = divmod(maximum - 1, 4)
+    assert out.rounds == rounds + (rest > 0)
+    assert out.accepted == 3 * rounds + max(rest - 1, 0)
+
+
+def test_stop_ids_come_no_sooner_than_the_minimum_allows() -> None:
+    eager = Markov.random(VOCAB, 1).without(0, 1, 2)  # 3 or a stop id
+    rows = [request(str(k), minimum=k % 5, maximum=9) for k in range(60)]
+    for outs in (
+        autoregressive(eager, STOPS, PLAIN, rows),
+        speculative(eager, eager.near(2, 1.0), EXACT, STOPS, PLAIN, 3, rows),
+    ):
+        lengths = [len(out.tokens) for out in outs if out.stopped]
+        assert all(len(o.tokens) > r.min_tokens for o, r in zip(outs, rows, strict=True))
+        assert min(lengths) == 1
+        assert all(out.tokens[-1] in STOPS for out in outs if out.stopped)
+
+
+def test_a_row_that_ends_with_its_first_token_leaves_the_batch_running() -> None:
+    """Regression: reading the two newest tokens of such a row went before its beginning and raised
+    IndexError.
+    """
+    ends = request("short", maximum=1)
+    outs = speculative(TALKS, TALKS, EXACT, STOPS, PLAIN, 2, [ends, request("long", maximum=11)])
+    assert [len(out.tokens) for out in outs] == [1, 11]
+    assert outs[0] == Outcome(outs[0].tokens, False, 0, [0, 0], [0, 0])
+
+
+def test_all_rows_end_with_their_first_token() -> None:
+    outs = speculative(says(4), TALKS, EXACT, STOPS, PLAIN, 2, ragged(3, vocab=VOCAB)[:1])
+    assert outs == [Outcome([4], True, 0, [0, 0], [0, 0])]
+
+
+def test_tolerance_accepts_what_the_target_cannot_say() -> None:
+    """beta 1 makes the draft speak; beta 0 never lets it. (The rule of the SSD paper, not an exact
+    one.)
+    """
+    relaxed = speculative(says(2), says(3), Tolerance(1.0), STOPS, PLAIN, 2, [request(maximum=7)])[
+        0
+    ]
+    assert relaxed.tokens == [2, 3, 3, 2, 3, 3, 2]  # the bonus token is the target's
+    assert 3 not in one(says(2), says(3)).tokens
+
+
+@pytest.mark.parametrize("draft", [TALKS, TALKS.near(3, 0.5), TALKS.without(0), says(4)])
+def test_greedy_speculation_equals_greedy_decoding(draft: Markov) -> None:
+    greedy, rows = Sampler(temperature=0.0), ragged(12, vocab=VOCAB)
+    target = Markov.random(VOCAB, 5)
+    plain = autoregressive(target, STOPS, greedy, rows)
+    for lookahead in (1, 2, 5):
+        fast = speculative(target, draft, EXACT, STOPS, greedy, lookahead, rows)
+        assert [o.tokens for o in fast] == [o.tokens for o in plain]
+
+
+def test_the_draft_may_have_a_prompt_of_its_own() -> None:
+    row = request(maximum=13, start=(0, 1, 2))
+    other = request(maximum=13, start=(3, 3, 3, 3, 0, 1, 2))
+    own = type(row)(row.id, row.prompt, other.prompt, 0, 13, 0)
+    assert speculative(TALKS, TALKS, EXACT, STOPS, PLAIN, 3, [own])[0] == one(
+        TALKS, TALKS, maximum=13, start=(0, 1, 2)
+    )

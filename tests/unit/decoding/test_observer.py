@@ -1,0 +1,94 @@
+"""Instruments: distortion by depth against a direct computation, and the clock of sections."""
+
+import math
+
+import pytest
+import torch
+from reference import tolerance_masses
+from stubs import CPU, Markov, request
+from torch import Tensor
+
+from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.loops import speculative
+from speculative_tts.decoding.observer import Instruments, Observer
+from speculative_tts.decoding.sampling import Sampler
+
+STOPS, SAMPLER, BETA, LOOKAHEAD = (4,), Sampler(temperature=0.8, top_k=4), 0.3, 3
+TARGET = Markov.random(5, 0)
+DRAFT = TARGET.near(1, 0.7)
+ROWS = [request(f"row {k}", minimum=3, maximum=9 + k % 4) for k in range(30)]
+
+
+class Ledger(Observer):
+    """Keeps what the loop reports."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def verified(self, target_probs: Tensor, draft_probs: Tensor, reached: Tensor) -> None:
+        self.calls.append((target_probs.clone(), draft_probs.clone(), reached.clone()))
+
+
+def run(observer: Observer | None, beta: float = BETA) -> list[tuple[list[int], int]]:
+    outs = speculative(TARGET, DRAFT, Tolerance(beta), STOPS, SAMPLER, LOOKAHEAD, ROWS, observer)
+    return [(out.tokens, out.rounds) for out in outs]
+
+
+def test_watching_changes_nothing() -> None:
+    tolerance = Tolerance(BETA)
+    assert run(None) == run(Ledger()) == run(Instruments(tolerance, LOOKAHEAD, CPU))
+
+
+def test_positions_reached_are_the_verified_ones_up_to_the_first_rejection() -> None:
+    ledger = Ledger()
+    outs = speculative(TARGET, DRAFT, Tolerance(BETA), STOPS, SAMPLER, LOOKAHEAD, ROWS, ledger)
+    reached = torch.zeros(LOOKAHEAD, dtype=torch.int64)
+    for _, _, where in ledger.calls:
+        reached[: where.shape[1]] += where.sum(0)
+    accepted = torch.tensor([out.accepted_per_position for out in outs]).sum(0)
+    rejected = sum(out.residuals for out in outs)
+    assert int(reached.sum()) == int(accepted.sum()) + rejected
+    assert reached[0] == torch.tensor([out.drafted_per_position for out in outs]).sum(0)[0]
+
+
+def test_distortion_equals_a_direct_computation() -> None:
+    """Total variation and KL(target || emitted) by depth, from verified laws by plain floats."""
+    ledger, tools = Ledger(), Instruments(Tolerance(BETA), LOOKAHEAD, CPU)
+    run(ledger)
+    run(tools)
+    tv, kl, positions = [0.0] * LOOKAHEAD, [0.0] * LOOKAHEAD, [0] * LOOKAHEAD
+    for target, draft, reached in ledger.calls:
+        for row, depth in reached.nonzero().tolist():
+            q, p = target[row, depth].tolist(), draft[row, depth].tolist()
+            law = [a + b for a, b in zip(*tolerance_masses(q, p, BETA), strict=True)]
+            tv[depth] += sum(abs(a - b) for a, b in zip(q, law, strict=True)) / 2
+            kl[depth] += sum(a * math.log(a / b) for a, b in zip(q, law, strict=True) if a > 0)
+            positions[depth] += 1
+    assert tools.positions == positions
+    assert tools.tv == pytest.approx(tv, rel=1e-4)
+    assert tools.kl == pytest.approx(kl, rel=1e-4)
+    assert min(tv) > 0.1
+
+
+def test_kl_stays_finite_where_the_rule_never_says_what_the_target_could() -> None:
+    """The floor of 1e-10 of an emitted probability: KL log(1e10) at most."""
+    tools = Instruments(Tolerance(1.0), 1, CPU)
+    target, draft = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[0.0, 1.0]]])
+    tools.verified(target, draft, torch.tensor([[True]]))
+    assert (tools.tv, tools.positions) == ([1.0], [1])
+    assert tools.kl == pytest.approx([math.log(1e10)], rel=1e-5)
+
+
+def test_an_exact_rule_has_no_distortion() -> None:
+    tools = Instruments(Tolerance(0.0), LOOKAHEAD, CPU)
+    run(tools, beta=0.0)
+    assert min(tools.positions) > 0
+    assert max(tools.tv) / tools.positions[0] < 1e-6
+    assert max(map(abs, tools.kl)) / tools.positions[0] < 1e-6
+
+
+def test_sections_are_clocked() -> None:
+    tools = Instruments(Tolerance(0.0), LOOKAHEAD, CPU)
+    run(tools)
+    assert set(tools.seconds) == {"draft", "verify", "accept"}
+    assert all(value > 0 for value in tools.seconds.values())
