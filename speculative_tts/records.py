@@ -92,14 +92,14 @@ def from_row(cls: type[Row], row: dict[str, Any]) -> Row:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of a JSONL file in order; a last line without newline (a kill) is skipped."""
+    """Objects of a JSONL file in order; a last line that a kill cut short is skipped."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
-            if not line.endswith("\n"):
-                return
             try:
                 yield json.loads(line)
             except json.JSONDecodeError as error:
+                if not line.endswith("\n"):
+                    return
                 raise ValueError(f"{path}:{number}: not a JSON object ({error.msg})") from error
 
 
@@ -130,10 +130,15 @@ class Appender:
         self._drop_torn_line()
 
     def _drop_torn_line(self) -> None:
+        """End the file with a whole line, as `read_jsonl` reads it."""
         self._file.seek(0)
         data = self._file.read()
-        if data and not data.endswith(b"\n"):
-            self._file.truncate(data.rfind(b"\n") + 1)
+        end = data.rfind(b"\n") + 1
+        try:
+            json.loads(data[end:])
+            self._file.write(b"\n")
+        except json.JSONDecodeError:
+            self._file.truncate(end)
 
     def append(self, row: dict[str, Any]) -> None:
         """Write one row and wait until it is on disk."""

@@ -139,7 +139,7 @@ class EvalConfig:
     workers: int = 2  # processes
     draws: int = 10_000  # bootstrap draws of the confidence intervals
     cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
-    strict: bool = False  # exit code 3 when an utterance could not be scored
+    strict: bool = False  # exit code 3 when a judge is missing or an utterance is not scored
     seed: int = 0  # of the bootstrap
     # scored run folder that the others are compared with, utterance by utterance
     baseline: str | None = None

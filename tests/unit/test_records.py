@@ -79,6 +79,16 @@ def test_appender_continues_after_a_kill(tmp_path: Path) -> None:
     assert [row["id"] for row in read_jsonl(path)] == ["a", "b"]
 
 
+def test_a_whole_last_row_without_its_newline_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "a"}\n{"id": "b"}')  # written by hand, or killed before the newline
+    assert list(read_jsonl(path)) == [{"id": "a"}, {"id": "b"}]
+    appender = Appender(path)
+    appender.append({"id": "c"})
+    appender.close()
+    assert list(read_jsonl(path)) == [{"id": "a"}, {"id": "b"}, {"id": "c"}]
+
+
 def test_appended_rows_are_on_disk_at_once(tmp_path: Path) -> None:
     appender = Appender(tmp_path / "records.jsonl")
     appender.append({"id": "a"})
