@@ -1,0 +1,154 @@
+"""The tiny codec: 40 ms speech tokens, one k-means codebook over stacked WORLD frames.
+
+A token is four 10 ms frames of 27 features each (see `world.frame_features`); codebook entries live
+in a weighted space where squared distance is a fair error measure, and decoding undoes the weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+from safetensors.numpy import load_file, save
+
+from speculative_tts.codecs import world
+
+FRAMES_PER_TOKEN = 4
+TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES
+SAMPLES_PER_TOKEN = FRAMES_PER_TOKEN * world.SAMPLES_PER_FRAME
+FORMAT_VERSION = 1
+CEPSTRUM_POWER = 0.6
+"""Cepstra are divided by sd ** 0.6: between raw error (0) and equal variance (1)."""
+
+OTHER_WEIGHTS = (0.5, 0.5, 0.3)
+"""Of log F0, voicing and aperiodicity after division by their sd: words matter more."""
+
+
+@dataclass(frozen=True)
+class TinyCodec:
+    """Waves of 16 kHz to codes at 25 a second and back.
+
+    `codebook` holds weighted features; a feature times `weights` is its weighted value.
+    """
+
+    codebook: Float32[np.ndarray, "codes 108"]
+    weights: Float32[np.ndarray, " 27"]
+
+    sample_rate = world.SAMPLE_RATE
+    token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
+
+    @property
+    def n_codes(self) -> int:
+        """Codebook entries."""
+        return len(self.codebook)
+
+    def encode(self, wave: world.Wave) -> Int64[np.ndarray, " tokens"]:
+        """Codes of every full 40 ms of a mono 16 kHz wave in [-1, 1]."""
+        if wave.ndim != 1:
+            raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
+        if len(wave) < SAMPLES_PER_TOKEN:
+            return np.zeros(0, dtype=np.int64)
+        return self.encode_features(world.frame_features(world.analyse(wave)))
+
+    def encode_features(
+        self, features: Float64[np.ndarray, "frames 27"]
+    ) -> Int64[np.ndarray, " tokens"]:
+        """Codes of frame features; frames beyond a multiple of four are dropped."""
+        return nearest(stack_frames(features, self.weights), self.codebook)
+
+    def decode_features(
+        self, codes: Int64[np.ndarray, " tokens"]
+    ) -> Float64[np.ndarray, "frames 27"]:
+        """Frame features of codes, four frames a token."""
+        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
+            raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
+        frames = self.codebook[codes].astype(np.float64).reshape(-1, world.N_FEATURES)
+        return frames / self.weights
+
+    def decode(self, codes: Int64[np.ndarray, " tokens"]) -> world.Wave:
+        """Wave of codes: 640 samples a token."""
+        if len(codes) == 0:
+            return np.zeros(0, dtype=np.float32)
+        return world.synthesise(world.frames_from_features(self.decode_features(codes)))
+
+    def save(self, folder: Path) -> None:
+        """Write `codec.safetensors` (float16 codebook) and `codec.json` into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {"codebook": self.codebook.astype(np.float16), "weights": self.weights}
+        meta = {
+            "format_version": FORMAT_VERSION,
+            "n_codes": self.n_codes,
+            "sample_rate": self.sample_rate,
+            "token_rate": self.token_rate,
+            "frames_per_token": FRAMES_PER_TOKEN,
+            "features": "24 mel-cepstra, log F0 (relative, voiced), voicing, band aperiodicity",
+        }
+        temporary = folder / ".codec.safetensors.tmp"
+        temporary.write_bytes(save(tensors))
+        os.replace(temporary, folder / "codec.safetensors")
+        (folder / "codec.json").write_text(json.dumps(meta, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> TinyCodec:
+        """Read a folder that `save` wrote."""
+        meta = json.loads((folder / "codec.json").read_text())
+        if meta["format_version"] != FORMAT_VERSION:
+            raise ValueError(
+                f"{folder} has codec format {meta['format_version']}, this version reads "
+                f"{FORMAT_VERSION}; make the codec again with sst-prepare"
+            )
+        tensors = load_file(folder / "codec.safetensors")
+        return cls(tensors["codebook"].astype(np.float32), tensors["weights"].astype(np.float32))
+
+
+def feature_weights(features: Float64[np.ndarray, "frames 27"]) -> Float32[np.ndarray, " 27"]:
+    """Weights from the spread of a sample of frames."""
+    spread = features.std(axis=0) + 1e-8
+    cepstra, others = spread[: world.N_CEPSTRA], spread[world.N_CEPSTRA :]
+    weights = np.concatenate([cepstra**-CEPSTRUM_POWER, np.array(OTHER_WEIGHTS) / others])
+    return weights.astype(np.float32)
+
+
+def stack_frames(
+    features: Float64[np.ndarray, "frames 27"], weights: Float32[np.ndarray, " 27"]
+) -> Float32[np.ndarray, "tokens 108"]:
+    """Weighted features of four consecutive frames side by side."""
+    tokens = len(features) // FRAMES_PER_TOKEN
+    weighted = features[: tokens * FRAMES_PER_TOKEN] * weights
+    return np.ascontiguousarray(weighted.reshape(tokens, TOKEN_FEATURES), dtype=np.float32)
+
+
+def nearest(
+    vectors: Float32[np.ndarray, "tokens 108"], codebook: Float32[np.ndarray, "codes 108"]
+) -> Int64[np.ndarray, " tokens"]:
+    """Index of the closest codebook row by squared Euclidean distance."""
+    half_norms = 0.5 * np.square(codebook).sum(axis=1)
+    return np.argmax(vectors @ codebook.T - half_norms, axis=1).astype(np.int64)
+
+
+def train_codec(
+    features: list[Float64[np.ndarray, "_ 27"]], n_codes: int, iterations: int, seed: int
+) -> TinyCodec:
+    """k-means over the tokens of whole utterances (each a multiple of four frames)."""
+    try:
+        import faiss
+    except ImportError as error:
+        message = "training the codec needs faiss: pip install 'speculative_tts[tiny]'"
+        raise ImportError(message) from error
+    frames = np.concatenate(features)
+    weights = feature_weights(frames)
+    vectors = stack_frames(frames, weights)
+    kmeans = faiss.Kmeans(
+        TOKEN_FEATURES,
+        n_codes,
+        niter=iterations,
+        seed=seed,
+        max_points_per_centroid=len(vectors) // n_codes + 1,
+    )
+    kmeans.train(vectors)
+    codebook = np.asarray(kmeans.centroids, dtype=np.float16).astype(np.float32)
+    return TinyCodec(codebook.reshape(n_codes, TOKEN_FEATURES), weights)

@@ -1,0 +1,111 @@
+"""Write a fixed evaluation list: JSONL rows with voice prompts and reference recordings.
+
+Prompts are FLAC (lossless: they are encoded again at every run); references are Ogg Vorbis.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from tqdm import tqdm
+
+from speculative_tts.codecs.world import SAMPLE_RATE, Wave
+from speculative_tts.corpora.features import speak_as
+from speculative_tts.corpora.plan import ListedUtterance, Prompt
+
+REFERENCE_COMPRESSION = 0.5
+"""libsndfile's Vorbis setting from 0 (largest) to 1 (smallest)."""
+
+
+@dataclass(frozen=True)
+class ListRow:
+    """One test utterance; audio paths are relative to the list's folder."""
+
+    id: str
+    speaker: str
+    seen: bool
+    text: str
+    prompt_audio: str
+    prompt_text: str
+    reference_audio: str
+
+
+def write_list(prompts: list[Prompt], rows: list[ListedUtterance], folder: Path) -> Path:
+    """Speak prompts and references (files that exist are kept), then write `list.jsonl`."""
+    for name in ("prompts", "references"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    by_id = {prompt.id: prompt for prompt in prompts}
+    for prompt in tqdm(prompts, desc=f"{folder.name} prompts"):
+        path = folder / prompt_path(prompt.id)
+        if not path.exists():
+            _, wave = speak_as(prompt.words, prompt.speaker, prompt.duration_stretch)
+            write_audio(path, wave)
+    for row in tqdm(rows, desc=f"{folder.name} references"):
+        path = folder / reference_path(row.id)
+        if not path.exists():
+            _, wave = speak_as(row.words, row.speaker, row.duration_stretch)
+            write_audio(path, wave)
+    lines = [json.dumps(asdict(list_row(row, by_id[row.prompt_id]))) for row in rows]
+    temporary = folder / ".list.jsonl.tmp"
+    temporary.write_text("\n".join(lines) + "\n")
+    os.replace(temporary, folder / "list.jsonl")
+    return folder / "list.jsonl"
+
+
+def read_list(folder: Path) -> list[ListRow]:
+    """Rows of a list that `write_list` wrote."""
+    lines = (folder / "list.jsonl").read_text().splitlines()
+    return [ListRow(**json.loads(line)) for line in lines if line]
+
+
+def list_row(row: ListedUtterance, prompt: Prompt) -> ListRow:
+    """The row as the list states it."""
+    return ListRow(
+        id=row.id,
+        speaker=row.speaker.name,
+        seen=row.speaker.seen,
+        text=" ".join(row.words),
+        prompt_audio=prompt_path(prompt.id),
+        prompt_text=" ".join(prompt.words),
+        reference_audio=reference_path(row.id),
+    )
+
+
+def prompt_path(prompt_id: str) -> str:
+    """A prompt's audio, relative to the list."""
+    return f"prompts/{prompt_id}.flac"
+
+
+def reference_path(row_id: str) -> str:
+    """A reference's audio, relative to the list."""
+    return f"references/{row_id}.ogg"
+
+
+def write_audio(path: Path, wave: Wave) -> None:
+    """Write a mono 16 kHz wave as FLAC or Ogg Vorbis by the file's suffix, atomically."""
+    temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
+    if path.suffix == ".flac":
+        soundfile.write(temporary, wave, SAMPLE_RATE, format="FLAC", subtype="PCM_16")
+    else:
+        soundfile.write(
+            temporary,
+            wave,
+            SAMPLE_RATE,
+            format="OGG",
+            subtype="VORBIS",
+            compression_level=REFERENCE_COMPRESSION,
+        )
+    os.replace(temporary, path)
+
+
+def read_audio(path: Path) -> Wave:
+    """A mono 16 kHz wave, float32 in [-1, 1]."""
+    wave, rate = soundfile.read(path, dtype="float32")
+    if rate != SAMPLE_RATE or wave.ndim != 1:
+        raise ValueError(f"{path} is {rate} Hz of shape {wave.shape}; mono {SAMPLE_RATE} Hz needed")
+    return np.asarray(wave, dtype=np.float32)

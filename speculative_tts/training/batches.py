@@ -1,0 +1,190 @@
+"""Batches for the tiny target: two takes of one speaker, as inference joins prompt and target.
+
+A batch is a pure function of (data, config, seed, step), so a resumed run sees what the killed one
+would have seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from jaxtyping import Int64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from speculative_tts.training.layout import SpeechLayout
+
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Until `until_step`, utterances have at most `max_words` words."""
+
+    until_step: int
+    max_words: int
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    """How sequences are drawn and batched."""
+
+    tokens: int = 2000
+    """Padded positions a batch, about."""
+    single_share: float = 0.2
+    """Share of sequences that are one utterance without a prompt."""
+    pool: int = 6
+    """Candidates drawn for each sequence kept; more means less padding."""
+    stages: tuple[Stage, ...] = (Stage(120, 1), Stage(250, 3), Stage(450, 5), Stage(1 << 30, 8))
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One utterance: word indices, codes, and where words are (in tokens)."""
+
+    words: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    speech_start: int
+    word_ends: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """All recordings by speaker and number of words."""
+
+    by_speaker: tuple[dict[int, tuple[Recording, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Right-padded sequences; targets are `inputs` one further on, IGNORED outside speech."""
+
+    inputs: Int64[Tensor, "rows length"]
+    targets: Int64[Tensor, "rows length"]
+    current_word: Int64[Tensor, "rows length"]
+    next_word: Int64[Tensor, "rows length"]
+
+
+def load_recordings(folder: Path, layout: SpeechLayout, split: str = "train") -> Recordings:
+    """Read the codes store `folder/<split>-*.parquet`."""
+    index = {word: i for i, word in enumerate(layout.words)}
+    speakers: dict[str, dict[int, list[Recording]]] = {}
+    paths = sorted(folder.glob(f"{split}-*.parquet"))
+    if not paths:
+        raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
+    for path in paths:
+        for row in pq.read_table(path).to_pylist():
+            words = np.array([index[word] for word in row["text"].split()])
+            recording = Recording(
+                words, np.array(row["codes"]), row["speech_start"], np.array(row["word_ends"])
+            )
+            lengths = speakers.setdefault(row["speaker"], {})
+            lengths.setdefault(len(words), []).append(recording)
+    return Recordings(
+        tuple(
+            {n: tuple(group) for n, group in sorted(speakers[name].items())}
+            for name in sorted(speakers)
+        )
+    )
+
+
+def draw_batch(
+    data: Recordings, layout: SpeechLayout, config: BatchConfig, seed: int, step: int
+) -> Batch:
+    """The batch of a training step."""
+    rng = np.random.default_rng([seed, step])
+    max_words = next(s.max_words for s in config.stages if step < s.until_step)
+    rough = config.tokens // (2 * 8 * max_words)
+    pool = [_draw_sequence(rng, data, config, max_words) for _ in range(config.pool * rough)]
+    pool.sort(key=_sequence_length)
+    first = int(rng.integers(0, len(pool)))
+    return collate(_fill(pool, first, config.tokens), layout)
+
+
+def _fill(
+    pool: list[tuple[Recording, ...]], first: int, tokens: int
+) -> list[tuple[Recording, ...]]:
+    """Neighbours in length around `first` whose padded size stays within `tokens`."""
+    low = high = first
+    while True:
+        grow_up = high + 1 < len(pool) and (high - first <= first - low or low == 0)
+        next_low, next_high = (low, high + 1) if grow_up else (low - 1, high)
+        if next_low < 0 or (next_high - next_low + 1) * _sequence_length(pool[next_high]) > tokens:
+            return pool[low : high + 1]
+        low, high = next_low, next_high
+
+
+def _draw_sequence(
+    rng: np.random.Generator, data: Recordings, config: BatchConfig, max_words: int
+) -> tuple[Recording, ...]:
+    by_length = data.by_speaker[int(rng.integers(len(data.by_speaker)))]
+    count = 1 if rng.random() < config.single_share else 2
+    return tuple(_draw_recording(rng, by_length, max_words) for _ in range(count))
+
+
+def _draw_recording(
+    rng: np.random.Generator, by_length: dict[int, tuple[Recording, ...]], max_words: int
+) -> Recording:
+    lengths = [n for n in by_length if n <= max_words]
+    counts = np.array([len(by_length[n]) for n in lengths], dtype=float)
+    group = by_length[int(rng.choice(lengths, p=counts / counts.sum()))]
+    return group[int(rng.integers(len(group)))]
+
+
+def _sequence_length(recordings: tuple[Recording, ...]) -> int:
+    return 2 + sum(len(r.words) + len(r.codes) for r in recordings)
+
+
+def collate(sequences: list[tuple[Recording, ...]], layout: SpeechLayout) -> Batch:
+    """Sequences of one or two recordings each, padded on the right."""
+    length = max(_sequence_length(sequence) for sequence in sequences)
+    columns = np.full((4, len(sequences), length), IGNORED, dtype=np.int64)
+    columns[0] = layout.eos_id
+    for row, sequence in enumerate(sequences):
+        for column, values in enumerate(sequence_arrays(sequence, layout)):
+            columns[column, row, : len(values)] = values
+    return Batch(*(torch.from_numpy(column) for column in columns))
+
+
+def sequence_arrays(
+    sequence: tuple[Recording, ...], layout: SpeechLayout
+) -> tuple[NDArray[np.int64], ...]:
+    """Inputs, targets, word spoken at the target and word after it, for one sequence.
+
+    Word classes are word indices; the class after the last is silence (for the word spoken) and the
+    end of the text (for the next word).
+    """
+    words = np.concatenate([r.words for r in sequence])
+    codes = np.concatenate([r.codes for r in sequence])
+    text = [layout.sos_id, *(words + layout.text_offset), layout.task_id]
+    inputs = np.concatenate([text, codes])
+    targets = np.full_like(inputs, IGNORED)
+    targets[len(text) - 1 : -1] = codes
+    targets[-1] = layout.eos_id
+    current = np.full_like(inputs, IGNORED)
+    following = np.full_like(inputs, IGNORED)
+    current[len(text) - 1 :], following[len(text) - 1 :] = _word_labels(sequence, words, layout)
+    return inputs, targets, current, following
+
+
+def _word_labels(
+    sequence: tuple[Recording, ...], words: NDArray[np.int64], layout: SpeechLayout
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Word spoken and next word at every speech token and at end of speech."""
+    none = len(layout.words)
+    padded = np.append(words, none)
+    current, following, spoken = [], [], 0
+    for recording in sequence:
+        position = np.arange(len(recording.codes))
+        word = np.searchsorted(recording.word_ends, position, side="right")
+        silent = (position < recording.speech_start) | (word == len(recording.words))
+        current.append(np.where(silent, none, padded[spoken + word]))
+        following.append(padded[np.minimum(spoken + word + ~silent, len(words))])
+        spoken += len(recording.words)
+    current.append(np.array([none]))
+    following.append(np.array([none]))
+    return np.concatenate(current), np.concatenate(following)
