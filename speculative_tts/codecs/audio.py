@@ -4,12 +4,13 @@ import io
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import soundfile
 import soxr
 
 from speculative_tts.records import write_atomic
 
-Wave = np.ndarray  # float32 [samples]
+Wave = npt.NDArray[np.float32]  # [samples]
 
 
 def read_wave(path: Path, sample_rate: int) -> Wave:
@@ -28,9 +29,9 @@ def read_wave(path: Path, sample_rate: int) -> Wave:
     if len(wave) == 0:
         raise ValueError(f"{path} holds no samples; give a recording of 1 to 10 seconds")
     mono = wave.mean(axis=1)
-    return (
-        mono if rate == sample_rate else soxr.resample(mono, rate, sample_rate).astype(np.float32)
-    )
+    if rate != sample_rate:
+        mono = soxr.resample(mono, rate, sample_rate)
+    return np.asarray(mono, dtype=np.float32)
 
 
 def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:

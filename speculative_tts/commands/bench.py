@@ -85,7 +85,7 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
 
 
 def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> dict[str, Any]:
-    """Tokens a second, and speed against both baselines: ratio of sums with its bootstrap interval."""
+    """Tokens a second, and speed against both baselines: ratios of sums with intervals."""
     import numpy as np
 
     from speculative_tts.decoding.benchmark import GENERATE, OURS

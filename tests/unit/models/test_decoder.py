@@ -1,4 +1,4 @@
-"""The native decoder against transformers, on small random models with every option of the two families."""
+"""The native decoder against transformers: small random models, every option of both families."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,12 @@ from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.loading import build_decoder, read_state
 
-SMALL = dict(
-    vocab_size=50, num_hidden_layers=3, max_position_embeddings=256, attn_implementation="eager"
-)
+SMALL = {
+    "vocab_size": 50,
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 256,
+    "attn_implementation": "eager",
+}
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 500_000.0,
@@ -166,9 +169,9 @@ def test_unsupported_options_are_refused(change: dict[str, object], message: str
 
 
 def test_missing_and_corrupt_weights_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no config.json"):
+    with pytest.raises(ValueError, match=r"no config\.json"):
         DecoderConfig.from_folder(tmp_path)
-    with pytest.raises(ValueError, match="no model.safetensors"):
+    with pytest.raises(ValueError, match=r"no model\.safetensors"):
         read_state(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"not safetensors")
     with pytest.raises(ValueError, match="not readable as safetensors"):
