@@ -1,11 +1,12 @@
 """Acceptance rules of speculative decoding as pure functions of probabilities and uniforms.
 
-Convention: `target_probs` is the papers' q, `draft_probs` their p (the reverse of Leviathan et al., 2023). A rule sees
-tensors only, never a model, a cache or a global random generator. Each rule carries its closed-form one-step output law, so
-exactness is tested by algebra and a run can report how far a relaxed rule moves the distribution.
+Convention: `target_probs` is the papers' q, `draft_probs` their p (the reverse of Leviathan et al.,
+2023). A rule sees tensors only, never a model, a cache or a global random generator. Each rule
+carries its closed-form one-step output law, so exactness is tested by algebra and a run can report
+how far a relaxed rule moves the distribution.
 
-Words: of the drafted tokens a prefix is *accepted*; then one more token is drawn, the *residual token* after a rejection or
-the *bonus token* from the target after full acceptance.
+Words: of the drafted tokens a prefix is *accepted*; then one more token is drawn, the *residual
+token* after a rejection or the *bonus token* from the target after full acceptance.
 """
 
 from dataclasses import dataclass
@@ -23,15 +24,17 @@ class AcceptanceRule(Protocol):
     ) -> Tensor:
         """Is each drafted token accepted, seen alone?
 
-        target_probs, draft_probs: [batch, drafted, vocab]; drafted: int64 [batch, drafted]; uniforms: [batch, drafted, 2]
-        in [0, 1), the second for rules with an auxiliary draw. Returns bool [batch, drafted].
+        target_probs, draft_probs: [batch, drafted, vocab]; drafted: int64 [batch, drafted];
+        uniforms: [batch, drafted, 2] in [0, 1), the second for rules with an auxiliary draw.
+        Returns bool [batch, drafted].
         """
         ...
 
     def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
         """Mass, not normalised, of the token drawn after a rejection: [..., vocab] -> [..., vocab].
 
-        A draft row of zeros stands for "nothing was drafted here" and must give the target itself (the bonus token).
+        A draft row of zeros stands for "nothing was drafted here" and must give the target itself
+        (the bonus token).
         """
         ...
 
@@ -46,9 +49,10 @@ class AcceptanceRule(Protocol):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """SSD's tolerance rule (Lin et al., 2025, algorithm 1): accept x iff u < min(1, q(x) / p(x)) + beta.
+    """SSD's tolerance rule: accept x iff u < min(1, q(x) / p(x)) + beta.
 
-    beta = 0 is exact speculative sampling (Leviathan et al., 2023): the emitted law is the target's.
+    Source: Lin et al., 2025, algorithm 1. beta = 0 is exact speculative sampling (Leviathan et al.,
+    2023): the emitted law is the target's.
     """
 
     beta: float = 0.0
@@ -62,7 +66,10 @@ class Tolerance:
     def accept(
         self, target_probs: Tensor, draft_probs: Tensor, drafted: Tensor, uniforms: Tensor
     ) -> Tensor:
-        """(u - beta) p(x) < q(x): no division, and u < 1 makes the cap at 1 needless. With beta 0, q(x) = 0 never passes."""
+        """(u - beta) p(x) < q(x): no division, and u < 1 makes the cap at 1 needless.
+
+        With beta 0, q(x) = 0 never passes.
+        """
         q = target_probs.gather(-1, drafted[..., None])[..., 0]
         p = draft_probs.gather(-1, drafted[..., None])[..., 0]
         return (uniforms[..., 0] - self.beta) * p < q
@@ -72,7 +79,7 @@ class Tolerance:
         return (target_probs - draft_probs).clamp_(min=0)
 
     def output_law(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
-        """p a + (1 - sum p a) norm(max(q - p, 0)) with a = min(1, min(1, q / p) + beta)."""
+        """It is p a + (1 - sum p a) norm(max(q - p, 0)) with a = min(1, min(1, q / p) + beta)."""
         accepted = self._accepted_mass(target_probs, draft_probs)
         residual = self.residual(target_probs, draft_probs)
         total = residual.sum(-1, keepdim=True)
@@ -108,8 +115,9 @@ def verify(
 ) -> Verdict:
     """Accept a prefix of the drafted tokens and prepare the law of the token after it.
 
-    target_probs: [batch, lookahead + 1, vocab]; draft_probs: [batch, lookahead, vocab]; drafted: int64 [batch, lookahead], of
-    which each row's first `lengths` count; uniforms: [batch, lookahead, 2].
+    target_probs: [batch, lookahead + 1, vocab]; draft_probs: [batch, lookahead, vocab]; drafted:
+    int64 [batch, lookahead], of which each row's first `lengths` count; uniforms: [batch,
+    lookahead, 2].
     """
     lookahead = drafted.shape[1]
     used = torch.arange(lookahead, device=drafted.device) < lengths[:, None]

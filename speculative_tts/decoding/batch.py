@@ -1,4 +1,4 @@
-"""State of the utterances that are decoded together: tokens so far, each row with its own length."""
+"""State of the utterances decoded together: tokens so far, each row with its own length."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,21 +14,34 @@ class Model(Protocol):
     """What the loops need of a speech LM (`models.speech_lm.SpeechLM`, or a stub)."""
 
     @property
-    def vocab_size(self) -> int: ...
+    def vocab_size(self) -> int:
+        """Speech ids, stop ids included."""
+        ...
 
     @property
-    def device(self) -> torch.device: ...
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        ...
 
-    def cache(self, batch: int, capacity: int) -> Any: ...
+    def cache(self, batch: int, capacity: int) -> Any:
+        """Storage for `batch` rows of up to `capacity` positions."""
+        ...
 
-    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor: ...
+    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
+        """Run the prompts; logits of the first token, [batch, vocab]."""
+        ...
 
-    def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor: ...
+    def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor:
+        """Feed ids [batch, new] at positions start [batch]; logits of the last `keep` of them."""
+        ...
 
 
 @dataclass(frozen=True)
 class Request:
-    """One utterance to decode: its prompt as each model's input ([length, hidden]) and its length limits in tokens."""
+    """One utterance to decode.
+
+    Its prompt as each model's input ([length, hidden]) and its length limits in tokens.
+    """
 
     id: str
     prompt: Tensor
@@ -39,7 +52,10 @@ class Request:
 
 
 class Rows:
-    """Tokens of a batch. `tokens` holds drafts beyond `count`; what lies behind `count` is provisional."""
+    """Tokens of a batch.
+
+    `tokens` holds drafts beyond `count`; what lies behind `count` is provisional.
+    """
 
     def __init__(
         self, requests: list[Request], stop_ids: tuple[int, ...], vocab_size: int, slack: int
@@ -81,7 +97,10 @@ class Rows:
         return self.uniforms[:, :, purpose].gather(1, positions)
 
     def emit(self, accepted: Tensor, token: Tensor) -> None:
-        """Commit `accepted` drafted tokens and then `token`, which is dropped behind a stop id. Both int64 [batch]."""
+        """Commit `accepted` drafted tokens and then `token`, which is dropped behind a stop id.
+
+        Both int64 [batch].
+        """
         end = self.count + accepted
         before = self.tokens.gather(1, (end - 1).clamp(min=0)[:, None])[:, 0]
         ended = (accepted > 0) & self.stop.is_stop[before]

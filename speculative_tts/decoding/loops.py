@@ -1,7 +1,7 @@
 """The two decoding loops: autoregressive, and speculative (draft, verify, accept, append).
 
-Both keep the newest token out of the cache; `start` of an `extend` is where it goes, so a rejected draft is rolled back by
-starting lower. Batches are ragged: every row has its own number of tokens.
+Both keep the newest token out of the cache; `start` of an `extend` is where it goes, so a rejected
+draft is rolled back by starting lower. Batches are ragged: every row has its own number of tokens.
 """
 
 import torch
@@ -19,7 +19,10 @@ from speculative_tts.decoding.sampling import Sampler
 def autoregressive(
     model: Model, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
 ) -> list[Outcome]:
-    """One token a step. The baseline of every speedup, and with the draft as the model the "draft alone" row."""
+    """One token a step.
+
+    The baseline of every speedup, and with the draft as the model the "draft alone" row.
+    """
     rows = Rows(requests, stop_ids, model.vocab_size, slack=0)
     prompts = [r.prompt for r in requests]
     lengths = _lengths(prompts)
@@ -46,7 +49,10 @@ def speculative(
     requests: list[Request],
     observer: Observer | None = None,
 ) -> list[Outcome]:
-    """Rounds of `lookahead` drafted tokens, one target pass over them, and the rule (Leviathan et al., 2023; SSD, 2025)."""
+    """Rounds of `lookahead` drafted tokens, one target pass over them, and the rule.
+
+    Sources: Leviathan et al., 2023; with a tolerance SSD (Lin et al., 2025).
+    """
     watch = observer or Observer()
     rows = Rows(requests, stop_ids, target.vocab_size, slack=lookahead)
     prompts = [r.prompt for r in requests]
@@ -102,11 +108,14 @@ def _draft(
     *,
     first: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Draft into `rows.tokens`. Returns how many tokens count per row [batch] and their laws [batch, drafted, vocab].
+    """Draft into `rows.tokens`.
 
-    After full acceptance the draft has not seen its own last token, so each round but the first feeds the last two tokens:
-    the same shape for every row, whatever was accepted. Drafting stops at a stop id and before the length limit, where
-    the token after the accepted ones must still fit.
+    Returns how many tokens count per row [batch] and their laws [batch, drafted, vocab].
+
+    After full acceptance the draft has not seen its own last token, so each round but the first
+    feeds the last two tokens: the same shape for every row, whatever was accepted. Drafting stops
+    at a stop id and before the length limit, where the token after the accepted ones must still
+    fit.
     """
     room = torch.where(rows.done, 0, rows.limit - rows.count - 1)
     drafted = room.clamp(min=0, max=lookahead)

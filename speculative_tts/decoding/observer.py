@@ -1,4 +1,7 @@
-"""Instruments of a decoding loop: split clocks and distortion. A timed run uses none of them (`Observer` does nothing)."""
+"""Instruments of a decoding loop: split clocks and distortion.
+
+A timed run uses none of them (`Observer` does nothing).
+"""
 
 import time
 from collections.abc import Iterator
@@ -9,22 +12,23 @@ from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
 
-KL_FLOOR = 1e-10  # emitted probabilities below it count as it: a relaxed rule may give none to what the target could say
+# Emitted probabilities below it count as it: a relaxed rule may give none to what the target says.
+KL_FLOOR = 1e-10
 
 
 class Observer:
     """Watches nothing."""
 
-    def section(self, name: str) -> AbstractContextManager[None]:
+    def section(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002
         """A part of the round: draft, verify or accept."""
         return nullcontext()
 
     def verified(self, target_probs: Tensor, draft_probs: Tensor, reached: Tensor) -> None:
-        """Distributions of one verification ([batch, drafted, vocab]) and which positions it reached ([batch, drafted])."""
+        """Laws of one verification, [batch, drafted, vocab]; positions reached [batch, drafted]."""
 
 
 class Instruments(Observer):
-    """Seconds of each section, and total variation and KL(target || emitted) by depth in the round."""
+    """Seconds of each section; total variation and KL(target || emitted) by depth in the round."""
 
     def __init__(self, rule: AcceptanceRule, lookahead: int, device: torch.device) -> None:
         self._rule = rule
@@ -36,7 +40,7 @@ class Instruments(Observer):
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Clock one section; waits for the device before and after, so it does not belong into a timed run."""
+        """Clock one section; it waits for the device, so it does not belong into a timed run."""
         synchronise(self._device)
         begin = time.perf_counter()
         yield

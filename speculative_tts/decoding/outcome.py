@@ -1,4 +1,7 @@
-"""What a decoding loop returns: tokens and raw counts per row. Ratios are taken when scores are aggregated."""
+"""What a decoding loop returns: tokens and raw counts per row.
+
+Ratios are taken when scores are aggregated.
+"""
 
 from dataclasses import dataclass, field
 

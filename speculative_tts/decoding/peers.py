@@ -1,7 +1,8 @@
-"""transformers' own decoding on the same weights: the public baseline our engine is compared with."""
+"""Decoding by transformers on the same weights: the public baseline of our engine."""
 
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,12 +11,12 @@ from speculative_tts.decoding.sampling import Sampler
 
 
 class Transformers:
-    """`generate` and assisted generation of a merged-vocabulary checkpoint and its draft, batch 1."""
+    """Plain and assisted `generate` of a merged-vocabulary checkpoint and its draft, batch 1."""
 
     def __init__(self, target: Path, draft: Path, dtype: torch.dtype, device: torch.device) -> None:
         from transformers import AutoModelForCausalLM
 
-        load = AutoModelForCausalLM.from_pretrained
+        load: Any = AutoModelForCausalLM.from_pretrained
         self._target = load(target, dtype=dtype).to(device).eval()
         self._draft = load(draft, dtype=dtype).to(device).eval()
         self._draft.generation_config.num_assistant_tokens_schedule = "constant"
@@ -26,7 +27,7 @@ class Transformers:
     def seconds(
         self, prompt: list[int], tokens: int, sampler: Sampler, lookahead: int | None
     ) -> float:
-        """Seconds to continue prompt ids by `tokens` tokens; assisted by the draft when lookahead is given."""
+        """Seconds to continue prompt ids by `tokens` tokens; assisted if lookahead is given."""
         ids: Tensor = torch.tensor([prompt], device=self._device)
         assistant = {}
         if lookahead is not None:

@@ -67,7 +67,8 @@ class DecodeRun:
             lacking = [item.id for item in items if item.reference_audio is None]
             if lacking:
                 raise ValueError(
-                    f"{lacking[0]} has no reference_audio, which system={self._config.system.name} needs"
+                    f"{lacking[0]} has no reference_audio, "
+                    f"which system={self._config.system.name} needs"
                 )
             return
         for item in items:

@@ -1,7 +1,9 @@
-"""Sampling transforms as distributions: (logits, history, position) -> the probabilities a token is really drawn from.
+"""Sampling transforms as distributions.
 
-Order as in transformers: minimum length, temperature, top-k, top-p on what top-k left. The same sampler serves target and
-draft at every drafted position, so that speculation is exact under the sampler the target is used with.
+(logits, history, position) -> the probabilities a token is really drawn from. Order as in
+transformers: minimum length, temperature, top-k, top-p on what top-k left. The same sampler serves
+target and draft at every drafted position, so that speculation is exact under the sampler the
+target is used with.
 """
 
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Sampler:
-    """temperature 0 is the one-hot distribution of the argmax; top_k 0 and top_p 1 switch themselves off."""
+    """Temperature 0 is the one-hot law of the argmax; top_k 0 and top_p 1 switch themselves off."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -29,12 +31,17 @@ class Sampler:
             raise ValueError(f"top_p {self.top_p} is outside (0, 1]; use 1 for no limit")
 
     def __call__(
-        self, logits: Tensor, history: Tensor, positions: Tensor, stop: "StopRule"
+        self,
+        logits: Tensor,
+        history: Tensor,  # noqa: ARG002 - of transforms that look back, such as repetition-aware ones
+        positions: Tensor,
+        stop: "StopRule",
     ) -> Tensor:
         """Distributions of the tokens at `positions`.
 
-        logits: float32 [batch, new, vocab]. history: int64 [batch, capacity], ids so far (drafts included); the token at
-        position p may depend on history[:, :p]. positions: int64 [batch, new]. Returns float32 [batch, new, vocab].
+        logits: float32 [batch, new, vocab]. history: int64 [batch, capacity], ids so far (drafts
+        included); the token at position p may depend on history[:, :p]. positions: int64 [batch,
+        new]. Returns float32 [batch, new, vocab].
         """
         logits = stop.mask(logits, positions)
         if self.temperature == 0:
@@ -53,10 +60,10 @@ class Sampler:
 
 @dataclass(frozen=True)
 class StopRule:
-    """Ids that end an utterance and the length before which they cannot: a row's `minimum`, int64 [batch]."""
+    """Ids that end an utterance, and the length before which they cannot."""
 
     is_stop: Tensor  # bool [vocab]
-    minimum: Tensor
+    minimum: Tensor  # int64 [batch]
 
     @classmethod
     def build(

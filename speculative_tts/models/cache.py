@@ -1,7 +1,7 @@
 """Pre-allocated keys and values of every layer.
 
-The cache is storage only: how much of a row is valid is the `start` that the caller hands to `extend`, so rolling back is
-lowering a number and never a copy.
+The cache is storage only: how much of a row is valid is the `start` that the caller hands to
+`extend`, so rolling back is lowering a number and never a copy.
 """
 
 from dataclasses import dataclass
@@ -47,5 +47,5 @@ class KVCache:
         return self.keys.shape[3]
 
     def row(self, index: int) -> "KVCache":
-        """One row as a cache of batch 1 that shares this storage (to prefill prompts of different lengths)."""
+        """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
         return KVCache(self.keys[:, index : index + 1], self.values[:, index : index + 1])

@@ -1,4 +1,4 @@
-"""What a decoder-only checkpoint is, read from its Hugging Face config.json (Qwen2 and Llama families)."""
+"""What a decoder-only checkpoint is, from its Hugging Face config.json (Qwen2, Llama)."""
 
 import json
 import math
@@ -44,7 +44,10 @@ class DecoderConfig:
 
     @classmethod
     def from_folder(cls, folder: Path) -> "DecoderConfig":
-        """Read `folder`/config.json. Raises ValueError for another architecture or an option we do not run."""
+        """Read `folder`/config.json.
+
+        Raises ValueError for another architecture or an option we do not run.
+        """
         path = folder / "config.json"
         if not path.is_file():
             raise ValueError(
@@ -59,7 +62,7 @@ class DecoderConfig:
 
     @classmethod
     def from_dict(cls, config: dict[str, Any]) -> "DecoderConfig":
-        """Translate a config.json, of transformers 4 (`rope_theta`, `rope_scaling`) or 5 (`rope_parameters`)."""
+        """Translate a config.json of transformers 4 (`rope_theta`, `rope_scaling`) or 5."""
         family = config.get("model_type")
         if family not in FAMILIES:
             raise ValueError(
@@ -117,7 +120,7 @@ def _rope_scaling(rope: dict[str, Any]) -> RopeScaling | None:
 
 
 def _llama3(frequency: float, scaling: RopeScaling) -> float:
-    """Llama 3.1's rule: long wavelengths are divided by `factor`, short ones kept, a ramp lies between."""
+    """Llama 3.1's rule: long wavelengths divided by `factor`, short ones kept, a ramp between."""
     turns = scaling.original_max_position * frequency / (2 * math.pi)
     span = scaling.high_freq_factor - scaling.low_freq_factor
     smooth = min(max((turns - scaling.low_freq_factor) / span, 0.0), 1.0)

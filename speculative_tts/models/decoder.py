@@ -1,8 +1,9 @@
-"""One lean decoder-only transformer for inference: RMSNorm, RoPE, grouped-query attention, SwiGLU (Qwen2, Llama).
+"""One lean decoder-only transformer for inference (Qwen2, Llama).
 
-`extend` serves prefill, a draft step and verification alike. Weights are stored transposed ([in, out], contiguous): on a
-CPU a product with 4 rows then costs 1.2 times one with 1 row, against 1.9 times in torch's usual layout, and that ratio is what
-speculative verification lives on.
+RMSNorm, RoPE, grouped-query attention, SwiGLU. `extend` serves prefill, a draft step and
+verification alike. Weights are stored transposed ([in, out], contiguous): on a CPU a product with 4
+rows then costs 1.2 times one with 1 row, against 1.9 times in torch's usual layout, and that ratio
+is what speculative verification lives on.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class Layer:
 
 
 class Decoder:
-    """A stack of layers and the final norm; embeddings and heads belong to the speech LM around it."""
+    """A stack of layers and the final norm; embeddings and heads belong to the speech LM."""
 
     def __init__(self, config: DecoderConfig, layers: list[Layer], norm: Tensor) -> None:
         self.config = config
@@ -44,11 +45,15 @@ class Decoder:
         self._frequencies = torch.tensor(config.inverse_frequencies(), device=self.device)
 
     def cache(self, batch: int, capacity: int) -> KVCache:
-        """Storage for `batch` rows of up to `capacity` positions. Raises ValueError past max_position_embeddings."""
+        """Storage for `batch` rows of up to `capacity` positions.
+
+        Raises ValueError past max_position_embeddings.
+        """
         c = self.config
         if capacity > c.max_positions:
             raise ValueError(
-                f"{capacity} positions exceed the model's {c.max_positions}; shorten the text or the prompt"
+                f"{capacity} positions exceed the model's {c.max_positions}; "
+                "shorten the text or the prompt"
             )
         return KVCache.allocate(
             c.layers, batch, c.kv_heads, capacity, c.head_dim, dtype=self.dtype, device=self.device
@@ -57,9 +62,9 @@ class Decoder:
     def extend(self, inputs: Tensor, cache: KVCache, start: Tensor) -> Tensor:
         """Run new positions through the stack and store their keys and values.
 
-        inputs: [batch, new, hidden] embeddings of positions start .. start + new of each row. start: int64 [batch],
-        valid positions already in the cache; what the cache holds beyond is overwritten or masked.
-        Returns hidden states after the final norm, [batch, new, hidden].
+        inputs: [batch, new, hidden] embeddings of positions start .. start + new of each row.
+        start: int64 [batch], valid positions already in the cache; what the cache holds beyond is
+        overwritten or masked. Returns hidden states after the final norm, [batch, new, hidden].
         """
         c = self.config
         batch, new, _ = inputs.shape
@@ -89,7 +94,7 @@ class Decoder:
         kv: tuple[Tensor, Tensor],
         mask: Tensor | None,
     ) -> Tensor:
-        """Grouped-query attention of the new positions over the cache; [batch * new, heads * head_dim]."""
+        """Grouped-query attention of new positions; [batch * new, heads * head_dim]."""
         c = self.config
         batch, new, span = shape
         groups = c.heads // c.kv_heads
@@ -115,14 +120,17 @@ class Decoder:
         return out.reshape(batch * new, c.heads * c.head_dim)
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and signed sin of each position: [batch * new, 1, head_dim]."""
+        """Cosine and signed sine of each position: [batch * new, 1, head_dim]."""
         angles = positions.reshape(-1, 1, 1) * self._frequencies
         cos, sin = angles.cos(), angles.sin()
         return torch.cat([cos, cos], -1).to(self.dtype), torch.cat([-sin, sin], -1).to(self.dtype)
 
 
 def _span(start: Tensor, new: int, capacity: int) -> int:
-    """Cache columns attention looks at: the longest row on a CPU; all on a GPU, where reading it would wait."""
+    """Cache columns attention looks at: the longest row on a CPU.
+
+    On a GPU all, where reading the longest would wait.
+    """
     if start.device.type != "cpu":
         return capacity
     span = int(start.max()) + new
@@ -140,7 +148,10 @@ def _slots(positions: Tensor, kv_heads: int, capacity: int) -> Tensor:
 
 
 def _mask(positions: Tensor, span: int, c: DecoderConfig) -> Tensor:
-    """Additive causal mask by each row's own positions: [batch * kv_heads, groups * new, span] float32."""
+    """Additive causal mask by each row's own positions.
+
+    Returns float32 [batch * kv_heads, groups * new, span].
+    """
     columns = torch.arange(span, device=positions.device)
     hidden = columns > positions[:, :, None]
     mask = torch.zeros(hidden.shape, device=positions.device).masked_fill_(hidden, float("-inf"))
@@ -154,7 +165,7 @@ def _mask(positions: Tensor, span: int, c: DecoderConfig) -> Tensor:
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(q k' / sqrt(d) + mask) v in float32 weights, over [rows, queries, d] and [rows, span, d]."""
+    """Softmax(q k' / sqrt(d) + mask) v, softmax in float32; [rows, queries, d], [rows, span, d]."""
     scale = queries.shape[-1] ** -0.5
     if queries.device.type != "cpu":
         bias = None if mask is None else mask.to(queries.dtype)
@@ -177,7 +188,10 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _normed(x: Tensor, eps: float) -> Tensor:
-    """RMSNorm without its gain. torch's own is six kernels on a CPU; layer norm of [x, -x] has mean 0 and the same variance."""
+    """RMSNorm without its gain.
+
+    torch's own is six kernels on a CPU; layer norm of [x, -x] has mean 0 and the same variance.
+    """
     size = x.shape[-1]
     if x.device.type != "cpu" or x.dtype != torch.float32:
         return F.rms_norm(x, (size,), None, eps)

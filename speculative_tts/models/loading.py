@@ -1,4 +1,4 @@
-"""Read Hugging Face checkpoints (config.json + safetensors, sharded or not) into the native decoder."""
+"""Read Hugging Face checkpoints (config.json, safetensors) into the native decoder."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,10 @@ State = dict[str, Tensor]
 
 
 def read_state(folder: Path) -> State:
-    """All tensors of model.safetensors, or of the shards its index names. Raises ValueError when one is unreadable."""
+    """All tensors of model.safetensors, or of the shards its index names.
+
+    Raises ValueError when one is unreadable.
+    """
     index = folder / "model.safetensors.index.json"
     single = folder / "model.safetensors"
     if single.is_file():
@@ -25,7 +28,8 @@ def read_state(folder: Path) -> State:
         )
     else:
         raise ValueError(
-            f"no model.safetensors in {folder}; give a folder with config.json and model.safetensors"
+            f"no model.safetensors in {folder}; "
+            "give a folder with config.json and model.safetensors"
         )
     state: State = {}
     for file in files:
@@ -47,7 +51,10 @@ def build_decoder(
     device: torch.device,
     prefix: str = "model.",
 ) -> Decoder:
-    """The decoder of a state dict whose layer keys begin with `prefix`. Raises ValueError naming a missing or odd tensor."""
+    """The decoder of a state dict whose layer keys begin with `prefix`.
+
+    Raises ValueError naming a missing or odd tensor.
+    """
     read = _Reader(state, prefix, dtype, device)
     layers = [_layer(config, read, index) for index in range(config.layers)]
     return Decoder(config, layers, read.vector("norm.weight", config.hidden))
@@ -63,7 +70,10 @@ class _Reader:
     def matrix(
         self, names: list[str], rows: list[int], columns: int, gain: str | None = None
     ) -> Tensor:
-        """Stacked [out, in] matrices as one contiguous [in, out], each input scaled by the norm's gain before it."""
+        """Stacked [out, in] matrices as one contiguous [in, out].
+
+        Each input is scaled by the gain of the norm before it.
+        """
         stacked = torch.cat([self._take(n, (r, columns)) for n, r in zip(names, rows, strict=True)])
         if gain is not None:
             stacked = stacked.float() * self._take(gain, (columns,)).float()
@@ -89,7 +99,8 @@ class _Reader:
         tensor = self._state[key]
         if tuple(tensor.shape) != shape:
             raise ValueError(
-                f"{key} is {tuple(tensor.shape)}, config.json says {shape}; they do not belong together"
+                f"{key} is {tuple(tensor.shape)}, config.json says {shape}; "
+                "they do not belong together"
             )
         return tensor
 

@@ -1,7 +1,8 @@
-"""A speech LM: a decoder with the input embeddings, the speech head and the prompt layout of a target family.
+"""A speech LM: a decoder with the embeddings, speech head and prompt layout of a family.
 
-Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then come stop ids. The head has speech rows only
-(exact for a sampler that masks text rows; CosyVoice 2's head is made so, a merged vocabulary is cut to it).
+Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then come stop ids. The head
+has speech rows only (exact for a sampler that masks text rows; CosyVoice 2's head is made so, a
+merged vocabulary is cut to it).
 """
 
 import json
@@ -85,7 +86,10 @@ class SpeechLM:
         head: Tensor,
         bias: Tensor | None,
     ):
-        """embedding: [rows, hidden], speech ids first. head: [hidden, speech_vocab_size]; bias: [speech_vocab_size]."""
+        """embedding: [rows, hidden], speech ids first.
+
+        head: [hidden, speech_vocab_size]; bias: [speech_vocab_size].
+        """
         self.decoder = decoder
         self.layout = layout
         self._embedding = embedding
@@ -94,10 +98,11 @@ class SpeechLM:
 
     @classmethod
     def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "SpeechLM":
-        """A checkpoint in the merged layout: config.json, model.safetensors and speech.json of one folder."""
+        """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
         if not folder.is_dir():
             raise ValueError(
-                f"checkpoint folder {folder} not found; give target.path=<folder> or draft.path=<folder>"
+                f"checkpoint folder {folder} not found; "
+                "give target.path=<folder> or draft.path=<folder>"
             )
         config, layout = DecoderConfig.from_folder(folder), SpeechLayout.from_folder(folder)
         state = read_state(folder)
