@@ -31,7 +31,6 @@ SETTINGS: dict[str, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
-    "axes.titlepad": 8,
     "axes.labelcolor": INK,
     "axes.edgecolor": "#999999",
     "axes.linewidth": 0.8,
@@ -44,8 +43,7 @@ SETTINGS: dict[str, Any] = {
     "grid.linewidth": 0.8,
     "xtick.color": INK,
     "ytick.color": INK,
-    "legend.framealpha": 0.85,
-    "legend.edgecolor": "none",
+    "legend.frameon": False,
     "legend.fontsize": 8.5,
     "legend.handlelength": 1.8,
     "svg.hashsalt": "speculative_tts",
@@ -87,15 +85,13 @@ def _draw_plot(axes: Axes, plot: Plot) -> None:
         axes.plot(ends, [x + 1 for x in ends], color=PAPER, ls=":", lw=1.2, label=plot.ceiling)
     if plot.chosen is not None:
         axes.axvline(plot.chosen, color=PAPER, ls=":", lw=1.0, zorder=1)
-    axes.set(title=plot.title, xlabel=plot.x_label, ylabel=_wrapped(plot.y_label))
+    axes.set(xlabel=plot.x_label, ylabel=_wrapped(plot.y_label))
     if plot.sweep:
         axes.set_xticks(list(plot.sweep))
         axes.margins(x=0.06)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
     _frame(axes, plot)
-    handles, labels = axes.get_legend_handles_labels()
-    if len(handles) > 1:
-        axes.legend(handles, labels, loc="best")
+    _legend(axes, plot.title)
 
 
 def _frame(axes: Axes, plot: Plot) -> None:
@@ -107,7 +103,24 @@ def _frame(axes: Axes, plot: Plot) -> None:
     low, high = min(values), max(values)
     room = 0.08 * ((high - low) or abs(high) or 1.0)
     bottom = 0.0 if 0 <= low < 0.5 * high else low - room
-    axes.set_ylim(bottom, high + (2 if plot.sweep else 5) * room)  # 5: for the legend
+    axes.set_ylim(bottom, high + room)
+
+
+def _legend(axes: Axes, title: str) -> None:
+    """Title, and between it and the axes the legend, where it hides no point."""
+    handles, labels = axes.get_legend_handles_labels()
+    lines = -(-len(handles) // 2) if len(handles) > 1 else 0
+    if lines:
+        axes.legend(
+            handles,
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(-0.02, 1.0),
+            ncols=2,
+            borderaxespad=0.3,
+            columnspacing=1.2,
+        )
+    axes.set_title(title, pad=8 + 14 * lines)
 
 
 def _wrapped(label: str) -> str:
@@ -184,7 +197,7 @@ def _tags(axes: Axes, points: Sequence[Point], color: str) -> None:
         axes.annotate(
             point.tag,
             (point.x, point.y.value),
-            xytext=(5, 5),
+            xytext=(5, -11),
             textcoords="offset points",
             fontsize=7.5,
             color=color,

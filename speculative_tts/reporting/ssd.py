@@ -184,7 +184,7 @@ def _published(column: str, x: str | None = None) -> Published:
         [paper.SSD_TABLE_3.value(str(b), name) for b in BETAS] if name else list(BETAS)
         for name in (x, column)
     )
-    return Published("paper, β from 0 to 0.4", xs, ys)
+    return Published("paper, β from 0 to 0.4" if x else "paper", xs, ys)
 
 
 BETA = FigureDefinition(
@@ -227,6 +227,7 @@ BETA = FigureDefinition(
     ),
     notes=(
         "The paper's WER is by Whisper large-v3 on LibriTTS: compare the shape, not the level.",
+        "Acceptance by position counts every drafted token, those after a rejection too.",
         "At β = 0 the rule is exact and its distortion 0 up to rounding.",
     ),
 )
