@@ -12,10 +12,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class KVCache:
-    """keys and values: [layers, batch, kv_heads, capacity, head_dim]."""
+    """keys and values: [layers, batch, kv_heads, capacity, head_dim].
+
+    offsets: int64 [batch, 1, kv_heads], where a layer's positions of each head begin when counted
+    through.
+    """
 
     keys: Tensor
     values: Tensor
+    offsets: Tensor
 
     @classmethod
     def allocate(
@@ -34,6 +39,7 @@ class KVCache:
         return cls(
             torch.zeros(shape, dtype=dtype, device=device),
             torch.zeros(shape, dtype=dtype, device=device),
+            torch.arange(batch * kv_heads, device=device).view(batch, 1, kv_heads) * capacity,
         )
 
     @property
@@ -48,4 +54,5 @@ class KVCache:
 
     def row(self, index: int) -> "KVCache":
         """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
-        return KVCache(self.keys[:, index : index + 1], self.values[:, index : index + 1])
+        rows = slice(index, index + 1)
+        return KVCache(self.keys[:, rows], self.values[:, rows], self.offsets[:1])

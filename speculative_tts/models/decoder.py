@@ -42,7 +42,7 @@ class Decoder:
         self.norm = norm
         self.device = norm.device
         self.dtype = norm.dtype
-        self._frequencies = torch.tensor(config.inverse_frequencies(), device=self.device)
+        self._cos, self._sin = _rotation_tables(config, 0, norm)
 
     def cache(self, batch: int, capacity: int) -> KVCache:
         """Storage for `batch` rows of up to `capacity` positions.
@@ -55,6 +55,8 @@ class Decoder:
                 f"{capacity} positions exceed the model's {c.max_positions}; "
                 "shorten the text or the prompt"
             )
+        if capacity > len(self._cos):
+            self._cos, self._sin = _rotation_tables(c, capacity, self.norm)
         return KVCache.allocate(
             c.layers, batch, c.kv_heads, capacity, c.head_dim, dtype=self.dtype, device=self.device
         )
@@ -70,13 +72,14 @@ class Decoder:
         batch, new, _ = inputs.shape
         span = _span(start, new, cache.capacity)
         positions = start[:, None] + torch.arange(new, device=start.device)
-        cos, sin = self._rotation(positions)
-        slots = _slots(positions, c.kv_heads, cache.capacity)
+        flat = positions.view(-1)
+        rotation = (self._cos[flat], self._sin[flat])
+        slots = (positions[:, :, None] + cache.offsets).view(-1)
         mask = _mask(positions, span, c) if batch * new > 1 else None
         x = inputs.reshape(batch * new, c.hidden)
         for index, layer in enumerate(self.layers):
             kv = (cache.keys[index], cache.values[index])
-            attended = self._attend(x, layer, (batch, new, span), (cos, sin), slots, kv, mask)
+            attended = self._attend(x, layer, (batch, new, span), rotation, slots, kv, mask)
             x = _project(attended, layer.out, layer.out_bias, residual=x)
             gate, up = _linear(_normed(x, c.norm_eps), layer.gate_up, layer.gate_up_bias).chunk(
                 2, dim=-1
@@ -119,11 +122,13 @@ class Decoder:
         out = out.view(batch, c.kv_heads, groups, new, c.head_dim).permute(0, 3, 1, 2, 4)
         return out.reshape(batch * new, c.heads * c.head_dim)
 
-    def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosine and signed sine of each position: [batch * new, 1, head_dim]."""
-        angles = positions.reshape(-1, 1, 1) * self._frequencies
-        cos, sin = angles.cos(), angles.sin()
-        return torch.cat([cos, cos], -1).to(self.dtype), torch.cat([-sin, sin], -1).to(self.dtype)
+
+def _rotation_tables(c: DecoderConfig, positions: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and signed sine of RoPE's angles by position: [positions, 1, head_dim]."""
+    frequencies = torch.tensor(c.inverse_frequencies(), device=like.device)
+    angles = torch.arange(positions, device=like.device)[:, None, None] * frequencies
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([cos, cos], -1).to(like.dtype), torch.cat([-sin, sin], -1).to(like.dtype)
 
 
 def _span(start: Tensor, new: int, capacity: int) -> int:
@@ -138,15 +143,6 @@ def _span(start: Tensor, new: int, capacity: int) -> int:
     return span
 
 
-def _slots(positions: Tensor, kv_heads: int, capacity: int) -> Tensor:
-    """Flat row of [batch, kv_heads, capacity] for every new (position, kv head), position-major."""
-    batch, new = positions.shape
-    device = positions.device
-    heads = torch.arange(kv_heads, device=device)
-    rows = torch.arange(batch, device=device)[:, None, None] * kv_heads + heads
-    return (rows * capacity + positions[:, :, None]).reshape(batch * new * kv_heads)
-
-
 def _mask(positions: Tensor, span: int, c: DecoderConfig) -> Tensor:
     """Additive causal mask by each row's own positions.
 
@@ -154,7 +150,7 @@ def _mask(positions: Tensor, span: int, c: DecoderConfig) -> Tensor:
     """
     columns = torch.arange(span, device=positions.device)
     hidden = columns > positions[:, :, None]
-    mask = torch.zeros(hidden.shape, device=positions.device).masked_fill_(hidden, float("-inf"))
+    mask = torch.where(hidden, float("-inf"), 0.0)
     batch, new = positions.shape
     groups = c.heads // c.kv_heads
     return (
