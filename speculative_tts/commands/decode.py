@@ -30,7 +30,7 @@ def run(config: DecodeConfig) -> int:
 
     from speculative_tts.decoding.engine import build_engine
     from speculative_tts.decoding.run import DecodeRun
-    from speculative_tts.provenance import plain, provenance, signature
+    from speculative_tts.provenance import content_hash, plain, provenance, signature
 
     if config.batch_size < 1:
         raise ValueError(
@@ -54,7 +54,9 @@ def run(config: DecodeConfig) -> int:
     )
     settings = SamplingConfig(**dataclasses.asdict(engine.settings))
     write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
-    write_json(folder / "provenance.json", provenance(config))
+    parts = {"target": config.target, "draft": config.draft, "codec": config.codec}
+    weights = {name: content_hash(resolve(part.path)) for name, part in parts.items()}
+    write_json(folder / "provenance.json", provenance(config) | {"weights": weights})
     decode = DecodeRun(engine, config, folder)
     done = len(decode.finished())
     with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:

@@ -33,7 +33,7 @@ def config_of(system: str, rule: str, beta: float, lookahead: int, seed: int, **
     }
     return {
         **parts,
-        "data": {"name": "tiny", "path": "tiny:testset/test.jsonl"},
+        "data": {"name": "tiny", "path": "tiny:testset/list.jsonl"},
         "rule": {"name": rule, "beta": beta},
         "sampling": {"temperature": 1.0, "top_k": 25},
         "runtime": {"device": "cpu", "dtype": "float32", "threads": 1, "warmup": 2},
