@@ -54,8 +54,8 @@ def run(config: DecodeConfig) -> int:
     )
     settings = SamplingConfig(**dataclasses.asdict(engine.settings))
     write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
-    parts = {"target": config.target, "draft": config.draft, "codec": config.codec}
-    weights = {name: content_hash(resolve(part.path)) for name, part in parts.items()}
+    paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
+    weights = {name: content_hash(resolve(path)) for name, path in paths.items()}
     write_json(folder / "provenance.json", provenance(config) | {"weights": weights})
     decode = DecodeRun(engine, config, folder)
     done = len(decode.finished())

@@ -16,11 +16,13 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Sampling:
-    """The checkpoint's own sampler."""
+    """The checkpoint's own sampler and length limits."""
 
     temperature: float = 0.8
     top_k: int = 25
     top_p: float = 0.9
+    min_tokens_per_word: float = 4.0
+    max_tokens_per_word: float = 20.0
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,6 @@ class SpeechLayout:
     token_rate: float = 25.0
     sample_rate: int = 16_000
     sampling: Sampling = Sampling()
-    min_tokens_per_word: float = 4.0
-    max_tokens_per_word: float = 20.0
 
     @property
     def eos_id(self) -> int:
@@ -92,8 +92,6 @@ class SpeechLayout:
             "token_rate": self.token_rate,
             "sample_rate": self.sample_rate,
             "sampling": asdict(self.sampling),
-            "min_tokens_per_word": self.min_tokens_per_word,
-            "max_tokens_per_word": self.max_tokens_per_word,
         }
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(content, indent=2) + "\n")
@@ -114,6 +112,4 @@ class SpeechLayout:
             token_rate=content["token_rate"],
             sample_rate=content["sample_rate"],
             sampling=Sampling(**content["sampling"]),
-            min_tokens_per_word=content["min_tokens_per_word"],
-            max_tokens_per_word=content["max_tokens_per_word"],
         )

@@ -36,8 +36,8 @@ def sample_speech(
 ) -> list[list[int]]:
     """Speech codes of each input, without the stop id; lengths bounded by `n_words`."""
     ids, mask = _left_pad(inputs, layout)
-    least = torch.tensor([layout.min_tokens_per_word * n for n in n_words])
-    most = torch.tensor([layout.max_tokens_per_word * n for n in n_words])
+    least = torch.tensor([layout.sampling.min_tokens_per_word * n for n in n_words])
+    most = torch.tensor([layout.sampling.max_tokens_per_word * n for n in n_words])
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     rows: list[Tensor] = []
     done = torch.zeros(len(inputs), dtype=torch.bool)

@@ -9,7 +9,9 @@ from speculative_tts.training.sampling import sample_speech, transform
 from speculative_tts.training.target import ModelConfig, build_model
 
 LAYOUT = SpeechLayout(
-    12, ("alpha", "bravo"), min_tokens_per_word=2.0, max_tokens_per_word=5.0, sampling=Sampling()
+    12,
+    ("alpha", "bravo"),
+    sampling=Sampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0),
 )
 
 
