@@ -13,6 +13,10 @@ import numpy as np
 from speculative_tts.codecs.world import Wave
 
 
+PADDING_SAMPLES = 4000
+"""Silence around the wave, as the final scores use: an edge word is often heard twice without."""
+
+
 @dataclass(frozen=True)
 class WordErrors:
     """Edits against words of reference; kept as counts."""
@@ -29,9 +33,9 @@ class WordRecogniser:
 
     def __call__(self, wave: Wave) -> list[str]:
         """The words heard."""
-        silence = np.zeros(1600, dtype=np.int16)
         pcm = (np.clip(wave, -1, 1) * 32767).astype(np.int16)
-        audio = np.concatenate([silence, pcm, silence])
+        audio = np.pad(pcm, PADDING_SAMPLES)
+        self._decoder.reinit_feat()
         self._decoder.start_utt()
         self._decoder.process_raw(audio.tobytes(), no_search=False, full_utt=True)
         self._decoder.end_utt()
@@ -60,4 +64,4 @@ def _grammar_decoder(words: Sequence[str]) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "words.gram"
         path.write_text(grammar)
-        return pocketsphinx.Decoder(lm=None, jsgf=str(path), loglevel="FATAL")
+        return pocketsphinx.Decoder(lm=None, jsgf=str(path), loglevel="FATAL", cmn="batch")

@@ -54,7 +54,7 @@ class TrainTargetConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     batch: BatchConfig = field(default_factory=BatchConfig)
     sampling: Sampling = field(default_factory=Sampling)
-    steps: int = 4000
+    steps: int = 2750
     warmup_steps: int = 40
     decay_steps: int = 1000
     muon: bool = True
@@ -66,8 +66,8 @@ class TrainTargetConfig:
     seed: int = 1
     save_every: int = 100
     log_every: int = 10
-    watch_every: int = 300
-    watch_rows_step: int = 3
+    watch_every: int = 400
+    watch_rows_step: int = 2
     compile: bool = False
 
 
