@@ -21,7 +21,7 @@ class Sampling:
     temperature: float = 0.8
     top_k: int = 25
     top_p: float = 0.9
-    min_tokens_per_word: float = 5.0
+    min_tokens_per_word: float = 4.0
     max_tokens_per_word: float = 28.0
 
 
