@@ -241,13 +241,13 @@ class TrainTargetConfig:
     """sst-train-target: the tiny target; defaults are `training.target`'s."""
 
     corpus: str = "data/tiny"  # what sst-prepare wrote
-    steps: int = 4000  # optimiser steps
+    steps: int = 2750  # optimiser steps
     warmup_steps: int = 40  # linear rise of the learning rates
     decay_steps: int = 1000  # linear fall to 0 at the end
     matrix_lr: float = 0.003  # learning rate of matrices (Muon)
     other_lr: float = 0.005  # learning rate of everything else (AdamW)
     probe_weight: float = 0.5  # weight of the word probes that are thrown away after training
-    watch_every: int = 300  # steps between word error rates on the dev list
+    watch_every: int = 400  # steps between word error rates on the dev list
     save_every: int = 100  # steps between checkpoints; a killed run continues at the last one
     compile: bool = False  # torch.compile: minutes to start, then faster
     threads: int = 2  # of torch

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
 from speculative_tts.codecs import world
@@ -67,7 +68,8 @@ class TinyCodec:
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
             raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
         frames = self.codebook[codes].astype(np.float64).reshape(-1, world.N_FEATURES)
-        return frames / self.weights
+        features: NDArray[np.float64] = frames / self.weights
+        return features
 
     def decode(self, codes: Int64[np.ndarray, " tokens"]) -> world.Wave:
         """Wave of codes: 640 samples a token."""
@@ -110,7 +112,8 @@ def feature_weights(features: Float64[np.ndarray, "frames 27"]) -> Float32[np.nd
     spread = features.std(axis=0) + 1e-8
     cepstra, others = spread[: world.N_CEPSTRA], spread[world.N_CEPSTRA :]
     weights = np.concatenate([cepstra**-CEPSTRUM_POWER, np.array(OTHER_WEIGHTS) / others])
-    return weights.astype(np.float32)
+    single: NDArray[np.float32] = weights.astype(np.float32)
+    return single
 
 
 def stack_frames(
@@ -127,7 +130,8 @@ def nearest(
 ) -> Int64[np.ndarray, " tokens"]:
     """Index of the closest codebook row by squared Euclidean distance."""
     half_norms = 0.5 * np.square(codebook).sum(axis=1)
-    return np.argmax(vectors @ codebook.T - half_norms, axis=1).astype(np.int64)
+    closest: NDArray[np.int64] = np.argmax(vectors @ codebook.T - half_norms, axis=1)
+    return closest
 
 
 def train_codec(

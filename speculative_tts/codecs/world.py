@@ -129,7 +129,8 @@ def _stretch_bins(
     position = np.minimum(np.arange(last + 1) / scale, last)
     left = np.minimum(position.astype(np.int64), last - 1)
     fraction = position - left
-    return (1 - fraction) * values[:, left] + fraction * values[:, left + 1]
+    between: NDArray[np.float64] = (1 - fraction) * values[:, left] + fraction * values[:, left + 1]
+    return between
 
 
 def frame_features(frames: WorldFrames) -> Float64[np.ndarray, "n 27"]:

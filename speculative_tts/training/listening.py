@@ -12,7 +12,6 @@ import numpy as np
 
 from speculative_tts.codecs.world import Wave
 
-
 PADDING_SAMPLES = 4000
 """Silence around the wave, as the final scores use: an edge word is often heard twice without."""
 

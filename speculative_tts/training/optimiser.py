@@ -27,7 +27,8 @@ def orthogonalise(
     for _ in range(iterations):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
-    return x.mT if tall else x
+    restored: Tensor = x.mT if tall else x
+    return restored
 
 
 class Muon(torch.optim.Optimizer):
@@ -72,7 +73,8 @@ class Muon(torch.optim.Optimizer):
 
 def split_parameters(module: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """(matrices inside the trunk, everything else): what Muon and AdamW train."""
-    matrices, others = [], []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, param in module.named_parameters():
         is_matrix = param.ndim == 2 and ".layers." in name
         (matrices if is_matrix else others).append(param)
