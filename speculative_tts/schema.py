@@ -202,19 +202,19 @@ class TrainDraftConfig:
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
     out: str = "runs/draft"  # the exported draft, and its training
-    layers: list[int] = field(default_factory=lambda: [0, 9, 10, 11])  # target layers, in order
-    train_layers: int = 1  # this many first inherited layers are trained
+    layers: list[int] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
+    train_layers: int = 2  # this many first inherited layers are trained
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
     select: Selection = Selection.accuracy
-    steps: int = 1000
+    steps: int = 450
     batch_size: int = 16  # sequences a process and step
-    learning_rate: float = 1e-3
-    warmup: int = 50  # steps of linear rise of the learning rate
+    learning_rate: float = 2e-3
+    warmup: int = 20  # steps of linear rise of the learning rate
     weight_decay: float = 0.01
-    eval_every: int = 100  # steps between dev figures
-    save_every: int = 100  # steps between checkpoints; a killed run continues at the last
+    eval_every: int = 50  # steps between dev figures
+    save_every: int = 50  # steps between checkpoints; a killed run continues at the last
     dev_utterances: int = 200  # held out for the dev figures
     seed: int = 0
     device: Device = Device.cpu
