@@ -129,7 +129,7 @@ def _draw_sequence(
 def _draw_recording(
     rng: np.random.Generator, by_length: dict[int, tuple[Recording, ...]], max_words: int
 ) -> Recording:
-    lengths = [n for n in by_length if n <= max_words]
+    lengths = [n for n in by_length if n <= max_words] or [min(by_length)]
     counts = np.array([len(by_length[n]) for n in lengths], dtype=float)
     group = by_length[int(rng.choice(lengths, p=counts / counts.sum()))]
     return group[int(rng.integers(len(group)))]

@@ -78,3 +78,10 @@ def test_padding_is_ignored() -> None:
     assert (batch.targets[0, -3:] == IGNORED).all()
     assert (batch.current_word[0, -3:] == IGNORED).all()
     assert (batch.inputs[0, -3:] == LAYOUT.eos_id).all()
+
+
+def test_a_speaker_without_short_utterances_gives_its_shortest() -> None:
+    data = Recordings(({2: (recording([0, 1], 1),)},))
+    config = BatchConfig(tokens=200, single_share=1.0, stages=(Stage(1 << 30, 1),))
+    inputs = draw_batch(data, LAYOUT, config, seed=1, step=0).inputs
+    assert (inputs[:, 1:3] == torch.tensor([LAYOUT.text_offset, LAYOUT.text_offset + 1])).all()
