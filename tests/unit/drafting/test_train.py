@@ -27,6 +27,7 @@ def config(tmp_path, target, codes):
         out=str(tmp_path / "draft"),
         layers=[0, 3],
         steps=6,
+        train_layers=1,
         batch_size=4,
         warmup=2,
         learning_rate=1e-2,
