@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 FEW = 16  # on a CPU, a row with less than a 16th of its tokens possible looks at those only
+NEARLY_ONE = 1 - 2.0**-30  # stays below the next integer when a token id is added
 
 
 class Group:
@@ -64,7 +65,8 @@ class Group:
 
         tokens: int64 [n]; uniform: float64 in [0, 1), [n]. Returns int64 [n].
         """
-        entry = torch.searchsorted(self._levels, tokens + uniform, right=True)
+        level = tokens + uniform.clamp(max=NEARLY_ONE)
+        entry = torch.searchsorted(self._levels, level, right=True)
         return self._token_groups.index_select(0, entry).long()
 
     def accept(
