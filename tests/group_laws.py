@@ -1,4 +1,4 @@
-"""Groups for tests: small covers as lists, their dense weights, rules over them, and the slow law of whole outputs."""
+"""Groups for tests: small covers as lists, rules over them, faults, and the slow law of outputs."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -37,6 +37,36 @@ class Cover:
         return kind(*back, offsets, tokens, torch.tensor(self.scores))
 
 
+class TokenResidual(Group):
+    """After a rejection a token by the residual of tokens, not of groups."""
+
+    def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        return (target_probs - draft_probs).clamp(min=0)
+
+
+class Unnormalised(Group):
+    """Every membership has weight 1: a token in two groups counts twice."""
+
+    def __init__(self, *arrays: Tensor) -> None:
+        super().__init__(*arrays)
+        self._total = torch.ones_like(self._total)
+        self._scores = torch.ones_like(self._scores)
+
+
+class FirstGroup(Group):
+    """The coupling is forgotten: always the first group of a token."""
+
+    def draw_group(self, tokens: Tensor, uniform: Tensor) -> Tensor:
+        return super().draw_group(tokens, torch.zeros_like(uniform))
+
+
+FAULTS = {
+    "token residual": TokenResidual,
+    "unnormalised weights": Unnormalised,
+    "group not drawn by its weights": FirstGroup,
+}
+
+
 def random_cover(vocab: int, seed: int, *, equal: bool = False) -> Cover:
     """Groups of all sizes that overlap and cover; some tokens alone, some sets twice."""
     generator = torch.Generator().manual_seed(seed)
@@ -59,7 +89,7 @@ def singletons(vocab: int) -> Cover:
 
 
 def parts(weights: Tensor, q: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-    """Mass of each token accepted and drawn after a rejection, by the paper's formulas; float64 [vocab]."""
+    """Mass of each token accepted, and drawn after a rejection, by the paper's formulas."""
     q_c, p_c = weights @ q, weights @ p
     ratio = torch.where(p_c > 0, q_c / p_c, 1.0).clamp(max=1)
     share = torch.where(q_c > 0, (q_c - p_c).clamp(min=0) / q_c, 0.0)

@@ -1,7 +1,6 @@
-"""The group rule by algebra: what it emits, from what its methods do, against the paper's formulas."""
+"""The group rule by algebra: what its methods do, against the paper's formulas."""
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -22,10 +21,9 @@ both_ways = settings(suppress_health_check=[HealthCheck.function_scoped_fixture]
 
 
 @pytest.fixture(autouse=True, params=[0, 10**9], ids=["possible tokens", "all tokens"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs both ways of summing over groups."""
     monkeypatch.setattr(groups, "FEW", request.param)
-    yield
 
 
 @st.composite
@@ -82,7 +80,7 @@ def threshold(rule: Group, q: Tensor, p: Tensor, token: int, auxiliary: float) -
 @both_ways
 @given(problems(rows=1))
 def test_the_emitted_group_follows_the_targets_coarse_law(problem: Problem) -> None:
-    """Accepted groups from `accept`; a rejection's group has the residual's law, `residual` its tokens."""
+    """Accepted groups from `accept`; after a rejection the group has the residual's law."""
     cover, (q,), (p,) = problem
     rule, weights = cover.rule(), cover.weights()
     accepted = passing_mass(rule, cover, q, p)
