@@ -121,7 +121,7 @@ def count_codes(folder: Path, size: int) -> Tensor:
     for shard in shards:
         table = pq.read_table(shard, columns=["codes", "split"])
         train = table.filter(pc.equal(table["split"], "train"))["codes"]
-        codes = torch.from_numpy(np.array(pc.list_flatten(train), dtype=np.int64))
+        codes = torch.tensor(pc.list_flatten(train).to_numpy().astype(np.int64))
         if len(codes) and int(codes.max()) >= size:
             raise ValueError(f"{shard} has code {int(codes.max())}, the target only {size} ids")
         counts += codes.bincount(minlength=size)

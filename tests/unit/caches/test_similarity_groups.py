@@ -12,7 +12,6 @@ from fake_models import write_fake_models
 from torch import Tensor
 
 from speculative_tts.caches import groups, provide, vectors
-from speculative_tts.codecs.registry import load_codec
 from speculative_tts.decoding.groups import Group
 from speculative_tts.schema import GroupsConfig, Similarity, Weights
 
@@ -225,21 +224,36 @@ def test_a_missing_embedding_is_named(tmp_path: Path) -> None:
         vectors.stored_embedding(tmp_path, 3)
 
 
-def test_mel_vectors_hear_a_token_between_silence(sources: provide.Sources) -> None:
-    """A vector is that of the token's own frames, whatever its neighbours in the chunk."""
-    codec = load_codec(*sources.codec)
-    whole = vectors.mel_vectors(codec, N)
-    assert whole.shape == (N, vectors.BANDS)
-    torch.testing.assert_close(whole.mean(0), torch.zeros(vectors.BANDS), atol=1e-4, rtol=0)
-    silence = vectors.quietest(codec, N)
-    around = [silence] * vectors.AROUND
+class Tones:
+    """Code 0 is silence, code c a tone of 100 c Hz, whole periods in 40 ms."""
+
+    sample_rate, token_rate, n_codes = 16_000, 25.0, 30
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        time = np.arange(640) / self.sample_rate
+        waves = [0.1 * np.sin(2 * np.pi * 100 * code * time) for code in codes]
+        return np.concatenate(waves).astype(np.float32)
+
+    def encode(self, wave: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+def test_mel_vectors_hear_a_token_between_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mean of the token's own frames, less the mean of all; the place in a chunk does not matter."""
+    codec = Tones()
+    monkeypatch.setattr(vectors, "CHUNK", 7)
+    assert vectors.quietest(codec, 30) == 0
+    found = vectors.mel_vectors(codec, 30)
+    assert found.shape == (30, vectors.BANDS)
     alone = []
-    for code in (3, 17):
-        frames = vectors.log_mel(codec.decode(np.array([*around, code, *around])), 16_000)
+    for code in range(30):
+        frames = vectors.log_mel(codec.decode(np.array([0, 0, 0, code, 0, 0, 0])), 16_000)
         alone.append(frames[12:16].mean(0))  # the token's 40 ms after 120 ms of silence
-    spread = float(whole.std())
-    near = (alone[0] - alone[1]) - (whole[3] - whole[17])
-    assert float(near.abs().mean()) < 0.2 * spread
+    expected = torch.stack(alone)
+    torch.testing.assert_close(found, expected - expected.mean(0), atol=1e-3, rtol=0)
+    loudest = expected.argmax(1)[1:]
+    assert (loudest.diff() >= 0).all()  # higher tones, higher bands
+    assert loudest[-1] > loudest[0] + 20
 
 
 def test_manifest_says_what_the_groups_were_made_from(

@@ -38,7 +38,7 @@ class Watched:
         self.recorder._note(-1, edges)
         groups = (edges <= uniforms[..., 1:]).sum(-1, keepdim=True)
         q, p = (
-            (probs @ self._weights.T).gather(-1, groups)[..., 0]
+            (probs.double() @ self._weights.T).gather(-1, groups)[..., 0]
             for probs in (target_probs, draft_probs)
         )
         self.recorder.thresholds((q / p).clamp(max=1))
