@@ -30,6 +30,27 @@ class Rule(Enum):
 
     exact = "exact"
     tolerance = "tolerance"
+    group = "group"
+
+
+class Similarity(Enum):
+    """What similarity of tokens is measured on."""
+
+    embedding = "embedding"  # the target's input embeddings
+    mel = "mel"  # log-mel frames of each token's sound
+
+
+class Weights(Enum):
+    """How a token's probability is split among its groups."""
+
+    equal = "equal"
+    unigram = "unigram"  # by how often a group's tokens are used
+
+
+class Cache(Enum):
+    """What sst-precompute makes."""
+
+    groups = "groups"  # acoustic similarity groups
 
 
 class Device(Enum):
@@ -71,11 +92,26 @@ class ListConfig:
 
 
 @dataclass
+class GroupsConfig:
+    """Acoustic similarity groups of the rule `group`; found in the cache or made."""
+
+    source: Similarity = Similarity.embedding
+    theta: float | None = None  # tokens with a cosine above it are similar; null: see mean_size
+    mean_size: float = 10.0  # without theta: mean tokens of a group, for which theta is searched
+    cap: int | None = None  # keep the most similar tokens of a group only; null: all
+    weights: Weights = Weights.equal
+    unigram: str = "data/tiny/codes"  # Parquet shards whose codes are counted for weights=unigram
+    cache: str = "data/caches"  # folder of the caches
+    path: str | None = None  # one cache folder instead, which must be the target's
+
+
+@dataclass
 class RuleConfig:
     """Acceptance rule and its parameters (unused ones keep their default)."""
 
     name: Rule = Rule.exact
     beta: float = 0.0  # tolerance: accept when u < min(1, q/p) + beta
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
 
 
 @dataclass
@@ -221,6 +257,18 @@ class TrainDraftConfig:
     dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
     threads: int = 1  # of torch
     wandb: bool = False  # track with wandb (extra: cluster)
+
+
+@dataclass
+class PrecomputeConfig:
+    """sst-precompute: what many runs of one target share."""
+
+    cache: Cache = Cache.groups
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codec: CodecConfig = field(default_factory=CodecConfig)
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
+    device: Device = Device.cpu
+    threads: int = 2  # of torch
 
 
 @dataclass

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine
 
 
+GROUP_RULE = (65_536, 140, 4)  # PCG's target: tokens, mean group size, positions verified at once
+
+
 def run(config: BenchConfig) -> int:
     """Time continuations and steps, print the table, keep both."""
     import torch
@@ -51,6 +54,7 @@ def run(config: BenchConfig) -> int:
         "seconds": seconds,
         "context": context,
         "steps": benchmark.step_costs(engine, context, config.steps),
+        "group_rule": benchmark.group_rule_costs(*GROUP_RULE, 30, engine.target.device),
         "bytes_per_step": {
             "target": benchmark.bytes_per_step(engine.target),
             "draft": benchmark.bytes_per_step(engine.draft),
@@ -116,6 +120,12 @@ def table(result: dict[str, Any]) -> str:
         lines.append(f"| {name} | {speed} | {' | '.join(cells)} |")
     lines += ["", f"| step at {result['context']} cached positions | median ms |", "|---|---|"]
     lines += [f"| {name} | {1000 * value:.3f} |" for name, value in result["steps"].items()]
+    tokens, size, positions = GROUP_RULE
+    lines += [
+        f"| group rule, {tokens} tokens, groups of {size}, {positions} positions, {name} "
+        f"| {1000 * value:.3f} |"
+        for name, value in result["group_rule"].items()
+    ]
     sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
     lines += ["", f"Weights read per step: {sizes}. Batch 1, {result['tokens']} tokens each."]
     return "\n".join(lines) + "\n"

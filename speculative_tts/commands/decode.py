@@ -6,11 +6,19 @@ was. Lists of values make a sweep.
 """
 
 import dataclasses
+from pathlib import Path
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.records import read_list, spread, write_json
-from speculative_tts.schema import DecodeConfig, Rule, SamplingConfig, System
+from speculative_tts.schema import (
+    DecodeConfig,
+    GroupsConfig,
+    Rule,
+    SamplingConfig,
+    Similarity,
+    System,
+)
 
 DONE = "DONE"
 WITHOUT_DRAFT = ("rule", "lookahead", "instrument")
@@ -37,7 +45,7 @@ def run(config: DecodeConfig) -> int:
             f"batch_size {config.batch_size} is below 1; use 1 or more utterances at a time"
         )
     items = spread(read_list(resolve(config.data.path)), config.limit)
-    name = f"{label(config)}-{signature(config, UNUSED[config.system])}"
+    name = f"{label(config)}-{signature(config, unused(config))}"
     folder = app.require_writable(config.out) / name
     if (folder / DONE).is_file():
         print(f"{folder}: done already, skipped")
@@ -55,8 +63,10 @@ def run(config: DecodeConfig) -> int:
     settings = SamplingConfig(**dataclasses.asdict(engine.settings))
     write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
     paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
-    weights = {name: content_hash(resolve(path)) for name, path in paths.items()}
-    write_json(folder / "provenance.json", provenance(config) | {"weights": weights})
+    made = {"weights": {name: content_hash(resolve(path)) for name, path in paths.items()}}
+    if engine.groups is not None:
+        made["groups"] = engine.groups.facts
+    write_json(folder / "provenance.json", provenance(config) | made)
     decode = DecodeRun(engine, config, folder)
     done = len(decode.finished())
     with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
@@ -67,6 +77,19 @@ def run(config: DecodeConfig) -> int:
     return 0
 
 
+def unused(config: DecodeConfig) -> tuple[str, ...]:
+    """Settings that this run does not read."""
+    keys = UNUSED[config.system]
+    if "rule" in keys:
+        return keys
+    if config.rule.name is not Rule.group:
+        return (*keys, "rule.groups")
+    if config.rule.groups.path is not None:  # its content counts, the options do not
+        return keys
+    keys = (*keys, "rule.groups.cache", "rule.groups.path")
+    return keys if config.rule.groups.theta is None else (*keys, "rule.groups.mean_size")
+
+
 def label(config: DecodeConfig) -> str:
     """What a run is, for people: speculative-tolerance-b0.4-k3-s0."""
     parts = [config.system.name]
@@ -74,8 +97,19 @@ def label(config: DecodeConfig) -> str:
         parts.append(config.rule.name.name)
         if config.rule.name is Rule.tolerance:
             parts.append(f"b{config.rule.beta:g}")
+        if config.rule.name is Rule.group:
+            parts += groups_label(config.rule.groups)
         parts.append(f"k{config.lookahead}")
     return "-".join([*parts, f"s{config.seed}"])
+
+
+def groups_label(config: GroupsConfig) -> list[str]:
+    """Which groups a run uses: t0.5 (theta) or m10 (mean size), and what differs from the paper."""
+    size = f"m{config.mean_size:g}" if config.theta is None else f"t{config.theta:g}"
+    if config.path is not None:
+        size = Path(config.path).name
+    source = [] if config.source is Similarity.embedding else [config.source.name]
+    return [size, *source]
 
 
 main = app.command(

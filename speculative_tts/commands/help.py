@@ -89,9 +89,9 @@ def _rows(
         if dataclasses.is_dataclass(kind):
             assert isinstance(kind, type)
             about = _null((kind.__doc__ or "").partition("\n")[0])
-            rows.append(
-                (f"{key}={choices.get(key) or ''}", f"{about} One of: {', '.join(options(key))}")
-            )
+            if there := options(key):
+                about = f"{about} One of: {', '.join(there)}"
+            rows.append((f"{key}={choices.get(key) or ''}", about))
             rows += _rows(kind, values[entry.name], choices, f"{key}.")
         else:
             if isinstance(kind, type) and issubclass(kind, Enum):

@@ -5,13 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
+from speculative_tts.caches.groups import transposed
 from speculative_tts.decoding.acceptance import verify
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.peers import Transformers
 from speculative_tts.decoding.randomness import draw
+from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema import System
 
@@ -81,6 +85,51 @@ def step_costs(engine: Engine, context: int, repeats: int) -> dict[str, float]:
         "accept": accept,
     }
     return {name: _median(part, repeats, device) for name, part in parts.items()}
+
+
+@torch.inference_mode()
+def group_rule_costs(
+    tokens: int, mean_size: int, positions: int, repeats: int, device: torch.device
+) -> dict[str, float]:
+    """Median seconds of one verification by groups that ends in a rejection, the dearest case.
+
+    Synthetic laws over `tokens` ids, with and without top-k, and groups of `mean_size` on average;
+    `positions` counts the one behind the drafted tokens. Batch 1.
+    """
+    rule = synthetic_groups(tokens, mean_size, device)
+    generator = torch.Generator().manual_seed(0)
+    target = 3 * torch.randn(1, positions, tokens, generator=generator)
+    draft = target + torch.randn(1, positions, tokens, generator=generator)
+    places = torch.zeros(1, positions, dtype=torch.int64, device=device)
+    stop = StopRule.build((), tokens, [0], device)
+    random = torch.full((1, positions - 1, 2), 1 - 2.0**-24, dtype=torch.float64, device=device)
+    length = torch.tensor([positions - 1], device=device)
+    costs = {}
+    for name, sampler in (("top-k 50", Sampler(top_k=50)), ("no top-k", Sampler())):
+        q, p = (sampler(x.to(device), places, places, stop) for x in (target, draft))
+        p = p[:, :-1].contiguous()
+        drafted = torch.multinomial(p[0].cpu(), 1, generator=generator).T.to(device)
+
+        def accept(q: Tensor = q, p: Tensor = p, drafted: Tensor = drafted) -> Tensor:
+            return verify(rule, q, p, drafted, length, random).next_probs
+
+        costs[name] = _median(accept, repeats, device)
+    return costs
+
+
+def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group:
+    """A group a token, sizes log-normal with that mean; its members lie all over the vocabulary."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.empty(tokens).log_normal_(0, 0.7, generator=generator)
+    sizes = (sizes * mean_size / sizes.mean()).round().long().clamp(1, tokens)
+    order = torch.randperm(tokens, generator=generator)
+    owner = torch.repeat_interleave(sizes)
+    step = torch.arange(len(owner)) - (sizes.cumsum(0) - sizes)[owner]
+    key, _ = (owner * tokens + order[(owner + step) % tokens]).sort()
+    offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
+    members = (key % tokens).int()
+    back = transposed(offsets, members, tokens)
+    return Group(*(x.to(device) for x in (*back, offsets, members)))
 
 
 def bytes_per_step(model: SpeechLM) -> int:

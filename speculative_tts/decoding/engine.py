@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 
 from speculative_tts.assets import resolve
+from speculative_tts.caches.provide import Sources, acoustic_groups, tensors
+from speculative_tts.caches.store import Entry
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
@@ -27,9 +30,19 @@ from speculative_tts.schema import (
     System,
 )
 
-RULES: dict[Rule, Callable[[RuleConfig], AcceptanceRule]] = {
-    Rule.exact: lambda _: Tolerance(0.0),
-    Rule.tolerance: lambda config: Tolerance(config.beta),
+Made = tuple[AcceptanceRule, Entry | None]  # a rule, and the groups it was made from
+
+
+def group_rule(config: RuleConfig, sources: Sources) -> Made:
+    """PCG's rule, its groups found in the cache or made now."""
+    groups = acoustic_groups(config.groups, sources)
+    return Group(**tensors(groups, sources.device)), groups
+
+
+RULES: dict[Rule, Callable[[RuleConfig, Sources], Made]] = {
+    Rule.exact: lambda _, __: (Tolerance(0.0), None),
+    Rule.tolerance: lambda config, _: (Tolerance(config.beta), None),
+    Rule.group: group_rule,
 }
 
 
@@ -63,6 +76,7 @@ class Engine:
     sampler: Sampler
     settings: Settings
     lookahead: int
+    groups: Entry | None = None
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -132,13 +146,14 @@ def build_engine(
     """Check the settings, then load everything. Raises ValueError for any that cannot work."""
     if lookahead < 1:
         raise ValueError(f"lookahead {lookahead} is below 1; draft at least 1 token a round")
-    acceptance = RULES[rule.name](rule)
     if runtime.device.name == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             "runtime.device=cuda needs a GPU that torch can see; use runtime.device=cpu"
         )
     torch.set_num_threads(runtime.threads)
     device, dtype = torch.device(runtime.device.value), getattr(torch, runtime.dtype.value)
+    sources = Sources(resolve(target.path), (codec.name, resolve(codec.path)), device)
+    acceptance, groups = RULES[rule.name](rule, sources)
     models = [SpeechLM.load(resolve(c.path), dtype=dtype, device=device) for c in (target, draft)]
     _check_pair(*models)
     speech_codec = load_codec(codec.name, resolve(codec.path))
@@ -150,7 +165,9 @@ def build_engine(
         )
     settings = _with_defaults(sampling, layout.sampling)
     sampler = Sampler(settings.temperature, settings.top_k, settings.top_p)
-    return Engine(models[0], models[1], speech_codec, acceptance, sampler, settings, lookahead)
+    return Engine(
+        models[0], models[1], speech_codec, acceptance, sampler, settings, lookahead, groups
+    )
 
 
 def _check_pair(target: SpeechLM, draft: SpeechLM) -> None:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SPEAKS_FOR_ITSELF = {"steps", "learning_rate", "weight_decay", "seed"}
 GROUPS = {"target", "draft", "codec", "data", "rule", "sampling", "runtime", "method", "experiment"}
+OTHERS = {"recipe": "sst-train-draft"}  # groups of another program than sst-decode
 
 
 def command(program: str) -> Command[Any]:
@@ -52,19 +53,20 @@ def test_every_yaml_names_its_schema_first(program: str) -> None:
 
 def test_no_config_is_forgotten() -> None:
     folders = {path.name for path in (ROOT / "configs").iterdir() if path.is_dir()}
-    assert folders - {"__pycache__"} == GROUPS
+    assert folders - {"__pycache__"} == GROUPS | OTHERS.keys()
     commands = {name.removeprefix("sst-").replace("-", "_") for name in PROJECT["scripts"]}
     assert set(options("")) >= commands
 
 
 @pytest.mark.parametrize(
-    "choice", [f"{group}={name}" for group in sorted(GROUPS) for name in options(group)]
+    "choice",
+    [f"{group}={name}" for group in sorted(GROUPS | OTHERS.keys()) for name in options(group)],
 )
 def test_option_composes_and_its_sweep_too(choice: str) -> None:
-    main = command("sst-decode")
+    main = command(OTHERS.get(choice.partition("=")[0], "sst-decode"))
     assert isinstance(main.compose([choice]), main.schema)
     with initialize_config_module("speculative_tts.configs", version_base="1.3"):
-        hydra = compose("decode", overrides=[choice], return_hydra_config=True).hydra
+        hydra = compose(main.name, overrides=[choice], return_hydra_config=True).hydra
     grid = [f"{key}={values}" for key, values in (hydra.sweeper.params or {}).items()]
     for axis in OverridesParser.create().parse_overrides(grid):
         assert axis.is_sweep_override()
@@ -80,6 +82,7 @@ def test_option_composes_and_its_sweep_too(choice: str) -> None:
         ("draft", System.draft, Rule.exact, 0.0),
         ("exact", System.speculative, Rule.exact, 0.0),
         ("ssd", System.speculative, Rule.tolerance, 0.4),
+        ("pcg", System.speculative, Rule.group, 0.0),
         ("codec", System.codec, Rule.exact, 0.0),
         ("reference", System.reference, Rule.exact, 0.0),
     ],

@@ -55,9 +55,10 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def test_acceptance_imports_torch_only() -> None:
+@pytest.mark.parametrize("name", ["acceptance", "groups", "thinning"])
+def test_rules_import_torch_only(name: str) -> None:
     """jaxtyping only writes shapes into signatures."""
-    path = ROOT / "speculative_tts" / "decoding" / "acceptance.py"
+    path = ROOT / "speculative_tts" / "decoding" / f"{name}.py"
     assert imported(path) - set(sys.stdlib_module_names) <= {"torch", "jaxtyping"}
 
 

@@ -1,0 +1,215 @@
+"""Acoustic similarity groups (PCG; Yanuka et al., 2025, arXiv 2511.13732, section 3.1).
+
+The group of a token t is G(t) = {t} and all t' with cos(v(t), v(t')) > theta; v is the target's
+input embedding or another vector (`caches.vectors`). The groups are the *distinct* sets G(t); they
+overlap. Ids that are no codec code (stop ids) are alone in their groups, whatever theta.
+
+All cosines are computed a block at a time and only the pairs above a floor are kept, so memory
+follows the number of memberships, not the square of the vocabulary. The same code runs on a GPU.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+ROWS, COLUMNS = 2048, 8192  # a block of cosines: 64 MiB in float32
+SAMPLE = 1024  # tokens whose cosines to all others show where theta lies
+MOST_PAIRS = 2**25  # of two tokens; 12 bytes each, and several times that while they are sorted
+CLOSE = 0.002  # how near the mean size must come to the wanted one, relatively
+Progress = Callable[[int], None]  # told how many more cosines are done
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of tokens first < second with a cosine above a floor."""
+
+    first: Tensor  # int32 [pairs]
+    second: Tensor  # int32 [pairs]
+    cosine: Tensor  # float32 [pairs]
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Distinct groups as CSR: group k has `tokens[offsets[k] : offsets[k + 1]]`, ascending."""
+
+    offsets: Tensor  # int32 [groups + 1]
+    tokens: Tensor  # int32 [members]
+
+    @property
+    def sizes(self) -> Tensor:
+        """Tokens of each group, int64 [groups]."""
+        return self.offsets.diff().long()
+
+    @property
+    def mean_size(self) -> float:
+        """Memberships / groups."""
+        return len(self.tokens) / (len(self.offsets) - 1)
+
+
+def check_theta(theta: float) -> None:
+    """ValueError outside (-1, 1]; at 1 every token is alone, and the rule is exact speculation."""
+    if not -1 < theta <= 1:
+        raise ValueError(
+            f"theta {theta} is outside (-1, 1]; it is a cosine, 1 for groups of one token, "
+            "or leave it null and give mean_size"
+        )
+
+
+def normalised(vectors: Tensor) -> Tensor:
+    """Rows scaled to length 1, in place; rows of zeros stay: their cosines are 0."""
+    lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors.div_(lengths.clamp_(min=torch.finfo(vectors.dtype).tiny))
+
+
+def similar_pairs(vectors: Tensor, floor: float, progress: Progress = lambda _: None) -> Pairs:
+    """Pairs with a cosine above `floor`; vectors: float32 [tokens, size], rows of length 1.
+
+    Raises ValueError when they are too many to hold.
+    """
+    count, found = 0, []
+    for top in range(0, len(vectors), ROWS):
+        rows = vectors[top : top + ROWS]
+        for left in range(top, len(vectors), COLUMNS):
+            cosine = (rows @ vectors[left : left + COLUMNS].T).clamp_(max=1)
+            above = (cosine > floor).triu_(top - left + 1)  # each pair once
+            first, second = above.nonzero().unbind(1)
+            found.append(
+                (
+                    (first + top).int().cpu(),
+                    (second + left).int().cpu(),
+                    cosine[first, second].cpu(),
+                )
+            )
+            count += len(first)
+            if count > MOST_PAIRS:
+                raise ValueError(
+                    f"theta {floor:.4g} relates more than {MOST_PAIRS} pairs of tokens; "
+                    "raise theta or lower mean_size"
+                )
+            progress(cosine.numel())
+    first, second, cosine = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return Pairs(first, second, cosine)
+
+
+def distinct_sets(pairs: Pairs, theta: float, n_tokens: int, cap: int | None = None) -> Sets:
+    """The distinct G(t) of `n_tokens` tokens; with `cap`, each of the cap most similar ones only.
+
+    Groups are in the order of the first token whose set they are. A capped G(t) keeps t.
+    """
+    kept = pairs.cosine > theta
+    first, second, cosine = (x[kept] for x in (pairs.first, pairs.second, pairs.cosine))
+    own = torch.arange(n_tokens)
+    row = torch.cat([first.long(), second.long(), own])
+    column = torch.cat([second.long(), first.long(), own])
+    if cap is not None:
+        nearest = _nearest(row, column, torch.cat([cosine, cosine, torch.full((n_tokens,), 2.0)]))
+        row, column = row[nearest < cap], column[nearest < cap]
+    key = (row * n_tokens + column).sort().values
+    row, column = key // n_tokens, key % n_tokens
+    sizes = row.bincount(minlength=n_tokens)
+    chosen = _first_of_equals(row, column, sizes)
+    mine = torch.zeros(n_tokens, dtype=torch.bool)
+    mine[chosen] = True
+    return Sets(_offsets(sizes[chosen]), column[mine[row]].int())
+
+
+def transposed(offsets: Tensor, values: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """CSR the other way, int32: values in [0, n) become rows, rows become values (ascending)."""
+    owner = torch.repeat_interleave(offsets.diff().long()).int()
+    order = values.argsort(stable=True)
+    return _offsets(values.bincount(minlength=n)), owner[order]
+
+
+def find_theta(
+    vectors: Tensor,
+    mean_size: float,
+    cap: int | None,
+    progress: Progress = lambda _: None,
+) -> tuple[float, Pairs]:
+    """The theta whose groups have the wanted mean size, and pairs down to it (or lower).
+
+    The cosines of a sample of tokens say from where on pairs are worth keeping; theta is then found
+    by bisection over those, with the real groups. Raises ValueError for a size out of reach.
+    """
+    n = len(vectors)
+    if not 1 <= mean_size <= n:
+        raise ValueError(f"mean_size {mean_size} is outside [1, {n}], the number of codes")
+    if cap is not None and mean_size > cap:
+        raise ValueError(f"mean_size {mean_size} is above cap {cap}; raise cap or drop it")
+    wanted = mean_size
+    while True:
+        wanted = min(1.5 * wanted + 2, n)
+        floor = _sampled_floor(vectors, wanted)
+        pairs = similar_pairs(vectors, floor, progress)
+        if wanted == n or distinct_sets(pairs, floor, n, cap).mean_size >= mean_size:
+            return _bisected(pairs, floor, n, mean_size, cap), pairs
+
+
+def scores_by_unigram(sets: Sets, counts: Tensor) -> Tensor:
+    """Score of each group: its tokens' share of `counts` (int64 [tokens]), plus one each."""
+    share = (counts + 1).double()
+    share /= share.sum()
+    owner = torch.repeat_interleave(sets.sizes)
+    total = torch.zeros(len(sets.sizes), dtype=torch.float64)
+    return total.index_add_(0, owner, share[sets.tokens.long()]).float()
+
+
+def _offsets(sizes: Tensor) -> Tensor:
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
+
+
+def _nearest(row: Tensor, column: Tensor, cosine: Tensor) -> Tensor:
+    """Rank of each entry within its row by falling cosine, then by token: int64 [entries]."""
+    order = column.argsort(stable=True)
+    for key in (-cosine, row):
+        order = order[key[order].argsort(stable=True)]
+    begins = _offsets(row.bincount())[:-1].long()
+    rank = torch.empty_like(row)
+    rank[order] = torch.arange(len(row)) - begins[row[order]]
+    return rank
+
+
+def _first_of_equals(row: Tensor, column: Tensor, sizes: Tensor) -> Tensor:
+    """Rows that equal no row before them, ascending. Entries are sorted by row, then column."""
+    n = len(sizes)
+    random = torch.randint(-(2**62), 2**62, (n,), generator=torch.Generator().manual_seed(0))
+    code = torch.zeros(n, dtype=torch.int64).index_add_(0, row, random[column])  # wraps around
+    _, same = torch.unique(code, return_inverse=True)
+    first = torch.full((int(same.max()) + 1,), n).scatter_reduce_(0, same, torch.arange(n), "amin")
+    like = first[same]
+    begin = sizes.cumsum(0) - sizes
+    assert torch.equal(sizes, sizes[like])
+    twin = begin[like][row] + torch.arange(len(row)) - begin[row]
+    assert torch.equal(column, column[twin]), "two sets with one hash"
+    return first.sort().values
+
+
+def _sampled_floor(vectors: Tensor, mean_size: float) -> float:
+    """A cosine above which a token has about `mean_size` - 1 others; -1 when all are wanted."""
+    n = len(vectors)
+    if mean_size >= n:
+        return -1.0
+    picked = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:SAMPLE]
+    bins = 20_000
+    histogram = torch.zeros(bins, dtype=torch.float64)
+    sample = vectors[picked.to(vectors.device)]
+    for left in range(0, n, COLUMNS):
+        cosine = (sample @ vectors[left : left + COLUMNS].T).clamp_(-1, 1).cpu()
+        histogram += torch.histc(cosine, bins, -1, 1).double()
+    above = histogram.flip(0).cumsum(0) / len(picked)
+    return 1 - 2 * (int((above < mean_size).sum()) + 1) / bins
+
+
+def _bisected(pairs: Pairs, floor: float, n: int, mean_size: float, cap: int | None) -> float:
+    """Theta in [floor, 1], to six places."""
+    low, high, best = floor, 1.0, (float("inf"), 1.0)
+    while high - low > 1e-6:
+        theta = round((low + high) / 2, 6)
+        size = distinct_sets(pairs, theta, n, cap).mean_size
+        best = min(best, (abs(size / mean_size - 1), theta))
+        if best[0] < CLOSE or theta in (low, high):
+            break
+        low, high = (theta, high) if size > mean_size else (low, theta)
+    return best[1]

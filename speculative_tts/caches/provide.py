@@ -1,0 +1,187 @@
+"""Groups for a configuration: out of the store, or made and kept; or one named folder, checked."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from speculative_tts.caches import groups, store, vectors
+from speculative_tts.codecs.registry import load_codec
+from speculative_tts.models.speech_lm import SpeechLayout
+from speculative_tts.provenance import content_hash
+from speculative_tts.schema import GroupsConfig, Similarity, Weights
+
+KIND = "groups"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What groups are made from; `codec` is the codec's name and folder."""
+
+    target: Path
+    codec: tuple[str, Path]
+    device: torch.device
+
+
+def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
+    """The groups of `config` for this target: CSR arrays both ways, scores, and facts about them.
+
+    Raises ValueError for numbers that cannot work, a named cache of another target, or a damaged
+    one; a damaged folder of the store is made again.
+    """
+    _check(config)
+    layout = SpeechLayout.from_folder(sources.target)
+    origin = _origin(config.source, layout, sources)
+    if config.path is not None:
+        return _named(Path(config.path), origin, sources)
+    counts = None
+    if config.weights is Weights.unigram:
+        counts = count_codes(Path(config.unigram), layout.speech_vocab_size)
+    options = {
+        "theta": config.theta,
+        "mean_size": config.mean_size if config.theta is None else None,
+        "cap": config.cap,
+        "unigram": None if counts is None else store.array_hash([counts.numpy()]),
+    }
+    return store.find_or_make(
+        Path(config.cache),
+        KIND,
+        origin | options,
+        lambda: make(config, layout, sources, counts),
+    )
+
+
+def make(
+    config: GroupsConfig, layout: SpeechLayout, sources: Sources, counts: Tensor | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and facts of groups. The vocabulary is the speech ids; only codes have company."""
+    size, stops = layout.speech_vocab_size, set(layout.stop_ids)
+    codes = torch.tensor([t for t in range(layout.n_codes) if t not in stops])
+    unit = groups.normalised(_vectors(config.source, layout, sources)[codes.to(sources.device)])
+    with _bar(len(unit)) as progress:
+        if config.theta is None:
+            theta, pairs = groups.find_theta(unit, config.mean_size, config.cap, progress)
+        else:
+            theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, progress)
+    del unit
+    whole = groups.Pairs(codes[pairs.first].int(), codes[pairs.second].int(), pairs.cosine)
+    sets = groups.distinct_sets(whole, theta, size, config.cap)
+    token_offsets, token_groups = groups.transposed(sets.offsets, sets.tokens, size)
+    scores = (
+        torch.ones(len(sets.sizes)) if counts is None else groups.scores_by_unigram(sets, counts)
+    )
+    arrays = {
+        "token_offsets": token_offsets,
+        "token_groups": token_groups,
+        "group_offsets": sets.offsets,
+        "group_tokens": sets.tokens,
+        "scores": scores,
+    }
+    return {name: tensor.numpy() for name, tensor in arrays.items()}, facts(sets, theta, size)
+
+
+def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
+    """What people want to know of groups; bytes are of the indices, both ways."""
+    sizes = sets.sizes
+    return {
+        "theta": theta,
+        "tokens": n_tokens,
+        "groups": len(sizes),
+        "members": len(sets.tokens),
+        "mean_size": round(sets.mean_size, 3),
+        "median_size": float(sizes.double().median()),
+        "max_size": int(sizes.max()),
+        "singletons": round(float((sizes == 1).double().mean()), 4),
+        "bytes": 8 * len(sets.tokens) + 4 * (len(sizes) + n_tokens + 2),
+    }
+
+
+def tensors(entry: store.Entry, device: torch.device) -> dict[str, Tensor]:
+    """The arrays of groups as tensors: on a CPU they share the file's memory map."""
+    return {name: torch.from_numpy(array).to(device) for name, array in entry.arrays.items()}
+
+
+def count_codes(folder: Path, size: int) -> Tensor:
+    """How often each speech id is in the training codes of a store: int64 [size]."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    shards = sorted(folder.glob("*.parquet"))
+    if not shards:
+        raise ValueError(
+            f"no Parquet shards in {folder}; give groups.unigram=<codes of sst-prepare>"
+        )
+    counts = torch.zeros(size, dtype=torch.int64)
+    for shard in shards:
+        table = pq.read_table(shard, columns=["codes", "split"])
+        train = table.filter(pc.equal(table["split"], "train"))["codes"]
+        codes = torch.tensor(pc.list_flatten(train).to_numpy().astype(np.int64))
+        if len(codes) and int(codes.max()) >= size:
+            raise ValueError(f"{shard} has code {int(codes.max())}, the target only {size} ids")
+        counts += codes.bincount(minlength=size)
+    return counts
+
+
+def _check(config: GroupsConfig) -> None:
+    if config.theta is not None:
+        groups.check_theta(config.theta)
+    if config.cap is not None and config.cap < 1:
+        raise ValueError(f"cap {config.cap} is below 1; a group has at least its own token")
+
+
+def _origin(source: Similarity, layout: SpeechLayout, sources: Sources) -> dict[str, Any]:
+    """What the groups are made from, hashed: the part of the description that names the target."""
+    origin: dict[str, Any] = {
+        "source": source.name,
+        "vocabulary": [layout.n_codes, layout.speech_vocab_size, sorted(layout.stop_ids)],
+    }
+    if source is Similarity.mel:
+        return origin | {"codec": content_hash(sources.codec[1]), "mel": vectors.MEL_DEFINITION}
+    stored = vectors.stored_embedding(sources.target, layout.n_codes)
+    return origin | {"embedding": vectors.embedding_hash(stored)}
+
+
+def _vectors(source: Similarity, layout: SpeechLayout, sources: Sources) -> Tensor:
+    """float32 [n_codes, size] on the device."""
+    if source is Similarity.mel:
+        codec = load_codec(sources.codec[0], sources.codec[1])
+        return vectors.mel_vectors(codec, layout.n_codes).to(sources.device)
+    return vectors.stored_embedding(sources.target, layout.n_codes).to(
+        sources.device, torch.float32
+    )
+
+
+def _named(folder: Path, origin: Mapping[str, Any], sources: Sources) -> store.Entry:
+    """The cache folder that was asked for, if it was made from what `origin` says."""
+    try:
+        entry = store.open_entry(folder)
+    except store.DamagedError as error:
+        raise ValueError(f"{error}; make it again with sst-precompute cache=groups") from error
+    made_from = entry.description
+    for name, found in origin.items():
+        if made_from.get(name) != found:
+            raise ValueError(
+                f"{folder} was made for another target: its {name} is "
+                f"{_short(made_from.get(name))}, that of {sources.target} is {_short(found)}; "
+                "make it with sst-precompute, or leave groups.path null"
+            )
+    return entry
+
+
+def _short(value: object) -> str:
+    return value[:12] if isinstance(value, str) else str(value)
+
+
+@contextmanager
+def _bar(n: int) -> Iterator[groups.Progress]:
+    """Progress over all cosines of n tokens, each pair once but for the corners of blocks."""
+    rows = range(0, n, groups.ROWS)
+    total = sum(min(groups.ROWS, n - top) * (n - top) for top in rows)
+    with tqdm(total=total, desc="similarity", unit="cos", unit_scale=True) as bar:
+        yield bar.update

@@ -1,0 +1,184 @@
+"""A content-keyed store: arrays in a folder named by a hash of what they were made from.
+
+A folder holds a .npy file an array and manifest.json: the description (what the key is the hash
+of), the SHA-256 of every file, and facts for people. It is written beside its place and renamed
+into it, so a kill leaves no half of one. Every file is checked when it is opened; arrays are
+memory-mapped.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+Arrays = Mapping[str, NDArray[Any]]
+Description = Mapping[str, Any]  # JSON values
+logger = logging.getLogger("speculative_tts.caches")
+
+
+class DamagedError(ValueError):
+    """A cache folder that is not what its manifest says, or has none."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One opened cache: memory-mapped arrays, what they were made from, and facts about them."""
+
+    folder: Path
+    arrays: dict[str, NDArray[Any]]
+    description: dict[str, Any]
+    facts: dict[str, Any]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+
+def key_of(description: Description) -> str:
+    """64 hex digits of a description."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
+
+
+def folder_of(root: Path, kind: str, description: Description) -> Path:
+    """Where the cache with this description is, or would be."""
+    return root / f"{kind}-{key_of(description)[:16]}"
+
+
+def open_entry(folder: Path) -> Entry:
+    """Open a cache folder.
+
+    Raises DamagedError saying what is wrong with it, FileNotFoundError when there is none.
+    """
+    manifest = _manifest(folder)
+    arrays = {}
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise DamagedError(f"{path} is missing")
+        found = file_hash(path)
+        if found != expected["sha256"]:
+            raise DamagedError(
+                f"{path} is damaged (sha256 {found[:12]}, not {expected['sha256'][:12]})"
+            )
+        # Copy-on-write: torch takes writable memory only, and the file stays as it is.
+        arrays[path.stem] = np.load(path, mmap_mode="c" if expected["bytes"] else None)
+    return Entry(folder, arrays, manifest["description"], manifest["facts"])
+
+
+def save_entry(
+    root: Path, kind: str, description: Description, arrays: Arrays, facts: Mapping[str, Any]
+) -> Path:
+    """Write a cache and return its folder. What is there already, perhaps damaged, is replaced."""
+    place = folder_of(root, kind, description)
+    root.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(root, place.name)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.{os.getpid()}.", dir=root))
+    try:
+        files = {}
+        for name, array in arrays.items():
+            path = temporary / f"{name}.npy"
+            with path.open("wb") as file:
+                np.save(file, array)
+                file.flush()
+                os.fsync(file.fileno())
+            files[path.name] = {"sha256": file_hash(path), "bytes": array.nbytes}
+        content = {
+            "format": FORMAT,
+            "kind": kind,
+            "key": key_of(description),
+            "description": dict(description),
+            "files": files,
+            "facts": dict(facts),
+        }
+        (temporary / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")
+        temporary.chmod(0o755)  # mkdtemp's is private
+        if place.exists():
+            shutil.rmtree(place)
+        temporary.rename(place)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return place
+
+
+def find_or_make(
+    root: Path,
+    kind: str,
+    description: Description,
+    make: Callable[[], tuple[Arrays, Mapping[str, Any]]],
+) -> Entry:
+    """The cache with this description: of the store if whole, else by `make` (arrays, facts)."""
+    place = folder_of(root, kind, description)
+    try:
+        entry = open_entry(place)
+        if key_of(entry.description) == key_of(description):
+            return entry
+        logger.warning("%s was made from something else; making it again", place)
+    except FileNotFoundError:
+        pass
+    except DamagedError as error:
+        logger.warning("%s; making it again", error)
+    return open_entry(save_entry(root, kind, description, *make()))
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def array_hash(arrays: Iterable[NDArray[Any]]) -> str:
+    """SHA-256 of shapes, types and values of arrays."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise FileNotFoundError(2, "no such cache folder", str(folder))
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        described, key = key_of(content["description"]), content["key"]
+        known = content["format"] == FORMAT and {"kind", "files", "facts"} <= content.keys()
+    except FileNotFoundError:
+        raise DamagedError(f"{path} is missing") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{path} is damaged ({error!r})") from error
+    if not known:
+        raise DamagedError(f"{path} has another format than this version's {FORMAT}")
+    if described != key:
+        raise DamagedError(f"{path} is damaged (its key is not the hash of its description)")
+    return content
+
+
+def _remove_leftovers(root: Path, name: str) -> None:
+    """Folders of processes that were killed while writing this cache."""
+    for folder in root.glob(f".{name}.*"):
+        process = folder.name.removeprefix(f".{name}.").partition(".")[0]
+        if process.isdigit() and not _alive(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,111 @@
+"""What similarity of tokens is measured on: the target's input embeddings, or the sound of a token.
+
+Mel vectors (PCG's table 3; the paper does not say how it makes them). Definition used here: token t
+is decoded between three tokens of silence on each side, where the silence is the code whose own
+sound, held for three tokens, has the least energy in its middle. Log-mel frames (80 Slaney bands, a
+Hann window of 25 ms every 10 ms, natural logarithm of power, floor 1e-10) whose centre lies within
+the token's time are averaged, and the mean over all codes is taken away. Cosines are of these.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from speculative_tts.caches.store import array_hash
+from speculative_tts.codecs.registry import Codec
+
+MEL_DEFINITION = "log-mel 80, 25/10 ms, between 3 tokens of silence, mean of frames, centred: 1"
+EMBEDDING = "model.embed_tokens.weight"
+BANDS, AROUND, CHUNK = 80, 3, 256
+
+
+def stored_embedding(folder: Path, rows: int) -> Tensor:
+    """The first `rows` input embeddings of a checkpoint as they are stored: [rows, hidden].
+
+    Reads this tensor alone. Raises ValueError when it is not there.
+    """
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                if EMBEDDING in tensors.keys():  # noqa: SIM118
+                    kept: Tensor = tensors.get_slice(EMBEDDING)[:rows]
+                    if len(kept) < rows:
+                        raise ValueError(f"{file}: {EMBEDDING} has {len(kept)} rows, not {rows}")
+                    return kept.contiguous()
+        except SafetensorError as error:
+            raise ValueError(
+                f"{file} is not readable as safetensors ({error}); copy it again"
+            ) from error
+    raise ValueError(
+        f"no tensor {EMBEDDING} in {folder}; give target.path=<folder with model.safetensors>"
+    )
+
+
+def embedding_hash(embedding: Tensor) -> str:
+    """SHA-256 of stored values, their type and shape."""
+    head = np.array([str(embedding.dtype), *map(str, embedding.shape)])
+    return array_hash([head, embedding.view(torch.uint8).numpy()])
+
+
+def mel_vectors(codec: Codec, n_codes: int) -> Tensor:
+    """Mel vectors of codes 0 .. n_codes - 1: float32 [n_codes, BANDS]."""
+    silence = quietest(codec, n_codes)
+    found = []
+    for begin in range(0, n_codes, CHUNK):
+        codes = np.arange(begin, min(begin + CHUNK, n_codes))
+        padded = np.full((len(codes), AROUND + 1), silence)
+        padded[:, AROUND] = codes
+        sequence = np.append(padded.ravel(), np.full(AROUND, silence))
+        frames = log_mel(codec.decode(sequence), codec.sample_rate)
+        found.append(_token_means(frames, AROUND + np.arange(len(codes)) * (AROUND + 1), codec))
+    vectors = torch.cat(found)
+    return vectors - vectors.mean(0)
+
+
+def quietest(codec: Codec, n_codes: int) -> int:
+    """The code that sounds least when it is held for three tokens."""
+    size = codec.sample_rate / codec.token_rate
+    energy = np.empty(n_codes)
+    for begin in range(0, n_codes, CHUNK):
+        codes = np.arange(begin, min(begin + CHUNK, n_codes))
+        wave = codec.decode(np.repeat(codes, 3))
+        for index, code in enumerate(codes):
+            middle = wave[round((3 * index + 1) * size) : round((3 * index + 2) * size)]
+            energy[code] = np.square(middle, dtype=np.float64).mean()
+    return int(energy.argmin())
+
+
+def log_mel(wave: np.ndarray, sample_rate: int) -> Tensor:
+    """Log-mel frames of a wave, one every 10 ms, the first centred on its first sample."""
+    from transformers.audio_utils import mel_filter_bank
+
+    window, hop = sample_rate // 40, sample_rate // 100
+    size = 1 << (window - 1).bit_length()
+    power = (
+        torch.stft(
+            torch.from_numpy(wave.astype(np.float32)),
+            size,
+            hop,
+            window,
+            torch.hann_window(window),
+            pad_mode="constant",
+            return_complex=True,
+        )
+        .abs()
+        .square()
+    )
+    bank = mel_filter_bank(
+        size // 2 + 1, BANDS, 0.0, sample_rate / 2, sample_rate, norm="slaney", mel_scale="slaney"
+    )
+    return (power.T @ torch.from_numpy(bank).float()).clamp(min=1e-10).log()
+
+
+def _token_means(frames: Tensor, places: np.ndarray, codec: Codec) -> Tensor:
+    """Mean of the frames centred within each of the tokens at `places` of a decoded sequence."""
+    per_token = 100 / codec.token_rate
+    begin, end = np.ceil(places * per_token), np.ceil((places + 1) * per_token)
+    spans = zip(begin.astype(int), end.astype(int), strict=True)
+    return torch.stack([frames[low:high].mean(0) for low, high in spans])

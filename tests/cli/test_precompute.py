@@ -1,0 +1,81 @@
+"""sst-precompute, and the group rule from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fake_models import FakeModels, write_fake_models
+
+from speculative_tts.commands.decode import main as decode
+from speculative_tts.commands.precompute import main as precompute
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
+    return write_fake_models(tmp_path_factory.mktemp("models"))
+
+
+def options(models: FakeModels, *keys: str) -> list[str]:
+    return [o for o in models.overrides if o.partition(".")[0] in keys]
+
+
+def test_it_prints_sizes_and_finds_them_again(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*options(models, "target", "codec"), f"groups.cache={tmp_path}", "threads=1"]
+    for _ in range(2):
+        assert precompute([*arguments, "groups.mean_size=4"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == second
+    assert {"theta", "groups", "mean_size", "median_size", "max_size", "singletons", "bytes"} <= (
+        first.keys()
+    )
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("groups.theta=1.5", "theta 1.5 is outside (-1, 1]"),
+        ("groups.theta=-1", "theta -1.0 is outside (-1, 1]"),
+        ("groups.mean_size=1000", "mean_size 1000.0 is outside [1, 40]"),
+        ("groups.path=/nowhere", "/nowhere: no such cache folder"),
+        ("threads=0", "threads 0 is below 1"),
+        ("device=cuda", "device=cuda needs a GPU"),
+    ],
+)
+def test_mistakes_are_one_line(
+    models: FakeModels,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    override: str,
+    message: str,
+) -> None:
+    arguments = [*options(models, "target", "codec"), f"groups.cache={tmp_path}", override]
+    assert precompute(arguments) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_decode_by_groups_makes_what_it_needs_and_says_so(
+    models: FakeModels, tmp_path: Path
+) -> None:
+    groups = [f"rule.groups.cache={tmp_path / 'caches'}", "rule.groups.mean_size=5"]
+    common = [*models.overrides, f"out={tmp_path / 'runs'}", "limit=2", "runtime.warmup=0"]
+    assert decode([*common, "rule=group", *groups]) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert run.name.startswith("speculative-group-m5-k3-s0-")
+    facts = json.loads((run / "provenance.json").read_text())["groups"]
+    assert facts["mean_size"] == pytest.approx(5, rel=0.15)
+    rows = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    assert sum(row["rounds"] for row in rows) > 0
+    assert all(sum(row["split"]["positions"]) > 0 for row in rows)
+
+
+def test_options_of_groups_make_another_run_only_by_groups() -> None:
+    from speculative_tts.commands.decode import unused
+
+    exact, group = decode.compose(["rule=exact"]), decode.compose(["rule=group"])
+    assert "rule.groups" in unused(exact)
+    assert "rule.groups" not in unused(group)
+    given = decode.compose(["rule=group", "rule.groups.theta=0.5"])
+    assert "rule.groups.mean_size" in unused(given)

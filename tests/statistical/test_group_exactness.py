@@ -1,0 +1,102 @@
+"""The group rule through the real loop on many keyed utterances, and thinning beside it.
+
+n = 20,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`). Seeds
+are fixed.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import torch
+from goodness import chi_square, mismatches
+from group_laws import FAULTS, Cover, group_law, parts, random_cover
+from reference import autoregressive_law
+from stubs import Markov, request
+
+from speculative_tts.decoding import thinning
+from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.loops import speculative
+from speculative_tts.decoding.sampling import Sampler
+
+N, TRIALS = 20_000, 4_000
+STOPS = (2, 5)
+SAMPLER = Sampler(temperature=0.8, top_k=5, top_p=0.95)
+COVER = Cover(6, ((0, 1, 3), (1, 4), (2,), (3, 4), (5,)), (1.0, 1.0, 1.0, 1.0, 1.0))
+TARGET = Markov.random(6, seed=3, scale=1.0)
+DRAFT = TARGET.near(4, distance=0.8)
+ONE = request(minimum=2, maximum=5)
+MANY = [request(f"utterance {row}", minimum=2, maximum=5) for row in range(N)]
+
+
+@pytest.mark.parametrize("lookahead", [1, 3])
+def test_speculation_by_groups_follows_its_law_and_not_the_targets(lookahead: int) -> None:
+    """The second comparison is a control: PCG is exact for groups, not for tokens."""
+    found = speculative(TARGET, DRAFT, COVER.rule(), STOPS, SAMPLER, lookahead, MANY)
+    law = group_law(TARGET, DRAFT, COVER, lookahead, SAMPLER, STOPS, ONE)
+    assert mismatches(found, law) == []
+    assert mismatches(found, autoregressive_law(TARGET, SAMPLER, STOPS, ONE))
+
+
+@pytest.mark.parametrize("kind", FAULTS.values(), ids=FAULTS.keys())
+def test_chi_square_finds_faults(kind: type[Group]) -> None:
+    """Negative controls."""
+    found = speculative(TARGET, DRAFT, COVER.rule(kind), STOPS, SAMPLER, 2, MANY)
+    assert mismatches(found, group_law(TARGET, DRAFT, COVER, 2, SAMPLER, STOPS, ONE))
+
+
+@pytest.mark.parametrize("seed", [1, 5, 8])
+def test_thinning_has_the_same_law_and_its_trials(seed: int) -> None:
+    """4,000 positions by the paper's loop: the token against `output_law` (false-alarm rate 1e-9),
+    the group against Q_c, the mean number of trials against 1 / TV within 6.2 standard errors of a
+    geometric variable."""
+    generator = torch.Generator().manual_seed(seed)
+    cover = random_cover(6, seed)
+    q, p = (torch.randn(2, 6, generator=generator).double() * 1.2).softmax(-1)
+    rule, groups = cover.rule(), thinning.Groups(cover.members, cover.scores)
+    drafted = torch.multinomial(p, TRIALS, replacement=True, generator=generator).tolist()
+
+    def noise() -> float:
+        return float(torch.rand((), generator=generator, dtype=torch.float64))
+
+    found = [thinning.emit(groups, q.tolist(), p.tolist(), x, noise) for x in drafted]
+    for name, law in (("token", rule.output_law(q, p)), ("group", cover.weights() @ q)):
+        counts = Counter((getattr(e, name),) for e in found)
+        statistic, bound = chi_square(counts, {(x,): m for x, m in enumerate(law.tolist()) if m})
+        assert statistic < bound, name
+    accepted = sum(e.accepted for e in found) / TRIALS
+    rate = float(rule.acceptance_probability(q, p))
+    assert abs(accepted - rate) < 6.2 * (rate * (1 - rate) / TRIALS) ** 0.5 + 1e-9
+    trials = [e.trials for e in found if not e.accepted]
+    if rate < 0.99:
+        expected = float(rule.expected_trials(q, p))
+        error = (expected * (expected - 1) / len(trials)) ** 0.5
+        assert abs(sum(trials) / len(trials) - expected) < 6.2 * error + 1e-9
+
+
+def test_thinning_accepts_what_the_fast_rule_accepts() -> None:
+    """The same uniforms, the same decisions."""
+    generator = torch.Generator().manual_seed(0)
+    for seed in range(100):
+        cover = random_cover(6, seed)
+        q, p = torch.randn(2, 6, generator=generator).double().softmax(-1)
+        uniforms = torch.rand(1, 6, 2, generator=generator).double()
+        tokens = torch.arange(6)[None]
+        wide = [x.expand(1, 6, -1) for x in (q, p)]
+        fast = cover.rule().accept(*wide, tokens, uniforms)[0].tolist()
+        groups = thinning.Groups(cover.members, cover.scores)
+        for token in range(6):
+            rest = iter([uniforms[0, token, 1].item(), uniforms[0, token, 0].item()])
+
+            def noise(rest: Iterator[float] = rest) -> float:
+                return next(rest, float(torch.rand((), generator=generator)))
+
+            slow = thinning.emit(groups, q.tolist(), p.tolist(), token, noise)
+            assert slow.accepted == fast[token]
+
+
+def test_the_slow_law_is_a_law() -> None:
+    for seed in range(20):
+        cover = random_cover(5, seed)
+        q, p = torch.randn(2, 5, generator=torch.Generator().manual_seed(seed)).double().softmax(-1)
+        assert float(sum(parts(cover.weights(), q, p)).sum()) == pytest.approx(1, abs=1e-12)

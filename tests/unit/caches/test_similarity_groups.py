@@ -1,0 +1,266 @@
+"""Groups of vectors against a plain loop; theta for a mean size; sources and options."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from fake_models import write_fake_models
+from torch import Tensor
+
+from speculative_tts.caches import groups, provide, vectors
+from speculative_tts.decoding.groups import Group
+from speculative_tts.schema import GroupsConfig, Similarity, Weights
+
+N, STOPS = 40, [40]  # of the fake models
+
+
+def unit_vectors(n: int, size: int = 6, seed: int = 0) -> Tensor:
+    return groups.normalised(torch.randn(n, size, generator=torch.Generator().manual_seed(seed)))
+
+
+def slow_sets(unit: Tensor, theta: float, cap: int | None) -> list[list[int]]:
+    """G(t) of each token by the definition, each set once."""
+    cosine, found = unit @ unit.T, []
+    for token in range(len(unit)):
+        others = [x for x in range(len(unit)) if x != token and cosine[token, x] > theta]
+        others.sort(key=lambda x: -float(cosine[token, x]))
+        group = sorted([token, *others[: None if cap is None else cap - 1]])
+        if group not in found:
+            found.append(group)
+    return found
+
+
+@pytest.mark.parametrize("cap", [None, 1, 4])
+@pytest.mark.parametrize("theta", [-0.5, 0.2, 0.7, 0.95])
+def test_sets_are_those_of_the_definition(
+    theta: float, cap: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With blocks far smaller than the vocabulary."""
+    monkeypatch.setattr(groups, "ROWS", 7)
+    monkeypatch.setattr(groups, "COLUMNS", 16)
+    unit, done = unit_vectors(60), []
+    unit[59] = unit[3]  # equal vectors, equal sets
+    pairs = groups.similar_pairs(unit, theta, done.append)
+    sets = groups.distinct_sets(pairs, theta, 60, cap)
+    found = [s.tolist() for s in sets.tokens.split(sets.sizes.tolist())]
+    if cap != 4:  # among equal cosines the cap keeps the smaller id, the slow sort any
+        assert found == slow_sets(unit, theta, cap)
+    assert sum(done) >= 60 * 59 / 2
+    if cap is not None:
+        assert int(sets.sizes.max()) <= cap
+
+
+def test_theta_one_leaves_every_token_alone_even_among_equal_vectors() -> None:
+    unit = unit_vectors(10)
+    unit[5] = unit[4]
+    sets = groups.distinct_sets(groups.similar_pairs(unit, 1.0), 1.0, 10)
+    assert sets.tokens.tolist() == list(range(10))
+
+
+def test_zero_vectors_are_similar_to_nothing() -> None:
+    unit = groups.normalised(torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+    assert len(groups.similar_pairs(unit, 0.0).first) == 0
+
+
+def test_transposing_twice_gives_the_sets_back() -> None:
+    unit = unit_vectors(50)
+    sets = groups.distinct_sets(groups.similar_pairs(unit, 0.3), 0.3, 50)
+    offsets, values = groups.transposed(sets.offsets, sets.tokens, 50)
+    assert offsets.dtype == values.dtype == torch.int32
+    again = groups.transposed(offsets, values, len(sets.sizes))
+    assert torch.equal(again[0], sets.offsets)
+    assert torch.equal(again[1], sets.tokens)
+
+
+@pytest.mark.parametrize("wanted", [1, 1.5, 4.5, 40, 140, 300])
+def test_theta_is_found_for_a_mean_size(wanted: float) -> None:
+    unit = unit_vectors(300, 8)
+    theta, pairs = groups.find_theta(unit, wanted, None)
+    size = groups.distinct_sets(pairs, theta, 300).mean_size
+    assert size == pytest.approx(wanted, rel=0.01)
+    assert theta == round(theta, 6)
+
+
+def test_theta_is_found_under_a_cap() -> None:
+    unit = unit_vectors(300, 8)
+    theta, pairs = groups.find_theta(unit, 8, 10)
+    assert groups.distinct_sets(pairs, theta, 300, 10).mean_size == pytest.approx(8, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("size", "cap", "message"), [(0.5, None, "outside"), (31, None, "outside"), (9, 5, "above cap")]
+)
+def test_mean_sizes_out_of_reach_are_refused(size: float, cap: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        groups.find_theta(unit_vectors(30), size, cap)
+
+
+def test_too_many_pairs_are_refused_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MOST_PAIRS", 100)
+    with pytest.raises(ValueError, match="raise theta or lower mean_size"):
+        groups.similar_pairs(unit_vectors(50), -0.9)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> provide.Sources:
+    root = write_fake_models(tmp_path_factory.mktemp("models")).root
+    return provide.Sources(root / "target", ("tiny", root / "codec"), torch.device("cpu"))
+
+
+def config(tmp_path: Path, **options: object) -> GroupsConfig:
+    return GroupsConfig(cache=str(tmp_path), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", Similarity)
+def test_groups_of_a_checkpoint(
+    source: Similarity, sources: provide.Sources, tmp_path: Path
+) -> None:
+    """Usable by the rule; stop ids are alone, whatever theta."""
+    entry = provide.acoustic_groups(config(tmp_path, theta=-0.9, source=source), sources)
+    arrays = provide.tensors(entry, torch.device("cpu"))
+    rule = Group(**arrays)
+    begin, end = arrays["token_offsets"][STOPS[0] : STOPS[0] + 2].tolist()
+    assert end == begin + 1
+    own = int(arrays["token_groups"][begin])
+    low, high = arrays["group_offsets"][own : own + 2].tolist()
+    assert arrays["group_tokens"][low:high].tolist() == STOPS
+    assert rule.n_groups == entry.facts["groups"]
+    assert entry.facts["members"] == len(arrays["group_tokens"])
+    assert entry.facts["max_size"] > 10
+    law = torch.full((N + 1,), 1 / (N + 1))
+    torch.testing.assert_close(rule.coarse(law).sum(), torch.tensor(1.0))
+
+
+def test_a_second_look_makes_nothing(
+    sources: provide.Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = provide.acoustic_groups(config(tmp_path, mean_size=4.5), sources)
+    monkeypatch.delattr(provide, "make")
+    again = provide.acoustic_groups(config(tmp_path, mean_size=4.5), sources)
+    assert again.folder == first.folder
+    assert again.facts["mean_size"] == pytest.approx(4.5, rel=0.15)  # of 41 tokens
+
+
+def test_theta_of_a_found_size_makes_the_same_groups(
+    sources: provide.Sources, tmp_path: Path
+) -> None:
+    found = provide.acoustic_groups(config(tmp_path, mean_size=4.0), sources)
+    given = provide.acoustic_groups(config(tmp_path, theta=found.facts["theta"]), sources)
+    for name, array in found.arrays.items():
+        assert np.array_equal(array, given.arrays[name])
+
+
+def test_unigram_weights_are_shares_of_the_training_codes(
+    sources: provide.Sources, tmp_path: Path
+) -> None:
+    rows = [
+        {"codes": [0, 0, 1, 39], "split": "train"},
+        {"codes": [7, 7, 7], "split": "dev"},  # not counted
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "train-0000.parquet")
+    options = {"theta": 0.3, "weights": Weights.unigram, "unigram": str(tmp_path)}
+    entry = provide.acoustic_groups(config(tmp_path / "cache", **options), sources)
+    counts = np.ones(N + 1)
+    counts[[0, 1, 39]] += [2, 1, 1]
+    offsets, tokens = entry.arrays["group_offsets"], entry.arrays["group_tokens"]
+    sums = np.add.reduceat(counts[tokens] / counts.sum(), offsets[:-1])
+    np.testing.assert_allclose(entry.arrays["scores"], sums, rtol=1e-6)
+    with pytest.raises(ValueError, match="no Parquet shards"):
+        provide.acoustic_groups(
+            config(tmp_path, **(options | {"unigram": str(tmp_path / "x")})), sources
+        )
+
+
+def test_a_named_cache_of_another_target_is_refused_saying_which(
+    sources: provide.Sources, tmp_path: Path
+) -> None:
+    mine = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
+    named = config(tmp_path / "unused", path=str(mine.folder))
+    assert provide.acoustic_groups(named, sources).folder == mine.folder
+    torch.manual_seed(9)
+    other = write_fake_models(tmp_path / "other").root / "target"
+    change_weights(other)
+    theirs = provide.Sources(other, sources.codec, sources.device)
+    with pytest.raises(
+        ValueError, match=r"made for another target: its embedding is \w{12}, that of .*other"
+    ):
+        provide.acoustic_groups(named, theirs)
+    array = mine.folder / "group_tokens.npy"
+    array.write_bytes(array.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"group_tokens.npy is damaged .* sst-precompute"):
+        provide.acoustic_groups(named, sources)
+
+
+def change_weights(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(folder / "model.safetensors")
+    state[vectors.EMBEDDING][0, 0] += 1
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("theta", [-1.0, 1.01, float("nan")])
+def test_theta_outside_its_range_is_refused(
+    theta: float, sources: provide.Sources, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"theta .* is outside \(-1, 1\]"):
+        provide.acoustic_groups(config(tmp_path, theta=theta), sources)
+
+
+def test_a_cap_below_one_is_refused(sources: provide.Sources, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cap 0 is below 1"):
+        provide.acoustic_groups(config(tmp_path, cap=0), sources)
+
+
+def test_a_missing_embedding_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no tensor model\.embed_tokens\.weight"):
+        vectors.stored_embedding(tmp_path, 3)
+    (tmp_path / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match="not readable as safetensors"):
+        vectors.stored_embedding(tmp_path, 3)
+
+
+class Tones:
+    """Code 0 is silence, code c a tone of 100 c Hz, whole periods in 40 ms."""
+
+    sample_rate, token_rate, n_codes = 16_000, 25.0, 30
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        time = np.arange(640) / self.sample_rate
+        waves = [0.1 * np.sin(2 * np.pi * 100 * code * time) for code in codes]
+        return np.concatenate(waves).astype(np.float32)
+
+    def encode(self, wave: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+def test_mel_vectors_hear_a_token_between_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mean of the token's own frames, less the mean of all; its place in a chunk is of no matter."""
+    codec = Tones()
+    monkeypatch.setattr(vectors, "CHUNK", 7)
+    assert vectors.quietest(codec, 30) == 0
+    found = vectors.mel_vectors(codec, 30)
+    assert found.shape == (30, vectors.BANDS)
+    alone = []
+    for code in range(30):
+        frames = vectors.log_mel(codec.decode(np.array([0, 0, 0, code, 0, 0, 0])), 16_000)
+        alone.append(frames[12:16].mean(0))  # the token's 40 ms after 120 ms of silence
+    expected = torch.stack(alone)
+    torch.testing.assert_close(found, expected - expected.mean(0), atol=1e-3, rtol=0)
+    loudest = expected.argmax(1)[1:]
+    assert (loudest.diff() >= 0).all()  # higher tones, higher bands
+    assert loudest[-1] > loudest[0] + 20
+
+
+def test_manifest_says_what_the_groups_were_made_from(
+    sources: provide.Sources, tmp_path: Path
+) -> None:
+    entry = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
+    manifest = json.loads((entry.folder / "manifest.json").read_text())
+    assert manifest["description"]["vocabulary"] == [N, N + 1, STOPS]
+    assert manifest["description"]["theta"] == 0.5
+    assert set(manifest["files"]) == {f"{name}.npy" for name in entry.arrays}

@@ -1,0 +1,128 @@
+"""The content-keyed store: what is damaged, half written or of something else is never used."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from speculative_tts.caches import store
+
+DESCRIPTION = {"source": "test", "theta": 0.5}
+ARRAYS = {"a": np.arange(1000, dtype=np.int32), "empty": np.zeros(0, dtype=np.float32)}
+
+
+def save(root: Path) -> Path:
+    return store.save_entry(root, "groups", DESCRIPTION, ARRAYS, {"n": 1000})
+
+
+def remake(root: Path) -> store.Entry:
+    return store.find_or_make(root, "groups", DESCRIPTION, lambda: (ARRAYS, {"n": "made again"}))
+
+
+def test_what_is_saved_is_found(tmp_path: Path) -> None:
+    folder = save(tmp_path)
+    entry = remake(tmp_path)
+    assert entry.facts == {"n": 1000}
+    assert entry.folder == folder == store.folder_of(tmp_path, "groups", DESCRIPTION)
+    assert entry.bytes == 4000
+    assert [p.name for p in tmp_path.iterdir()] == [folder.name]
+
+
+def test_arrays_are_memory_mapped_and_the_file_cannot_be_changed_through_them(
+    tmp_path: Path,
+) -> None:
+    folder = save(tmp_path)
+    array = store.open_entry(folder).arrays["a"]
+    assert isinstance(array, np.memmap)
+    array[0] = 99
+    assert store.open_entry(folder).arrays["a"][0] == 0
+
+
+def test_another_description_is_another_folder(tmp_path: Path) -> None:
+    other = store.folder_of(tmp_path, "groups", DESCRIPTION | {"theta": 0.6})
+    assert other != store.folder_of(tmp_path, "groups", DESCRIPTION)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize("damage", [flip, cut, Path.unlink], ids=["flipped bit", "cut", "gone"])
+@pytest.mark.parametrize("name", ["a.npy", "manifest.json"])
+def test_a_damaged_file_is_refused_and_made_again(
+    tmp_path: Path, name: str, damage: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = save(tmp_path)
+    damage(folder / name)  # type: ignore[operator]
+    with pytest.raises(store.DamagedError, match=name):
+        store.open_entry(folder)
+    with caplog.at_level(logging.WARNING, "speculative_tts.caches"):
+        assert remake(tmp_path).facts == {"n": "made again"}
+    assert name in caplog.text
+    assert "making it again" in caplog.text
+    assert remake(tmp_path).facts == {"n": "made again"}
+
+
+def test_an_edited_description_is_damage(tmp_path: Path) -> None:
+    manifest = save(tmp_path) / store.MANIFEST
+    content = json.loads(manifest.read_text())
+    content["description"]["theta"] = 0.6
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(store.DamagedError, match="its key is not the hash of its description"):
+        store.open_entry(manifest.parent)
+
+
+def test_a_cache_under_another_ones_name_is_not_used(tmp_path: Path) -> None:
+    other = store.save_entry(tmp_path, "groups", {"source": "other"}, ARRAYS, {"n": "other"})
+    other.rename(store.folder_of(tmp_path, "groups", DESCRIPTION))
+    assert remake(tmp_path).facts == {"n": "made again"}
+
+
+def test_a_format_of_another_version_is_refused(tmp_path: Path) -> None:
+    manifest = save(tmp_path) / store.MANIFEST
+    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(store.DamagedError, match="another format"):
+        store.open_entry(manifest.parent)
+
+
+def test_no_folder_is_not_damage(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        store.open_entry(tmp_path / "nothing")
+
+
+def test_a_kill_while_writing_leaves_nothing_that_is_used(tmp_path: Path) -> None:
+    """Killed after the first array; the next save takes what was left away."""
+    script = (
+        "import os, sys, pathlib, numpy as np\n"
+        "from speculative_tts.caches import store\n"
+        "store.file_hash = lambda path: os.kill(os.getpid(), 9)\n"
+        f"store.save_entry(pathlib.Path(sys.argv[1]), 'groups', {DESCRIPTION!r}, "
+        "{'a': np.arange(9)}, {})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert done.returncode == -9
+    left = list(tmp_path.iterdir())
+    assert len(left) == 1
+    assert left[0].name.startswith(".groups-")
+    entry = remake(tmp_path)
+    assert entry.facts == {"n": "made again"}
+    assert [p.name for p in tmp_path.iterdir()] == [entry.folder.name]
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+    name = store.folder_of(tmp_path, "groups", DESCRIPTION).name
+    theirs = tmp_path / f".{name}.{os.getppid()}.x"
+    theirs.mkdir(parents=True)
+    save(tmp_path)
+    assert theirs.is_dir()
