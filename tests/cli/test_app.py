@@ -49,7 +49,7 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("lookahead=1.5", ["lookahead=1.5", "Integer"]),
         ("system=foo", ["system=foo", "target, draft, speculative, codec, reference"]),
         ("rule.name=foo", ["rule.name=foo", "exact, tolerance"]),
-        ("rule=foo", ["rule=foo", "there are exact, tolerance", "--config-dir"]),
+        ("rule=foo", ["rule=foo", "there are exact, group, tolerance", "--config-dir"]),
         ("experiment=ssd/foo", ["experiment=ssd/foo", "ssd/table1"]),
         ("rule.beta=", ["rule.beta="]),
         ("foo", ["cannot read 'foo'", "key=value"]),

@@ -239,7 +239,7 @@ class Tones:
 
 
 def test_mel_vectors_hear_a_token_between_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mean of the token's own frames, less the mean of all; its place in a chunk is of no matter."""
+    """Mean of the token's own frames less the mean of all, wherever it is in a chunk."""
     codec = Tones()
     monkeypatch.setattr(vectors, "CHUNK", 7)
     assert vectors.quietest(codec, 30) == 0
