@@ -174,7 +174,7 @@ def test_help_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
         "lookahead=3",
         "rule.beta=0.0",
         "utterances decoded before any clock starts",  # a comment of the schema
-        "One of: exact, tolerance",
+        "One of: exact, group, tolerance",
         "ssd/table1",
         "--hydra-help",
         "--config-dir",
