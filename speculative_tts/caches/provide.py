@@ -12,12 +12,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from speculative_tts.caches import groups, store, vectors
+from speculative_tts.caches.likeness import likeness
 from speculative_tts.codecs.registry import load_codec
 from speculative_tts.models.speech_lm import SpeechLayout
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema import GroupsConfig, Similarity, Weights
 
 KIND = "groups"
+FACTS = "sizes, likeness to the codebook: 1"  # what a cache tells of itself; part of its key
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
         "mean_size": config.mean_size if config.theta is None else None,
         "cap": config.cap,
         "unigram": None if counts is None else store.array_hash([counts.numpy()]),
+        "facts": FACTS,
     }
     return store.find_or_make(
         Path(config.cache),
@@ -69,6 +72,7 @@ def make(
             theta, pairs = groups.find_theta(unit, config.mean_size, config.cap, progress)
         else:
             theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, progress)
+    known = _likeness(unit, codes, sources)
     del unit
     whole = groups.Pairs(codes[pairs.first].int(), codes[pairs.second].int(), pairs.cosine)
     sets = groups.distinct_sets(whole, theta, size, config.cap)
@@ -83,7 +87,9 @@ def make(
         "group_tokens": sets.tokens,
         "scores": scores,
     }
-    return {name: tensor.numpy() for name, tensor in arrays.items()}, facts(sets, theta, size)
+    return {name: tensor.numpy() for name, tensor in arrays.items()}, (
+        facts(sets, theta, size) | {"likeness": known}
+    )
 
 
 def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
@@ -155,6 +161,14 @@ def _vectors(source: Similarity, layout: SpeechLayout, sources: Sources) -> Tens
     return vectors.stored_embedding(sources.target, layout.n_codes).to(
         sources.device, torch.float32
     )
+
+
+def _likeness(unit: Tensor, codes: Tensor, sources: Sources) -> dict[str, Any] | None:
+    """How far the vectors' cosines agree with the codebook; None for a codec without one."""
+    codebook = getattr(load_codec(*sources.codec), "codebook", None)
+    if codebook is None or len(codebook) <= int(codes.max()):
+        return None
+    return likeness(unit, torch.from_numpy(codebook)[codes])
 
 
 def _named(folder: Path, origin: Mapping[str, Any], sources: Sources) -> store.Entry:
