@@ -5,8 +5,9 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
 from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.loading import State, build_decoder
-from speculative_tts.models.speech_lm import SpeechLayout, SpeechLM
+from speculative_tts.models.speech_lm import SpeechLM
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, WIDE, VOCAB = 32, 6, 4, 2, 48, 40
 STOPS = (38, 39)

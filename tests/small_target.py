@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Qwen2Config
 
-from speculative_tts.training.layout import SpeechLayout
+from speculative_tts.models.layout import SpeechLayout
 
 WORDS = ("alpha", "bravo", "charlie")
-LAYOUT = SpeechLayout(n_codes=24, words=WORDS)
+LAYOUT = SpeechLayout.merged(n_codes=24, words=WORDS)
 SIZES = {
     "hidden_size": 16,
     "intermediate_size": 24,
@@ -37,7 +37,7 @@ def random_target(family: str, *, tied: bool) -> PreTrainedModel:
 def save_target(folder: Path, family: str = "qwen2", *, tied: bool = False) -> PreTrainedModel:
     model = random_target(family, tied=tied)
     model.save_pretrained(folder)
-    LAYOUT.save(folder / "speech.json")
+    LAYOUT.save(folder)
     return model
 
 

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from speculative_tts.caches import groups, store, vectors
 from speculative_tts.caches.likeness import likeness
 from speculative_tts.codecs.registry import load_codec
-from speculative_tts.models.speech_lm import SpeechLayout
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema import GroupsConfig, Similarity, Weights
 

@@ -27,7 +27,7 @@ def run(config: TrainDraftConfig) -> int:
 
     from speculative_tts.drafting.data import load_data
     from speculative_tts.drafting.make import make_draft
-    from speculative_tts.models.speech_lm import SpeechLayout
+    from speculative_tts.models.layout import SpeechLayout
 
     _check(config)
     config = dataclasses.replace(

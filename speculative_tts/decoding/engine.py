@@ -19,7 +19,8 @@ from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.speech_lm import SpeechLM, words_in
+from speculative_tts.models.layout import words_in
+from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,

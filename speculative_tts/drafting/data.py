@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speculative_tts.drafting.objective import Batch
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.batches import Recording, collate, load_recordings
-from speculative_tts.training.layout import SpeechLayout
 
 _DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
 
@@ -70,7 +70,7 @@ def load_data(
     codes: Path, target: Path, *, seed: int, batch_size: int, dev_utterances: int
 ) -> Data:
     """Train and dev sequences of a codes store in the target's vocabulary. ValueError if absent."""
-    layout = SpeechLayout.load(target / "speech.json")
+    layout = SpeechLayout.from_folder(target)
     if not codes.is_dir():
         raise ValueError(
             f"codes folder {codes} not found; make it with sst-prepare or give codes=<folder>"

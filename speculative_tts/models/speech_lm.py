@@ -5,11 +5,7 @@ has speech rows only (exact for a sampler that masks text rows; CosyVoice 2's he
 merged vocabulary is cut to it).
 """
 
-import json
-import string
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,62 +13,8 @@ from torch import Tensor
 from speculative_tts.models.cache import KVCache
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.loading import build_decoder, read_state
-
-
-@dataclass(frozen=True)
-class SpeechLayout:
-    """speech.json: which ids mean what, and the sampler the target was made for."""
-
-    n_codes: int
-    stop_ids: tuple[int, ...]
-    speech_vocab_size: int
-    text_offset: int  # row of the first word in the merged vocabulary
-    words: tuple[str, ...]
-    sos_id: int
-    task_id: int
-    token_rate: float  # speech tokens a second
-    sample_rate: int
-    sampling: dict[str, float]
-
-    @classmethod
-    def from_folder(cls, folder: Path) -> "SpeechLayout":
-        """Read `folder`/speech.json; ValueError names what is missing."""
-        path = folder / "speech.json"
-        if not path.is_file():
-            raise ValueError(
-                f"no speech.json in {folder}; is this a speech LM checkpoint of this toolkit?"
-            )
-        try:
-            row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            values = {name: row[name] for name in cls.__dataclass_fields__}
-        except (json.JSONDecodeError, KeyError) as error:
-            raise ValueError(
-                f"{path}: not a speech layout ({error!r}); export the checkpoint again"
-            ) from error
-        return cls(
-            **values | {"stop_ids": tuple(values["stop_ids"]), "words": tuple(values["words"])}
-        )
-
-    def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
-        """Merged-vocabulary ids of the prompt's words and then the text's.
-
-        Raises ValueError naming unknown words, or when there is nothing to say.
-        """
-        if not words_in(text):
-            raise ValueError(f"the text is empty; give some of: {' '.join(self.words)}")
-        known = {word: self.text_offset + index for index, word in enumerate(self.words)}
-        words = words_in(prompt_text) + words_in(text)
-        unknown = ", ".join(word for word in words if word not in known)
-        if unknown:
-            raise ValueError(f"unknown words: {unknown}; this model speaks: {' '.join(self.words)}")
-        return [known[word] for word in words]
-
-
-def words_in(text: str) -> list[str]:
-    """Lower-case words of a text, without punctuation around them."""
-    stripped = (word.strip(string.punctuation) for word in text.lower().split())
-    return [word for word in stripped if word]
 
 
 class SpeechLM:
@@ -131,8 +73,7 @@ class SpeechLM:
 
     def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
         """CosyVoice 2's zero-shot prompt in merged-vocabulary ids: [sos] texts [task] speech."""
-        text_ids = self.layout.text_ids(text, prompt_text)
-        return [self.layout.sos_id, *text_ids, self.layout.task_id, *prompt_codes.tolist()]
+        return self.layout.prompt_ids(text, prompt_text, prompt_codes.tolist())
 
     def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
         """The embedded prompt, [length, hidden]; ValueError names unknown words."""

@@ -16,7 +16,7 @@ from jaxtyping import Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from speculative_tts.training.layout import SpeechLayout
+from speculative_tts.models.layout import SpeechLayout
 
 IGNORED = -100
 

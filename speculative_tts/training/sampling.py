@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from speculative_tts.training.layout import Sampling, SpeechLayout
+from speculative_tts.models.layout import SpeechLayout
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A sampler and length limits; the defaults are the tiny target's."""
+
+    temperature: float = 0.8
+    top_k: int = 25
+    top_p: float = 0.9
+    min_tokens_per_word: float = 4.0
+    max_tokens_per_word: float = 28.0
 
 
 def transform(
@@ -36,8 +48,8 @@ def sample_speech(
 ) -> list[list[int]]:
     """Speech codes of each input, without the stop id; lengths bounded by `n_words`."""
     ids, mask = _left_pad(inputs, layout)
-    least = torch.tensor([layout.sampling.min_tokens_per_word * n for n in n_words])
-    most = torch.tensor([layout.sampling.max_tokens_per_word * n for n in n_words])
+    least = torch.tensor([sampling.min_tokens_per_word * n for n in n_words])
+    most = torch.tensor([sampling.max_tokens_per_word * n for n in n_words])
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     rows: list[Tensor] = []
     done = torch.zeros(len(inputs), dtype=torch.bool)

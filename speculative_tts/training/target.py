@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.flite import WORDS
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.batches import (
     IGNORED,
     Batch,
@@ -31,8 +32,8 @@ from speculative_tts.training.batches import (
     draw_batch,
     load_recordings,
 )
-from speculative_tts.training.layout import Sampling, SpeechLayout
 from speculative_tts.training.optimiser import Muon, split_parameters
+from speculative_tts.training.sampling import Sampling
 from speculative_tts.training.watch import Watched, error_rate, listen, load_watched, text_gap
 
 
@@ -211,7 +212,7 @@ def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
     temporary = folder / ".model.safetensors.tmp"
     temporary.write_bytes(save(tensors, metadata={"format": "pt"}))
     os.replace(temporary, folder / "model.safetensors")
-    layout.save(folder / "speech.json")
+    layout.save(folder)
 
 
 def train_target(config: TrainTargetConfig, corpus: Path, out: Path) -> None:
@@ -221,7 +222,7 @@ def train_target(config: TrainTargetConfig, corpus: Path, out: Path) -> None:
     """
     out.mkdir(parents=True, exist_ok=True)
     codec = TinyCodec.load(corpus / "codec")
-    layout = SpeechLayout(codec.n_codes, WORDS, sampling=config.sampling)
+    layout = SpeechLayout.merged(codec.n_codes, WORDS, asdict(config.sampling))
     data = load_recordings(corpus / "codes", layout)
     watched = load_watched(corpus / "dev", codec, config.watch_rows_step)
     trainee = build_trainee(config, layout)

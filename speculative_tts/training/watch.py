@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.testset import ListRow, read_audio, read_list
-from speculative_tts.training.layout import Sampling, SpeechLayout
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.listening import WordRecogniser, word_errors
-from speculative_tts.training.sampling import sample_speech
+from speculative_tts.training.sampling import Sampling, sample_speech
 
 RUNAWAY_RATIO, CUT_OFF_RATIO = 1.6, 0.5
 """Against the reference's length, outside of which an utterance counts as a runaway or cut off."""
@@ -74,7 +74,7 @@ def text_gap(
         targets = torch.tensor([*item.reference, layout.eos_id])
         count += len(targets)
         for index, text in enumerate((item.row.text, other)):
-            ids = layout.model_input(text, item.row.prompt_text, list(item.prompt))
+            ids = layout.prompt_ids(text, item.row.prompt_text, item.prompt)
             logits = model(
                 input_ids=torch.tensor([[*ids, *item.reference]]), logits_to_keep=len(targets)
             ).logits[0]
@@ -98,8 +98,7 @@ def listen(
     for first in range(0, len(watched), batch_size):
         batch = watched[first : first + batch_size]
         inputs = [
-            layout.model_input(item.row.text, item.row.prompt_text, list(item.prompt))
-            for item in batch
+            layout.prompt_ids(item.row.text, item.row.prompt_text, item.prompt) for item in batch
         ]
         lengths = [len(item.row.text.split()) for item in batch]
         outputs = sample_speech(model, layout, inputs, lengths, sampling, generator)

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.batches import (
     IGNORED,
     BatchConfig,
@@ -13,9 +14,8 @@ from speculative_tts.training.batches import (
     draw_batch,
     sequence_arrays,
 )
-from speculative_tts.training.layout import SpeechLayout
 
-LAYOUT = SpeechLayout(n_codes=20, words=("alpha", "bravo", "charlie"))
+LAYOUT = SpeechLayout.merged(n_codes=20, words=("alpha", "bravo", "charlie"))
 SILENCE = END = 3
 
 

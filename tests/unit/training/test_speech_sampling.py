@@ -3,16 +3,13 @@
 import pytest
 import torch
 
-from speculative_tts.training.layout import Sampling, SpeechLayout
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.listening import WordErrors, word_errors
-from speculative_tts.training.sampling import sample_speech, transform
+from speculative_tts.training.sampling import Sampling, sample_speech, transform
 from speculative_tts.training.target import ModelConfig, build_model
 
-LAYOUT = SpeechLayout(
-    12,
-    ("alpha", "bravo"),
-    sampling=Sampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0),
-)
+LAYOUT = SpeechLayout.merged(12, ("alpha", "bravo"))
+SHORT = {"min_tokens_per_word": 2.0, "max_tokens_per_word": 5.0}
 
 
 def test_top_k_then_top_p() -> None:
@@ -28,11 +25,11 @@ def test_top_k_then_top_p() -> None:
 def test_lengths_stay_within_bounds() -> None:
     model = build_model(ModelConfig(16, 24, 2, 2, 1), LAYOUT, seed=0)
     inputs = [
-        LAYOUT.model_input("alpha", "bravo", [1, 2]),
-        LAYOUT.model_input("bravo bravo", "", []),
+        LAYOUT.prompt_ids("alpha", "bravo", [1, 2]),
+        LAYOUT.prompt_ids("bravo bravo", "", []),
     ]
     generator = torch.Generator().manual_seed(0)
-    outputs = sample_speech(model, LAYOUT, inputs, [1, 2], Sampling(), generator)
+    outputs = sample_speech(model, LAYOUT, inputs, [1, 2], Sampling(**SHORT), generator)
     assert 2 <= len(outputs[0]) <= 5
     assert 4 <= len(outputs[1]) <= 10
     assert all(code < LAYOUT.eos_id for codes in outputs for code in codes)
@@ -40,8 +37,8 @@ def test_lengths_stay_within_bounds() -> None:
 
 def test_a_row_does_not_depend_on_its_batch() -> None:
     model = build_model(ModelConfig(16, 24, 2, 2, 1), LAYOUT, seed=0)
-    short, long = LAYOUT.model_input("alpha", "", []), LAYOUT.model_input("bravo", "alpha", [3] * 9)
-    greedy = Sampling(1.0, 1, 1.0)
+    short, long = LAYOUT.prompt_ids("alpha", "", []), LAYOUT.prompt_ids("bravo", "alpha", [3] * 9)
+    greedy = Sampling(1.0, 1, 1.0, **SHORT)
     alone = sample_speech(model, LAYOUT, [short], [1], greedy, torch.Generator())
     both = sample_speech(model, LAYOUT, [short, long], [1, 1], greedy, torch.Generator())
     assert both[0] == alone[0]

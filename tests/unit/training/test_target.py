@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.batches import BatchConfig, Recording, Recordings, Stage, draw_batch
-from speculative_tts.training.layout import SpeechLayout
 from speculative_tts.training.target import (
     ModelConfig,
     Trainee,
@@ -23,7 +23,7 @@ from speculative_tts.training.target import (
     train_step,
 )
 
-LAYOUT = SpeechLayout(n_codes=12, words=("alpha", "bravo", "charlie"))
+LAYOUT = SpeechLayout.merged(n_codes=12, words=("alpha", "bravo", "charlie"))
 CONFIG = TrainTargetConfig(
     model=ModelConfig(hidden_size=16, intermediate_size=24, layers=2, heads=2, kv_heads=1),
     batch=BatchConfig(tokens=120, stages=(Stage(1 << 30, 2),)),

@@ -1,0 +1,118 @@
+"""speech.json: which ids of a checkpoint mean what, and the sampler it was made for.
+
+Rows of a merged vocabulary: speech codes, stop ids, text words, <sos>, <task>.
+Input: <sos> prompt text, text <task> prompt speech; the speech goes on until a stop id.
+"""
+
+import json
+import string
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.records import write_atomic
+
+FILE = "speech.json"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class SpeechLayout:
+    """What speech.json states about a checkpoint; `sampling` has the keys of a SamplingConfig."""
+
+    n_codes: int
+    stop_ids: tuple[int, ...]
+    speech_vocab_size: int
+    text_offset: int  # row of the first word in the merged vocabulary
+    words: tuple[str, ...]
+    sos_id: int
+    task_id: int
+    token_rate: float  # speech tokens a second
+    sample_rate: int
+    sampling: dict[str, float]
+
+    @classmethod
+    def merged(
+        cls, n_codes: int, words: tuple[str, ...], sampling: dict[str, float] | None = None
+    ) -> "SpeechLayout":
+        """The layout of a fresh tiny target: one stop id after the codes, then words and marks."""
+        text_offset = n_codes + 1
+        sos_id = text_offset + len(words)
+        return cls(
+            n_codes=n_codes,
+            stop_ids=(n_codes,),
+            speech_vocab_size=text_offset,
+            text_offset=text_offset,
+            words=words,
+            sos_id=sos_id,
+            task_id=sos_id + 1,
+            token_rate=25.0,
+            sample_rate=16_000,
+            sampling=sampling or {},
+        )
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "SpeechLayout":
+        """Read `folder`/speech.json; ValueError names what is missing."""
+        path = folder / FILE
+        if not path.is_file():
+            raise ValueError(
+                f"no {FILE} in {folder}; is this a speech LM checkpoint of this toolkit?"
+            )
+        try:
+            row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            values = {name: row[name] for name in cls.__dataclass_fields__}
+            values |= {name: tuple(values[name]) for name in ("stop_ids", "words")}
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path}: not a speech layout ({error!r}); export the checkpoint again"
+            ) from error
+        if row.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
+            raise ValueError(
+                f"{path} has format {row['format_version']}; this version reads "
+                f"{FORMAT_VERSION}: export the checkpoint again"
+            )
+        return cls(**values)
+
+    def save(self, folder: Path) -> None:
+        """Write `folder`/speech.json."""
+        content = {"format_version": FORMAT_VERSION, **asdict(self)}
+        write_atomic(folder / FILE, (json.dumps(content, indent=2) + "\n").encode())
+
+    @property
+    def eos_id(self) -> int:
+        """The stop id that ends recorded speech."""
+        return self.stop_ids[0]
+
+    @property
+    def vocab_size(self) -> int:
+        """All rows of a merged vocabulary."""
+        return self.task_id + 1
+
+    def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
+        """Merged-vocabulary ids of the prompt's words and then the text's.
+
+        Raises ValueError naming unknown words, or when there is nothing to say.
+        """
+        if not words_in(text):
+            raise ValueError(f"the text is empty; give some of: {' '.join(self.words)}")
+        known = {word: self.text_offset + index for index, word in enumerate(self.words)}
+        words = words_in(prompt_text) + words_in(text)
+        unknown = ", ".join(word for word in words if word not in known)
+        if unknown:
+            raise ValueError(f"unknown words: {unknown}; this model speaks: {' '.join(self.words)}")
+        return [known[word] for word in words]
+
+    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Iterable[int]) -> list[int]:
+        """CosyVoice 2's zero-shot prompt, all before the first new token.
+
+        That is [sos] prompt text, text [task] prompt speech. Raises ValueError as `text_ids` does.
+        """
+        return [self.sos_id, *self.text_ids(text, prompt_text), self.task_id, *prompt_codes]
+
+
+def words_in(text: str) -> list[str]:
+    """Lower-case words of a text, without punctuation around them."""
+    stripped = (word.strip(string.punctuation) for word in text.lower().split())
+    return [word for word in stripped if word]
