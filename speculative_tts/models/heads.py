@@ -1,0 +1,164 @@
+"""Multi-token heads: n predictions from one final hidden state, and the folder they are kept in.
+
+Head i predicts token t + 1 + i from the hidden state of position t (after the final norm); head 0
+is the target's own output head. The folder holds heads.json (for which target, n, hidden, vocab,
+kind) and heads.safetensors:
+
+- `heads.weight` [n, vocab, hidden], `heads.bias` [n, vocab] if the target's head has one;
+- kind `residual` (Medusa's block, arXiv 2401.10774): `block.weight` [n, hidden, hidden] and
+  `block.bias` [n, hidden]; head i reads z + silu(block_i z). Head 0's block is zero.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from speculative_tts.records import write_atomic, write_json
+
+FORMAT = 1
+DESCRIPTION = "heads.json"
+WEIGHTS = "heads.safetensors"
+KINDS = ("linear", "residual")
+_CHECKPOINTS = ("*.safetensors", "*.pt")
+
+
+@dataclass(frozen=True)
+class HeadTensors:
+    """What is stored: weight [n, vocab, hidden]; the others by kind (see the module)."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+    block_weight: Tensor | None = None
+    block_bias: Tensor | None = None
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`."""
+        return "linear" if self.block_weight is None else "residual"
+
+
+class Heads:
+    """The first n heads, laid out for one product over all of them."""
+
+    def __init__(self, tensors: HeadTensors) -> None:
+        self.n, self.vocab_size, self.hidden = tensors.weight.shape
+        self._weight = tensors.weight.flatten(0, 1).T.contiguous()  # [hidden, n * vocab]
+        self._tensors = tensors
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """Hidden states [batch, hidden] -> float32 logits [batch, n, vocab]."""
+        stored = self._tensors
+        if stored.block_weight is None:
+            logits = torch.mm(hidden, self._weight).view(-1, self.n, self.vocab_size)
+        else:
+            assert stored.block_bias is not None
+            inner = torch.einsum("bh,nkh->nbk", hidden, stored.block_weight)
+            inner = hidden + F.silu(inner + stored.block_bias[:, None])
+            logits = torch.bmm(inner, stored.weight.mT).transpose(0, 1)
+        return (logits if stored.bias is None else logits + stored.bias).float()
+
+
+def save_heads(
+    folder: Path, tensors: HeadTensors, *, target: Path, about: dict[str, Any] | None = None
+) -> None:
+    """Write heads of the checkpoint folder `target`; `about` holds facts for people.
+
+    Tensors are stored in the dtype they come in. heads.json comes last: a folder with it is whole.
+    """
+    n, vocab, hidden = tensors.weight.shape
+    named = {
+        "heads.weight": tensors.weight,
+        "heads.bias": tensors.bias,
+        "block.weight": tensors.block_weight,
+        "block.bias": tensors.block_bias,
+    }
+    stored = {name: t.detach().cpu().contiguous() for name, t in named.items() if t is not None}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
+    description = {
+        "format": FORMAT,
+        "kind": tensors.kind,
+        "n": n,
+        "vocab": vocab,
+        "hidden": hidden,
+        "target": target_hash(target),
+        "about": about or {},
+    }
+    write_json(folder / DESCRIPTION, description)
+
+
+def load_heads(
+    folder: Path, n: int | None, *, target: Path, dtype: torch.dtype, device: torch.device
+) -> Heads:
+    """The first `n` heads of a folder (None: all).
+
+    Raises ValueError when they were made for another target than the checkpoint folder `target`,
+    when there are fewer than n, or when the folder is broken.
+    """
+    tensors, description = read_heads(folder)
+    if description["target"] != target_hash(target):
+        raise ValueError(
+            f"heads {folder} were trained for another target (weights "
+            f"{description['target'][:12]}), {target} has {target_hash(target)[:12]}; "
+            f"train its own with sst-train-heads target.path={target}"
+        )
+    most = len(tensors.weight)
+    chosen = most if n is None else n
+    if not 1 <= chosen <= most:
+        raise ValueError(f"heads.n {chosen} is not in 1 to {most}, the heads in {folder}")
+
+    def first(tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else tensor[:chosen].to(device, dtype)
+
+    weight = first(tensors.weight)
+    assert weight is not None
+    return Heads(
+        HeadTensors(
+            weight, first(tensors.bias), first(tensors.block_weight), first(tensors.block_bias)
+        )
+    )
+
+
+def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:
+    """Tensors as stored and heads.json. ValueError when something is missing or broken."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        raise ValueError(f"no {DESCRIPTION} in {folder}; make heads with sst-train-heads")
+    try:
+        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        known = description["format"] == FORMAT and description["kind"] in KINDS
+        stored = load_file(folder / WEIGHTS)
+        tensors = HeadTensors(
+            stored["heads.weight"],
+            stored.get("heads.bias"),
+            stored.get("block.weight"),
+            stored.get("block.bias"),
+        )
+        shape = [description[key] for key in ("n", "vocab", "hidden")]
+        assert isinstance(description["target"], str)
+    except (json.JSONDecodeError, KeyError, SafetensorError, OSError, AssertionError) as error:
+        raise ValueError(f"heads {folder} are not readable ({error!r}); make them again") from error
+    if not known or list(tensors.weight.shape) != shape or tensors.kind != description["kind"]:
+        raise ValueError(f"heads {folder}: {DESCRIPTION} and {WEIGHTS} differ; make them again")
+    return tensors, description
+
+
+def target_hash(folder: Path) -> str:
+    """SHA-256 over the weight files of a checkpoint folder in name order, or of one file."""
+    files = [folder] if folder.is_file() else []
+    files = files or sorted({f for pattern in _CHECKPOINTS for f in folder.glob(pattern)})
+    if not files:
+        raise ValueError(f"no weights ({', '.join(_CHECKPOINTS)}) in {folder}; give a checkpoint")
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
