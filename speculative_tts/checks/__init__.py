@@ -1,0 +1,1 @@
+"""Golden checks: a folder of reference results against what this package computes."""

@@ -1,0 +1,70 @@
+"""Comparing what was computed with what a golden file holds."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from speculative_tts.checks.registry import FormatError, Row
+
+TOLERANCE = 1e-4
+"""Of float32 results, absolute; above the noise between two correct implementations."""
+
+Numbers = Tensor | np.ndarray | float
+
+
+def close(case: str, got: Numbers, expected: Numbers, tolerance: float = TOLERANCE) -> Row:
+    """Largest absolute difference; infinite when shapes differ or a NaN stands in one only.
+
+    Equal infinities (filtered logits) do not differ.
+    """
+    a, b = _double(got), _double(expected)
+    if a.shape != b.shape:
+        return Row(case, float("inf"), tolerance)
+    same = (a == b) | (a.isnan() & b.isnan())
+    difference = torch.where(same, 0.0, (a - b).abs())
+    worst = float(difference.nan_to_num(nan=float("inf")).max()) if a.numel() else 0.0
+    return Row(case, worst, tolerance)
+
+
+def relative(case: str, got: float, expected: float, tolerance: float = TOLERANCE) -> Row:
+    """Difference over the expected size, for sums of many terms (losses)."""
+    return Row(case, abs(got - expected) / max(1.0, abs(expected)), tolerance)
+
+
+def same(case: str, got: Numbers, expected: Numbers) -> Row:
+    """How many entries differ, for codes and ids; missing and surplus ones of sequences count."""
+    a, b = _double(got), _double(expected)
+    if a.ndim != b.ndim or a.shape[1:] != b.shape[1:]:
+        return Row(case, float("inf"), 0.0)
+    if a.ndim == 0:
+        return Row(case, float(a != b), 0.0)
+    n = min(len(a), len(b))
+    surplus = max(len(a), len(b)) - n
+    entries = a[0].numel() if len(a) else 1
+    return Row(case, float((a[:n] != b[:n]).sum()) + surplus * entries, 0.0)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an .npz file; FormatError when it is missing or not one."""
+    if not path.is_file():
+        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError) as error:
+        raise FormatError(f"{path} is not a readable .npz file ({error}); copy it again") from error
+
+
+def need(arrays: dict[str, Any], name: str, path: Path) -> Any:
+    """One entry of a golden file; FormatError names what is missing."""
+    if name not in arrays:
+        raise FormatError(f"{path} has no {name!r}; it is not in the golden format")
+    return arrays[name]
+
+
+def _double(value: Numbers) -> Tensor:
+    tensor = value.detach() if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+    return tensor.to("cpu", torch.float64)

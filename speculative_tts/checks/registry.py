@@ -1,0 +1,53 @@
+"""Which module checks which target, and the rows that a check yields.
+
+A check is a module with `check(folder: Path) -> Iterator[Row]`. It reads sizes and vocabularies
+from the folder, raises `FormatError` (or another ValueError) when the folder is not in its format,
+and computes each case only when the row is asked for, so that a table fills while it runs.
+"""
+
+import importlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+Check = Callable[[Path], Iterator["Row"]]
+
+CHECKS = {
+    "cosyvoice2": "speculative_tts.checks.cosyvoice2",
+    "llasa": "speculative_tts.checks.llasa",
+    "speechtokenizer": "speculative_tts.checks.speechtokenizer",
+    "uslm": "speculative_tts.checks.valle",
+    "valle": "speculative_tts.checks.valle",
+    "viterbi": "speculative_tts.checks.viterbi",
+}
+"""Modules by target, imported only when asked for."""
+
+
+class FormatError(ValueError):
+    """A folder is not in the golden format of the target."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case: the worst difference found, and the largest that is allowed.
+
+    Counts of differing entries (codes, ids) have tolerance 0.
+    """
+
+    case: str
+    worst: float
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Is the difference a number within the tolerance?"""
+        return math.isfinite(self.worst) and self.worst <= self.tolerance
+
+
+def load_check(target: str) -> Check:
+    """The check of a target; ValueError lists the known ones."""
+    if target not in CHECKS:
+        raise ValueError(f"target {target!r} has no golden check; known: {', '.join(CHECKS)}")
+    check: Check = importlib.import_module(CHECKS[target]).check
+    return check

@@ -1,0 +1,1 @@
+"""VALL-E and USLM: an autoregressive model of layer 1 of residual codes, and one of the rest."""
