@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from speculative_tts.codecs.tiny import TinyCodec
+from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 
 
 class Codec(Protocol):
@@ -24,19 +25,22 @@ class Codec(Protocol):
 
     @property
     def n_codes(self) -> int:
-        """Size of the codebook."""
+        """Size of the codebook (of each layer)."""
         ...
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
-        """Mono wave to int64 codes."""
+        """Mono wave to int64 codes [tokens], or [layers, tokens] of a codec with several layers."""
         ...
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """int64 codes to a mono wave."""
+        """int64 codes of that shape to a mono wave."""
         ...
 
 
-CODECS: dict[str, Callable[[Path], Codec]] = {"tiny": TinyCodec.load}
+CODECS: dict[str, Callable[[Path], Codec]] = {
+    "tiny": TinyCodec.load,
+    "tiny_residual": ResidualTinyCodec.load,
+}
 
 
 def load_codec(name: str, path: Path) -> Codec:

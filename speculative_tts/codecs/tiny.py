@@ -138,14 +138,20 @@ def train_codec(
     features: list[Float64[np.ndarray, "_ 27"]], n_codes: int, iterations: int, seed: int
 ) -> TinyCodec:
     """k-means over the tokens of whole utterances (each a multiple of four frames)."""
+    frames = np.concatenate(features)
+    weights = feature_weights(frames)
+    return TinyCodec(k_means(stack_frames(frames, weights), n_codes, iterations, seed), weights)
+
+
+def k_means(
+    vectors: Float32[np.ndarray, "tokens 108"], n_codes: int, iterations: int, seed: int
+) -> Float32[np.ndarray, "codes 108"]:
+    """Centroids, rounded to the float16 in which they are stored."""
     try:
         import faiss
     except ImportError as error:
         message = "training the codec needs faiss: pip install 'speculative_tts[tiny]'"
         raise ImportError(message) from error
-    frames = np.concatenate(features)
-    weights = feature_weights(frames)
-    vectors = stack_frames(frames, weights)
     kmeans = faiss.Kmeans(
         TOKEN_FEATURES,
         n_codes,
@@ -155,4 +161,5 @@ def train_codec(
     )
     kmeans.train(vectors)
     codebook = np.asarray(kmeans.centroids, dtype=np.float16).astype(np.float32)
-    return TinyCodec(codebook.reshape(n_codes, TOKEN_FEATURES), weights)
+    centroids: NDArray[np.float32] = codebook.reshape(n_codes, TOKEN_FEATURES)
+    return centroids

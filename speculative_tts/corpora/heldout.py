@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from speculative_tts.codecs.tiny import TinyCodec
+from speculative_tts.corpora.codes import AnyTinyCodec, code_columns, write_shard
 from speculative_tts.corpora.features import speak_as
 from speculative_tts.corpora.plan import ListedUtterance, Prompt
 
@@ -17,7 +15,7 @@ from speculative_tts.corpora.plan import ListedUtterance, Prompt
 def write_dev_codes(
     prompts: list[Prompt],
     rows: list[ListedUtterance],
-    codec: TinyCodec,
+    codec: AnyTinyCodec,
     path: Path,
     schema: pa.Schema,
 ) -> None:
@@ -25,22 +23,16 @@ def write_dev_codes(
     if path.exists():
         return
     spoken = [heldout_row(item, codec) for item in tqdm([*prompts, *rows], desc="dev codes")]
-    temporary = path.with_suffix(".tmp")
-    pq.write_table(pa.Table.from_pylist(spoken, schema=schema), temporary)
-    os.replace(temporary, path)
+    write_shard(spoken, schema, path)
 
 
-def heldout_row(item: Prompt | ListedUtterance, codec: TinyCodec) -> dict[str, object]:
+def heldout_row(item: Prompt | ListedUtterance, codec: AnyTinyCodec) -> dict[str, object]:
     """One row of the codes store, of split dev; boundaries rounded to tokens."""
     cut, wave = speak_as(item.words, item.speaker, item.duration_stretch)
-    codes = codec.encode(wave)
     return {
         "id": item.id,
         "speaker": item.speaker.name,
         "split": "dev",
         "text": " ".join(item.words),
-        "codes": codes.tolist(),
-        "speech_start": round(cut.start),
-        "word_ends": [min(round(end), len(codes)) for end in cut.word_ends],
-        "seconds": len(codes) / codec.token_rate,
+        **code_columns(codec.encode(wave), cut.start, cut.word_ends, codec.token_rate),
     }

@@ -5,22 +5,21 @@ Every stage writes whole files atomically and skips those that exist, so a kille
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from speculative_tts.codecs.tiny import TinyCodec, train_codec
-from speculative_tts.corpora.features import SpokenTake, read_feature_shard, write_feature_shard
+from speculative_tts.corpora.codes import CODES_SCHEMA, RESIDUAL_SCHEMA, write_codes
+from speculative_tts.corpora.features import read_feature_shard, write_feature_shard
 from speculative_tts.corpora.heldout import write_dev_codes
 from speculative_tts.corpora.plan import Take, Words, plan_list, plan_takes
+from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_residual
 from speculative_tts.corpora.testset import write_list
 
 
@@ -36,34 +35,26 @@ class PrepareConfig:
     codec_iterations: int = 25
     test_rows_per_speaker: int = 8
     dev_rows_per_speaker: int = 4
+    residual: ResidualConfig = field(default_factory=ResidualConfig)
     workers: int = 2
     seed: int = 1
 
 
-CODES_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("speaker", pa.string()),
-        ("split", pa.string()),
-        ("text", pa.string()),
-        ("codes", pa.list_(pa.int16())),
-        ("speech_start", pa.int32()),
-        ("word_ends", pa.list_(pa.int32())),
-        ("seconds", pa.float32()),
-    ]
-)
-
-
 def prepare_tiny(config: PrepareConfig, out: Path) -> None:
-    """Make everything under `out`: features/, codec/, codes/*.parquet, dev/ and test/."""
+    """Make everything under `out`: features/, codec/, codes/*.parquet, dev/ and test/.
+
+    And for the VALL-E-shaped target codec_residual/ and codes_residual/.
+    """
     reserved: set[Words] = set()
     test = plan_list("test", config.test_rows_per_speaker, config.seed, reserved)
     dev = plan_list("dev", config.dev_rows_per_speaker, config.seed, reserved)
     takes = plan_takes(config.n_takes, config.warps_per_take, config.seed, reserved)
     shards = make_features(takes, config, out / "features")
     codec = make_codec(shards, config, out / "codec")
-    make_codes(shards, codec, out / "codes")
+    write_codes(shards, codec, out / "codes", CODES_SCHEMA)
     write_dev_codes(*dev, codec, out / "codes" / "dev-0000.parquet", CODES_SCHEMA)
+    layered = prepare_residual(shards, config.residual, out)
+    write_dev_codes(*dev, layered, out / CODES / "dev-0000.parquet", RESIDUAL_SCHEMA)
     write_list(*dev, out / "dev")
     write_list(*test, out / "test")
 
@@ -90,35 +81,6 @@ def make_codec(shards: list[Path], config: PrepareConfig, folder: Path) -> TinyC
         features = [item.features.astype(np.float64) for item in spoken]
         train_codec(features, config.n_codes, config.codec_iterations, config.seed).save(folder)
     return TinyCodec.load(folder)
-
-
-def make_codes(shards: list[Path], codec: TinyCodec, folder: Path) -> None:
-    """Encode each feature shard into a Parquet shard of the same number."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for shard in tqdm(shards, desc="encoding"):
-        path = folder / f"train-{shard.stem.removeprefix('shard-')}.parquet"
-        if path.exists():
-            continue
-        rows = [codes_row(item, codec, "train") for item in read_feature_shard(shard)]
-        temporary = path.with_suffix(".tmp")
-        pq.write_table(pa.Table.from_pylist(rows, schema=CODES_SCHEMA), temporary)
-        os.replace(temporary, path)
-
-
-def codes_row(item: SpokenTake, codec: TinyCodec, split: str) -> dict[str, object]:
-    """One row of the codes store; boundaries rounded to tokens."""
-    codes = codec.encode_features(item.features.astype(np.float64))
-    ends = [min(round(end), len(codes)) for end in item.word_ends]
-    return {
-        "id": f"{item.id}-{item.speaker}",
-        "speaker": item.speaker,
-        "split": split,
-        "text": " ".join(item.words),
-        "codes": codes.tolist(),
-        "speech_start": round(item.start),
-        "word_ends": ends,
-        "seconds": len(codes) / codec.token_rate,
-    }
 
 
 def _run_parallel(

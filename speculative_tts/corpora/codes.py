@@ -1,0 +1,79 @@
+"""The stores of speech codes: Parquet shards, a row an utterance.
+
+`codes` are the tokens that a target predicts; a codec of several layers has them in its first, and
+the others in `residual_codes`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tqdm import tqdm
+
+from speculative_tts.codecs.tiny import TinyCodec
+from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.corpora.features import SpokenTake, read_feature_shard
+
+CODES_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("speaker", pa.string()),
+        ("split", pa.string()),
+        ("text", pa.string()),
+        ("codes", pa.list_(pa.int16())),
+        ("speech_start", pa.int32()),
+        ("word_ends", pa.list_(pa.int32())),
+        ("seconds", pa.float32()),
+    ]
+)
+RESIDUAL_SCHEMA = CODES_SCHEMA.append(pa.field("residual_codes", pa.list_(pa.list_(pa.int16()))))
+
+AnyTinyCodec = TinyCodec | ResidualTinyCodec
+
+
+def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: pa.Schema) -> None:
+    """Encode each feature shard into a Parquet shard of the same number; those there are kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for shard in tqdm(shards, desc=f"encoding into {folder.name}"):
+        path = folder / f"train-{shard.stem.removeprefix('shard-')}.parquet"
+        if not path.exists():
+            rows = [take_row(item, codec) for item in read_feature_shard(shard)]
+            write_shard(rows, schema, path)
+
+
+def write_shard(rows: list[dict[str, object]], schema: pa.Schema, path: Path) -> None:
+    """One Parquet file, atomically; columns that the schema lacks are left out."""
+    temporary = path.with_suffix(".tmp")
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary)
+    os.replace(temporary, path)
+
+
+def take_row(item: SpokenTake, codec: AnyTinyCodec) -> dict[str, object]:
+    """One row of a training take."""
+    codes = codec.encode_features(item.features.astype(np.float64))
+    return {
+        "id": f"{item.id}-{item.speaker}",
+        "speaker": item.speaker,
+        "split": "train",
+        "text": " ".join(item.words),
+        **code_columns(codes, item.start, item.word_ends, codec.token_rate),
+    }
+
+
+def code_columns(
+    codes: np.ndarray, start: float, word_ends: Sequence[float], token_rate: float
+) -> dict[str, object]:
+    """The columns made from codes [tokens] or [layers, tokens]; boundaries rounded to tokens."""
+    first, *residual = np.atleast_2d(codes)
+    return {
+        "codes": first.tolist(),
+        "speech_start": round(start),
+        "word_ends": [min(round(end), len(first)) for end in word_ends],
+        "seconds": len(first) / token_rate,
+        "residual_codes": [layer.tolist() for layer in residual],
+    }

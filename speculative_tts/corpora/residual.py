@@ -1,0 +1,47 @@
+"""The VALL-E-shaped target's share of the tiny corpus: residual codec and codes in layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from speculative_tts.codecs.tiny_residual import ResidualTinyCodec, train_residual_codec
+from speculative_tts.corpora.codes import RESIDUAL_SCHEMA, write_codes
+from speculative_tts.corpora.features import read_feature_shard
+
+CODEC = "codec_residual"
+CODES = "codes_residual"
+
+
+@dataclass(frozen=True)
+class ResidualConfig:
+    """How the residual codec is made."""
+
+    n_layers: int = 4
+    n_codes: int = 1024
+    codec_shards: int = 15
+    iterations: int = 20
+    seed: int = 1
+
+
+def prepare_residual(shards: list[Path], config: ResidualConfig, out: Path) -> ResidualTinyCodec:
+    """Make codec_residual/ and the training shards of codes_residual/; what exists is kept."""
+    codec = make_residual_codec(shards, config, out / CODEC)
+    write_codes(shards, codec, out / CODES, RESIDUAL_SCHEMA)
+    return codec
+
+
+def make_residual_codec(
+    shards: list[Path], config: ResidualConfig, folder: Path
+) -> ResidualTinyCodec:
+    """Train the codec on the first feature shards, unless `folder` has one."""
+    if not (folder / "codec.json").exists():
+        spoken = chain.from_iterable(map(read_feature_shard, shards[: config.codec_shards]))
+        features = [item.features.astype(np.float64) for item in spoken]
+        train_residual_codec(
+            features, config.n_layers, config.n_codes, config.iterations, config.seed
+        ).save(folder)
+    return ResidualTinyCodec.load(folder)
