@@ -322,3 +322,20 @@ class BenchConfig:
     steps: int = 200  # repeats of each single step that is timed; the median counts
     draws: int = 10_000  # bootstrap draws of the speed ratios
     out: str = "results/bench"  # a table for people and JSON for programs go here
+
+
+@dataclass
+class CheckTargetConfig:
+    """What is checked."""
+
+    # cosyvoice2, llasa, speechtokenizer, uslm, valle or viterbi; target=valle says the same
+    name: str = MISSING
+
+
+@dataclass
+class CheckConfig:
+    """sst-check: results of this package beside golden files made by the official code."""
+
+    target: CheckTargetConfig = field(default_factory=CheckTargetConfig)
+    golden: str = MISSING  # the folder of golden files
+    out: str | None = None  # a JSON file for the results

@@ -46,6 +46,7 @@ class Command(Generic[Config]):
     about: str
     examples: tuple[str, ...]
     verbatim: tuple[str, ...] = ()
+    shorthand: tuple[tuple[str, str], ...] = ()
     codes: list[int] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -79,8 +80,9 @@ class Command(Generic[Config]):
         from hydra import compose, initialize_config_module
 
         self._register()
+        written = [self._written_out(override) for override in overrides]
         with initialize_config_module("speculative_tts.configs", version_base="1.3"):
-            return self._to_object(compose(self.name, overrides=list(overrides)))
+            return self._to_object(compose(self.name, overrides=written))
 
     def _start(self, argv: list[str]) -> None:
         from hydra._internal.utils import get_args_parser
@@ -90,7 +92,7 @@ class Command(Generic[Config]):
             return
         parser = get_args_parser()
         parser.error = _usage_error  # type: ignore[method-assign]
-        argv = [self._quoted(argument) for argument in argv]
+        argv = [self._quoted(self._written_out(argument)) for argument in argv]
         arguments = parser.parse_args(argv)
         self._register()
         if arguments.help:
@@ -144,6 +146,11 @@ class Command(Generic[Config]):
         assert isinstance(result, self.schema)
         return result
 
+    def _written_out(self, argument: str) -> str:
+        """A key of `shorthand` by its full name; Hydra would take a group's name for a choice."""
+        key, equals, value = argument.partition("=")
+        return f"{dict(self.shorthand).get(key, key)}{equals}{value}"
+
     def _quoted(self, argument: str) -> str:
         """Free text (keys in `verbatim`) quoted for Hydra: its commas and apostrophes stay text."""
         key, equals, value = argument.partition("=")
@@ -172,14 +179,16 @@ def command(
     *,
     examples: tuple[str, ...] = (),
     verbatim: tuple[str, ...] = (),
+    shorthand: tuple[tuple[str, str], ...] = (),
 ) -> Command[Config]:
     """The console command `sst-<name>` around `run`.
 
     The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
     names `<name>_schema` first. Keys in `verbatim` hold free text: `text="one, two"` is no sweep.
+    `shorthand` gives a short key the place of a longer one: (("target", "target.name"),).
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
-    return Command(name, schema, run, about, examples, verbatim)
+    return Command(name, schema, run, about, examples, verbatim, shorthand)
 
 
 def require_writable(path: str | Path) -> Path:

@@ -89,7 +89,7 @@ def _rows(
         if dataclasses.is_dataclass(kind):
             assert isinstance(kind, type)
             about = _null((kind.__doc__ or "").partition("\n")[0])
-            if there := options(key):
+            if key in choices and (there := options(key)):
                 about = f"{about} One of: {', '.join(there)}"
             rows.append((f"{key}={choices.get(key) or ''}", about))
             rows += _rows(kind, values[entry.name], choices, f"{key}.")

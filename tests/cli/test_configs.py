@@ -35,7 +35,9 @@ def test_command_composes_and_explains_itself(
 ) -> None:
     main = command(program)
     assert main.program == program
-    required = {"speak": ["text=alpha"]}.get(main.name, [])
+    required = {"speak": ["text=alpha"], "check": ["target=valle", "golden=here"]}.get(
+        main.name, []
+    )
     assert isinstance(main.compose(required), main.schema)
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
