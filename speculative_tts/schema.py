@@ -19,6 +19,8 @@ class System(Enum):
     target = "target"  # the target alone, autoregressively
     draft = "draft"  # the draft alone, autoregressively
     speculative = "speculative"  # draft and target with an acceptance rule
+    multi_token = "multi_token"  # the target's heads: n tokens a pass, none verified
+    uncached = "uncached"  # the target alone, all recomputed for every token: a paper's baseline
     codec = (
         "codec"  # no model: the reference recording through the codec (upper bound of the codec)
     )
@@ -47,10 +49,57 @@ class Weights(Enum):
     unigram = "unigram"  # by how often a group's tokens are used
 
 
+class Repetition(Enum):
+    """Versions of CosyVoice's repetition-aware sampler (`decoding.ras`)."""
+
+    current = "current"  # from 2026-02-11: never the repeated id again; end of speech barred
+    redraw_eos = "redraw_eos"  # until 2025-12-09: any id again; drawn again until not the end
+    redraw_stops = "redraw_stops"  # in between: any id again; drawn again until no stop id
+
+
 class Cache(Enum):
     """What sst-precompute makes."""
 
     groups = "groups"  # acoustic similarity groups
+    transitions = "transitions"  # how probable a code is after another
+
+
+class Smoothing(Enum):
+    """What pairs of codes that were never counted get (`caches.transitions` has the formulas)."""
+
+    unigram = "unigram"  # their second code's share
+    add = "add"  # a constant count
+    floor = "floor"  # a share of the uniform law
+    none = "none"  # nothing: they are impossible
+
+
+class Candidates(Enum):
+    """Which tokens the path search may use at each of the n positions."""
+
+    union = "union"  # the likeliest of any head
+    perhead = "perhead"  # the likeliest of that position's head
+
+
+class PathMode(Enum):
+    """How the tokens of a multi-token block are chosen."""
+
+    none = "none"  # each from its own head by the sampler, without looking at the others
+    best = "best"  # the most probable path (Viterbi)
+    sample = "sample"  # a path drawn from the law of all paths
+
+
+class HeadKind(Enum):
+    """What a multi-token head is."""
+
+    linear = "linear"  # one matrix
+    residual = "residual"  # Medusa's block, then a matrix
+
+
+class Optimiser(Enum):
+    """Optimiser and schedule of heads."""
+
+    adamw = "adamw"  # AdamW, warm-up and cosine
+    scaled_adam = "scaled_adam"  # ScaledAdam and Eden, the VALL-E recipe's
 
 
 class Device(Enum):
@@ -106,6 +155,40 @@ class GroupsConfig:
 
 
 @dataclass
+class TransitionsConfig:
+    """Transition probabilities between neighbouring codes; found in the cache or counted."""
+
+    codes: str = "data/tiny/codes"  # Parquet shards whose training rows are counted
+    column: str = "codes"  # list of codes; of nested lists the first layer
+    smoothing: Smoothing = Smoothing.unigram
+    strength: float = 1.0  # pseudo-counts of the smoothing; of floor the uniform share
+    workers: int = 2  # processes that count
+    cache: str = "data/caches"  # folder of the caches
+    path: str | None = None  # one folder instead, which must be the codec's
+
+
+@dataclass
+class HeadsConfig:
+    """Multi-token heads of the target (`sst-train-heads`)."""
+
+    path: str | None = None  # the folder
+    n: int | None = None  # use this many of them, the first ones; null: all
+
+
+@dataclass
+class ViterbiConfig:
+    """How a block of n tokens is chosen from the heads (Nguyen et al., 2025)."""
+
+    mode: PathMode = PathMode.sample
+    candidates: Candidates = Candidates.union
+    top_k: int = 3  # candidates of each head
+    weight: float = 1.0  # of the log transition probabilities
+    boundary: bool = False  # count the transition from the token before the block too
+    temperature: float | None = None  # of the heads; null: the sampler's, 1 if that is greedy
+    transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
+
+
+@dataclass
 class RuleConfig:
     """Acceptance rule and its parameters (unused ones keep their default)."""
 
@@ -123,6 +206,12 @@ class SamplingConfig:
     top_p: float | None = None  # keep the smallest set with this probability
     min_tokens_per_word: float | None = None  # the stop token is barred before
     max_tokens_per_word: float | None = None  # decoding is cut after
+    # may rows of a merged vocabulary that are no speech be emitted; false cuts the heads
+    text_rows: bool | None = None
+    # an id that fills ras_tau of the last ras_window tokens is drawn again (CosyVoice); 0: off
+    ras_window: int | None = None
+    ras_tau: float | None = None  # share of the window
+    ras_variant: Repetition = Repetition.current  # version of the official sampler
 
 
 @dataclass
@@ -146,6 +235,8 @@ class DecodeConfig:
     rule: RuleConfig = field(default_factory=RuleConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    heads: HeadsConfig = field(default_factory=HeadsConfig)
+    viterbi: ViterbiConfig = field(default_factory=ViterbiConfig)
     system: System = System.speculative  # what produces the tokens
     lookahead: int = 3  # tokens drafted per round
     seed: int = 0  # same seed, same tokens
@@ -157,15 +248,54 @@ class DecodeConfig:
     out: str = "runs"  # folder of the run folders
 
 
+class Recogniser(Enum):
+    """Who hears the words."""
+
+    pocketsphinx = "pocketsphinx"  # offline; two grammars
+    whisper = "whisper"  # Whisper large-v3 (SSD)
+    hubert = "hubert"  # HuBERT-large CTC (PCG)
+    conformer = "conformer"  # NeMo Conformer-Transducer large (MTP)
+
+
+class Encoder(Enum):
+    """Who compares voices."""
+
+    ge2e = "ge2e"  # offline
+    eres2net = "eres2net"  # ERes2Net, VoxCeleb (SSD)
+    wavlm = "wavlm"  # WavLM-large with an ECAPA head (PCG)
+    xvector = "xvector"  # WavLM-base-plus with an x-vector head (MTP)
+
+
+@dataclass
+class JudgesConfig:
+    """The judges, and where their models are; nothing is downloaded."""
+
+    name: str = "offline"  # the preset
+    recogniser: Recogniser = Recogniser.pocketsphinx  # of wer and cer
+    encoder: Encoder = Encoder.ge2e  # of similarity
+    device: Device = Device.cpu  # of models that can use a GPU; give workers=1 then
+    # folder with one folder a model, as sst-check judges=<preset> names them
+    models: str | None = None
+    whisper: str | None = None  # folder of this model, if it is not below judges.models
+    hubert: str | None = None  # folder of this model
+    conformer: str | None = None  # folder of this model
+    eres2net: str | None = None  # folder of this model
+    wavlm: str | None = None  # folder of this model
+    xvector: str | None = None  # folder of this model
+    utmos: str | None = None  # folder of this model
+
+
 @dataclass
 class EvalConfig:
     """sst-eval: score decode runs, or any folder of audio given a list."""
+
+    judges: JudgesConfig = field(default_factory=JudgesConfig)
 
     runs: str = "runs"  # one run folder, or a folder of run folders
     # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
     list: str | None = None
     out: str | None = None  # where scores of such a list go
-    # any of wer, similarity, dnsmos
+    # any of wer, similarity, dnsmos, utmos; a preset of judges chooses the paper's
     metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
     # auto: word grammar when every word is in the tiny vocabulary, else the general model
     grammar: str = "auto"
@@ -260,6 +390,32 @@ class TrainDraftConfig:
 
 
 @dataclass
+class TrainHeadsConfig:
+    """sst-train-heads: heads that predict several tokens from a target's hidden state."""
+
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
+    out: str = "runs/heads"  # the heads, and their training
+    n: int = 8  # heads, the target's own among them
+    kind: HeadKind = HeadKind.linear
+    # train the trunk and its own head too; the trained target is written to <out>/target
+    train_trunk: bool = False
+    optimiser: Optimiser = Optimiser.adamw
+    steps: int = 4000
+    batch_size: int = 1024  # hidden states a step; with train_trunk sequences a step
+    learning_rate: float = 2e-3  # of scaled_adam 0.05 is the paper's
+    warmup: int = 100  # steps of linear rise of the learning rate
+    weight_decay: float = 0.01
+    eval_every: int = 500  # steps between dev figures
+    save_every: int = 500  # steps between checkpoints; a killed run continues at the last
+    sequences: int | None = None  # sequences whose hidden states are kept in memory; null: an epoch
+    dev_utterances: int = 200  # held out for the dev figures
+    seed: int = 0
+    device: Device = Device.cpu
+    threads: int = 1  # of torch
+
+
+@dataclass
 class PrecomputeConfig:
     """sst-precompute: what many runs of one target share."""
 
@@ -267,6 +423,8 @@ class PrecomputeConfig:
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codec: CodecConfig = field(default_factory=CodecConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
+    transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
+    export: str | None = None  # write the counts of cache=transitions alone, compressed, here too
     device: Device = Device.cpu
     threads: int = 2  # of torch
 
@@ -295,6 +453,8 @@ class TrainTargetConfig:
     matrix_lr: float = 0.003  # learning rate of matrices (Muon)
     other_lr: float = 0.005  # learning rate of everything else (AdamW)
     probe_weight: float = 0.5  # weight of the word probes that are thrown away after training
+    # share of the way that embeddings move towards the codec's geometry, each step; 0: free
+    acoustic_pull: float = 0.0
     watch_every: int = 400  # steps between word error rates on the dev list
     save_every: int = 100  # steps between checkpoints; a killed run continues at the last one
     compile: bool = False  # torch.compile: minutes to start, then faster

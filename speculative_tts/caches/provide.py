@@ -14,9 +14,9 @@ from tqdm import tqdm
 from speculative_tts.caches import groups, store, vectors
 from speculative_tts.caches.likeness import likeness
 from speculative_tts.codecs.registry import load_codec
-from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.families import Layout, code_embedding, load_layout
 from speculative_tts.provenance import content_hash
-from speculative_tts.schema import GroupsConfig, Similarity, Weights
+from speculative_tts.schema import CheckpointConfig, GroupsConfig, Similarity, Weights
 
 KIND = "groups"
 FACTS = "sizes, likeness to the codebook: 1"  # what a cache tells of itself; part of its key
@@ -30,6 +30,11 @@ class Sources:
     codec: tuple[str, Path]
     device: torch.device
 
+    @property
+    def checkpoint(self) -> CheckpointConfig:
+        """The target as a configuration."""
+        return CheckpointConfig(name=self.target.name, path=str(self.target))
+
 
 def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
     """The groups of `config` for this target: CSR arrays both ways, scores, and facts about them.
@@ -38,7 +43,7 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
     one; a damaged folder of the store is made again.
     """
     _check(config)
-    layout = SpeechLayout.from_folder(sources.target)
+    layout = load_layout(sources.checkpoint)
     origin = _origin(config.source, layout, sources)
     if config.path is not None:
         return _named(Path(config.path), origin, sources)
@@ -61,7 +66,7 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
 
 
 def make(
-    config: GroupsConfig, layout: SpeechLayout, sources: Sources, counts: Tensor | None
+    config: GroupsConfig, layout: Layout, sources: Sources, counts: Tensor | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arrays and facts of groups. The vocabulary is the speech ids; only codes have company."""
     size, stops = layout.speech_vocab_size, set(layout.stop_ids)
@@ -108,9 +113,30 @@ def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
     }
 
 
-def tensors(entry: store.Entry, device: torch.device) -> dict[str, Tensor]:
-    """The arrays of groups as tensors: on a CPU they share the file's memory map."""
-    return {name: torch.from_numpy(array).to(device) for name, array in entry.arrays.items()}
+def tensors(
+    entry: store.Entry, device: torch.device, vocab_size: int | None = None
+) -> dict[str, Tensor]:
+    """The arrays of groups as tensors: on a CPU they share the file's memory map.
+
+    Ids that the cache does not know, up to `vocab_size` (text rows), are alone in their groups.
+    """
+    found = {name: torch.from_numpy(array).to(device) for name, array in entry.arrays.items()}
+    sets, tokens = len(found["group_offsets"]) - 1, len(found["token_offsets"]) - 1
+    extra = 0 if vocab_size is None else vocab_size - tokens
+    more = torch.arange(extra, dtype=torch.int32, device=device)
+    if extra == 0:
+        return found
+    return {
+        "token_offsets": _grown(found["token_offsets"], 1 + more),
+        "token_groups": torch.cat([found["token_groups"], sets + more]),
+        "group_offsets": _grown(found["group_offsets"], 1 + more),
+        "group_tokens": torch.cat([found["group_tokens"], tokens + more]),
+        "scores": torch.cat([found["scores"], found["scores"].new_ones(len(more))]),
+    }
+
+
+def _grown(offsets: Tensor, steps: Tensor) -> Tensor:
+    return torch.cat([offsets, offsets[-1] + steps])
 
 
 def count_codes(folder: Path, size: int) -> Tensor:
@@ -141,7 +167,7 @@ def _check(config: GroupsConfig) -> None:
         raise ValueError(f"cap {config.cap} is below 1; a group has at least its own token")
 
 
-def _origin(source: Similarity, layout: SpeechLayout, sources: Sources) -> dict[str, Any]:
+def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, Any]:
     """What the groups are made from, hashed: the part of the description that names the target."""
     origin: dict[str, Any] = {
         "source": source.name,
@@ -149,18 +175,16 @@ def _origin(source: Similarity, layout: SpeechLayout, sources: Sources) -> dict[
     }
     if source is Similarity.mel:
         return origin | {"codec": content_hash(sources.codec[1]), "mel": vectors.MEL_DEFINITION}
-    stored = vectors.stored_embedding(sources.target, layout.n_codes)
+    stored = code_embedding(sources.checkpoint)
     return origin | {"embedding": vectors.embedding_hash(stored)}
 
 
-def _vectors(source: Similarity, layout: SpeechLayout, sources: Sources) -> Tensor:
+def _vectors(source: Similarity, layout: Layout, sources: Sources) -> Tensor:
     """float32 [n_codes, size] on the device."""
     if source is Similarity.mel:
         codec = load_codec(sources.codec[0], sources.codec[1])
         return vectors.mel_vectors(codec, layout.n_codes).to(sources.device)
-    return vectors.stored_embedding(sources.target, layout.n_codes).to(
-        sources.device, torch.float32
-    )
+    return code_embedding(sources.checkpoint).to(sources.device, torch.float32)
 
 
 def _likeness(unit: Tensor, codes: Tensor, sources: Sources) -> dict[str, Any] | None:

@@ -7,41 +7,15 @@ Hann window of 25 ms every 10 ms, natural logarithm of power, floor 1e-10) whose
 the token's time are averaged, and the mean over all codes is taken away. Cosines are of these.
 """
 
-from pathlib import Path
-
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from speculative_tts.caches.store import array_hash
 from speculative_tts.codecs.registry import Codec
 
 MEL_DEFINITION = "log-mel 80, 25/10 ms, between 3 tokens of silence, mean of frames, centred: 1"
-EMBEDDING = "model.embed_tokens.weight"
 BANDS, AROUND, CHUNK = 80, 3, 256
-
-
-def stored_embedding(folder: Path, rows: int) -> Tensor:
-    """The first `rows` input embeddings of a checkpoint as they are stored: [rows, hidden].
-
-    Reads this tensor alone. Raises ValueError when it is not there.
-    """
-    for file in sorted(folder.glob("*.safetensors")):
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                if EMBEDDING in tensors.keys():  # noqa: SIM118
-                    kept: Tensor = tensors.get_slice(EMBEDDING)[:rows]
-                    if len(kept) < rows:
-                        raise ValueError(f"{file}: {EMBEDDING} has {len(kept)} rows, not {rows}")
-                    return kept.contiguous()
-        except SafetensorError as error:
-            raise ValueError(
-                f"{file} is not readable as safetensors ({error}); copy it again"
-            ) from error
-    raise ValueError(
-        f"no tensor {EMBEDDING} in {folder}; give target.path=<folder with model.safetensors>"
-    )
 
 
 def embedding_hash(embedding: Tensor) -> str:

@@ -16,7 +16,7 @@ from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.peers import Transformers
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.families import FamilyLM
 from speculative_tts.schema import System
 
 OURS, SPECULATIVE = "autoregressive", "speculative"
@@ -132,7 +132,7 @@ def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group
     return Group(*(x.to(device) for x in (*back, offsets, members)))
 
 
-def bytes_per_step(model: SpeechLM) -> int:
+def bytes_per_step(model: FamilyLM) -> int:
     """Bytes of weights that one step reads: layers and speech head; an embedding lookup is free."""
     tensors = [t for layer in model.decoder.layers for t in vars(layer).values() if t is not None]
     return sum(t.numel() * t.element_size() for t in [*tensors, model.decoder.norm, model.head])

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,8 +19,7 @@ from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.layout import words_in
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.families import FamilyLM, Layout, load_layout, load_speech_lm
 from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
@@ -34,15 +33,15 @@ from speculative_tts.schema import (
 Made = tuple[AcceptanceRule, Entry | None]  # a rule, and the groups it was made from
 
 
-def group_rule(config: RuleConfig, sources: Sources) -> Made:
+def group_rule(config: RuleConfig, sources: Sources, vocab_size: int) -> Made:
     """PCG's rule, its groups found in the cache or made now."""
     groups = acoustic_groups(config.groups, sources)
-    return Group(**tensors(groups, sources.device)), groups
+    return Group(**tensors(groups, sources.device, vocab_size)), groups
 
 
-RULES: dict[Rule, Callable[[RuleConfig, Sources], Made]] = {
-    Rule.exact: lambda _, __: (Tolerance(0.0), None),
-    Rule.tolerance: lambda config, _: (Tolerance(config.beta), None),
+RULES: dict[Rule, Callable[[RuleConfig, Sources, int], Made]] = {
+    Rule.exact: lambda _, __, ___: (Tolerance(0.0), None),
+    Rule.tolerance: lambda config, _, __: (Tolerance(config.beta), None),
     Rule.group: group_rule,
 }
 
@@ -56,6 +55,7 @@ class Settings:
     top_p: float
     min_tokens_per_word: float
     max_tokens_per_word: float
+    text_rows: bool
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Timed:
 class Engine:
     """All that decoding needs."""
 
-    target: SpeechLM
-    draft: SpeechLM
+    target: FamilyLM
+    draft: FamilyLM
     codec: Codec
     rule: AcceptanceRule
     sampler: Sampler
@@ -87,14 +87,20 @@ class Engine:
     def request(
         self, id_: str, text: str, prompt_text: str, prompt_codes: Tensor, seed: int
     ) -> Request:
-        """One utterance to decode. Raises ValueError for words the target does not know."""
-        words = len(words_in(text))
+        """One utterance to decode. Raises ValueError for a text the target cannot speak."""
+        prompt = self.target.prompt(text, prompt_text, prompt_codes)
+        fewest, most = self.target.layout.limits(
+            text,
+            len(prompt),
+            self.settings.min_tokens_per_word,
+            self.settings.max_tokens_per_word,
+        )
         return Request(
             id=id_,
-            prompt=self.target.prompt(text, prompt_text, prompt_codes),
+            prompt=prompt,
             draft_prompt=self.draft.prompt(text, prompt_text, prompt_codes),
-            min_tokens=int(words * self.settings.min_tokens_per_word),
-            max_tokens=max(1, int(words * self.settings.max_tokens_per_word)),
+            min_tokens=fewest,
+            max_tokens=most,
             seed=seed,
         )
 
@@ -127,12 +133,11 @@ class Engine:
 
     def audio(self, outcome: Outcome) -> np.ndarray:
         """The wave of a decoded utterance, without its stop id."""
-        return self.codec.decode(np.array(codes_of(outcome), dtype=np.int64))
+        return self.codec.decode(np.array(self.codes(outcome), dtype=np.int64))
 
-
-def codes_of(outcome: Outcome) -> list[int]:
-    """Speech codes of an utterance: its tokens without the stop id."""
-    return outcome.tokens[:-1] if outcome.stopped else outcome.tokens
+    def codes(self, outcome: Outcome) -> list[int]:
+        """Speech codes of an utterance: its tokens without stop id and text rows."""
+        return [token for token in outcome.tokens if token < self.codec.n_codes]
 
 
 def build_engine(
@@ -153,31 +158,37 @@ def build_engine(
         )
     torch.set_num_threads(runtime.threads)
     device, dtype = torch.device(runtime.device.value), getattr(torch, runtime.dtype.value)
+    checkpoints = [replace(c, path=str(resolve(c.path))) for c in (target, draft)]
+    layouts = [load_layout(c) for c in checkpoints]
+    layout = layouts[0]
+    settings = _with_defaults(sampling, layout.sampling)
+    sampler = Sampler(settings.temperature, settings.top_k, settings.top_p)
+    _check_pair(*layouts)
+    vocab_size = layout.width(text_rows=settings.text_rows)
     sources = Sources(resolve(target.path), (codec.name, resolve(codec.path)), device)
-    acceptance, groups = RULES[rule.name](rule, sources)
-    models = [SpeechLM.load(resolve(c.path), dtype=dtype, device=device) for c in (target, draft)]
-    _check_pair(*models)
+    acceptance, groups = RULES[rule.name](rule, sources, vocab_size)
     speech_codec = load_codec(codec.name, resolve(codec.path))
-    layout = models[0].layout
     if speech_codec.n_codes != layout.n_codes:
         raise ValueError(
             f"codec {codec.path} has {speech_codec.n_codes} codes, "
             f"target {target.path} {layout.n_codes}; they do not belong together"
         )
-    settings = _with_defaults(sampling, layout.sampling)
-    sampler = Sampler(settings.temperature, settings.top_k, settings.top_p)
+    models = [
+        load_speech_lm(c, dtype=dtype, device=device, text_rows=settings.text_rows)
+        for c in checkpoints
+    ]
     return Engine(
         models[0], models[1], speech_codec, acceptance, sampler, settings, lookahead, groups
     )
 
 
-def _check_pair(target: SpeechLM, draft: SpeechLM) -> None:
-    a, b = target.layout, draft.layout
-    for name in ("speech_vocab_size", "n_codes", "stop_ids", "words"):
-        if getattr(a, name) != getattr(b, name):
+def _check_pair(target: Layout, draft: Layout) -> None:
+    for name, value in target.shared.items():
+        other = draft.shared.get(name)
+        if value != other:
             raise ValueError(
-                f"target and draft have different vocabularies ({name}: {_short(getattr(a, name))} "
-                f"and {_short(getattr(b, name))}); train the draft from this target"
+                f"target and draft have different vocabularies ({name}: {_short(value)} "
+                f"and {_short(other)}); train the draft from this target"
             )
 
 
@@ -205,4 +216,7 @@ def _with_defaults(sampling: SamplingConfig, defaults: dict[str, float]) -> Sett
         top_p=value("top_p"),
         min_tokens_per_word=value("min_tokens_per_word"),
         max_tokens_per_word=value("max_tokens_per_word"),
+        text_rows=bool(
+            defaults.get("text_rows", False) if sampling.text_rows is None else sampling.text_rows
+        ),
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from speculative_tts.codecs.audio import Wave, read_wave, write_wave
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.engine import Engine, codes_of
+from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.records import (
     Appender,
@@ -157,7 +157,7 @@ class DecodeRun:
             reference_audio=item.reference_audio,
             seed=self._config.seed,
             audio=audio,
-            codes=codes_of(outcome),
+            codes=self._engine.codes(outcome),
             tokens=len(outcome.tokens),
             stop="stop_id"
             if outcome.stopped or self._config.system in WITHOUT_MODEL

@@ -90,6 +90,27 @@ class SpeechLayout:
         """All rows of a merged vocabulary."""
         return self.task_id + 1
 
+    @property
+    def shared(self) -> dict[str, object]:
+        """What a draft must have in common with its target."""
+        names = ("speech_vocab_size", "n_codes", "stop_ids", "words")
+        return {name: getattr(self, name) for name in names}
+
+    def width(self, *, text_rows: bool) -> int:  # noqa: ARG002 - of heads that can be whole
+        """Ids that the head has."""
+        return self.speech_vocab_size
+
+    def limits(
+        self,
+        text: str,
+        prompt_length: int,  # noqa: ARG002 - of families that limit prompt and speech together
+        minimum: float,
+        maximum: float,
+    ) -> tuple[int, int]:
+        """Fewest and most new tokens for a text: `minimum` and `maximum` a word."""
+        words = len(words_in(text))
+        return int(words * minimum), max(1, int(words * maximum))
+
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
         """Merged-vocabulary ids of the prompt's words and then the text's.
 

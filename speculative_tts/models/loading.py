@@ -11,6 +11,7 @@ from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder, Layer
 
 State = dict[str, Tensor]
+EMBEDDING = "model.embed_tokens.weight"
 
 
 def read_state(folder: Path) -> State:
@@ -43,6 +44,32 @@ def read_state(folder: Path) -> State:
     return state
 
 
+def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
+    """Rows of one matrix of a checkpoint as they are stored: its first `rows`, or those named.
+
+    Reads this tensor alone. Raises ValueError when it is not there, or too short.
+    """
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                if name in tensors.keys():  # noqa: SIM118
+                    wanted = torch.arange(rows) if isinstance(rows, int) else rows
+                    first, needed = int(wanted.min()), int(wanted.max()) + 1
+                    kept: Tensor = tensors.get_slice(name)[first:needed]
+                    if len(kept) < needed - first:
+                        raise ValueError(
+                            f"{file}: {name} has {first + len(kept)} rows, not {needed}"
+                        )
+                    return kept[wanted - first]
+        except SafetensorError as error:
+            raise ValueError(
+                f"{file} is not readable as safetensors ({error}); copy it again"
+            ) from error
+    raise ValueError(
+        f"no tensor {name} in {folder}; give target.path=<folder with model.safetensors>"
+    )
+
+
 def build_decoder(
     config: DecoderConfig,
     state: State,
@@ -57,7 +84,8 @@ def build_decoder(
     """
     read = _Reader(state, prefix, dtype, device)
     layers = [_layer(config, read, index) for index in range(config.layers)]
-    return Decoder(config, layers, read.vector("norm.weight", config.hidden))
+    gain = read.vector("norm.weight", config.hidden) * config.hidden**0.5
+    return Decoder(config, layers, gain)
 
 
 class _Reader:
@@ -68,23 +96,33 @@ class _Reader:
         self._dtype, self._device = dtype, device
 
     def matrix(
-        self, names: list[str], rows: list[int], columns: int, gain: str | None = None
+        self,
+        names: list[str],
+        rows: list[int],
+        columns: int,
+        gain: str | None = None,
+        heads: "_Heads | None" = None,
     ) -> Tensor:
         """Stacked [out, in] matrices as one contiguous [in, out].
 
-        Each input is scaled by the gain of the norm before it.
+        Each input is scaled by sqrt(columns) and the gain of the norm before it (`Decoder._normed`
+        leaves both to us).
         """
         stacked = torch.cat([self._take(n, (r, columns)) for n, r in zip(names, rows, strict=True)])
         if gain is not None:
-            stacked = stacked.float() * self._take(gain, (columns,)).float()
+            stacked = stacked.float() * self._take(gain, (columns,)).float() * columns**0.5
+        stacked = stacked if heads is None else heads(stacked)
         return stacked.to(self._device, self._dtype).T.contiguous()
 
-    def bias(self, present: bool, names: list[str], rows: list[int]) -> Tensor | None:
+    def bias(
+        self, present: bool, names: list[str], rows: list[int], heads: "_Heads | None" = None
+    ) -> Tensor | None:
         """Stacked biases, or None for a family without them."""
         if not present:
             return None
-        parts = [self._take(n, (r,)) for n, r in zip(names, rows, strict=True)]
-        return torch.cat(parts).to(self._device, self._dtype)
+        stacked = torch.cat([self._take(n, (r,)) for n, r in zip(names, rows, strict=True)])
+        stacked = stacked if heads is None else heads(stacked)
+        return stacked.to(self._device, self._dtype)
 
     def vector(self, name: str, size: int) -> Tensor:
         """One vector."""
@@ -105,6 +143,27 @@ class _Reader:
         return tensor
 
 
+class _Heads:
+    """Puts the rows of a [q; k; v] projection in the order `Decoder` computes in.
+
+    RoPE's partners i and i + head_dim / 2 come to lie side by side in queries and keys (their
+    product does not change), and queries are scaled by head_dim ** -0.5.
+    """
+
+    def __init__(self, c: DecoderConfig) -> None:
+        pairs = torch.arange(c.head_dim).view(2, -1).T.flatten()
+        starts = torch.arange(c.heads + c.kv_heads)[:, None] * c.head_dim
+        turned = (starts + pairs).flatten()
+        total = (c.heads + 2 * c.kv_heads) * c.head_dim
+        self._order = torch.cat([turned, torch.arange(len(turned), total)])
+        self._scale = torch.ones(total)
+        self._scale[: c.heads * c.head_dim] = c.head_dim**-0.5
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """float32 rows ([out, in] or [out]) in the new order."""
+        return (rows[self._order].float().T * self._scale).T
+
+
 def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
     at = f"layers.{index}."
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
@@ -112,6 +171,7 @@ def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
     out, down = [f"{at}self_attn.o_proj"], [f"{at}mlp.down_proj"]
     gate_up = [f"{at}mlp.gate_proj", f"{at}mlp.up_proj"]
     wide = [c.intermediate] * 2
+    heads = _Heads(c)
 
     def weight(names: list[str]) -> list[str]:
         return [f"{n}.weight" for n in names]
@@ -120,8 +180,10 @@ def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
         return [f"{n}.bias" for n in names]
 
     return Layer(
-        qkv=read.matrix(weight(qkv), [q, kv, kv], c.hidden, gain=f"{at}input_layernorm.weight"),
-        qkv_bias=read.bias(c.qkv_bias, bias(qkv), [q, kv, kv]),
+        qkv=read.matrix(
+            weight(qkv), [q, kv, kv], c.hidden, gain=f"{at}input_layernorm.weight", heads=heads
+        ),
+        qkv_bias=read.bias(c.qkv_bias, bias(qkv), [q, kv, kv], heads),
         out=read.matrix(weight(out), [c.hidden], q),
         out_bias=read.bias(c.out_bias, bias(out), [c.hidden]),
         gate_up=read.matrix(

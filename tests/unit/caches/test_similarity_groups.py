@@ -13,6 +13,7 @@ from torch import Tensor
 
 from speculative_tts.caches import groups, provide, vectors
 from speculative_tts.decoding.groups import Group
+from speculative_tts.models.loading import EMBEDDING, stored_rows
 from speculative_tts.schema import GroupsConfig, Similarity, Weights
 
 N, STOPS = 40, [40]  # of the fake models
@@ -199,7 +200,7 @@ def change_weights(folder: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     state = load_file(folder / "model.safetensors")
-    state[vectors.EMBEDDING][0, 0] += 1
+    state[EMBEDDING][0, 0] += 1
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
 
 
@@ -218,10 +219,10 @@ def test_a_cap_below_one_is_refused(sources: provide.Sources, tmp_path: Path) ->
 
 def test_a_missing_embedding_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no tensor model\.embed_tokens\.weight"):
-        vectors.stored_embedding(tmp_path, 3)
+        stored_rows(tmp_path, 3)
     (tmp_path / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(ValueError, match="not readable as safetensors"):
-        vectors.stored_embedding(tmp_path, 3)
+        stored_rows(tmp_path, 3)
 
 
 class Tones:

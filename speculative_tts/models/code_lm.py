@@ -1,0 +1,68 @@
+"""What speech LMs of every family share: a decoder, inputs of speech ids, a head over them."""
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.cache import KVCache
+from speculative_tts.models.decoder import Decoder
+
+
+class CodeLM:
+    """Runs embedded prompts and speech ids through the decoder; returns logits over speech ids."""
+
+    def __init__(
+        self, decoder: Decoder, embedding: Tensor, head: Tensor, bias: Tensor | None
+    ) -> None:
+        """embedding: [rows, hidden]; head: [hidden, vocab_size]; bias: [vocab_size]."""
+        self.decoder = decoder
+        self.head = head
+        self._embedding = embedding
+        self._bias = bias
+
+    @property
+    def vocab_size(self) -> int:
+        """Speech ids, stop ids included."""
+        return self.head.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.decoder.device
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
+        return self._embedding[ids]
+
+    def cache(self, batch: int, capacity: int) -> KVCache:
+        """Key-value storage for `batch` rows of up to `capacity` positions."""
+        return self.decoder.cache(batch, capacity)
+
+    def prefill(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+        """Run prompts ([length, hidden] each), a row at a time, so that a batch equals its rows.
+
+        Returns float32 logits of the first token, [batch, vocab].
+        """
+        zero = torch.zeros(1, dtype=torch.int64, device=self.device)
+        last = [
+            self.decoder.extend(prompt[None], cache.row(index), zero)[:, -1]
+            for index, prompt in enumerate(prompts)
+        ]
+        return self.logits(torch.cat(last))
+
+    def extend(self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None) -> Tensor:
+        """Feed speech ids [batch, new] at positions start [batch].
+
+        Returns float32 logits of the last `keep` of them (all by default), [batch, keep, vocab].
+        """
+        hidden = self.decoder.extend(self.embed(ids), cache, start)
+        return self.logits(hidden if keep is None else hidden[:, -keep:])
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """float32 logits over speech ids of final hidden states [..., hidden]."""
+        flat = hidden.flatten(0, -2)
+        out = (
+            torch.mm(flat, self.head)
+            if self._bias is None
+            else torch.addmm(self._bias, flat, self.head)
+        )
+        return out.float().view(*hidden.shape[:-1], -1)

@@ -1,0 +1,189 @@
+"""Which family of speech LM a folder holds, and how it is read: the one place that knows them all.
+
+Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then come stop ids, then
+(where text rows may be emitted) the other rows. A family is recognised by the files it has.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.cache import KVCache
+from speculative_tts.models.decoder import Decoder
+from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.loading import stored_rows
+from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.schema import CheckpointConfig
+
+
+class Layout(Protocol):
+    """Facts about a checkpoint's ids, its prompt and the sampler it was made for."""
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the codec's codebook."""
+        ...
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Speech ids that end an utterance."""
+        ...
+
+    @property
+    def speech_vocab_size(self) -> int:
+        """Codes and stop ids."""
+        ...
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """The checkpoint's own sampler: keys of a SamplingConfig."""
+        ...
+
+    @property
+    def shared(self) -> dict[str, object]:
+        """What a draft must have in common with its target, by name."""
+        ...
+
+    def width(self, *, text_rows: bool) -> int:
+        """Ids that the head has: all that can be emitted."""
+        ...
+
+    def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
+        """Ids of the texts. Raises ValueError for a text that cannot be spoken."""
+        ...
+
+    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Iterable[int]) -> list[int]:
+        """All before the first new token, as rows of the checkpoint's vocabulary."""
+        ...
+
+    def limits(
+        self, text: str, prompt_length: int, minimum: float, maximum: float
+    ) -> tuple[int, int]:
+        """Fewest and most new tokens for a text; minimum and maximum are per word (or text id).
+
+        `prompt_length` is the prompt's, in positions.
+        """
+        ...
+
+
+class FamilyLM(Protocol):
+    """A loaded speech LM of any family; a `decoding.batch.Model` with its prompt."""
+
+    decoder: Decoder
+    head: Tensor
+
+    @property
+    def layout(self) -> Layout:
+        """Facts about ids and prompt."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """Speech ids, stop ids included."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        ...
+
+    def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
+        """The embedded prompt, [length, hidden]."""
+        ...
+
+    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
+        """The prompt as rows of the checkpoint's vocabulary."""
+        ...
+
+    def cache(self, batch: int, capacity: int) -> KVCache:
+        """Storage for `batch` rows of up to `capacity` positions."""
+        ...
+
+    def prefill(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+        """Run the prompts; logits of the first token, [batch, vocab]."""
+        ...
+
+    def extend(self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None) -> Tensor:
+        """Feed ids [batch, new] at positions start [batch]; logits of the last `keep` of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Family:
+    """How checkpoints of one family are recognised and read; functions get config.path resolved.
+
+    `load` takes dtype, device and text_rows (may rows that are no speech id be emitted) as
+    keywords. `code_embedding` gives stored input embeddings of all codes, [n_codes, hidden].
+    """
+
+    name: str
+    files: str  # what a folder of this family has, for messages
+    found: Callable[[Path], bool]
+    layout: Callable[[CheckpointConfig], Layout]
+    load: Callable[..., FamilyLM]
+    code_embedding: Callable[[CheckpointConfig], Tensor]
+
+
+def _tiny_layout(config: CheckpointConfig) -> SpeechLayout:
+    return SpeechLayout.from_folder(Path(config.path))
+
+
+def _load_tiny(config: CheckpointConfig, **options: Any) -> SpeechLM:
+    return SpeechLM.load(
+        Path(config.path), dtype=options["dtype"], device=options["device"]
+    )  # its head has speech rows only, whatever text_rows
+
+
+def _tiny_code_embedding(config: CheckpointConfig) -> Tensor:
+    return stored_rows(Path(config.path), _tiny_layout(config).n_codes)
+
+
+TINY = Family(
+    "tiny",
+    f"config.json, model.safetensors and {FILE}",
+    lambda folder: (folder / FILE).is_file(),
+    _tiny_layout,
+    _load_tiny,
+    _tiny_code_embedding,
+)
+FAMILIES = (TINY,)
+
+
+def family_of(folder: Path) -> Family:
+    """The family of a checkpoint folder; ValueError says what was looked for."""
+    if not folder.is_dir():
+        raise ValueError(
+            f"checkpoint folder {folder} not found; "
+            "give target.path=<folder> or draft.path=<folder>"
+        )
+    for family in FAMILIES:
+        if family.found(folder):
+            return family
+    wanted = "; ".join(f"{family.name}: {family.files}" for family in FAMILIES)
+    raise ValueError(f"{folder} holds no speech LM known here; looked for {wanted}")
+
+
+def load_layout(config: CheckpointConfig) -> Layout:
+    """Facts about a checkpoint's ids, without its weights."""
+    return family_of(Path(config.path)).layout(config)
+
+
+def load_speech_lm(
+    config: CheckpointConfig,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    text_rows: bool = False,
+) -> FamilyLM:
+    """The speech LM in the folder config.path; ValueError says what is wrong with it."""
+    family = family_of(Path(config.path))
+    return family.load(config, dtype=dtype, device=device, text_rows=text_rows)
+
+
+def code_embedding(config: CheckpointConfig) -> Tensor:
+    """Input embeddings of all codes as they are stored: [n_codes, hidden]."""
+    return family_of(Path(config.path)).code_embedding(config)
