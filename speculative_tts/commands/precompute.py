@@ -1,18 +1,43 @@
-"""Compute what many runs of one target share: its acoustic similarity groups (PCG).
+"""Compute what many runs share: a target's similarity groups (PCG), a codec's transitions (MTP).
 
-The cache is keyed by its content (embeddings, similarity, options), so a run that needs it finds
-it, and one that nobody made is made then. Prints the number of groups, their sizes, theta and how
-far cosines agree with distances in the codebook (`likeness`) as JSON.
+The cache is keyed by its content (embeddings or codes, options), so a run that needs it finds it,
+and one that nobody made is made then. Prints facts as JSON: of groups their number and sizes, theta
+and how far cosines agree with distances in the codebook (`likeness`); of transitions the bigrams
+counted, seconds, and bigrams per second.
 """
 
 import json
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.schema import PrecomputeConfig
+from speculative_tts.schema import Cache, PrecomputeConfig
 
 
 def run(config: PrecomputeConfig) -> int:
+    """Find or make the cache that was asked for."""
+    return {Cache.groups: groups, Cache.transitions: transitions}[config.cache](config)
+
+
+def transitions(config: PrecomputeConfig) -> int:
+    """Count the transitions between the codes of `config.codec`."""
+    from speculative_tts.caches.transitions import export_counts, find_or_count
+    from speculative_tts.codecs.registry import load_codec
+
+    options, folder = config.transitions, resolve(config.codec.path)
+    if options.path is not None:
+        raise ValueError(
+            "transitions.path names a cache that is there; leave it null to count transitions.codes"
+        )
+    app.require_writable(options.cache)
+    n_codes = load_codec(config.codec.name, folder).n_codes
+    entry = find_or_count(options, (config.codec.name, folder), n_codes)
+    if config.export is not None:
+        export_counts(entry, app.require_writable(config.export))
+    print(json.dumps({"folder": str(entry.folder), **entry.facts}))
+    return 0
+
+
+def groups(config: PrecomputeConfig) -> int:
     """Find or make the groups of `config.target`."""
     import torch
 
@@ -42,5 +67,6 @@ main = app.command(
     examples=(
         "sst-precompute cache=groups groups.mean_size=4.5,10,40",
         "sst-precompute cache=groups groups.theta=0.5 groups.source=mel",
+        "sst-precompute cache=transitions transitions.smoothing=floor transitions.strength=0.01",
     ),
 )

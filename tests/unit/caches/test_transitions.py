@@ -1,0 +1,150 @@
+"""Transitions: counts equal a plain loop's, rows are laws, and another codec's are refused."""
+
+import dataclasses
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from speculative_tts.caches import bigrams, transitions
+from speculative_tts.caches.bigrams import count_bigrams
+from speculative_tts.caches.transitions import LogTransitions, export_counts, find_or_count
+from speculative_tts.schema import Smoothing, TransitionsConfig
+
+SIZE = 12
+rng = np.random.default_rng(0)
+UTTERANCES = [rng.integers(0, SIZE - 1, n).tolist() for n in (5, 1, 0, 9, 30, 2, 17)]
+
+
+@pytest.fixture
+def codec(tmp_path: Path) -> Path:
+    folder = tmp_path / "codec"
+    folder.mkdir()
+    (folder / "codec.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def codes(tmp_path: Path) -> Path:
+    folder = tmp_path / "codes"
+    folder.mkdir()
+    for index, rows in enumerate((UTTERANCES[:3], UTTERANCES[3:])):
+        table = {
+            "split": ["train"] * len(rows) + ["dev"],
+            "codes": [*rows, [0, 0, 0, 0]],
+            "layered": [[row, row[::-1]] for row in [*rows, [0, 0]]],
+        }
+        pq.write_table(pa.table(table), folder / f"train-{index}.parquet")
+    return folder
+
+
+def dense(logs: LogTransitions) -> np.ndarray:
+    q = np.exp(logs.row[:, None].astype(float) + logs.column)
+    for row in range(logs.size):
+        at = slice(logs.offsets[row], logs.offsets[row + 1])
+        q[row, logs.columns[at]] = np.exp(logs.seen[at])
+    return q
+
+
+def expected_counts() -> np.ndarray:
+    found = Counter(pair for row in UTTERANCES for pair in pairwise(row))
+    return np.array([[found[i, j] for j in range(SIZE)] for i in range(SIZE)])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("column", ["codes", "layered"])
+def test_counts_are_a_plain_loops(
+    codes: Path, workers: int, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bigrams, "SMALL", 0)
+    monkeypatch.setattr(bigrams, "CHUNK", 7)  # many merges
+    monkeypatch.setattr(bigrams, "ROWS", 2)
+    if (workers, column) == (2, "layered"):
+        pytest.skip("processes once is enough")
+    found = count_bigrams(sorted(codes.glob("*")), SIZE, column=column, workers=workers)
+    table = np.zeros((SIZE, SIZE), int)
+    table[found.rows, found.columns] = found.counts
+    assert (table == expected_counts()).all()
+    assert (
+        found.unigrams == np.bincount(np.concatenate(UTTERANCES).astype(int), minlength=SIZE)
+    ).all()
+
+
+def test_small_and_large_vocabularies_count_alike() -> None:
+    keys = rng.integers(0, 100, 1000)
+    table, sort = bigrams._distinct(keys, 10), bigrams._distinct(keys, 10_000)
+    assert all((a == b).all() for a, b in zip(table, sort, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "strength"), [("unigram", 1.0), ("add", 0.5), ("floor", 0.1), ("none", 1.0)]
+)
+def test_rows_are_laws_by_the_formula(
+    codes: Path, codec: Path, tmp_path: Path, smoothing: str, strength: float
+) -> None:
+    config = TransitionsConfig(
+        codes=str(codes),
+        cache=str(tmp_path / "caches"),
+        smoothing=Smoothing[smoothing],
+        strength=strength,
+    )
+    q = dense(transitions.transitions(config, ("tiny", codec), SIZE)[0])
+    counts = expected_counts()
+    n, seen = counts.sum(1, keepdims=True), counts.sum(1) > 0
+    uniform, unigram = (
+        1 / SIZE,
+        (np.bincount(np.concatenate(UTTERANCES).astype(int), minlength=SIZE) + 1.0),
+    )
+    want = {
+        "unigram": (counts + strength * unigram / unigram.sum()) / (n + strength),
+        "add": (counts + strength) / (n + strength * SIZE),
+        "floor": np.where(
+            n > 0, (1 - strength) * counts / np.maximum(n, 1) + strength * uniform, uniform
+        ),
+        "none": counts / np.maximum(n, 1),
+    }[smoothing]
+    np.testing.assert_allclose(q, want, rtol=1e-5)
+    np.testing.assert_allclose(q[seen].sum(1), 1, rtol=1e-5)
+    assert (q.sum(1)[~seen] == 0).all() == (smoothing == "none")
+
+
+def test_the_store_finds_what_it_made_and_shipped_counts_equal_it(
+    codes: Path, codec: Path, tmp_path: Path
+) -> None:
+    config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"))
+    entry = find_or_count(config, ("tiny", codec), SIZE)
+    assert find_or_count(config, ("tiny", codec), SIZE).folder == entry.folder
+    export_counts(entry, tmp_path / "shipped")
+    logs, _ = transitions.transitions(config, ("tiny", codec), SIZE)
+    for path in (tmp_path / "shipped", entry.folder):
+        for strength in (1.0, 2.0):
+            named = dataclasses.replace(config, path=str(path), strength=strength)
+            again, facts = transitions.transitions(named, ("tiny", codec), SIZE)
+            assert np.allclose(dense(again), dense(logs)) == (strength == 1)
+            assert facts["bigrams"] == expected_counts().sum()
+
+
+def test_mistakes_are_told(codes: Path, codec: Path, tmp_path: Path) -> None:
+    config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"))
+    entry = find_or_count(config, ("tiny", codec), SIZE)
+    named = dataclasses.replace(config, path=str(entry.folder))
+    with pytest.raises(ValueError, match="another codec"):
+        transitions.transitions(named, ("tiny", codec), SIZE + 1)
+    (codec / "codec.json").write_text("[]")
+    with pytest.raises(ValueError, match="another codec"):
+        transitions.transitions(named, ("tiny", codec), SIZE)
+    with pytest.raises(ValueError, match="the codec has 5"):
+        find_or_count(config, ("tiny", codec), 5)
+    for wrong, text in (
+        ({"smoothing": Smoothing.floor}, "not in"),
+        ({"strength": 0.0}, "not above 0"),
+        ({"codes": str(tmp_path)}, "no Parquet"),
+        ({"column": "layers"}, "no column layers"),
+        ({"path": str(codec)}, "missing"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            transitions.transitions(dataclasses.replace(config, **wrong), ("tiny", codec), SIZE)
