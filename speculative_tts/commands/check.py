@@ -4,7 +4,7 @@ Prints the worst difference of every case; exit code 1 when one is beyond its to
 vocabularies are read from the folder, so any folder in the golden format will do.
 """
 
-import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ def run(config: CheckConfig) -> int:
         raise FormatError(f"golden folder {folder} not found; give golden=<folder>")
     if config.out is not None:
         app.require_writable(Path(config.out).parent)
-    rows: "list[Row]" = []
+    rows: list[Row] = []
     for row in check(folder):
         print(_line(row) if rows else f"{_head()}\n{_line(row)}", flush=True)
         rows.append(row)
@@ -59,7 +59,7 @@ def _line(row: "Row") -> str:
 
 def _json(row: "Row") -> dict[str, Any]:
     """A row as JSON values; null where shapes differ or the result is not a number."""
-    worst = None if json.dumps(row.worst) in {"NaN", "Infinity"} else row.worst
+    worst = row.worst if math.isfinite(row.worst) else None
     return {
         "case": row.case,
         "worst": worst,

@@ -179,6 +179,8 @@ class ValleNAR(nn.Module):
     ) -> Iterator[Float[Tensor, "batch frames codes"]]:
         """Logits of layer 2, 3, ..; each sees the most likely codes of those before."""
         c = self.config
+        if c.quantizers == 1:
+            return
         mode = c.prefix_mode if prefix_mode is None else prefix_mode
         if mode in (2, 4):
             text = torch.cat([text[:, :1], text[:, enrolled - 1 :]], 1)

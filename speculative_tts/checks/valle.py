@@ -1,0 +1,216 @@
+"""VALL-E and USLM beside their official classes: teacher forcing, decoding, NAR, the sampler."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from speculative_tts.checks.compare import close, need, read_arrays, relative, same
+from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.models.valle import official
+from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint
+from speculative_tts.models.valle.lm import ValleLM
+
+GREEDY = official.sampler(1, 1.0)
+LOSS_TOLERANCE = 1e-5
+"""Of summed losses, relative."""
+
+BLOCK = 3
+"""Codes fed at once where blocks are checked."""
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Entries of one .npz file whose names begin with `prefix`."""
+
+    path: Path
+    arrays: dict[str, Any]
+    prefix: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "Arrays":
+        """The whole file; FormatError when it is not one."""
+        return cls(path, read_arrays(path))
+
+    def get(self, name: str) -> np.ndarray:
+        """As stored; FormatError when it is missing."""
+        found: np.ndarray = need(self.arrays, self.prefix + name, self.path)
+        return found
+
+    def ids(self, name: str) -> Tensor:
+        """As int64."""
+        return torch.from_numpy(self.get(name).astype(np.int64))
+
+    def matching(self, pattern: str) -> Iterator[tuple[str, re.Match[str]]]:
+        """Names (without the prefix) that a pattern matches to the end."""
+        for name in self.arrays:
+            bare = name.removeprefix(self.prefix)
+            if match := re.fullmatch(pattern, bare):
+                yield bare, match
+
+
+def check(folder: Path) -> Iterator[Row]:
+    """All cases of a folder; variants, continuations and symbols only where there are some."""
+    main, info = Arrays.read(folder / "main.npz"), read_json(folder / "info.json")
+    valle = load_valle(folder / "checkpoint.pt")
+    lm = ValleLM(valle.ar)
+    with torch.inference_mode():
+        yield _stored(folder / "checkpoint.pt", valle)
+        yield from _teacher_forced_ar(valle, main)
+        yield from _teacher_forced_nar(valle, main, need(info, "nar_teacher_forced", main.path))
+        yield from _greedy(valle, lm, main)
+        yield from _sampled(valle, lm, main)
+        yield from _filters(main)
+        yield from _continual(valle, main)
+        if (folder / "variants_state_dicts.pt").is_file():
+            yield from _variants(folder)
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file; FormatError when it is missing or not one."""
+    if not path.is_file():
+        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FormatError(f"{path} is not JSON ({error}); copy it again") from error
+
+
+def _stored(path: Path, valle: Valle) -> Row:
+    """Every tensor of the file, under its name."""
+    state, ours = read_checkpoint(path)[0], valle.state()
+    differing = sum(not state[name].to(t.dtype).equal(t) for name, t in ours.items())
+    return Row(f"checkpoint ({len(ours)} tensors)", float(differing), 0.0)
+
+
+def _teacher_forced_ar(valle: Valle, main: Arrays) -> Iterator[Row]:
+    codes, lengths = main.ids("tf_y"), main.ids("tf_y_lens")
+    out = valle.ar(main.ids("tf_x"), main.ids("tf_x_lens"), codes[..., 0], lengths)
+    at = main.prefix
+    yield close(f"{at}ar teacher forced: logits", out.logits, main.get("tf_ar_logits"))
+    expected = float(main.get("tf_ar_loss_sum"))
+    yield relative(f"{at}ar teacher forced: loss", float(out.loss()), expected, LOSS_TOLERANCE)
+    if main.prefix:
+        return
+    yield same("ar teacher forced: inputs", out.inputs, main.get("tf_ar_inputs"))
+    yield same("ar teacher forced: targets", out.targets, main.get("tf_ar_targets"))
+    yield close("ar teacher forced: hidden", out.hidden, main.get("tf_ar_hidden"))
+    top10 = out.top10() * int(lengths.sum())
+    yield close("ar teacher forced: top 10", top10, main.get("tf_ar_top10"))
+
+
+def _teacher_forced_nar(valle: Valle, main: Arrays, losses: dict[str, Any]) -> Iterator[Row]:
+    """USLM's losses are of two stages, 1 and another, each with a prefix of its own."""
+    batch = [main.ids(f"tf_{name}") for name in ("x", "x_lens", "y", "y_lens")]
+    frames = int(batch[3].sum())
+    for case, row in losses.items():
+        last, prefixes = int(case.rpartition("stage")[2]), need(row, "prefix_lens", main.path)
+        stages = [1, last][-len(prefixes) :]
+        outs = [valle.nar(*batch, s, p) for s, p in zip(stages, prefixes, strict=True)]
+        loss = sum(float(out.loss()) for out in outs)
+        yield relative(f"nar {case}: loss", loss, need(row, "loss_sum", main.path), LOSS_TOLERANCE)
+        found = np.array([out.top10() * frames for out in outs])
+        yield close(
+            f"nar {case}: top 10", found, np.array([*need(row, "metrics", main.path).values()])
+        )
+    for name, match in main.matching(r"tf_nar_logits_(prefix\d_stage(\d+))_b(\d+)"):
+        items, row = [int(item) for item in match[3]], need(losses, match[1], main.path)
+        out = valle.nar(*batch, int(match[2]), row["prefix_lens"][-1])
+        yield close(name, out.logits[items], main.get(name))
+
+
+def _greedy(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
+    """Sequences that end by themselves and at the limit; steps and blocks through the cache."""
+    text, prompt = main.ids("x"), main.ids("y")
+    decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), GREEDY)
+    yield close("greedy: logits of every step", decoded.logits, main.get("greedy_ar_logits"))
+    yield close("greedy: hidden states", decoded.hidden, main.get("greedy_ar_hidden"))
+    blocks = _blocks(lm, lm.merged(text[0].tolist(), prompt[0, :, 0].tolist()), decoded.codes)
+    yield close("greedy: hidden states, in blocks", blocks, main.get("greedy_ar_hidden"))
+    for name, match in main.matching(r"(greedy|maxlen)_codes_prefix(\d)"):
+        start = "maxlen_" if match[1] == "maxlen" else ""
+        yield _layers(name, valle, lm, main, start, int(match[2]), GREEDY)
+    enrolled = int(main.get("enroll_x_lens")[0])
+    *_, last = valle.nar.stage_logits(
+        text, prompt, main.ids("greedy_codes_prefix1")[..., 0], enrolled=enrolled, prefix_mode=1
+    )
+    yield close("greedy: logits of the last layer", last[0], main.get("greedy_nar_logits_last"))
+
+
+def _sampled(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
+    """Sequences that the CPU's random generator repeats."""
+    pattern = r"sampled_codes_(?:topk(\d+)|full)_t(\d)(\d)_seed(\d+)"
+    for name, match in main.matching(pattern):
+        generator = torch.Generator().manual_seed(int(match[4]))
+        temperature = float(f"{match[2]}.{match[3]}")
+        draw = official.sampler(int(match[1] or 0), temperature, generator)
+        yield _layers(name, valle, lm, main, "", valle.config.prefix_mode, draw)
+
+
+def _filters(main: Arrays) -> Iterator[Row]:
+    for name, match in main.matching(r"filter(?:_topk(\d+))?(?:_topp(\d)(\d))?"):
+        top_p = float(f"{match[2]}.{match[3]}") if match[2] else 1.0
+        got = official.filtered(torch.from_numpy(main.get("filter_in")), int(match[1] or 0), top_p)
+        yield close(name, got, main.get(name))
+
+
+def _continual(valle: Valle, main: Arrays) -> Iterator[Row]:
+    for name, match in main.matching(r"continual_codes_prefix(\d)"):
+        got = official.continual(valle.nar, main.ids("x"), main.ids("continual_y"), int(match[1]))
+        yield same(name, got[0], main.get(name)[0])
+
+
+def _variants(folder: Path) -> Iterator[Row]:
+    """Other options: BOS, prenets, norms behind, a narrow NAR, fewer layers of codes."""
+    arrays = Arrays.read(folder / "variants.npz")
+    cases = need(read_json(folder / "variants_info.json"), "cases", folder)
+    states = torch.load(folder / "variants_state_dicts.pt", map_location="cpu", weights_only=True)
+    for name, case in cases.items():
+        valle = Valle.from_state(
+            need(states, name, folder),
+            heads=need(case, "nhead", folder),
+            prefix_mode=need(case, "prefix_mode", folder),
+        )
+        lm, own = ValleLM(valle.ar), Arrays(arrays.path, arrays.arrays, f"{name}/")
+        yield from _teacher_forced_ar(valle, own)
+        text, prompt = own.ids("x"), own.ids("y")
+        decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), GREEDY)
+        yield close(f"{name}/greedy_ar_logits", decoded.logits, own.get("greedy_ar_logits"))
+        yield _layers(f"{name}/greedy_codes", valle, lm, own, "", valle.config.prefix_mode, GREEDY)
+
+
+def _layers(
+    name: str,
+    valle: Valle,
+    lm: ValleLM,
+    main: Arrays,
+    start: str,
+    prefix_mode: int,
+    draw: official.Sampler,
+) -> Row:
+    """All layers of one utterance, whose inputs' names begin with `start`."""
+    text, prompt = main.ids(f"{start}x"), main.ids(f"{start}y")
+    decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), draw)
+    enrolled = int(main.get(f"{start}enroll_x_lens")[0])
+    codes = valle.nar.infer(
+        text, prompt, decoded.codes[None], enrolled=enrolled, prefix_mode=prefix_mode
+    )
+    bare = name.rpartition("/")[2]
+    return same(name, codes[0], main.get(bare)[0])
+
+
+def _blocks(lm: ValleLM, prompt: list[int], codes: Tensor) -> Tensor:
+    """Hidden states of the prompt's end and of codes fed a few at a time."""
+    row = lm.row(prompt)
+    cache = lm.cache(1, len(row) + len(codes))
+    states = [lm.prefill_hidden([row], cache)]
+    for begin in range(0, len(codes), BLOCK):
+        start = torch.tensor([len(row) + begin])
+        states.append(lm.extend_hidden(codes[None, begin : begin + BLOCK], cache, start)[0])
+    return torch.cat(states)

@@ -1,0 +1,171 @@
+"""VALL-E's autoregressive model as the decoding loops see it (`decoding.batch.Model`).
+
+A prompt is one row of merged ids: text ids, then text_tokens + id of each prompt code. In a prefill
+text sees all text and audio all before it; then speech ids follow, one by one or in blocks.
+"""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.valle.ar import ValleAR
+from speculative_tts.models.valle.checkpoint import load_valle
+from speculative_tts.models.valle.modules import sine_table
+from speculative_tts.models.valle.trunk import Trunk, ValleCache
+
+CPU = torch.device("cpu")
+SHORTEST_TABLE = 512
+
+
+class ValleLM:
+    """Embeds prompts and codes, runs the trunk, returns hidden states or logits over speech ids.
+
+    Speech ids are 0 .. n_codes - 1 and the end id n_codes. Weights are copied from `ar`.
+    """
+
+    def __init__(
+        self,
+        ar: ValleAR,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device = CPU,
+        layout: SpeechLayout | None = None,
+    ) -> None:
+        """`layout` knows the words of a model that reads words; without it prompts are ids."""
+        self.config = ar.config
+        self.device = device
+        self.trunk = Trunk(ar.ar_decoder, ar.config.heads, dtype=dtype, device=device)
+        self.head = ar.ar_predict_layer.weight.detach().to(device, dtype).T.contiguous()
+        self._layout = layout
+        self._text = _frozen(nn.Sequential(ar.ar_text_embedding, ar.ar_text_prenet), dtype, device)
+        self._audio = _frozen(
+            nn.Sequential(ar.ar_audio_embedding, ar.ar_audio_prenet), dtype, device
+        )
+        self._alphas = tuple(
+            float(position.alpha.detach())
+            for position in (ar.ar_text_position, ar.ar_audio_position)
+        )
+        self._positions = self._tables(SHORTEST_TABLE)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device = CPU,
+        heads: int | None = None,
+    ) -> "ValleLM":
+        """The AR of an icefall file, or of a folder with config.json, weights and speech.json.
+
+        Raises ValueError for anything else (see `models.valle.checkpoint`).
+        """
+        valle = load_valle(path, heads=heads)
+        layout = SpeechLayout.from_folder(path) if (path / FILE).is_file() else None
+        return cls(valle.ar, dtype=dtype, device=device, layout=layout)
+
+    @property
+    def layout(self) -> SpeechLayout:
+        """Facts about words and ids; ValueError for a checkpoint that reads phonemes."""
+        if self._layout is None:
+            raise ValueError(f"this VALL-E has no {FILE}; it reads phoneme ids, not words")
+        return self._layout
+
+    @property
+    def vocab_size(self) -> int:
+        """Speech ids, the end id included."""
+        return self.head.shape[1]
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """The end id."""
+        return (self.config.eos_id,)
+
+    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Sequence[int]) -> list[int]:
+        """Merged ids of a prompt in words: begin id, prompt's words, text's, end id, codes."""
+        words = self.layout.text_ids(text, prompt_text)
+        return self.merged([self.layout.sos_id, *words, self.layout.task_id], prompt_codes)
+
+    def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
+        """The same as a row for `prefill`, int64 [length]; ValueError names unknown words."""
+        return self.row(self.prompt_ids(text, prompt_text, prompt_codes.tolist()))
+
+    def merged(self, text_ids: Sequence[int], codes: Sequence[int]) -> list[int]:
+        """Merged ids of text ids (with their begin and end id) and layer-1 codes of a prompt.
+
+        Raises ValueError without audio: the model cannot predict a first code from nothing.
+        """
+        c = self.config
+        audio = [c.bos_id, *codes] if c.prepend_bos else list(codes)
+        if not audio:
+            raise ValueError("the prompt has no codes; this model needs a recorded prompt")
+        if not text_ids or not 0 <= min(text_ids) <= max(text_ids) < c.text_tokens:
+            raise ValueError(f"text ids must lie in [0, {c.text_tokens}) and be at least one")
+        return [*text_ids, *(c.text_tokens + code for code in audio)]
+
+    def row(self, merged: Sequence[int]) -> Tensor:
+        """Merged ids where the model is."""
+        return torch.tensor(merged, dtype=torch.int64, device=self.device)
+
+    def cache(self, batch: int, capacity: int) -> ValleCache:
+        """Key-value storage for `batch` rows of up to `capacity` positions, text included."""
+        if capacity > self._positions.shape[1]:
+            self._positions = self._tables(2 * capacity)
+        return self.trunk.cache(batch, capacity)
+
+    def prefill(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
+        """Run prompts (merged ids, [length] each), a row at a time, so a batch equals its rows.
+
+        Returns float32 logits of the first code, [batch, vocab].
+        """
+        return self.logits(self.prefill_hidden(prompts, cache))
+
+    def prefill_hidden(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
+        """The same as hidden states after the final norm, [batch, dim]."""
+        zero = torch.zeros(1, dtype=torch.int64, device=self.device)
+        last = []
+        for index, prompt in enumerate(prompts):
+            texts = int((prompt < self.config.text_tokens).sum())
+            cache.text[index] = texts
+            codes = prompt[texts:] - self.config.text_tokens
+            text = self._text(prompt[None, :texts]) + self._positions[0, :texts]
+            audio = self._audio(codes[None]) + self._positions[1, : len(codes)]
+            inputs = torch.cat([text, audio], 1)
+            last.append(self.trunk.extend(inputs, cache.row(index), zero, prefix=texts)[:, -1])
+        return torch.cat(last)
+
+    def extend(
+        self, ids: Tensor, cache: ValleCache, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        """Feed speech ids [batch, new] at positions start [batch], text positions counted.
+
+        Returns float32 logits of the last `keep` of them (all by default), [batch, keep, vocab].
+        """
+        return self.logits(self.extend_hidden(ids, cache, start, keep))
+
+    def extend_hidden(
+        self, ids: Tensor, cache: ValleCache, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        """The same as hidden states after the final norm, [batch, keep, dim], for other heads."""
+        places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
+        inputs = self._audio(ids) + self._positions[1, places]
+        hidden = self.trunk.extend(inputs, cache, start)
+        return hidden if keep is None else hidden[:, -keep:]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """float32 logits over speech ids of hidden states [..., dim]."""
+        return torch.matmul(hidden, self.head).float()
+
+    def _tables(self, length: int) -> Tensor:
+        """Scaled sines of text and of audio positions: [2, length, dim]."""
+        table = sine_table(length, self.config.dim, self.device)
+        return torch.stack([alpha * table for alpha in self._alphas]).to(self.trunk.dtype)
+
+
+def _frozen(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
+    """A copy for inference."""
+    return copy.deepcopy(module).to(device, dtype).eval().requires_grad_(False)

@@ -1,0 +1,184 @@
+"""The AR's layers for decoding: a key-value cache, weights laid out for few rows at once.
+
+Prefill, a draft step and verification are one function. As in `models.decoder`, matrices are
+stored transposed ([in, out], contiguous), and what a row of the cache holds beyond its `start` is
+masked or overwritten, so that rolling back is lowering a number.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from speculative_tts.models.valle.modules import Layer, PlainNorm, Stack
+
+Norm = tuple[Tensor, Tensor]  # gain and bias
+
+
+@dataclass(frozen=True)
+class TrunkLayer:
+    """Weights of one layer: matrices [in, out], biases [out].
+
+    The attention scale is folded into the queries' columns of `qkv`.
+    """
+
+    qkv: Tensor
+    qkv_bias: Tensor
+    out: Tensor
+    out_bias: Tensor
+    up: Tensor
+    up_bias: Tensor
+    down: Tensor
+    down_bias: Tensor
+    norm1: Norm
+    norm2: Norm
+
+
+@dataclass(frozen=True)
+class ValleCache:
+    """Keys and values of every layer: storage [layers, 2, rows, heads, capacity, head_dim].
+
+    offsets: int64 [batch, 1, 2 * heads], where the positions of each key head, then of each value
+    head, begin when a layer's positions are counted through. text: int64 [batch], text positions
+    of each row, which prefill writes; audio positions count from there. first: the first row.
+    """
+
+    storage: Tensor
+    offsets: Tensor
+    text: Tensor
+    first: int = 0
+
+    @property
+    def batch(self) -> int:
+        """Rows."""
+        return len(self.offsets)
+
+    @property
+    def capacity(self) -> int:
+        """Positions a row can hold, text included."""
+        return self.storage.shape[4]
+
+    def row(self, index: int) -> "ValleCache":
+        """One row as a cache of batch 1 that shares this storage."""
+        one = slice(index, index + 1)
+        return replace(
+            self, offsets=self.offsets[one], text=self.text[one], first=self.first + index
+        )
+
+    def heads(self, span: int) -> Tensor:
+        """Keys and values up to `span`: a view [layers, 2, batch * heads, span, head_dim]."""
+        rows = self.storage[:, :, self.first : self.first + self.batch, :, :span]
+        return rows.flatten(2, 3)
+
+
+class Trunk:
+    """A stack of plain layers (the AR's) with a cache."""
+
+    def __init__(self, stack: Stack, heads: int, *, dtype: torch.dtype, device: torch.device):
+        self.heads, self.dtype, self.device = heads, dtype, device
+        self.layers = [_layer(layer, heads, dtype, device) for layer in stack.layers]
+        self.norm = None if stack.norm is None else _norm(stack.norm, dtype, device)
+        self.norm_first = stack.norm is not None
+        self.dim = self.layers[0].out.shape[1]
+
+    def cache(self, batch: int, capacity: int) -> ValleCache:
+        """Zeros: what is never written is masked, but NaN garbage would pass through a mask."""
+        shape = (len(self.layers), 2, batch, self.heads, capacity, self.dim // self.heads)
+        order = torch.arange(2 * batch * self.heads, device=self.device)
+        offsets = (order * capacity).view(2, batch, self.heads).transpose(0, 1)
+        return ValleCache(
+            torch.zeros(shape, dtype=self.dtype, device=self.device),
+            offsets.reshape(batch, 1, 2 * self.heads),
+            torch.zeros(batch, dtype=torch.int64, device=self.device),
+        )
+
+    def extend(self, inputs: Tensor, cache: ValleCache, start: Tensor, prefix: int = 0) -> Tensor:
+        """Run new positions through the layers and store their keys and values.
+
+        inputs: [batch, new, dim] of positions start .. start + new of each row. start: int64
+        [batch]. prefix: the first positions, which all rows see (of a prefill). Returns hidden
+        states after the final norm, [batch, new, dim].
+        """
+        batch, new, _ = inputs.shape
+        on_cpu = start.device.type == "cpu"
+        span = int(start.max()) + new if on_cpu else cache.capacity  # a GPU would have to wait
+        assert span <= cache.capacity, f"cache of {cache.capacity} positions cannot hold {span}"
+        positions = start[:, None] + torch.arange(new, device=start.device)
+        slots = (positions[:, :, None] + cache.offsets).view(-1)
+        mask = None
+        if batch * new > 1 or not on_cpu:
+            mask = _mask(positions, span, prefix, self.dtype).repeat_interleave(self.heads, 0)
+        x = inputs.reshape(batch * new, self.dim)
+        stored = cache.storage.flatten(1, 4).unbind()
+        for layer, slot_rows, (keys, values) in zip(
+            self.layers, stored, cache.heads(span), strict=True
+        ):
+            y = self._norm(x, layer.norm1) if self.norm_first else x
+            fused = torch.addmm(layer.qkv_bias, y, layer.qkv).view(batch * new, 3 * self.heads, -1)
+            slot_rows.index_copy_(0, slots, fused[:, self.heads :].flatten(0, 1))
+            queries = fused[:, : self.heads].view(batch, new, self.heads, -1).transpose(1, 2)
+            seen = _attention(queries.flatten(0, 1), keys, values, mask)
+            seen = seen.view(batch, self.heads, new, -1).transpose(1, 2).reshape(batch * new, -1)
+            x = x + torch.addmm(layer.out_bias, seen, layer.out)
+            x = x if self.norm_first else self._norm(x, layer.norm1)
+            y = self._norm(x, layer.norm2) if self.norm_first else x
+            wide = torch.addmm(layer.up_bias, y, layer.up).relu_()
+            x = x + torch.addmm(layer.down_bias, wide, layer.down)
+            x = x if self.norm_first else self._norm(x, layer.norm2)
+        return (x if self.norm is None else self._norm(x, self.norm)).view(batch, new, self.dim)
+
+    def _norm(self, x: Tensor, norm: Norm) -> Tensor:
+        return F.layer_norm(x, (self.dim,), *norm)
+
+
+def _mask(positions: Tensor, span: int, prefix: int, dtype: torch.dtype) -> Tensor:
+    """0 where a new position sees a column and -inf elsewhere: [batch, new, span]."""
+    columns = torch.arange(span, device=positions.device)
+    hidden = columns > positions[:, :, None].clamp(min=prefix - 1)
+    return torch.zeros(hidden.shape, dtype=dtype, device=positions.device).masked_fill_(
+        hidden, float("-inf")
+    )
+
+
+def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax(q k' + mask) v, softmax in float32; [rows, queries, d], [rows, span, d]."""
+    if queries.device.type != "cpu":
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0)
+    scores = torch.bmm(queries, keys.mT) if mask is None else torch.baddbmm(mask, queries, keys.mT)
+    return torch.bmm(scores.float().softmax(-1).to(values.dtype), values)
+
+
+def _layer(
+    layer: torch.nn.Module, heads: int, dtype: torch.dtype, device: torch.device
+) -> TrunkLayer:
+    assert isinstance(layer, Layer)
+    attention = layer.self_attn
+    dim = attention.in_proj_weight.shape[1]
+    scale = torch.ones(3 * dim)
+    scale[:dim] = (dim // heads) ** -0.5
+
+    def matrix(weight: Tensor) -> Tensor:
+        return weight.detach().float().to(device, dtype).T.contiguous()
+
+    def vector(bias: Tensor) -> Tensor:
+        return bias.detach().to(device, dtype)
+
+    return TrunkLayer(
+        qkv=matrix(attention.in_proj_weight.detach().float().cpu() * scale[:, None]),
+        qkv_bias=vector(attention.in_proj_bias.detach().float().cpu() * scale),
+        out=matrix(attention.out_proj.weight),
+        out_bias=vector(attention.out_proj.bias),
+        up=matrix(layer.linear1.weight),
+        up_bias=vector(layer.linear1.bias),
+        down=matrix(layer.linear2.weight),
+        down_bias=vector(layer.linear2.bias),
+        norm1=_norm(layer.norm1, dtype, device),
+        norm2=_norm(layer.norm2, dtype, device),
+    )
+
+
+def _norm(norm: torch.nn.Module, dtype: torch.dtype, device: torch.device) -> Norm:
+    assert isinstance(norm, PlainNorm)
+    gain, bias = (p.detach().to(device, dtype, copy=True) for p in (norm.weight, norm.bias))
+    return gain, bias
