@@ -1,0 +1,360 @@
+"""CosyVoice 2 golden files: decoding, text tokenizer and repetition-aware sampling.
+
+Reads cases.json, logprobs.npz, hidden.npz, ras_cases.json and ras_counts.npz, ras_sequences.json
+and .npz, and a model directory for each model that is named there. Sizes, vocabularies and block
+sizes come from the folder.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from speculative_tts.checks.compare import close, need, read_arrays, same
+from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.bistream import bistream
+from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.models import cosyvoice
+from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.schema import Repetition
+
+CPU = torch.device("cpu")
+FALSE_ALARM = 1e-9  # of each chi-square
+FEWEST = 25  # expected counts below which cells are pooled
+DRAWS = 3_000  # utterances that are decoded beside the recorded sequences
+LOOKAHEAD = 3
+VARIANTS = {
+    "head": Repetition.current,
+    "legacy": Repetition.redraw_eos,
+    "retry_eos": Repetition.redraw_eos,
+    "retry_all": Repetition.redraw_stops,
+}
+
+
+def check(folder: Path) -> Iterator[Row]:
+    """All cases of a golden folder. FormatError when it is not in the format."""
+    cases = _json(folder / "cases.json")
+    if not isinstance(cases, dict) or not isinstance(cases.get("greedy"), list):
+        raise FormatError(f"{folder / 'cases.json'} has no list 'greedy'; give golden=<folder>")
+    golden = _Golden(folder, cases)
+    for name, rows in _KINDS.items():
+        for case in cases.get(name, []):
+            yield from rows(golden, case)
+    yield from _tables(folder)
+    yield from _sequences(golden)
+
+
+@dataclass(frozen=True)
+class _Golden:
+    """A golden folder; models and arrays are read once."""
+
+    folder: Path
+    cases: dict[str, Any]
+
+    def model(self, name: str) -> SpeechLM:
+        return _load(self.folder / name)
+
+    def array(self, file: str, name: str) -> np.ndarray:
+        path = self.folder / file
+        array: np.ndarray = need(_arrays(path), name, path)
+        return array
+
+    def has(self, file: str, name: str) -> bool:
+        return name in _arrays(self.folder / file)
+
+
+@lru_cache(maxsize=4)
+def _load(folder: Path) -> SpeechLM:
+    return cosyvoice.load(folder, dtype=torch.float32, device=CPU)
+
+
+_arrays = lru_cache(maxsize=8)(read_arrays)
+
+
+class _Recorded:
+    """A model whose logits of every forward are kept, and how many positions each was given."""
+
+    def __init__(self, model: SpeechLM) -> None:
+        self._model, self.vocab_size, self.device = model, model.vocab_size, model.device
+        self.logits: list[Tensor] = []
+        self.lengths: list[int] = []
+        self.cache = model.cache
+
+    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
+        out = self._model.prefill(prompts, cache)
+        self._keep(out[0], len(prompts[0]))
+        return out
+
+    def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor:
+        out = self._model.extend(ids, cache, start, keep)
+        self._keep(out[0, -1], ids.shape[1])
+        return out
+
+    def _keep(self, logits: Tensor, length: int) -> None:
+        self.logits.append(logits)
+        self.lengths.append(length)
+
+    def logprobs(self) -> Tensor:
+        return torch.stack(self.logits).log_softmax(-1)
+
+
+class _Level(_Recorded):
+    """A model for many requests whose prompts are equally long: they are run in one pass."""
+
+    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
+        start = torch.zeros(len(prompts), dtype=torch.int64)
+        hidden = self._model.decoder.extend(torch.stack(prompts), cache, start)
+        return self._model.logits(hidden[:, -1])
+
+    def _keep(self, logits: Tensor, length: int) -> None:
+        """Nothing: there are many."""
+
+
+def _prompt(model: SpeechLM, case: dict[str, Any]) -> Tensor:
+    layout = model.layout
+    text = [layout.text_offset + i for i in (*case["prompt_text"], *case["text"])]
+    return model.embed(torch.tensor([layout.sos_id, *text, layout.task_id, *case["prompt_speech"]]))
+
+
+def _sampler(model: SpeechLM, **options: Any) -> RepetitionAware:
+    layout = model.layout
+    assert isinstance(layout, cosyvoice.CosyVoiceLayout)
+    return RepetitionAware(barred=layout.barred_ids, **options)
+
+
+def _request(model: SpeechLM, case: dict[str, Any], id_: str = "golden") -> Request:
+    return Request(id_, _prompt(model, case), None, case["min_len"], case["max_len"], seed=0)
+
+
+def _greedy(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
+    """Tokens, why they end, sequence lengths and log-probabilities; and speculation the same."""
+    model, name = golden.model(case["model"]), f"greedy {case['id']}"
+    recorded, sampler = _Recorded(model), _sampler(model, temperature=0.0)
+    request, stops = _request(model, case), model.layout.stop_ids
+    (found,) = autoregressive(recorded, stops, sampler, [request])
+    ending = [] if case["stop_id"] is None else [case["stop_id"]]
+    expected = [*case["tokens"], *ending]
+    yield same(f"{name}: tokens", np.array(found.tokens), np.array(expected))
+    yield same(f"{name}: forwards", np.array(recorded.lengths), np.array(case["input_lens"]))
+    logprobs = golden.array("logprobs.npz", case["id"])
+    yield close(f"{name}: log-probabilities", recorded.logprobs()[: len(logprobs)], logprobs)
+    draft = _draft(model)
+    (sped,) = speculative(model, draft, Tolerance(0.0), stops, sampler, LOOKAHEAD, [request])
+    yield same(f"{name}: speculative tokens", np.array(sped.tokens), np.array(expected))
+
+
+def _draft(model: SpeechLM) -> SpeechLM:
+    """A draft of the first and the last layer."""
+    return cosyvoice.with_layers(model, [0, model.decoder.config.layers - 1])
+
+
+@torch.inference_mode()
+def _teacher_forced(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
+    """Log-probabilities and hidden states of a continuation: in one pass, by steps, by chunks."""
+    model, name = golden.model(case["model"]), f"teacher forced {case['id']}"
+    prompt, ids = _prompt(model, case), torch.tensor([case["continuation"]])
+    yield same(f"{name}: prefix length", float(len(prompt)), float(case["prefix_len"]))
+    whole = torch.cat([prompt, model.embed(ids[0])])[None]
+    cache = model.cache(1, whole.shape[1])
+    hidden = model.decoder.extend(whole, cache, torch.zeros(1, dtype=torch.int64))
+    hidden = hidden[0, len(prompt) - 1 :]
+    full = golden.array("logprobs.npz", f"{case['id']}_full")
+    yield close(f"{name}: one pass", model.logits(hidden).log_softmax(-1), full)
+    yield close(f"{name}: hidden states", hidden, golden.array("hidden.npz", case["id"]))
+    for size in (1, 3):
+        label = "steps" if size == 1 else f"chunks of {size}"
+        stepped = f"{case['id']}_step"
+        one = size == 1 and golden.has("logprobs.npz", stepped)
+        expected = golden.array("logprobs.npz", stepped) if one else full
+        yield close(f"{name}: {label}", _by_chunks(model, prompt, ids, size), expected)
+
+
+def _by_chunks(model: SpeechLM, prompt: Tensor, ids: Tensor, size: int) -> Tensor:
+    cache = model.cache(1, len(prompt) + ids.shape[1])
+    out = [model.prefill([prompt], cache)]
+    for begin in range(0, ids.shape[1], size):
+        start = torch.tensor([len(prompt) + begin])
+        out.append(model.extend(ids[:, begin : begin + size], cache, start)[0])
+    return torch.cat(out).log_softmax(-1)
+
+
+def _bistream(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
+    """Text in pieces: what is put out, sequence lengths, log-probabilities."""
+    model, name = golden.model(case["model"]), f"bistream {case['id']}"
+    layout = model.layout
+    assert isinstance(layout, cosyvoice.CosyVoiceLayout)
+    recorded = _Recorded(model)
+    found = bistream(
+        recorded,
+        layout,
+        _sampler(model, temperature=0.0),
+        case["text_chunks"],
+        case["prompt_text"],
+        case["prompt_speech"],
+    )
+    yield same(f"{name}: tokens", np.array(list(found)), np.array(case["yielded"]))
+    yield same(f"{name}: forwards", np.array(recorded.lengths), np.array(case["input_lens"]))
+    expected = golden.array("logprobs.npz", case["id"])
+    yield close(f"{name}: log-probabilities", recorded.logprobs(), expected)
+
+
+def _tokenizer(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
+    """Text to ids, and how many ids there are."""
+    layout = golden.model(case["model"]).layout
+    assert isinstance(layout, cosyvoice.CosyVoiceLayout)
+    assert layout.tokenizer is not None
+    name = f"tokenizer {case['text']!r}"
+    yield same(name, np.array(layout.encode(case["text"])), np.array(case["ids"]))
+    if "length" in case:
+        yield same(f"{name}: size", float(len(layout.tokenizer)), float(case["length"]))
+
+
+_KINDS: dict[str, Callable[[_Golden, Any], Iterator[Row]]] = {
+    "greedy": _greedy,
+    "teacher_forced": _teacher_forced,
+    "bistream": _bistream,
+    "tokenizer": _tokenizer,
+}
+
+
+def _tables(folder: Path) -> Iterator[Row]:
+    """Counts of official draws against the closed form, by chi-square."""
+    if not (folder / "ras_cases.json").is_file():
+        return
+    path = folder / "ras_counts.npz"
+    arrays = read_arrays(path)
+    for case in _json(folder / "ras_cases.json"):
+        logits = torch.from_numpy(need(arrays, f"{case['id']}/logp", path))
+        counts = need(arrays, f"{case['id']}/counts", path)
+        law = closed_form(case, logits).double().numpy()
+        statistic, bound = chi_square(counts, law)
+        yield Row(f"repetition-aware sampling {case['id']} (chi-square)", statistic, bound)
+
+
+def closed_form(case: dict[str, Any], logits: Tensor) -> Tensor:
+    """The law that the sampler gives the logits [vocab] of a table's case."""
+    options = case["prm"]
+    stops = [] if case["S"] is None else list(range(case["S"], len(logits)))
+    sampler = RepetitionAware(
+        top_p=options["top_p"],
+        top_k=options["top_k"],
+        window=options["win_size"],
+        tau=options["tau_r"],
+        variant=VARIANTS[case["variant"]],
+        barred=tuple(stops[:1]) or None,
+    )
+    stop = StopRule.build(tuple(stops), len(logits), [2**62 if case["ignore_eos"] else 0], CPU)
+    history = torch.tensor([case["hist"] or [0]])
+    return sampler(logits[None, None], history, torch.tensor([[len(case["hist"])]]), stop)[0, 0]
+
+
+def _sequences(golden: _Golden) -> Iterator[Row]:
+    """Sampled sequences of the official code beside ours: alone, and speculative at beta 0."""
+    path = golden.folder / "ras_sequences.json"
+    if not path.is_file():
+        return
+    facts = _json(path)
+    case = next(c for c in golden.cases["greedy"] if c["id"] == facts["case"])
+    case = case | {"min_len": facts["min_len"], "max_len": facts["max_len"]}
+    model, options = golden.model(case["model"]), facts["params"]
+    sampler = _sampler(
+        model,
+        top_p=options["top_p"],
+        top_k=options["top_k"],
+        window=options["win_size"],
+        tau=options["tau_r"],
+    )
+    expected = golden.array("ras_sequences.npz", "seqs")
+    for system, found in sampled(model, sampler, case).items():
+        for place in (*range(4), (0, 1), (2, 3), "length"):
+            statistic, bound = two_samples(_cells(found, place), _cells(expected, place))
+            yield Row(f"sequences, {system}, {place} (chi-square)", statistic, bound)
+
+
+def sampled(
+    model: SpeechLM, sampler: Sampler, case: dict[str, Any], count: int = DRAWS
+) -> dict[str, np.ndarray]:
+    """Codes of `count` utterances by both loops, int64 [count, max_len], -1 after the end."""
+    requests = [_request(model, case, f"sequence {n}") for n in range(count)]
+    stops = model.layout.stop_ids
+    target, draft = _Level(model), _Level(_draft(model))
+    sped = speculative(target, draft, Tolerance(0.0), stops, sampler, LOOKAHEAD, requests)
+    alone = autoregressive(target, stops, sampler, requests)
+    out = {}
+    for system, outcomes in (("autoregressive", alone), ("speculative", sped)):
+        codes = np.full((count, case["max_len"]), -1)
+        for row, outcome in zip(codes, outcomes, strict=True):
+            kept = [token for token in outcome.tokens if token not in stops]
+            row[: len(kept)] = kept
+        out[system] = codes
+    return out
+
+
+def _cells(sequences: np.ndarray, place: int | str | tuple[int, int]) -> np.ndarray:
+    """A number for what stands at a place (or two), or for the length."""
+    if place == "length":
+        return np.asarray((sequences >= 0).sum(-1))
+    if isinstance(place, tuple):
+        first, second = (sequences[:, p].astype(np.int64) + 1 for p in place)
+        return first * 100_000 + second
+    assert isinstance(place, int)
+    return sequences[:, place].astype(np.int64)
+
+
+def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, float]:
+    """Pearson's statistic of counts against a law and its bound of false-alarm rate 1e-9.
+
+    Infinite when something was drawn that has no probability.
+    """
+    total = counts.sum()
+    if (counts[law <= 0] > 0).any():
+        return float("inf"), 0.0
+    expected = law / law.sum() * total
+    large = expected >= FEWEST
+    seen = np.append(counts[large], counts[~large].sum()).astype(np.float64)
+    wanted = np.append(expected[large], expected[~large].sum())
+    if len(wanted) > 1 and wanted[-1] < FEWEST:  # too small a rest joins the smallest cell
+        least = int(wanted[:-1].argmin())
+        wanted[least] += wanted[-1]
+        seen[least] += seen[-1]
+        seen, wanted = seen[:-1], wanted[:-1]
+    return float(((seen - wanted) ** 2 / wanted).sum()), _bound(len(wanted) - 1)
+
+
+def two_samples(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+    """Chi-square of homogeneity of two samples of cell numbers, rare cells pooled; its bound."""
+    cells, place = np.unique(np.concatenate([one, other]), return_inverse=True)
+    table = np.stack(
+        [np.bincount(part, minlength=len(cells)) for part in np.split(place, [len(one)])]
+    ).astype(np.float64)
+    expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
+    rare = expected.min(0) < FEWEST
+    table = np.hstack([table[:, ~rare], table[:, rare].sum(1, keepdims=True)])
+    table = table[:, table.sum(0) > 0]
+    expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
+    return float(((table - expected) ** 2 / expected).sum()), _bound(table.shape[1] - 1)
+
+
+def _bound(freedom: int) -> float:
+    from scipy.stats import chi2
+
+    return float(chi2.isf(FALSE_ALARM, max(freedom, 1)))
+
+
+def _json(path: Path) -> Any:
+    if not path.is_file():
+        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise FormatError(f"{path} is not JSON ({error}); copy it again") from error

@@ -1,0 +1,147 @@
+"""CosyVoice 2 and 3 with text that arrives in pieces: text and speech alternate in blocks.
+
+A block is n text ids and m speech ids (`mix_ratio`). A fill id asks for the next text; it is put
+out after m speech ids whatever the model says, or earlier when the model says so, and never fed.
+Source: `inference_bistream` of the official repository at ace7c47, whose ways are kept: after a
+fill the last speech id is fed a second time unless new text took its place, prompt speech for which
+text never came is dropped, and length limits do not hold.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.batch import Model
+from speculative_tts.decoding.randomness import draw
+from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.models.cosyvoice import CosyVoiceLayout
+
+NEVER = 2**62  # a minimum length that is not reached: the end of speech stays barred
+ROOM = 512  # free positions of a new cache, at least
+
+Noise = Callable[[], float]
+"""The next uniform number in [0, 1)."""
+
+
+def seeded(seed: int) -> Noise:
+    """Uniform numbers of one utterance, keyed by a seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return lambda: float(torch.rand((), generator=generator))
+
+
+def bistream(
+    model: Model,
+    layout: CosyVoiceLayout,
+    sampler: Sampler,
+    text: Iterable[Sequence[int]],
+    prompt_text: Sequence[int] = (),
+    prompt_speech: Sequence[int] = (),
+    noise: Noise | None = None,
+) -> Iterator[int]:
+    """Speech codes as they are drawn, while text ids are taken from `text` when they are needed.
+
+    Text ids are the tokenizer's. Raises ValueError when the model says a stop id that has no
+    meaning there (then the utterance cannot go on).
+    """
+    state = _State(model, layout, sampler, noise or seeded(0))
+    waiting = _begin(state, list(prompt_text))
+    speech = list(prompt_speech)
+    block, size = layout.mix_ratio
+    state.next_fill = (len(speech) // size + 1) * size - len(speech)
+    for piece in text:
+        waiting += state.rows(piece)
+        while speech and len(waiting) >= block:
+            state.inputs += waiting[:block] + speech[:size]
+            del waiting[:block], speech[:size]
+        if speech or (state.wants_text and len(waiting) < block):
+            continue
+        if state.wants_text:
+            state.take(waiting[:block])
+            del waiting[:block]
+        yield from state.until(layout.fill_id, ends=False)
+    state.inputs = [*state.inputs, *waiting, layout.task_id]
+    yield from state.until(layout.eos_id, ends=True)
+
+
+def _begin(state: "_State", prompt_text: list[int]) -> list[int]:
+    """Rows of prompt text that wait for their blocks; CosyVoice 3's instruction is fed at once."""
+    rows = state.rows(prompt_text)
+    if state.layout.version == 2:
+        return rows
+    state.layout.check_text(prompt_text)
+    end = prompt_text.index(state.layout.end_of_prompt) + 1
+    state.inputs += rows[:end]
+    return rows[end:]
+
+
+class _State:
+    """What was put out, what goes in next, and the cache, which grows."""
+
+    def __init__(
+        self, model: Model, layout: CosyVoiceLayout, sampler: Sampler, noise: Noise
+    ) -> None:
+        self.layout = layout
+        self.out: list[int] = []
+        self.inputs: list[int] = [layout.sos_id]
+        self.next_fill = 0
+        self._model, self._sampler, self._noise = model, sampler, noise
+        self._cache: Any = None
+        self._fed: list[int] = []
+        is_stop = torch.zeros(model.vocab_size, dtype=torch.bool, device=model.device)
+        is_stop[list(layout.stop_ids)] = True
+        self._is_stop = is_stop
+
+    @property
+    def wants_text(self) -> bool:
+        """Nothing can be decoded before the next block of text."""
+        return self.out[-1] == self.layout.fill_id if self.out else len(self.inputs) == 1
+
+    def rows(self, text: Sequence[int]) -> list[int]:
+        """Rows of text ids."""
+        return [self.layout.text_offset + int(id_) for id_ in text]
+
+    def take(self, rows: list[int]) -> None:
+        """Put a block of text in; after a fill in place of the speech id that was fed already."""
+        self.inputs = rows if self.out else self.inputs + rows
+
+    def until(self, end: int, *, ends: bool) -> Iterator[int]:
+        """Codes up to the id `end`; `ends`: may speech end, and are no fills forced."""
+        while (token := self._step(ends=ends)) != end:
+            if token >= self.layout.n_codes:
+                raise ValueError(
+                    f"the model said {token}, a stop id without meaning in streamed text; "
+                    "give the text as a whole"
+                )
+            yield token
+            self.inputs = [token]
+
+    def _step(self, *, ends: bool) -> int:
+        logits, fill = self._feed(), self.layout.fill_id
+        forced = not ends and len(self.out) == self.next_fill
+        self.out.append(fill if forced else self._draw(logits, ends=ends))
+        if self.out[-1] == fill:
+            self.next_fill = len(self.out) + self.layout.mix_ratio[1]
+        return self.out[-1]
+
+    @torch.inference_mode()
+    def _feed(self) -> Tensor:
+        """Logits after the inputs, [1, 1, vocab]; a full cache is made again twice as large."""
+        done = len(self._fed)
+        self._fed += self.inputs
+        if self._cache is None or len(self._fed) > self._cache.capacity:
+            self._cache, done = self._model.cache(1, 2 * len(self._fed) + ROOM), 0
+        device = self._model.device
+        ids = torch.tensor([self._fed[done:]], device=device)
+        return self._model.extend(ids, self._cache, torch.tensor([done], device=device), keep=1)
+
+    @torch.inference_mode()
+    def _draw(self, logits: Tensor, *, ends: bool) -> int:
+        device = logits.device
+        history = torch.tensor([self.out or [0]], device=device)
+        positions = torch.tensor([[len(self.out)]], device=device)
+        stop = StopRule(self._is_stop, torch.tensor([0 if ends else NEVER], device=device))
+        law = self._sampler(logits, history, positions, stop)
+        uniform = torch.tensor([[self._noise()]], dtype=torch.float64, device=device)
+        return int(draw(law, uniform)[0, 0])

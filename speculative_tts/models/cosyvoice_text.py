@@ -1,0 +1,86 @@
+"""CosyVoice's text tokenizer: Qwen2's byte-level BPE and the special tokens added to it.
+
+The ids of the special tokens follow from the order in which they are added, so the lists here are
+the order of the official classes (`CosyVoice2Tokenizer`, `CosyVoice3Tokenizer`, at ace7c47).
+"""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+END_OF_PROMPT = "<|endofprompt|>"
+SPECIAL_2 = (
+    *("<|im_start|>", "<|im_end|>", END_OF_PROMPT, "[breath]", "<strong>", "</strong>", "[noise]"),
+    *("[laughter]", "[cough]", "[clucking]", "[accent]", "[quick_breath]", "<laughter>"),
+    *("</laughter>", "[hissing]", "[sigh]", "[vocalized-noise]", "[lipsmack]", "[mn]"),
+)
+# CosyVoice 3 adds phonemes: CMU's with stress, then parts of pinyin with and without tone.
+PHONEMES = """
+AA AA0 AA1 AA2 AE AE0 AE1 AE2 AH AH0 AH1 AH2 AO AO0 AO1 AO2 AW AW0 AW1 AW2 AY AY0 AY1 AY2 B CH D
+DH EH EH0 EH1 EH2 ER ER0 ER1 ER2 EY EY0 EY1 EY2 F G HH IH IH0 IH1 IH2 IY IY0 IY1 IY2 JH K L M N
+NG OW OW0 OW1 OW2 OY OY0 OY1 OY2 P R S SH T TH UH UH0 UH1 UH2 UW UW0 UW1 UW2 V W Y Z ZH a ai an
+ang ao b c ch d e ei en eng f g h i ian in ing iu ià iàn iàng iào iá ián iáng iáo iè ié iòng
+ióng iù iú iā iān iāng iāo iē iě iōng iū iǎ iǎn iǎng iǎo iǒng iǔ j k l m n o ong ou p q r s sh t
+u uang ue un uo uà uài uàn uàng uá uái uán uáng uè ué uì uí uò uó uā uāi uān uāng uē uě uī uō uǎ
+uǎi uǎn uǎng uǐ uǒ vè w x y z zh à ài àn àng ào á ái án áng áo è èi èn èng èr é éi én éng ér ì
+ìn ìng í ín íng ò òng òu ó óng óu ù ùn ú ún ā āi ān āng āo ē ēi ēn ēng ě ěi ěn ěng ěr ī īn īng ō
+ōng ōu ū ūn ǎ ǎi ǎn ǎng ǎo ǐ ǐn ǐng ǒ ǒng ǒu ǔ ǔn ǘ ǚ ǜ
+"""
+SPECIAL_3 = (*SPECIAL_2, "<|endofsystem|>", *(f"[{name}]" for name in PHONEMES.split()))
+FILES = "vocab.json and merges.txt, or tokenizer.json"
+
+
+class TextTokenizer:
+    """Text to ids as the official class does it; read from the checkpoint's own folder, offline."""
+
+    def __init__(self, folder: Path, special: tuple[str, ...]) -> None:
+        """Raises ValueError when the folder has no tokenizer files."""
+        pair = (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()
+        if not (pair or (folder / "tokenizer.json").is_file()):
+            raise ValueError(
+                f"no text tokenizer in {folder}; looked for {FILES}; "
+                "copy the released model's CosyVoice-BlankEN folder there"
+            )
+        self._folder, self._special = folder, special
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from transformers import AutoTokenizer
+
+        load: Any = AutoTokenizer.from_pretrained
+        tokenizer = load(str(self._folder), local_files_only=True)
+        if self._special:
+            ends = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+            more: dict[str, Any] = {**ends, "additional_special_tokens": list(self._special)}
+            tokenizer.add_special_tokens(more)
+        return tokenizer
+
+    def __len__(self) -> int:
+        """Ids, special tokens included."""
+        return len(self._tokenizer)
+
+    def ids(self, text: str) -> list[int]:
+        """Ids of a text, no marks around it."""
+        return [int(id_) for id_ in self._tokenizer([text])["input_ids"][0]]
+
+    def id_of(self, token: str) -> int:
+        """The id of one token."""
+        return int(self._tokenizer.convert_tokens_to_ids(token))
+
+
+def added_tokens(folder: Path) -> dict[str, int]:
+    """Tokens added to the tokenizer of a Hugging Face folder and their ids; empty when none are."""
+    found: dict[str, int] = {}
+    for name in ("added_tokens.json", "tokenizer_config.json", "tokenizer.json"):
+        if not (folder / name).is_file():
+            continue
+        row = json.loads((folder / name).read_text(encoding="utf-8"))
+        if name == "added_tokens.json":
+            found |= row
+        elif name == "tokenizer.json":
+            found |= {token["content"]: token["id"] for token in row.get("added_tokens", [])}
+        else:
+            added = row.get("added_tokens_decoder", {})
+            found |= {token["content"]: int(id_) for id_, token in added.items()}
+    return found
