@@ -285,9 +285,48 @@ class JudgesConfig:
     utmos: str | None = None  # folder of this model
 
 
+class Recogniser(Enum):
+    """Who hears the words."""
+
+    pocketsphinx = "pocketsphinx"  # offline; two grammars
+    whisper = "whisper"  # Whisper large-v3 (SSD)
+    hubert = "hubert"  # HuBERT-large CTC (PCG)
+    conformer = "conformer"  # NeMo Conformer-Transducer large (MTP)
+
+
+class Encoder(Enum):
+    """Who compares voices."""
+
+    ge2e = "ge2e"  # offline
+    eres2net = "eres2net"  # ERes2Net, VoxCeleb (SSD)
+    wavlm = "wavlm"  # WavLM-large with an ECAPA head (PCG)
+    xvector = "xvector"  # WavLM-base-plus with an x-vector head (MTP)
+
+
+@dataclass
+class JudgesConfig:
+    """The judges, and where their models are; nothing is downloaded."""
+
+    name: str = "offline"  # the preset
+    recogniser: Recogniser = Recogniser.pocketsphinx  # of wer and cer
+    encoder: Encoder = Encoder.ge2e  # of similarity
+    device: Device = Device.cpu  # of models that can use a GPU; give workers=1 then
+    # folder with one folder a model, as sst-check judges=<preset> names them
+    models: str | None = None
+    whisper: str | None = None  # folder of this model, if it is not below judges.models
+    hubert: str | None = None  # folder of this model
+    conformer: str | None = None  # folder of this model
+    eres2net: str | None = None  # folder of this model
+    wavlm: str | None = None  # folder of this model
+    xvector: str | None = None  # folder of this model
+    utmos: str | None = None  # folder of this model
+
+
 @dataclass
 class EvalConfig:
     """sst-eval: score decode runs, or any folder of audio given a list."""
+
+    judges: JudgesConfig = field(default_factory=JudgesConfig)
 
     judges: JudgesConfig = field(default_factory=JudgesConfig)
 

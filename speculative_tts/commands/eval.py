@@ -27,6 +27,7 @@ COLUMNS = (  # summary name, heading, scale, decimals
     ("cer", "CER %", 100.0, 1),
     ("similarity", "SIM", 1.0, 3),
     ("dnsmos", "DNSMOS", 1.0, 2),
+    ("utmos", "UTMOS", 1.0, 2),
     ("lm_rtf", "LM-RTF", 1.0, 3),
     ("speedup", "speedup", 1.0, 2),
     ("acceptance_rate", "accept", 1.0, 2),
@@ -56,13 +57,18 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
     """Figures of several runs, one a line, with 95 % intervals; `-` where nothing was measured."""
     heard = [s["judges"]["wer"]["options"] for s in summaries if "wer" in s["judges"]]
     labels = sorted({f"{_mark(options)}WER, CER: {options['label']}" for options in heard})
-    rows = [["run", "n", *(heading for _, heading, _, _ in COLUMNS)]]
+    shown = [
+        column
+        for column in COLUMNS
+        if column[0] != "utmos" or any("utmos" in s["judges"] for s in summaries)
+    ]
+    rows = [["run", "n", *(heading for _, heading, _, _ in shown)]]
     for summary in summaries:
         figures = summary["metrics"]
         mark = _mark(summary["judges"].get("wer", {}).get("options", {}))
         cells = [
             _cell(figures[name], scale, digits, mark if name in {"wer", "cer"} else "")
-            for name, _, scale, digits in COLUMNS
+            for name, _, scale, digits in shown
         ]
         failed = f" ({summary['n_failed']} failed)" if summary["n_failed"] else ""
         rows.append([str(summary["run"]["label"]), f"{summary['n']}{failed}", *cells])
@@ -167,6 +173,7 @@ main = app.command(
     examples=(
         "sst-eval                                  # every run in runs/",
         "sst-eval runs=runs/ssd-1a2b3c4d strict=true",
+        "sst-eval judges=pcg judges.models=models/judges judges.device=cuda workers=1",
         "sst-eval list=other/list.jsonl out=other/scores   # audio of another system",
         "sst-eval baseline=runs/target-5e6f7a8b cluster=speaker",
     ),

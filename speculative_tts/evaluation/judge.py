@@ -13,7 +13,6 @@ import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from speculative_tts.evaluation.audio import Wave
@@ -111,16 +110,3 @@ def package_version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-def package_file(package: str, relative: str) -> Path:
-    """A file inside an installed package, found without importing the package.
-
-    FileNotFoundError when there is none.
-    """
-    spec = importlib.util.find_spec(package)
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        path = Path(folder) / relative
-        if path.is_file():
-            return path
-    raise FileNotFoundError(f"{package}/{relative} is not installed")

@@ -30,7 +30,7 @@ class ScoreRow:
     flags: list[str] = field(
         default_factory=list
     )  # empty_audio, silent_audio, empty_text, empty_hypothesis, no_tokens
-    grammar: str | None = None  # words | general
+    grammar: str | None = None  # words | general, of pocketsphinx
     hypothesis: str | None = None
     words: int | None = None
     hits: int | None = None
@@ -46,6 +46,7 @@ class ScoreRow:
     similarity: float | None = None
     similarity_floor: float | None = None
     dnsmos: float | None = None
+    utmos: float | None = None
     audio_seconds: float | None = None
     reference_seconds: float | None = None
     tokens: int | None = None

@@ -11,22 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.cache import MeasurementCache, locked
-from speculative_tts.evaluation.dnsmos import Dnsmos
 from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
 from speculative_tts.evaluation.listening import Advance, Listener, Measurements, Wanted
+from speculative_tts.evaluation.registry import JUDGES
 from speculative_tts.evaluation.rows import ScoreRow, row_of
-from speculative_tts.evaluation.similarity import Similarity
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
-from speculative_tts.evaluation.wer import WordErrors, choose_grammar
 from speculative_tts.records import spread, to_row, write_json, write_jsonl
 from speculative_tts.schema import EvalConfig
-
-JUDGES: dict[str, Callable[[Source, EvalConfig], Judge]] = {
-    "wer": lambda source, config: make_word_errors(source, config.grammar),
-    "similarity": lambda _source, _config: Similarity(),
-    "dnsmos": lambda _source, _config: Dnsmos(),
-}
 
 
 @dataclass(frozen=True)
@@ -59,12 +51,6 @@ class Scored:
     folder: Path
     label: str
     summary: dict[str, Any]
-
-
-def make_word_errors(source: Source, grammar: str) -> WordErrors:
-    """The recogniser of a source, with the grammar chosen by its texts."""
-    chosen = choose_grammar(grammar, (s.text for s in source.samples), source.words)
-    return WordErrors(chosen, source.words)
 
 
 def plan(source: Source, config: EvalConfig) -> Plan:
@@ -155,7 +141,13 @@ def _write(one: Plan, rows: list[ScoreRow], how: Bootstrap, config: EvalConfig) 
     if "wer" in judges:
         judges["wer"]["jiwer"] = package_version("jiwer")
     limits = {"limit": config.limit, "dnsmos_limit": config.dnsmos_limit}
-    summary = {"run": one.source.run, "judges": judges, "skipped": one.skipped, "limits": limits}
+    summary = {
+        "run": one.source.run,
+        "preset": config.judges.name,
+        "judges": judges,
+        "skipped": one.skipped,
+        "limits": limits,
+    }
     summary |= summarise(rows, how)
     write_jsonl(one.source.folder / SCORES, map(to_row, rows))
     write_json(one.source.folder / SUMMARY, summary)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.judge import Sample
-from speculative_tts.evaluation.wer import TINY_WORDS
+from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
 from speculative_tts.records import DecodeRecord, from_row, read_jsonl, spread
 
 RECORDS = "records.jsonl"

@@ -55,6 +55,7 @@ METRICS: dict[str, Metric] = {
     "similarity": mean("similarity"),
     "similarity_floor": mean("similarity_floor"),
     "dnsmos": mean("dnsmos"),
+    "utmos": mean("utmos"),
     **EFFICIENCY,
 }
 

@@ -1,45 +1,17 @@
-"""Word and character error rates: pocketsphinx listens, jiwer counts.
+"""Word and character edit counts (jiwer), and what all recognisers share.
 
-Two grammars. `words`: any sequence of a small vocabulary (JSGF), the tiny system's; the recogniser
-can hear nothing else, so its rates compare with no other recogniser's. `general`: pocketsphinx's
-own trigram language model for open text; on real LibriTTS speech it errs on about 30 % of the
-words, so it ranks systems and says little about one alone. Texts are lower-cased, everything but
-letters, digits and apostrophes is a space.
+A recogniser measures a transcript; text and transcript pass the same normaliser before they are
+compared. Which normaliser belongs to the recogniser: letters only for those that write letters
+(pocketsphinx, HuBERT, Conformer), Whisper's own English one for Whisper, which writes "50".
 """
 
-import functools
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-import numpy as np
+from speculative_tts.evaluation.judge import Columns, Sample
 
-from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import (
-    Columns,
-    Measure,
-    Sample,
-    installed,
-    package_file,
-    package_version,
-)
-
-Grammar = Literal["words", "general"]
-
-_WORDS = """
-alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar
-papa quebec romeo sierra tango uniform victor whiskey yankee zulu
-zero one two three four five six seven eight nine
-"""
-TINY_WORDS = tuple(_WORDS.split())  # the spelling alphabet without x-ray, and digits
-LABELS = {
-    "words": "pocketsphinx, word grammar: not comparable with open recognisers",
-    "general": "pocketsphinx, general language model: for ranking (about 30 % on real speech)",
-}
-PADDING = 0.25  # seconds of silence on either side of what is heard
-DICTIONARY = "model/en-us/cmudict-en-us.dict"
+Normaliser = Callable[[str], str]
 
 
 def normalise(text: str) -> str:
@@ -48,119 +20,33 @@ def normalise(text: str) -> str:
     return " ".join(re.sub(r"[^a-z0-9']", " ", plain).split())
 
 
-@functools.cache
-def dictionary() -> frozenset[str]:
-    """Words that pocketsphinx can recognise."""
-    with package_file("pocketsphinx", DICTIONARY).open(encoding="utf-8") as file:
-        return frozenset(line.split(None, 1)[0] for line in file)
-
-
-def choose_grammar(grammar: str, texts: Iterable[str], words: Sequence[str]) -> Grammar:
-    """Grammar of a run; `auto` is `words` when all words of all texts are in the vocabulary."""
-    if grammar == "auto":
-        spoken = {word for text in texts for word in normalise(text).split()}
-        return "words" if spoken and spoken <= set(words) else "general"
-    if grammar in LABELS:
-        return "words" if grammar == "words" else "general"
-    raise ValueError(f"grammar={grammar} is unknown; use auto, words or general")
-
-
-@dataclass(frozen=True)
-class WordErrors:
-    """Pocketsphinx with one of two grammars; `words` is the vocabulary of the word grammar."""
-
-    grammar: Grammar = "words"
-    words: tuple[str, ...] = TINY_WORDS
-
-    @property
-    def id(self) -> str:
-        """Judge id, which names the grammar."""
-        return f"pocketsphinx-{self.grammar}"
-
-    @property
-    def version(self) -> str:
-        """Version of pocketsphinx."""
-        return package_version("pocketsphinx")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Grammar, vocabulary, silence around the wave."""
-        vocabulary = {"words": " ".join(self.words)} if self.grammar == "words" else {}
-        return {
-            "grammar": self.grammar,
-            "label": LABELS[self.grammar],
-            "padding": PADDING,
-        } | vocabulary
-
-    def missing(self) -> str | None:
-        """Needs pocketsphinx and jiwer."""
-        if installed("pocketsphinx", "jiwer"):
-            return None
-        return "WER needs pocketsphinx and jiwer; pip install pocketsphinx jiwer"
+class Transcriber:
+    """Base of judges that hear words: they hear the output, and their edits are counted."""
 
     def files(self, sample: Sample) -> list[str]:
         """The output."""
         return [sample.audio]
 
-    def load(self) -> Measure:
-        """A function from a wave to its transcript."""
-        return load_recogniser(self.grammar, self.words)
+    def normaliser(self) -> Normaliser:
+        """What text and transcript pass before they are compared."""
+        return normalise
 
     def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
-        """Transcript, edit counts of words and characters, words without an entry, flags."""
+        """Transcript, edit counts of words and characters, flags."""
+        plain = self.normaliser()
         return [
-            edit_columns(sample.text, measured.get(sample.audio) or "", self.grammar)
+            compare(plain(sample.text), plain(measured.get(sample.audio) or ""))
             for sample in samples
         ]
 
 
-def load_recogniser(grammar: Grammar, words: tuple[str, ...]) -> Measure:
-    """The recogniser as a function from a wave to a transcript ("" when nothing was recognised).
-
-    The front end forgets the last utterance (otherwise 2 of 24 transcripts depend on the order),
-    and silence is put around the wave: without it a word at the very edge is often heard twice
-    (Flite at rate 1.25: 4.3 % against 1.1 % WER).
-    """
-    from pocketsphinx import Config, Decoder
-
-    quiet = {"loglevel": "FATAL", "logfn": os.devnull, "cmn": "batch"}
-    if grammar == "words":
-        unknown = [word for word in words if word not in dictionary()]
-        if unknown or not words:
-            raise ValueError(
-                f"word grammar: {', '.join(unknown) or 'no words'} not in pocketsphinx's dictionary"
-                "; use grammar=general"
-            )
-        decoder = Decoder(Config(lm=None, **quiet))
-        rule = f"public <sentence> = ( {' | '.join(words)} )+;"
-        decoder.add_jsgf_string("words", f"#JSGF V1.0;\ngrammar words;\n{rule}\n")
-        decoder.activate_search("words")
-    else:
-        decoder = Decoder(Config(**quiet))
-
-    def transcribe(wave: Wave) -> str:
-        padded = np.pad(wave * 32767.0, int(PADDING * SAMPLE_RATE)).astype(np.int16)
-        decoder.reinit_feat()
-        decoder.start_utt()
-        decoder.process_raw(padded.tobytes(), full_utt=True)
-        decoder.end_utt()
-        hypothesis = decoder.hyp()
-        return normalise(hypothesis.hypstr) if hypothesis else ""
-
-    return transcribe
-
-
-def edit_columns(text: str, hypothesis: str, grammar: Grammar) -> Columns:
-    """WER and CER columns of one utterance from what should be said and what was heard."""
-    reference = normalise(text)
-    words = reference.split()
-    columns: Columns = {"grammar": grammar, "hypothesis": hypothesis, "flags": []}
-    columns["unknown_words"] = sum(word not in dictionary() for word in words)
-    if not words:
-        columns["flags"].append("empty_text")
+def compare(reference: str, hypothesis: str) -> Columns:
+    """WER and CER columns of one utterance from two normalised texts."""
+    flags = [] if reference else ["empty_text"]
     if not hypothesis:
-        columns["flags"].append("empty_hypothesis")
-    return columns | word_edits(reference, hypothesis) | character_edits(reference, hypothesis)
+        flags.append("empty_hypothesis")
+    edits = word_edits(reference, hypothesis) | character_edits(reference, hypothesis)
+    return {"hypothesis": hypothesis, "flags": flags} | edits
 
 
 def word_edits(reference: str, hypothesis: str) -> Columns:

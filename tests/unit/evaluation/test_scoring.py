@@ -164,7 +164,7 @@ def test_dnsmos_limit_spreads_over_the_list(run_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"metrics": ["mos"]}, "metric mos is unknown; use wer, similarity, dnsmos"),
+        ({"metrics": ["mos"]}, "metric mos is unknown; use wer, similarity, dnsmos, utmos"),
         ({"cluster": "sentence"}, "cluster=sentence is unknown; use utterance or speaker"),
         ({"workers": 0}, "workers=0 is below 1"),
         ({"runs": "nowhere"}, "runs=nowhere is not a folder; run sst-decode first"),

@@ -4,9 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from speculative_tts.evaluation import dnsmos, similarity
 from speculative_tts.evaluation.audio import load_wave
 from speculative_tts.evaluation.judge import Sample
+from speculative_tts.evaluation.judges import dnsmos, ge2e
+from speculative_tts.evaluation.similarity import cosine
 
 SAME = ("237_134493_000015_000004", "237_126133_000029_000000")
 OTHER = "1089_134686_000032_000008"
@@ -17,17 +18,17 @@ P808 = dict(zip((*SAME, OTHER), (3.5878093, 3.6331167, 3.8485012), strict=True))
 
 def test_same_speaker_is_nearer_and_numbers_are_resemblyzers(speech: Path) -> None:
     """Expected cosines: Resemblyzer 0.1.4 itself, volume raised, without its silence trimming."""
-    embed = similarity.load_encoder()
+    embed = ge2e.load_encoder()
     a, b, c = (np.array(embed(load_wave(speech / f"{key}.flac"))) for key in (*SAME, OTHER))
     assert np.linalg.norm(a) == pytest.approx(1.0, abs=1e-5)
-    assert similarity.cosine(a, b) == pytest.approx(RESEMBLYZER[0], abs=1e-4)
-    assert similarity.cosine(a, c) == pytest.approx(RESEMBLYZER[1], abs=1e-4)
-    assert similarity.cosine(b, c) == pytest.approx(RESEMBLYZER[2], abs=1e-4)
+    assert cosine(a, b) == pytest.approx(RESEMBLYZER[0], abs=1e-4)
+    assert cosine(a, c) == pytest.approx(RESEMBLYZER[1], abs=1e-4)
+    assert cosine(b, c) == pytest.approx(RESEMBLYZER[2], abs=1e-4)
     assert a[:6] == pytest.approx(FIRST_SIX, abs=1e-4)
 
 
 def test_short_and_silent_waves_have_embeddings() -> None:
-    embed = similarity.load_encoder()
+    embed = ge2e.load_encoder()
     for wave in (np.zeros(16_000), np.full(400, 0.1)):
         assert np.isfinite(embed(wave.astype(np.float32))).all()
 
@@ -48,7 +49,7 @@ def test_floor_is_the_mean_over_other_speakers() -> None:
         "prompt b": [0.6, 0.8],
         "prompt c": [0.8, 0.6],
     }
-    rows = similarity.Similarity().score(samples, measured)
+    rows = ge2e.Ge2e().score(samples, measured)
     assert rows[0] == {"similarity": 1.0, "similarity_floor": pytest.approx(0.7)}
     assert rows[1] == {"similarity": pytest.approx(0.8), "similarity_floor": 0.0}
     assert rows[2] == rows[3] == {"similarity": None, "similarity_floor": None}
@@ -56,7 +57,7 @@ def test_floor_is_the_mean_over_other_speakers() -> None:
 
 def test_one_speaker_has_no_floor() -> None:
     samples = [Sample("a", "", "out", "anna", prompt_audio="prompt")]
-    rows = similarity.Similarity().score(samples, {"out": [1.0], "prompt": [1.0]})
+    rows = ge2e.Ge2e().score(samples, {"out": [1.0], "prompt": [1.0]})
     assert rows == [{"similarity": 1.0, "similarity_floor": None}]
 
 
@@ -68,6 +69,6 @@ def test_dnsmos_is_speechmos(speech: Path) -> None:
 
 
 def test_judges_name_their_weights() -> None:
-    assert len(similarity.Similarity().options["weights_sha256"]) == 12
+    assert len(ge2e.Ge2e().options["weights_sha256"]) == 12
     assert len(dnsmos.Dnsmos().options["model_sha256"]) == 12
     assert dataclasses.is_dataclass(dnsmos.Dnsmos)

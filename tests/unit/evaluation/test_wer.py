@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from speculative_tts.evaluation.audio import load_wave
-from speculative_tts.evaluation.wer import (
+from speculative_tts.evaluation.judges.pocketsphinx import (
     TINY_WORDS,
-    WordErrors,
+    Pocketsphinx,
     choose_grammar,
     dictionary,
     edit_columns,
     load_recogniser,
-    normalise,
 )
+from speculative_tts.evaluation.wer import normalise
 
 
 def test_vocabulary_is_in_the_dictionary() -> None:
@@ -60,9 +60,9 @@ def test_grammar_choice() -> None:
 
 
 def test_open_text_is_labelled() -> None:
-    assert WordErrors("general").id == "pocketsphinx-general"
-    assert "general language model" in WordErrors("general").options["label"]
-    assert "words" not in WordErrors("general").options
+    assert Pocketsphinx("general").id == "pocketsphinx-general"
+    assert "general language model" in Pocketsphinx("general").options["label"]
+    assert "words" not in Pocketsphinx("general").options
 
 
 def test_unpronounceable_vocabulary_is_refused() -> None:

@@ -5,7 +5,6 @@ here. As there, audio shorter than 9.01 s is repeated, and the scores of windows
 are averaged.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,26 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave, digest
+from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.features import mel_power
-from speculative_tts.evaluation.judge import (
-    Columns,
-    Measure,
-    Sample,
-    installed,
-    package_file,
-    package_version,
-)
+from speculative_tts.evaluation.judge import Columns, Measure, Sample, installed, package_version
+from speculative_tts.evaluation.weights import WheelFile
 
-MODEL = "dnsmos_models/model_v8.onnx"
+MODEL = WheelFile("speechmos", "dnsmos_models/model_v8.onnx")
 WINDOW_SECONDS = 9.01
 DYNAMIC_RANGE = 80.0  # dB below the loudest bin
-
-
-@functools.cache
-def model_hash() -> str:
-    """First 12 hex digits of the model file's sha256."""
-    return digest(package_file("speechmos", MODEL))[:12]
 
 
 @dataclass(frozen=True)
@@ -52,7 +39,7 @@ class Dnsmos:
     @property
     def options(self) -> dict[str, Any]:
         """Model file."""
-        return {"model_sha256": model_hash()}
+        return {"model_sha256": MODEL.fingerprint()}
 
     def missing(self) -> str | None:
         """Needs onnxruntime and the model file of the speechmos wheel."""
@@ -71,7 +58,7 @@ class Dnsmos:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # parallel by processes
         options.log_severity_level = 3
-        path = str(package_file("speechmos", MODEL))
+        path = str(MODEL.path())
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
         def measure(wave: Wave) -> float:

@@ -1,0 +1,49 @@
+"""Words heard by NeMo's Conformer-Transducer large (MTP's judge): greedy, letters only."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from speculative_tts.evaluation.audio import Wave
+from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.local_model import LocalModel
+from speculative_tts.evaluation.weights import Published, offline
+from speculative_tts.evaluation.wer import Transcriber
+
+
+@dataclass(frozen=True)
+class Conformer(Transcriber, LocalModel):
+    """A NeMo transducer over subwords, from its .nemo file."""
+
+    published: ClassVar = Published(
+        "conformer",
+        "stt_en_conformer_transducer_large",
+        ("stt_en_conformer_transducer_large.nemo",),
+        "hf download nvidia/stt_en_conformer_transducer_large "
+        "stt_en_conformer_transducer_large.nemo --local-dir {folder}",
+        hub="nvidia/stt_en_conformer_transducer_large",
+    )
+    packages: ClassVar = {"nemo": "nemo_toolkit[asr]"}
+    decoding: ClassVar[dict[str, Any]] = {
+        "engine": "nemo",
+        "decoding": "greedy transducer, the checkpoint's own",
+        "normaliser": "letters, digits and apostrophes",
+        "label": "NeMo Conformer-Transducer large, greedy, letters",
+    }
+
+    def load(self) -> Measure:
+        """A function from a wave to its transcript."""
+        library = offline("nemo.collections.asr.models")
+        assert self.folder is not None
+        logging.getLogger("nemo_logger").setLevel(logging.ERROR)
+        path = self.published.weights(self.folder)
+        model = library.EncDecRNNTBPEModel.restore_from(str(path), map_location=self.device)
+        model = model.to(self.device).eval()
+        return lambda wave: heard(model, wave)
+
+
+def heard(model: Any, wave: Wave) -> str:
+    """Transcript of one wave; NeMo returns texts, hypotheses or (best, all) by version."""
+    out = model.transcribe([wave], batch_size=1, verbose=False)
+    best = out[0] if isinstance(out, tuple) else out
+    return str(getattr(best[0], "text", best[0]))

@@ -1,0 +1,100 @@
+"""Voices compared by WavLM-large with an ECAPA head, UniSpeech's checkpoint (PCG's Sim-O).
+
+The checkpoint of seed-tts-eval, F5-TTS and ZipVoice: `wavlm_large_finetune.pth` holds WavLM-large
+in fairseq's names, weights of its 25 hidden layers, and ECAPA-TDNN. PCG names no checkpoint; its
+level (44) fits this one, and not `wavlm-base-plus-sv` (about 90).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from speculative_tts.evaluation.audio import Wave
+from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.local_model import LocalModel
+from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, rounded
+from speculative_tts.evaluation.weights import Published, offline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+    from transformers import WavLMConfig
+
+FILE = "wavlm_large_finetune.pth"
+TRUNK = "feature_extract.model."
+LARGE: dict[str, Any] = {  # WavLM-large, as microsoft/wavlm-large's config.json has it
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+    "feat_extract_norm": "layer",
+    "do_stable_layer_norm": True,
+    "conv_bias": False,
+}
+
+
+@dataclass(frozen=True)
+class WavlmLarge(VoiceComparison, LocalModel):
+    """WavLM-large and ECAPA-TDNN, 256 numbers a voice."""
+
+    published: ClassVar = Published(
+        "wavlm",
+        "wavlm_large_finetune",
+        (f"{FILE}|speaker_similarity/{FILE}",),
+        f"hf download k2-fsa/TTS_eval_models speaker_similarity/{FILE} --local-dir {{folder}}",
+        hub="k2-fsa/TTS_eval_models",
+    )
+    packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
+    decoding: ClassVar[dict[str, Any]] = {
+        "engine": "transformers",
+        "dtype": "float32",
+        "floor": FLOOR,
+    }
+
+    def load(self) -> Measure:
+        """A function from a wave to its embedding."""
+        import torch
+
+        library = offline("transformers")
+        assert self.folder is not None
+        path = self.published.weights(self.folder)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        return encoder(state.get("model", state), library.WavLMConfig(**LARGE), device=self.device)
+
+
+def encoder(
+    state: "Mapping[str, Tensor]", config: "WavLMConfig", device: str = "cpu", **sizes: int
+) -> Measure:
+    """The encoder of a checkpoint's tensors; `sizes` are `ecapa.Ecapa`'s when not the default.
+
+    ValueError, naming a tensor, when the checkpoint is of another shape.
+    """
+    import torch
+
+    from speculative_tts.evaluation.judges.ecapa import Ecapa
+    from speculative_tts.evaluation.judges.fairseq import renamed
+
+    trunk = offline("transformers").WavLMModel(config)
+    head = Ecapa(config.num_hidden_layers + 1, config.hidden_size, **sizes)
+    own = {name for name in state if not name.startswith(("feature_extract.", "loss_calculator."))}
+    for module, tensors in (
+        (trunk, renamed(state, TRUNK)),
+        (head, {name: state[name] for name in own}),
+    ):
+        lacking = [name for name in module.state_dict() if name not in tensors]
+        if lacking:
+            raise ValueError(
+                f"{FILE} has no tensor for {lacking[0]}; give UniSpeech's WavLM-large + ECAPA "
+                "checkpoint (judges.wavlm=<its folder>)"
+            )
+        module.load_state_dict({name: tensors[name] for name in module.state_dict()})
+        module.to(device).eval()
+
+    @torch.inference_mode()
+    def embed(wave: Wave) -> list[float]:
+        samples = torch.from_numpy(wave).to(device)
+        normal = torch.nn.functional.layer_norm(samples, samples.shape)
+        hidden = trunk(normal[None], output_hidden_states=True).hidden_states
+        return rounded(head(torch.stack(hidden))[0].cpu())
+
+    return embed

@@ -1,0 +1,102 @@
+"""Words heard by Whisper large-v3 (SSD's judge): greedy, English, its own English normaliser.
+
+Run by transformers. Audio above 30 s is heard in successive windows with timestamps, as Whisper's
+own long-form decoding does, without its temperature fallback. Other front ends (openai-whisper,
+faster-whisper) give other text for the same weights, so the summary names this one.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
+from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.local_model import LocalModel
+from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
+from speculative_tts.evaluation.wer import Normaliser, Transcriber
+
+WINDOW = 30 * SAMPLE_RATE  # samples that Whisper hears at once
+NORMALISER = "normalizer.json"  # British to American spelling
+
+
+@dataclass(frozen=True)
+class Whisper(Transcriber, LocalModel):
+    """Whisper of any size; the preset's is large-v3."""
+
+    published: ClassVar = Published(
+        "whisper",
+        "whisper-large-v3",
+        ("config.json", "preprocessor_config.json", "tokenizer.json|vocab.json", WEIGHTS),
+        "hf download openai/whisper-large-v3 --local-dir {folder} --exclude '*.msgpack' '*fp32*'",
+        hub="openai/whisper-large-v3",
+    )
+    packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
+    decoding: ClassVar[dict[str, Any]] = {
+        "engine": "transformers",
+        "language": "en",
+        "task": "transcribe",
+        "beam": 1,
+        "sampling": False,
+        "long_form": "sequential above 30 s",
+        "label": "Whisper, greedy, its English normaliser",
+    }
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Also the number format, and whether the spelling table was there."""
+        assert self.folder is not None
+        spelling = (self.folder / NORMALISER).is_file()
+        return super().options | {
+            "dtype": "float16" if self.device == "cuda" else "float32",
+            "normaliser": "whisper English" + ("" if spelling else " without its spelling table"),
+        }
+
+    def normaliser(self) -> Normaliser:
+        """Whisper's English normaliser: numbers, contractions, spelling."""
+        assert self.folder is not None
+        path = self.folder / NORMALISER
+        table = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        module = offline("transformers.models.whisper.english_normalizer")
+        normalise = module.EnglishTextNormalizer(table)
+        return lambda text: str(normalise(text))
+
+    def load(self) -> Measure:
+        """A function from a wave to its transcript."""
+        import torch
+
+        library = offline("transformers")
+
+        dtype = torch.float16 if self.device == "cuda" else torch.float32
+        processor = library.WhisperProcessor.from_pretrained(self.folder, local_files_only=True)
+        model = library.WhisperForConditionalGeneration.from_pretrained(
+            self.folder, local_files_only=True, dtype=dtype
+        )
+        model = model.to(self.device).eval()
+
+        @torch.inference_mode()
+        def transcribe(wave: Wave) -> str:
+            features = processor.feature_extractor(
+                wave, sampling_rate=SAMPLE_RATE, return_tensors="pt", **_front_end(wave)
+            )
+            tokens = model.generate(
+                features.input_features.to(self.device, dtype),
+                attention_mask=features.attention_mask.to(self.device),
+                language="en",
+                task="transcribe",
+                do_sample=False,
+                num_beams=1,
+                return_timestamps=len(wave) > WINDOW,
+            )
+            (text,) = processor.batch_decode(tokens, skip_special_tokens=True)
+            return str(text).strip()
+
+        return transcribe
+
+
+def _front_end(wave: np.ndarray) -> dict[str, Any]:
+    """One window of 30 s, or all of a longer wave."""
+    if len(wave) <= WINDOW:
+        return {"return_attention_mask": True}
+    return {"return_attention_mask": True, "truncation": False, "padding": "longest"}

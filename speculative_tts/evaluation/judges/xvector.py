@@ -1,0 +1,49 @@
+"""Voices compared by x-vectors: WavLM-base-plus with an x-vector head (MTP's judge, most likely).
+
+The paper says "x-vector" only; its authors' earlier work uses this family (WavLM with a TDNN).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
+from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.local_model import LocalModel
+from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, rounded
+from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
+
+
+@dataclass(frozen=True)
+class XVector(VoiceComparison, LocalModel):
+    """WavLM with an x-vector head, 512 numbers a voice."""
+
+    published: ClassVar = Published(
+        "xvector",
+        "wavlm-base-plus-sv",
+        ("config.json", "preprocessor_config.json", WEIGHTS),
+        "hf download microsoft/wavlm-base-plus-sv --local-dir {folder}",
+        hub="microsoft/wavlm-base-plus-sv",
+    )
+    packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
+    decoding: ClassVar[dict[str, Any]] = {
+        "engine": "transformers",
+        "dtype": "float32",
+        "floor": FLOOR,
+    }
+
+    def load(self) -> Measure:
+        """A function from a wave to its embedding."""
+        import torch
+
+        library = offline("transformers")
+
+        front_end = library.AutoFeatureExtractor.from_pretrained(self.folder, local_files_only=True)
+        model = library.WavLMForXVector.from_pretrained(self.folder, local_files_only=True)
+        model = model.to(self.device).eval()
+
+        @torch.inference_mode()
+        def embed(wave: Wave) -> list[float]:
+            inputs = front_end(wave, sampling_rate=SAMPLE_RATE, return_tensors="pt")
+            return rounded(model(inputs.input_values.to(self.device)).embeddings[0].cpu())
+
+        return embed

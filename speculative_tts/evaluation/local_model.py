@@ -1,0 +1,53 @@
+"""What judges with a model folder share: whether it is here, and what a summary says of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from speculative_tts.evaluation.judge import installed, package_version
+from speculative_tts.evaluation.weights import Published, fingerprint
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """Base of judges whose model is a folder on this machine; subclasses say which and how."""
+
+    folder: Path | None = None  # None: it is nowhere on this machine
+    device: str = "cpu"
+    models: str | None = None  # where the remedy's command would put it
+
+    published: ClassVar[Published]
+    packages: ClassVar[dict[str, str]]  # module -> the pip requirement that brings it
+    decoding: ClassVar[dict[str, Any]] = {}  # what else changes a measurement
+
+    @property
+    def id(self) -> str:
+        """The model's name."""
+        return self.published.name
+
+    @property
+    def version(self) -> str:
+        """Version of the library that runs the model."""
+        requirement = next(iter(self.packages.values()))
+        return f"{requirement} {package_version(requirement.partition('[')[0])}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Weights and device, and how the model is used."""
+        assert self.folder is not None
+        weights = self.published.weights(self.folder)
+        return {
+            "weights": weights.name,
+            "weights_sha256": fingerprint(weights),
+            "device": self.device,
+        } | self.decoding
+
+    def missing(self) -> str | None:
+        """The packages first, then the folder."""
+        absent = [pip for module, pip in self.packages.items() if not installed(module)]
+        if absent:
+            wanted = " ".join(f"'{name}'" if "[" in name else name for name in absent)
+            return f"{self.id} needs {', '.join(absent)}; pip install {wanted}"
+        if self.folder is None:
+            return f"{self.id} is not on this machine; {self.published.remedy(self.models)}"
+        return None

@@ -1,0 +1,57 @@
+"""Judges by metric, as a configuration asks for them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from speculative_tts.evaluation.judge import Judge
+from speculative_tts.evaluation.judges.conformer import Conformer
+from speculative_tts.evaluation.judges.dnsmos import Dnsmos
+from speculative_tts.evaluation.judges.eres2net import Eres2Net
+from speculative_tts.evaluation.judges.ge2e import Ge2e
+from speculative_tts.evaluation.judges.hubert import Hubert
+from speculative_tts.evaluation.judges.pocketsphinx import Pocketsphinx, choose_grammar
+from speculative_tts.evaluation.judges.utmos import Utmos
+from speculative_tts.evaluation.judges.wavlm import WavlmLarge
+from speculative_tts.evaluation.judges.whisper import Whisper
+from speculative_tts.evaluation.judges.xvector import XVector
+from speculative_tts.evaluation.local_model import LocalModel
+from speculative_tts.evaluation.sources import Source
+from speculative_tts.schema import Encoder, EvalConfig, JudgesConfig, Recogniser
+
+Model = TypeVar("Model", bound=LocalModel)
+Maker = Callable[[Source, EvalConfig], Judge]
+
+
+def located(kind: type[Model], config: JudgesConfig) -> Model:
+    """A judge with its model's folder; ValueError when a folder that was given is another's."""
+    given = getattr(config, kind.published.key)
+    folder = kind.published.find(given, config.models)
+    place = Path(folder).absolute() if folder else None  # workers may start elsewhere
+    return kind(folder=place, device=config.device.name, models=config.models)
+
+
+def pocketsphinx(source: Source, config: EvalConfig) -> Pocketsphinx:
+    """Pocketsphinx, with the grammar chosen by the source's texts."""
+    chosen = choose_grammar(config.grammar, (s.text for s in source.samples), source.words)
+    return Pocketsphinx(chosen, source.words)
+
+
+RECOGNISERS: dict[Recogniser, Maker] = {
+    Recogniser.pocketsphinx: pocketsphinx,
+    Recogniser.whisper: lambda _, config: located(Whisper, config.judges),
+    Recogniser.hubert: lambda _, config: located(Hubert, config.judges),
+    Recogniser.conformer: lambda _, config: located(Conformer, config.judges),
+}
+ENCODERS: dict[Encoder, Maker] = {
+    Encoder.ge2e: lambda _, __: Ge2e(),
+    Encoder.eres2net: lambda _, config: located(Eres2Net, config.judges),
+    Encoder.wavlm: lambda _, config: located(WavlmLarge, config.judges),
+    Encoder.xvector: lambda _, config: located(XVector, config.judges),
+}
+JUDGES: dict[str, Maker] = {
+    "wer": lambda source, config: RECOGNISERS[config.judges.recogniser](source, config),
+    "similarity": lambda source, config: ENCODERS[config.judges.encoder](source, config),
+    "dnsmos": lambda _, __: Dnsmos(),
+    "utmos": lambda _, config: located(Utmos, config.judges),
+}

@@ -1,0 +1,292 @@
+"""The papers' judges on tiny random checkpoints of their own classes: plumbing, not quality."""
+
+import dataclasses
+import json
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import tiny_judges
+import torch
+from conftest import record
+from transformers import Wav2Vec2Config, Wav2Vec2Model, WavLMConfig, WavLMModel
+
+from speculative_tts.commands import eval as command
+from speculative_tts.evaluation.judge import Sample, signature
+from speculative_tts.evaluation.judges.conformer import Conformer, heard
+from speculative_tts.evaluation.judges.ecapa import Ecapa
+from speculative_tts.evaluation.judges.eres2net import Eres2Net
+from speculative_tts.evaluation.judges.fairseq import renamed
+from speculative_tts.evaluation.judges.hubert import Hubert
+from speculative_tts.evaluation.judges.utmos import Utmos, predictor
+from speculative_tts.evaluation.judges.wavlm import TRUNK, WavlmLarge, encoder
+from speculative_tts.evaluation.judges.whisper import Whisper
+from speculative_tts.evaluation.judges.xvector import XVector
+from speculative_tts.evaluation.registry import JUDGES, located
+from speculative_tts.evaluation.scoring import Source, plan
+from speculative_tts.evaluation.summary import read_scores
+from speculative_tts.schema import Encoder, EvalConfig, JudgesConfig, Recogniser
+
+NOISE = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
+WIDE = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+MODELS = (Whisper, Hubert, Conformer, Eres2Net, WavlmLarge, XVector, Utmos)
+ECAPA = {"channels": 16, "pooled": 24, "embedding": 12, "bottleneck": 4}
+
+
+def test_hubert_spells() -> None:
+    assert Hubert().normaliser()("It's 5 o'clock, John!") == "it's 5 o'clock john"
+
+
+def test_hubert_hears_and_a_second_run_does_not(
+    make_run: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_run("a", [record("u0"), record("u1")])
+    judges = JudgesConfig(
+        name="pcg", recogniser=Recogniser.hubert, hubert=str(tiny_judges.hubert(tmp_path / "h"))
+    )
+    config = EvalConfig(judges=judges, runs=str(folder), metrics=["wer"], workers=1, draws=50)
+    assert command.run(config) == 0
+    rows = read_scores(folder)
+    assert [row.words for row in rows] == [3, 3]
+    assert rows[0].hypothesis is not None
+    assert rows[0].grammar is None
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["preset"] == "pcg"
+    judge = summary["judges"]["wer"]
+    assert judge["id"] == "hubert-large-ls960-ft"
+    assert judge["options"]["decoding"] == "greedy CTC"
+    assert len(judge["options"]["weights_sha256"]) == 12
+    monkeypatch.setattr(Hubert, "load", lambda self: pytest.fail("heard again"))
+    assert command.run(config) == 0
+
+
+def test_whisper_transcribes_short_and_long(tmp_path: Path) -> None:
+    judge = Whisper(tiny_judges.whisper(tmp_path / "w"))
+    transcribe = judge.load()
+    assert isinstance(transcribe(NOISE), str)
+    assert transcribe(NOISE) == transcribe(NOISE)
+    assert isinstance(transcribe(np.tile(NOISE, 31)), str)
+
+
+def test_whispers_normaliser_writes_numbers_and_spelling(tmp_path: Path) -> None:
+    judge = Whisper(tiny_judges.whisper(tmp_path / "w"))
+    assert judge.options["normaliser"] == "whisper English without its spelling table"
+    (tmp_path / "w/normalizer.json").write_text('{"colour": "color"}')
+    assert judge.options["normaliser"] == "whisper English"
+    sample = Sample("a", "Mister Smith's colour is twenty-five", "a.wav")
+    (row,) = judge.score([sample], {"a.wav": "Mr. Smith's color is 25."})
+    assert row["substitutions"] == row["insertions"] == row["deletions"] == 0
+    assert row["words"] > 4
+
+
+def test_xvector_is_a_voice(tmp_path: Path) -> None:
+    embed = XVector(tiny_judges.xvector(tmp_path / "x")).load()
+    voice = embed(NOISE)
+    assert len(voice) == 12
+    assert voice == embed(NOISE)
+    assert voice != embed(NOISE[::-1].copy())
+
+
+def fairseq_names(state: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """A transformers state in fairseq's names: the inverse of `fairseq.renamed`."""
+    norm = "encoder.pos_conv_embed.conv.parametrizations.weight.original"
+    pairs = {
+        "feature_projection.layer_norm": "layer_norm",
+        "feature_projection.projection": "post_extract_proj",
+        "masked_spec_embed": "mask_emb",
+        f"{norm}0": "encoder.pos_conv.0.weight_g",
+        f"{norm}1": "encoder.pos_conv.0.weight_v",
+        "encoder.pos_conv_embed.conv": "encoder.pos_conv.0",
+        ".attention.gru_rel_pos_linear": ".self_attn.grep_linear",
+        ".attention.gru_rel_pos_const": ".self_attn.grep_a",
+        ".attention.rel_attn_embed": ".self_attn.relative_attention_bias",
+        ".attention.": ".self_attn.",
+        ".feed_forward.intermediate_dense": ".fc1",
+        ".feed_forward.output_dense": ".fc2",
+    }
+    layer = "2.1" if "feature_extractor.conv_layers.1.layer_norm.weight" in state else "2"
+    made = {}
+    for name, tensor in state.items():
+        new = name
+        for ours, theirs in pairs.items():
+            if ours in new:
+                new = new.replace(ours, theirs)
+                break
+        if name.startswith("feature_extractor"):
+            new = new.replace(".conv.", ".0.").replace(".layer_norm.", f".{layer}.")
+        elif name.startswith("encoder.layers") and ".layer_norm." in name:
+            new = new.replace(".layer_norm.", ".self_attn_layer_norm.")
+        made[prefix + new] = tensor
+    return made
+
+
+def wavlm_checkpoint() -> tuple[dict[str, torch.Tensor], WavLMConfig, WavLMModel, Ecapa]:
+    torch.manual_seed(0)
+    large = {"feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": False}
+    config = WavLMConfig(**large, **tiny_judges.TRUNK)
+    trunk, head = WavLMModel(config).eval(), Ecapa(3, 16, **ECAPA).eval()
+    state = fairseq_names(trunk.state_dict(), TRUNK) | head.state_dict()
+    return state | {"loss_calculator.projection.weight": torch.zeros(2, 2)}, config, trunk, head
+
+
+@torch.inference_mode()
+def test_wavlm_checkpoint_in_fairseqs_names_is_the_same_model() -> None:
+    state, config, trunk, head = wavlm_checkpoint()
+    assert TRUNK + "encoder.layers.1.self_attn.grep_a" in state
+    assert TRUNK + "feature_extractor.conv_layers.1.2.1.weight" in state
+    wave = torch.from_numpy((NOISE - NOISE.mean()) / np.sqrt(NOISE.var() + 1e-5))
+    hidden = trunk(wave[None], output_hidden_states=True).hidden_states
+    expected = head(torch.stack(hidden))[0]
+    assert encoder(state, config, **ECAPA)(NOISE) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_wavlm_checkpoint_of_another_kind_is_one_line() -> None:
+    state, config, _, _ = wavlm_checkpoint()
+    del state["pooling.linear1.weight"]
+    with pytest.raises(ValueError, match=r"has no tensor for pooling.linear1.weight; give UniSp"):
+        encoder(state, config, **ECAPA)
+
+
+def test_utmos_is_time_mean_of_frames_scaled() -> None:
+    torch.manual_seed(0)
+    config = Wav2Vec2Config(**tiny_judges.TRUNK)
+    trunk = Wav2Vec2Model(config).eval()
+    blstm = torch.nn.LSTM(16 + 6, 5, batch_first=True, bidirectional=True)
+    project = torch.nn.Sequential(torch.nn.Linear(10, 7), torch.nn.ReLU(), torch.nn.Linear(7, 1))
+    state = fairseq_names(trunk.state_dict(), "wav2vec2.")
+    state |= {"domain_emb": torch.randn(1, 3), "judge_emb": torch.randn(1, 3)}
+    state |= {f"blstm.{name}": tensor for name, tensor in blstm.state_dict().items()}
+    state |= {f"projection.{name}": tensor for name, tensor in project.state_dict().items()}
+    with torch.inference_mode():
+        frames = trunk(torch.from_numpy(NOISE)[None]).last_hidden_state
+        extra = torch.cat([state["domain_emb"], state["judge_emb"]], 1)
+        joined = torch.cat([frames, extra.expand(1, frames.shape[1], -1)], 2)
+        expected = float(project(blstm(joined)[0]).mean() * 2 + 3)
+    assert predictor(state, config)(NOISE) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="has no tensor for"):
+        predictor({"x": torch.zeros(1)}, config)
+
+
+def test_full_size_trunks_match_the_checkpoints_names() -> None:
+    """Every parameter of a trunk is reached from fairseq's name and back."""
+    for kind, config in (
+        (Wav2Vec2Model, Wav2Vec2Config(**tiny_judges.TRUNK)),
+        (WavLMModel, WavLMConfig(**tiny_judges.TRUNK)),
+    ):
+        state = kind(config).state_dict()
+        assert renamed(fairseq_names(state, "p."), "p.").keys() == state.keys()
+
+
+def test_nemo_answers_of_all_versions() -> None:
+    def model(answer: Any) -> Any:
+        return types.SimpleNamespace(transcribe=lambda waves, batch_size, verbose: answer)
+
+    assert heard(model(["some words"]), NOISE) == "some words"
+    assert heard(model((["some words"], ["all"])), NOISE) == "some words"
+    assert heard(model([types.SimpleNamespace(text="some words")]), NOISE) == "some words"
+
+
+def test_eres2net_is_asked_for_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def pipeline(task: str, model: str, device: str) -> Any:
+        asked.append((task, model, device))
+        return lambda waves, output_emb: {"embs": np.ones((len(waves), 192), np.float32)}
+
+    made = types.SimpleNamespace(pipeline=pipeline)
+    monkeypatch.setitem(sys.modules, "modelscope", types.ModuleType("modelscope"))
+    monkeypatch.setitem(sys.modules, "modelscope.pipelines", made)
+    assert Eres2Net(tmp_path, "cuda").load()(NOISE) == [1.0] * 192
+    assert asked == [("speaker-verification", str(tmp_path), "gpu")]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_missing_model_is_one_line_with_its_command(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speculative_tts.evaluation.local_model.installed", lambda *_: True)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    line = located(kind, JudgesConfig(models=str(tmp_path / "models"))).missing()
+    assert f"is not on this machine; {kind.published.command.split()[0]} " in line
+    assert f"{tmp_path}/models/{kind.published.name}" in line
+    assert "\n" not in line
+    monkeypatch.setattr("speculative_tts.evaluation.local_model.installed", lambda *_: False)
+    assert "pip install" in located(kind, JudgesConfig()).missing()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_models_are_found_where_they_are_put(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = tmp_path / "hub"
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    names = [name.split("|")[0] for name in kind.published.files]
+
+    def put(folder: Path) -> Path:
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(str(folder).encode())
+        return folder
+
+    below = put(tmp_path / "models" / kind.published.name)
+    assert located(kind, JudgesConfig(models=str(tmp_path / "models"))).folder == below
+    own = put(tmp_path / "own")
+    given = located(kind, JudgesConfig(**{kind.published.key: str(own)}))
+    assert given.folder == own
+    assert signature(given) != signature(dataclasses.replace(given, folder=below))
+    if kind.published.hub:
+        name = f"models--{kind.published.hub.replace('/', '--')}"
+        cached = put(hub / name / "snapshots" / "1")
+        assert located(kind, JudgesConfig()).folder == cached
+    with pytest.raises(ValueError, match=rf"judges.{kind.published.key}=.* has no ") as caught:
+        located(kind, JudgesConfig(**{kind.published.key: str(tmp_path / "empty")}))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("preset", "ids", "metrics"),
+    [
+        ("offline", ["pocketsphinx-general", "ge2e", "dnsmos-p808"], None),
+        ("ssd", ["whisper-large-v3", "speech_eres2net_sv_en_voxceleb_16k", "dnsmos-p808"], None),
+        ("pcg", ["hubert-large-ls960-ft", "wavlm_large_finetune"], None),
+        (
+            "mtp",
+            ["stt_en_conformer_transducer_large", "wavlm-base-plus-sv", "utmos22_strong"],
+            ["wer", "similarity", "utmos"],
+        ),
+    ],
+)
+def test_presets(preset: str, ids: list[str], metrics: list[str] | None) -> None:
+    config = command.main.compose([f"judges={preset}"])
+    assert config.judges.name == preset
+    source = Source(Path(), [], {"label": "x"})
+    assert [JUDGES[metric](source, config).id for metric in config.metrics] == ids
+    assert metrics is None or config.metrics == metrics
+
+
+def test_own_values_win_over_a_preset() -> None:
+    config = command.main.compose(["judges=pcg", "judges.encoder=ge2e", "metrics=[wer]"])
+    assert (config.judges.recogniser, config.judges.encoder) == (Recogniser.hubert, Encoder.ge2e)
+    assert config.metrics == ["wer"]
+
+
+def test_a_preset_without_its_models_is_skipped_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    config = command.main.compose(["judges=pcg"])
+    skipped = plan(Source(Path(), [], {"label": "x"}), config).skipped
+    assert set(skipped) == {"wer", "similarity"}
+    assert "hf download facebook/hubert-large-ls960-ft" in skipped["wer"]
+
+
+def test_utmos_is_a_column(tmp_path: Path) -> None:
+    judge = Utmos(tmp_path)
+    assert judge.score([Sample("a", "", "a.wav")], {"a.wav": 4.0}) == [{"utmos": 4.0}]
+    soundfile.write(tmp_path / "a.wav", NOISE, 16_000)
+    assert judge.files(Sample("a", "", "a.wav")) == ["a.wav"]
