@@ -1,5 +1,6 @@
 """Comparing what was computed with what a golden file holds."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from speculative_tts.checks.registry import FormatError, Row
 TOLERANCE = 1e-4
 """Of float32 results, absolute; above the noise between two correct implementations."""
 
-Numbers = Tensor | np.ndarray | float
+Numbers = Tensor | np.ndarray | float | Sequence[Any]
 
 
 def close(case: str, got: Numbers, expected: Numbers, tolerance: float = TOLERANCE) -> Row:

@@ -37,7 +37,14 @@ class Codec(Protocol):
         ...
 
 
+def _speechtokenizer(path: Path) -> Codec:
+    from speculative_tts.codecs.speechtokenizer import SpeechTokenizerCodec  # torch, if needed
+
+    return SpeechTokenizerCodec.load(path)
+
+
 CODECS: dict[str, Callable[[Path], Codec]] = {
+    "speechtokenizer": _speechtokenizer,
     "tiny": TinyCodec.load,
     "tiny_residual": ResidualTinyCodec.load,
 }

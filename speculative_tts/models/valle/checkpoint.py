@@ -2,22 +2,19 @@
 
 import json
 import pathlib
-import pickle
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save
-from torch import Tensor
 
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.nar import ValleNAR
 from speculative_tts.records import write_atomic
+from speculative_tts.state_dicts import State, check_fit, is_state, read_torch
 
-State = dict[str, Tensor]
 MODEL_TYPE = "valle"
 
 
@@ -50,27 +47,12 @@ class Valle:
 
     def load_state(self, state: State) -> None:
         """Copy an official state dict in; ValueError lists what does not fit in one line."""
-        problems = list(_misfits(self.state(), state))
-        if problems:
-            raise ValueError(
-                f"the checkpoint does not fit: {'; '.join(problems)}; "
-                "give a VALL-E or USLM checkpoint whose options its tensors show"
-            )
+        advice = "give a VALL-E or USLM checkpoint whose options its tensors show"
+        check_fit(self.state(), state, advice)
         for model in (self.ar, self.nar):
             own = {name: state[name] for name in model.state_dict()}
             model.load_state_dict(own)
             model.eval()
-
-
-def _misfits(ours: State, theirs: State) -> Iterator[str]:
-    """What differs in names and shapes, in words."""
-    if missing := sorted(ours.keys() - theirs.keys()):
-        yield f"missing {', '.join(missing)}"
-    if unknown := sorted(theirs.keys() - ours.keys()):
-        yield f"unknown {', '.join(unknown)}"
-    for name in sorted(ours.keys() & theirs.keys()):
-        if ours[name].shape != theirs[name].shape:
-            yield f"{name} is {tuple(theirs[name].shape)} instead of {tuple(ours[name].shape)}"
 
 
 def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
@@ -79,22 +61,12 @@ def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
     Only tensors, plain values and `pathlib.PosixPath` (which icefall stores) are unpickled, so a
     file cannot run code. Raises ValueError for another file.
     """
-    if not path.is_file():
-        raise ValueError(f"checkpoint {path} not found; give a .pt file of VALL-E or USLM")
-    try:
-        with torch.serialization.safe_globals([pathlib.PosixPath]):
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(
-            f"{path} is not readable as a checkpoint ({reason}); "
-            "it may hold tensors, numbers, texts and paths only"
-        ) from error
+    content = read_torch(path, allowed=[pathlib.PosixPath])
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}; a state dict is needed")
     state = content.get("model", content)
     options = {k: v for k, v in content.items() if k != "model"} if "model" in content else {}
-    if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
+    if not is_state(state):
         raise ValueError(f"{path} holds no state dict; give a .pt file of VALL-E or USLM")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}, options
 

@@ -1,0 +1,196 @@
+"""SpeechTokenizer (Zhang et al., 2024; arXiv 2308.16692): residual codes, the first one semantic.
+
+Reads the published config.json and state dict. Codes are [layers, tokens], 50 a second of 16 kHz.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from speculative_tts.codecs.seanet import Decoder, Encoder, SeanetConfig
+from speculative_tts.state_dicts import check_fit, is_state, read_torch
+
+CONFIG, WEIGHTS = "config.json", "SpeechTokenizer.pt"
+
+
+@dataclass(frozen=True)
+class SpeechTokenizerConfig:
+    """What config.json says about the model; its other keys are of training."""
+
+    seanet: SeanetConfig
+    semantic_dimension: int
+    codebook_size: int
+    n_q: int
+    sample_rate: int
+
+    @classmethod
+    def read(cls, path: Path) -> SpeechTokenizerConfig:
+        """Read config.json; ValueError names what it lacks."""
+        if not path.is_file():
+            raise ValueError(f"{path} not found; give a folder with {CONFIG} and {WEIGHTS}")
+        try:
+            values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            own = ("semantic_dimension", "codebook_size", "n_q", "sample_rate")
+            return cls(SeanetConfig.from_dict(values), **{name: values[name] for name in own})
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path} is not a SpeechTokenizer's config ({error!r}); give {CONFIG} of a release"
+            ) from error
+
+
+class Codebook(nn.Module):
+    """Entries, and the running counts that training keeps (unused here, but in every file)."""
+
+    embed: Tensor
+
+    def __init__(self, entries: int, dimension: int) -> None:
+        super().__init__()
+        self.register_buffer("inited", torch.ones(1))
+        self.register_buffer("cluster_size", torch.zeros(entries))
+        self.register_buffer("embed", torch.zeros(entries, dimension))
+        self.register_buffer("embed_avg", torch.zeros(entries, dimension))
+
+    def nearest(self, x: Float[Tensor, "batch dim frames"]) -> Int64[Tensor, "batch frames"]:
+        """The entry closest to each frame by Euclidean distance."""
+        products = torch.einsum("bdf,ed->bfe", x, self.embed)
+        return (2 * products - self.embed.square().sum(-1)).argmax(-1)
+
+    def entries(self, codes: Int64[Tensor, "batch frames"]) -> Float[Tensor, "batch dim frames"]:
+        """Entries of codes."""
+        return self.embed[codes].mT
+
+
+class Quantiser(nn.Module):
+    """Residual quantisation; each layer codes what those before left over."""
+
+    def __init__(self, layers: int, entries: int, dimension: int) -> None:
+        super().__init__()
+        codebooks = [Codebook(entries, dimension) for _ in range(layers)]
+        named = nn.ModuleList(nn.ModuleDict({"_codebook": book}) for book in codebooks)
+        self.vq = nn.ModuleDict({"layers": named})
+        self.books = tuple(codebooks)
+
+    def encode(self, features: Tensor, layers: int, first: int = 0) -> Tensor:
+        """Codes [layers - first, batch, frames] of layers `first` up to `layers`.
+
+        `first` starts from the features themselves, not from a residual, as the official code does.
+        """
+        rest, codes = features, []
+        for book in self.books[first:layers]:
+            codes.append(book.nearest(rest))
+            rest = rest - book.entries(codes[-1])
+        return torch.stack(codes)
+
+    def decode(self, codes: Int64[Tensor, "layers batch frames"], first: int = 0) -> Tensor:
+        """Summed entries of layers `first`, `first` + 1, ..: [batch, dimension, frames]."""
+        return torch.stack(
+            [book.entries(row) for book, row in zip(self.books[first:], codes, strict=False)]
+        ).sum(0)
+
+
+class SpeechTokenizer(nn.Module):
+    """The model; its state dict is the official one."""
+
+    def __init__(self, config: SpeechTokenizerConfig) -> None:
+        super().__init__()
+        self.config = config
+        dimension, semantic = config.seanet.dimension, config.semantic_dimension
+        self.encoder, self.decoder = Encoder(config.seanet), Decoder(config.seanet)
+        self.quantizer = Quantiser(config.n_q, config.codebook_size, dimension)
+        self.transform = nn.Linear(dimension, semantic) if dimension != semantic else nn.Identity()
+
+    @classmethod
+    def load(cls, config: Path, weights: Path) -> SpeechTokenizer:
+        """The model of a config.json and a state dict, for inference.
+
+        Raises ValueError for files that are not, listing tensors that do not fit.
+        """
+        model = cls(SpeechTokenizerConfig.read(config))
+        state = read_torch(weights)
+        if not is_state(state):
+            raise ValueError(f"{weights} holds no state dict; give {WEIGHTS} of a release")
+        check_fit(model.state_dict(), state, f"give the {WEIGHTS} that belongs to {config}")
+        model.load_state_dict(state)
+        return model.eval().requires_grad_(False)
+
+    def encode(
+        self, waves: Float[Tensor, "batch 1 samples"], layers: int | None = None, first: int = 0
+    ) -> Int64[Tensor, "_ batch frames"]:
+        """Codes of layers `first` up to `layers` (default: all)."""
+        count = self.config.n_q if layers is None else layers
+        return self.quantizer.encode(self.encoder(waves), count, first)
+
+    def decode(self, codes: Int64[Tensor, "_ batch frames"], first: int = 0) -> Tensor:
+        """Waves [batch, 1, frames * hop] of the layers `first`, `first` + 1, .."""
+        waves: Tensor = self.decoder(self.quantizer.decode(codes, first))
+        return waves
+
+    def semantic(
+        self, waves: Float[Tensor, "batch 1 samples"]
+    ) -> Float[Tensor, "batch frames semantic"]:
+        """The first layer's entries, projected to what its teacher (HuBERT) had."""
+        features = self.quantizer.decode(self.encode(waves, 1))
+        projected: Tensor = self.transform(features.mT)
+        return projected
+
+
+@dataclass(frozen=True)
+class SpeechTokenizerCodec:
+    """The model as a codec: NumPy waves to codes [layers, tokens] and back."""
+
+    model: SpeechTokenizer
+
+    @classmethod
+    def load(cls, folder: Path) -> SpeechTokenizerCodec:
+        """Read a folder with config.json and SpeechTokenizer.pt; ValueError says what is wrong."""
+        return cls(SpeechTokenizer.load(folder / CONFIG, folder / WEIGHTS))
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second."""
+        return self.model.config.sample_rate
+
+    @property
+    def token_rate(self) -> float:
+        """Codes a second (of each layer)."""
+        return self.sample_rate / self.model.config.seanet.hop
+
+    @property
+    def n_codes(self) -> int:
+        """Entries of each codebook."""
+        return self.model.config.codebook_size
+
+    @property
+    def layers(self) -> int:
+        """Layers of codes."""
+        return self.model.config.n_q
+
+    def encode(self, wave: np.ndarray) -> np.ndarray:
+        """Codes of every started 20 ms of a mono wave in [-1, 1]: int64 [layers, tokens]."""
+        if wave.ndim != 1:
+            raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
+        if len(wave) == 0:
+            return np.zeros((self.layers, 0), dtype=np.int64)
+        waves = torch.from_numpy(np.ascontiguousarray(wave, dtype=np.float32))[None, None]
+        codes: np.ndarray = self.model.encode(waves)[:, 0].numpy()
+        return codes
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Wave of codes [layers, tokens], of fewer layers, or of the first alone, [tokens]."""
+        rows = np.atleast_2d(np.asarray(codes, dtype=np.int64))
+        if rows.ndim > 2 or len(rows) > self.layers:
+            raise ValueError(f"codes of shape ({self.layers}, tokens) are needed, not {rows.shape}")
+        if rows.size == 0:
+            return np.zeros(0, dtype=np.float32)
+        if not 0 <= int(rows.min()) <= int(rows.max()) < self.n_codes:
+            raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
+        wave: np.ndarray = self.model.decode(torch.from_numpy(rows)[:, None])[0, 0].numpy()
+        return wave

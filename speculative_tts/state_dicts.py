@@ -1,0 +1,50 @@
+"""Torch files of others: read without running code, compared by name and shape."""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+State = dict[str, Tensor]
+
+
+def read_torch(path: Path, allowed: Sequence[type] = ()) -> Any:
+    """What a .pt file holds: tensors, plain values, and objects of the `allowed` classes.
+
+    Nothing else is unpickled, so a file cannot run code. Raises ValueError for another file.
+    """
+    if not path.is_file():
+        raise ValueError(f"checkpoint {path} not found; give a .pt file")
+    try:
+        with torch.serialization.safe_globals(list(allowed)):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{path} is not readable as a checkpoint ({reason}); "
+            "it may hold tensors, numbers, texts and paths only"
+        ) from error
+
+
+def check_fit(ours: State, theirs: State, advice: str) -> None:
+    """ValueError that lists missing, unknown and misshapen tensors in one line, then `advice`."""
+    if problems := list(_misfits(ours, theirs)):
+        raise ValueError(f"the checkpoint does not fit: {'; '.join(problems)}; {advice}")
+
+
+def is_state(value: Any) -> bool:
+    """Is this a dictionary of tensors?"""
+    return isinstance(value, dict) and all(isinstance(tensor, Tensor) for tensor in value.values())
+
+
+def _misfits(ours: State, theirs: State) -> Iterator[str]:
+    if missing := sorted(ours.keys() - theirs.keys()):
+        yield f"missing {', '.join(missing)}"
+    if unknown := sorted(theirs.keys() - ours.keys()):
+        yield f"unknown {', '.join(unknown)}"
+    for name in sorted(ours.keys() & theirs.keys()):
+        if ours[name].shape != theirs[name].shape:
+            yield f"{name} is {tuple(theirs[name].shape)} instead of {tuple(ours[name].shape)}"
