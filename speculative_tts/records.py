@@ -72,6 +72,7 @@ class DecodeRecord:
     baseline_tokens: int | None = None  # the same utterance, target alone, same process
     baseline_seconds: float | None = None
     split: Split | None = None
+    nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds
 
 
 def to_row(record: Any) -> dict[str, Any]:

@@ -117,11 +117,40 @@ class DType(Enum):
 
 
 @dataclass
+class RowsConfig:
+    """Of LMs whose codes are vocabulary rows (LLaSA, NeuTTS): names of tokens, prompt, sampler."""
+
+    code: str = "<|s_{}|>"  # token of a code; {} is its number
+    end: str = "<|SPEECH_GENERATION_END|>"  # token that ends the speech
+    # what the user says; {text} is the prompt's text and the text
+    user: str = (
+        "Convert the text to speech:<|TEXT_UNDERSTANDING_START|>{text}<|TEXT_UNDERSTANDING_END|>"
+    )
+    assistant: str = "<|SPEECH_GENERATION_START|>"  # what comes before the codes
+    system: str | None = None  # a system message
+    chat: bool = True  # write the prompt by the checkpoint's chat template; false: user + assistant
+    bos: bool = False  # let the tokenizer add its special tokens (a chat template writes them)
+    # date in a chat template that has one; None: what the template says, which may be today
+    date: str | None = "26 Jul 2024"
+    separator: str = ""  # between the prompt's text and the text
+    phonemes: str | None = None  # espeak language of a checkpoint that reads phonemes (en-us)
+    max_length: int = 2048  # tokens of prompt and speech together
+    min_tokens: int = 0  # speech cannot end before
+    temperature: float = 0.8  # the authors' sampler, unless sampling.* says otherwise
+    top_k: int = 50  # the default of transformers, which the model cards leave unsaid
+    top_p: float = 1.0  # 1: off
+    repetition_penalty: float = 1.0  # 1: none
+    text_rows: bool = True  # may rows that are no speech be emitted
+
+
+@dataclass
 class CheckpointConfig:
-    """A speech LM checkpoint: a folder with config.json, model.safetensors and speech.json."""
+    """A speech LM checkpoint: a folder of one of the families of `models.families`."""
 
     name: str = MISSING  # shown in tables
     path: str = MISSING  # the folder
+    # a draft takes its target's
+    rows: RowsConfig = field(default_factory=RowsConfig)
 
 
 @dataclass
@@ -206,6 +235,7 @@ class SamplingConfig:
     top_p: float | None = None  # keep the smallest set with this probability
     min_tokens_per_word: float | None = None  # the stop token is barred before
     max_tokens_per_word: float | None = None  # decoding is cut after
+    repetition_penalty: float | None = None  # of ids in prompt and speech so far; 1: none
     # may rows of a merged vocabulary that are no speech be emitted; false cuts the heads
     text_rows: bool | None = None
     # an id that fills ras_tau of the last ras_window tokens is drawn again (CosyVoice); 0: off
@@ -285,48 +315,9 @@ class JudgesConfig:
     utmos: str | None = None  # folder of this model
 
 
-class Recogniser(Enum):
-    """Who hears the words."""
-
-    pocketsphinx = "pocketsphinx"  # offline; two grammars
-    whisper = "whisper"  # Whisper large-v3 (SSD)
-    hubert = "hubert"  # HuBERT-large CTC (PCG)
-    conformer = "conformer"  # NeMo Conformer-Transducer large (MTP)
-
-
-class Encoder(Enum):
-    """Who compares voices."""
-
-    ge2e = "ge2e"  # offline
-    eres2net = "eres2net"  # ERes2Net, VoxCeleb (SSD)
-    wavlm = "wavlm"  # WavLM-large with an ECAPA head (PCG)
-    xvector = "xvector"  # WavLM-base-plus with an x-vector head (MTP)
-
-
-@dataclass
-class JudgesConfig:
-    """The judges, and where their models are; nothing is downloaded."""
-
-    name: str = "offline"  # the preset
-    recogniser: Recogniser = Recogniser.pocketsphinx  # of wer and cer
-    encoder: Encoder = Encoder.ge2e  # of similarity
-    device: Device = Device.cpu  # of models that can use a GPU; give workers=1 then
-    # folder with one folder a model, as sst-check judges=<preset> names them
-    models: str | None = None
-    whisper: str | None = None  # folder of this model, if it is not below judges.models
-    hubert: str | None = None  # folder of this model
-    conformer: str | None = None  # folder of this model
-    eres2net: str | None = None  # folder of this model
-    wavlm: str | None = None  # folder of this model
-    xvector: str | None = None  # folder of this model
-    utmos: str | None = None  # folder of this model
-
-
 @dataclass
 class EvalConfig:
     """sst-eval: score decode runs, or any folder of audio given a list."""
-
-    judges: JudgesConfig = field(default_factory=JudgesConfig)
 
     judges: JudgesConfig = field(default_factory=JudgesConfig)
 
@@ -416,6 +407,7 @@ class TrainDraftConfig:
     steps: int = 450
     batch_size: int = 16  # sequences a process and step
     learning_rate: float = 2e-3
+    muon: bool = True  # Muon for the layers' matrices; false: AdamW for all
     warmup: int = 20  # steps of linear rise of the learning rate
     weight_decay: float = 0.01
     eval_every: int = 50  # steps between dev figures
@@ -481,10 +473,38 @@ class PrepareConfig:
     out: str = "data/tiny"  # features/, codec/, codes/, dev/ and test/ go here
 
 
+class Architecture(Enum):
+    """Shape of the target that sst-train-target trains."""
+
+    cosyvoice = "cosyvoice"  # CosyVoice 2's: a Qwen2 over text and codes
+    valle = "valle"  # VALL-E's: an AR of the first layer of residual codes, a NAR of the others
+
+
+@dataclass
+class ValleTrainingConfig:
+    """Of architecture=valle alone; `training.valle` says more."""
+
+    dim: int = 160  # width of the AR
+    heads: int = 5  # attention heads of the AR
+    layers: int = 6  # of the AR
+    nar_scale: float = 0.6  # the NAR's width, heads and layers over the AR's
+    nar_steps: int = 1000  # optimiser steps of the NAR, after the AR's
+    nar_decay_steps: int = 500  # linear fall of its learning rates to 0 at the end
+    predictions: int = 8  # multi-token heads trained with the AR, its own among them
+    prediction_weight: float = 0.3  # of each further head's cross entropy; the paper's is 1
+    # further heads are trained on every so many positions, others at each step
+    prediction_stride: int = 3
+
+
 @dataclass
 class TrainTargetConfig:
-    """sst-train-target: the tiny target; defaults are `training.target`'s."""
+    """sst-train-target: the tiny target; defaults are `training.target`'s.
 
+    `family=valle` chooses the other architecture, and sets steps and folders for it.
+    """
+
+    architecture: Architecture = Architecture.cosyvoice
+    valle: ValleTrainingConfig = field(default_factory=ValleTrainingConfig)
     corpus: str = "data/tiny"  # what sst-prepare wrote
     steps: int = 2750  # optimiser steps
     warmup_steps: int = 40  # linear rise of the learning rates

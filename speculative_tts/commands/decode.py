@@ -51,9 +51,10 @@ def run(config: DecodeConfig) -> int:
         print(f"{folder}: done already, skipped")
         return 0
     app.require_writable(folder)
+    drafting = config.system in (System.draft, System.speculative)
     engine = build_engine(
         config.target,
-        config.draft,
+        config.draft if drafting else config.target,
         config.codec,
         config.rule,
         config.sampling,

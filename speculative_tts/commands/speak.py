@@ -42,7 +42,8 @@ def run(config: SpeakConfig) -> int:
     timed = {
         system: engine.decode(system, [request]) for system in (System.target, System.speculative)
     }
-    spoken = engine.audio(timed[System.speculative].outcomes[0])
+    outcome = timed[System.speculative].outcomes[0]
+    spoken = engine.audio(outcome, config.text, prompt.prompt_text, codes).wave
     write_wave(out, spoken, engine.codec.sample_rate)
     seconds = len(spoken) / engine.codec.sample_rate
     print(summary(out, seconds, timed[System.target], timed[System.speculative]))

@@ -1,40 +1,81 @@
 """Trains the tiny target, a speech LM of CosyVoice 2's shape, on what sst-prepare wrote.
 
-A run that was cut off continues at its last checkpoint.
+family=valle trains the tiny VALL-E instead: an AR with multi-token heads, then a NAR. A run that
+was cut off continues at its last checkpoint.
 """
 
 import dataclasses
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from speculative_tts.commands import app
-from speculative_tts.schema import TrainTargetConfig
+from speculative_tts.schema import Architecture, TrainTargetConfig
 
-OUTSIDE = ("corpus", "out", "threads")  # keys that are not settings of the training itself
+if TYPE_CHECKING:
+    from speculative_tts.training.valle import TrainValleConfig
+
+# keys that are not settings of the training itself
+OUTSIDE = ("corpus", "out", "threads", "architecture", "valle")
 
 
 def run(config: TrainTargetConfig) -> int:
     """Train, or go on training, the target in `config.out`."""
-    corpus = Path(config.corpus)
-    if not (corpus / "codes").is_dir():
-        raise ValueError(f"{corpus} has no codes/; run sst-prepare, or give corpus=<its output>")
+    valle = config.architecture is Architecture.valle
+    corpus, codes = Path(config.corpus), "codes_residual" if valle else "codes"
+    if not (corpus / codes).is_dir():
+        raise ValueError(f"{corpus} has no {codes}/; run sst-prepare, or give corpus=<its output>")
+    settings = valle_settings(config) if valle else None
     out = app.require_writable(config.out)
 
     import torch
 
-    from speculative_tts.training import target
-
     torch.set_num_threads(config.threads)
-    settings = {k: v for k, v in dataclasses.asdict(config).items() if k not in OUTSIDE}
-    target.train_target(target.TrainTargetConfig(**settings), corpus, out)
+    if settings is not None:
+        from speculative_tts.training.valle import train_valle
+
+        train_valle(settings, corpus, out)
+    else:
+        from speculative_tts.training import target
+
+        kept = {k: v for k, v in dataclasses.asdict(config).items() if k not in OUTSIDE}
+        target.train_target(target.TrainTargetConfig(**kept), corpus, out)
     return 0
+
+
+def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
+    """The settings of a VALL-E run; ValueError for one that only the other architecture has."""
+    if config.compile or config.acoustic_pull:
+        raise ValueError(
+            "compile and acoustic_pull are not there for architecture=valle; leave them out"
+        )
+    from speculative_tts.training.stage import StageConfig
+    from speculative_tts.training.valle import TrainValleConfig
+
+    own = dataclasses.asdict(config.valle)
+    nar = {"steps": own.pop("nar_steps"), "decay_steps": own.pop("nar_decay_steps")}
+    shared = {
+        name: getattr(config, name)
+        for name in ("warmup_steps", "matrix_lr", "other_lr", "save_every", "watch_every")
+    }
+    return TrainValleConfig(
+        **own,
+        ar=StageConfig(steps=config.steps, decay_steps=config.decay_steps, **shared),
+        nar=StageConfig(**nar, **shared),
+        probe_weight=config.probe_weight,
+        seed=config.seed,
+    )
 
 
 main = app.command(
     "train_target",
     TrainTargetConfig,
     run,
-    examples=("sst-train-target", "sst-train-target steps=200 watch_every=100 out=runs/short"),
+    examples=(
+        "sst-train-target",
+        "sst-train-target family=valle",
+        "sst-train-target steps=200 watch_every=100 out=runs/short",
+    ),
 )
 
 if __name__ == "__main__":

@@ -19,7 +19,14 @@ from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.families import FamilyLM, Layout, load_layout, load_speech_lm
+from speculative_tts.models.families import (
+    FamilyLM,
+    Layout,
+    Refiner,
+    load_layout,
+    load_refiner,
+    load_speech_lm,
+)
 from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
@@ -67,6 +74,14 @@ class Timed:
 
 
 @dataclass(frozen=True)
+class Spoken:
+    """A wave [samples], and the seconds that further layers of its codes took (no LM time)."""
+
+    wave: np.ndarray
+    nar_seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class Engine:
     """All that decoding needs."""
 
@@ -78,6 +93,7 @@ class Engine:
     settings: Settings
     lookahead: int
     groups: Entry | None = None
+    refiner: Refiner | None = None  # of a codec with several layers
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -88,6 +104,7 @@ class Engine:
         self, id_: str, text: str, prompt_text: str, prompt_codes: Tensor, seed: int
     ) -> Request:
         """One utterance to decode. Raises ValueError for a text the target cannot speak."""
+        prompt_codes = first_layer(prompt_codes)
         prompt = self.target.prompt(text, prompt_text, prompt_codes)
         fewest, most = self.target.layout.limits(
             text,
@@ -131,9 +148,18 @@ class Engine:
         """Fresh clocks and distortion sums for one utterance."""
         return Instruments(self.rule, self.lookahead, self.target.device)
 
-    def audio(self, outcome: Outcome) -> np.ndarray:
+    def audio(
+        self, outcome: Outcome, text: str, prompt_text: str, prompt_codes: Tensor
+    ) -> Spoken:
         """The wave of a decoded utterance, without its stop id."""
-        return self.codec.decode(np.array(self.codes(outcome), dtype=np.int64))
+        codes = self.codes(outcome)
+        if self.refiner is None:
+            return Spoken(self.codec.decode(np.array(codes, dtype=np.int64)))
+        synchronise(self.target.device)
+        begin = time.perf_counter()
+        layers = self.refiner(text, prompt_text, prompt_codes, codes)
+        seconds = time.perf_counter() - begin
+        return Spoken(self.codec.decode(layers.numpy()), seconds)
 
     def codes(self, outcome: Outcome) -> list[int]:
         """Speech codes of an utterance: its tokens without stop id and text rows."""
@@ -173,13 +199,49 @@ def build_engine(
             f"codec {codec.path} has {speech_codec.n_codes} codes, "
             f"target {target.path} {layout.n_codes}; they do not belong together"
         )
-    models = [
-        load_speech_lm(c, dtype=dtype, device=device, text_rows=settings.text_rows)
-        for c in checkpoints
-    ]
+    refiner = load_refiner(checkpoints[0], dtype=dtype, device=device)
+    _check_layers(codec, speech_codec, refiner)
+    target_lm, draft_lm = _load_pair(checkpoints, dtype, device, text_rows=settings.text_rows)
     return Engine(
-        models[0], models[1], speech_codec, acceptance, sampler, settings, lookahead, groups
+        target_lm,
+        draft_lm,
+        speech_codec,
+        acceptance,
+        sampler,
+        settings,
+        lookahead,
+        groups,
+        refiner,
     )
+
+
+def _load_pair(
+    checkpoints: list[CheckpointConfig],
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    text_rows: bool,
+) -> tuple[FamilyLM, FamilyLM]:
+    """Target and draft; one model when they are the same."""
+    target, draft = checkpoints
+    model = load_speech_lm(target, dtype=dtype, device=device, text_rows=text_rows)
+    if draft.path == target.path:
+        return model, model
+    return model, load_speech_lm(draft, dtype=dtype, device=device, text_rows=text_rows)
+
+
+def first_layer(codes: Tensor) -> Tensor:
+    """What an LM reads of a prompt's codes: [tokens], of [layers, tokens] the first."""
+    return codes if codes.ndim == 1 else codes[0]
+
+
+def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) -> None:
+    have, need = getattr(codec, "n_layers", 1), 1 if refiner is None else refiner.n_layers
+    if have != need:
+        raise ValueError(
+            f"codec {config.path} has {have} layers of codes, the target makes {need}; "
+            "give the codec that the target was trained with"
+        )
 
 
 def _check_pair(target: Layout, draft: Layout) -> None:

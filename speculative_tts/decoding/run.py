@@ -87,7 +87,10 @@ class DecodeRun:
         records = []
         for index, (item, request) in enumerate(zip(items, requests, strict=True)):
             outcome, seconds = own[index]
-            record = self._record(item, outcome, seconds, self._engine.audio(outcome))
+            prompt = self._prompts[item.prompt_audio]
+            spoken = self._engine.audio(outcome, item.text, item.prompt_text, prompt)
+            record = self._record(item, outcome, seconds, spoken.wave)
+            record = dataclasses.replace(record, nar_seconds=spoken.nar_seconds)
             if baseline:
                 record = dataclasses.replace(
                     record,
@@ -143,7 +146,8 @@ class DecodeRun:
         codes = codec.encode(wave)
         if self._config.system is System.codec:
             wave = codec.decode(codes)
-        return self._record(item, Outcome([int(c) for c in codes], stopped=False), 0.0, wave)
+        first = np.atleast_2d(codes)[0]
+        return self._record(item, Outcome(first.tolist(), stopped=False), 0.0, wave)
 
     def _record(self, item: ListItem, outcome: Outcome, seconds: float, wave: Wave) -> DecodeRecord:
         audio = f"audio/{item.id}.wav"
@@ -176,9 +180,12 @@ class DecodeRun:
 
 
 def encode_prompt(engine: Engine, wave: Wave, name: str) -> Tensor:
-    """Speech codes of a voice prompt, int64 [tokens]; ValueError below one token."""
+    """Speech codes of a voice prompt, int64 [tokens] or, with layers, [layers, tokens].
+
+    Raises ValueError below one token.
+    """
     codes = np.asarray(engine.codec.encode(wave))
-    if len(codes) == 0:
+    if codes.shape[-1] == 0:
         seconds = len(wave) / engine.codec.sample_rate
         raise ValueError(
             f"{name} is {seconds:.2f} s long, below one speech token; give 2 to 3 s of speech"

@@ -4,6 +4,7 @@ Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then com
 (where text rows may be emitted) the other rows. A family is recognised by the files it has.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.loading import stored_rows
 from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.valle.checkpoint import MODEL_TYPE
+from speculative_tts.models.valle.lm import ValleLM, valle_code_embedding
+from speculative_tts.models.valle.refine import ValleRefiner
 from speculative_tts.schema import CheckpointConfig
 
 
@@ -112,12 +116,28 @@ class FamilyLM(Protocol):
         ...
 
 
+class Refiner(Protocol):
+    """Makes all layers of codes from the first, which is what the LM emits."""
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of codes that come out."""
+        ...
+
+    def __call__(
+        self, text: str, prompt_text: str, prompt_codes: Tensor, first: list[int]
+    ) -> Tensor:
+        """Codes [layers, tokens] for a prompt of codes [layers, prompt]."""
+        ...
+
+
 @dataclass(frozen=True)
 class Family:
     """How checkpoints of one family are recognised and read; functions get config.path resolved.
 
     `load` takes dtype, device and text_rows (may rows that are no speech id be emitted) as
     keywords. `code_embedding` gives stored input embeddings of all codes, [n_codes, hidden].
+    `refiner` loads what fills further layers of codes, where a family has it.
     """
 
     name: str
@@ -126,6 +146,7 @@ class Family:
     layout: Callable[[CheckpointConfig], Layout]
     load: Callable[..., FamilyLM]
     code_embedding: Callable[[CheckpointConfig], Tensor]
+    refiner: Callable[..., Refiner] | None = None
 
 
 def _tiny_layout(config: CheckpointConfig) -> SpeechLayout:
@@ -142,6 +163,19 @@ def _tiny_code_embedding(config: CheckpointConfig) -> Tensor:
     return stored_rows(Path(config.path), _tiny_layout(config).n_codes)
 
 
+def _load_valle(config: CheckpointConfig, **options: Any) -> Any:
+    return ValleLM.load(Path(config.path), dtype=options["dtype"], device=options["device"])
+
+
+def _model_type(folder: Path) -> str | None:
+    """What config.json says, if there is one that says anything."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return config.get("model_type") if isinstance(config, dict) else None
+
+
 TINY = Family(
     "tiny",
     f"config.json, model.safetensors and {FILE}",
@@ -150,7 +184,16 @@ TINY = Family(
     _load_tiny,
     _tiny_code_embedding,
 )
-FAMILIES = (TINY,)
+VALLE = Family(
+    "VALL-E",
+    f"config.json of model_type {MODEL_TYPE}, model.safetensors and {FILE}",
+    lambda folder: _model_type(folder) == MODEL_TYPE,
+    _tiny_layout,
+    _load_valle,
+    lambda config: valle_code_embedding(Path(config.path)),
+    lambda config, **options: ValleRefiner.load(Path(config.path), **options),
+)
+FAMILIES = (VALLE, TINY,)
 
 
 def family_of(folder: Path) -> Family:
@@ -182,6 +225,14 @@ def load_speech_lm(
     """The speech LM in the folder config.path; ValueError says what is wrong with it."""
     family = family_of(Path(config.path))
     return family.load(config, dtype=dtype, device=device, text_rows=text_rows)
+
+
+def load_refiner(
+    config: CheckpointConfig, *, dtype: torch.dtype, device: torch.device
+) -> Refiner | None:
+    """What fills further layers of codes; None for a family whose codec has one layer."""
+    load = family_of(Path(config.path)).refiner
+    return None if load is None else load(config, dtype=dtype, device=device)
 
 
 def code_embedding(config: CheckpointConfig) -> Tensor:

@@ -44,12 +44,16 @@ class BatchConfig:
 
 @dataclass(frozen=True)
 class Recording:
-    """One utterance: word indices, codes, and where words are (in tokens)."""
+    """One utterance: word indices, codes, and where words are (in tokens).
+
+    `residual_codes` [layers - 1, tokens]: of a codec with several layers, all but the first.
+    """
 
     words: NDArray[np.int64]
     codes: NDArray[np.int64]
     speech_start: int
     word_ends: NDArray[np.int64]
+    residual_codes: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,13 @@ def load_recordings(folder: Path, layout: SpeechLayout, split: str = "train") ->
     for path in paths:
         for row in pq.read_table(path).to_pylist():
             words = np.array([index[word] for word in row["text"].split()])
+            residual = row.get("residual_codes")
             recording = Recording(
-                words, np.array(row["codes"]), row["speech_start"], np.array(row["word_ends"])
+                words,
+                np.array(row["codes"]),
+                row["speech_start"],
+                np.array(row["word_ends"]),
+                None if residual is None else np.array(residual),
             )
             lengths = speakers.setdefault(row["speaker"], {})
             lengths.setdefault(len(words), []).append(recording)
@@ -96,13 +105,20 @@ def draw_batch(
     data: Recordings, layout: SpeechLayout, config: BatchConfig, seed: int, step: int
 ) -> Batch:
     """The batch of a training step."""
+    return collate(draw_sequences(data, config, seed, step), layout)
+
+
+def draw_sequences(
+    data: Recordings, config: BatchConfig, seed: int, step: int
+) -> list[tuple[Recording, ...]]:
+    """The sequences of a training step: one or two recordings of a speaker each."""
     rng = np.random.default_rng([seed, step])
     max_words = next(s.max_words for s in config.stages if step < s.until_step)
     rough = config.tokens // (2 * 8 * max_words)
     pool = [_draw_sequence(rng, data, config, max_words) for _ in range(config.pool * rough)]
     pool.sort(key=_sequence_length)
     first = int(rng.integers(0, len(pool)))
-    return collate(_fill(pool, first, config.tokens), layout)
+    return _fill(pool, first, config.tokens)
 
 
 def _fill(
@@ -167,15 +183,15 @@ def sequence_arrays(
     targets[-1] = layout.eos_id
     current = np.full_like(inputs, IGNORED)
     following = np.full_like(inputs, IGNORED)
-    current[len(text) - 1 :], following[len(text) - 1 :] = _word_labels(sequence, words, layout)
+    current[len(text) - 1 :], following[len(text) - 1 :] = word_labels(sequence, len(layout.words))
     return inputs, targets, current, following
 
 
-def _word_labels(
-    sequence: tuple[Recording, ...], words: NDArray[np.int64], layout: SpeechLayout
+def word_labels(
+    sequence: tuple[Recording, ...], none: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Word spoken and next word at every speech token and at end of speech."""
-    none = len(layout.words)
+    """Word spoken and next word at every speech token and at end of speech; `none` for no word."""
+    words = np.concatenate([r.words for r in sequence])
     padded = np.append(words, none)
     current, following, spoken = [], [], 0
     for recording in sequence:

@@ -72,10 +72,14 @@ class Muon(torch.optim.Optimizer):
 
 
 def split_parameters(module: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """(matrices inside the trunk, everything else): what Muon and AdamW train."""
+    """(matrices inside the trunk, everything else): what Muon and AdamW train.
+
+    The matrices of VALL-E's adaptive norms only ever see one vector a stage: a gradient of rank one
+    made orthogonal would be noise.
+    """
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, param in module.named_parameters():
-        is_matrix = param.ndim == 2 and ".layers." in name
+        is_matrix = param.ndim == 2 and ".layers." in name and "project_layer" not in name
         (matrices if is_matrix else others).append(param)
     return matrices, others

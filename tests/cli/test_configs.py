@@ -1,6 +1,7 @@
 """Every shipped YAML composes into its command's schema, and means what its name says."""
 
 import importlib
+import re
 import tomllib
 from dataclasses import is_dataclass
 from enum import EnumType
@@ -12,14 +13,14 @@ from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from speculative_tts.commands.app import Command
-from speculative_tts.commands.help import comments, options
+from speculative_tts.commands.help import comments, help_text, options
 from speculative_tts.schema import Rule, System
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SPEAKS_FOR_ITSELF = {"steps", "learning_rate", "weight_decay", "seed"}
 GROUPS = {"target", "draft", "codec", "data", "rule", "sampling", "runtime", "method", "experiment"}
-OTHERS = {"recipe": "sst-train-draft", "judges": "sst-eval"}  # groups of another program than sst-decode
+OTHERS = {"recipe": "sst-train-draft", "family": "sst-train-target", "judges": "sst-eval"}  # groups of another program than sst-decode
 
 
 def command(program: str) -> Command[Any]:
@@ -116,6 +117,15 @@ def test_help_has_a_meaning_for_every_key(program: str) -> None:
         if not is_dataclass(types[key]) and not isinstance(types[key], EnumType)
     }
     assert unclear <= SPEAKS_FOR_ITSELF
+
+
+@pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
+def test_help_lists_options_where_there_are_some(program: str) -> None:
+    lines = [line.rstrip() for line in help_text(command(program)).splitlines()]
+    meanings = " ".join(line.strip() for line in lines)
+    assert not re.search(r"[Oo]ne of:(?= \w+(\.\w+)*=)", meanings)
+    table = lines[lines.index("Keys, with their defaults:") :]
+    assert max(map(len, (line for line in table if "  " in line.strip()))) <= 100
 
 
 def test_schema_defaults_are_the_recipes() -> None:

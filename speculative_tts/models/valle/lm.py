@@ -107,6 +107,11 @@ class ValleLM:
             raise ValueError(f"text ids must lie in [0, {c.text_tokens}) and be at least one")
         return [*text_ids, *(c.text_tokens + code for code in audio)]
 
+    def speech_ids(self, rows: Sequence[int]) -> list[int]:
+        """Codes among merged ids."""
+        codes = [row - self.config.text_tokens for row in rows]
+        return [code for code in codes if 0 <= code < self.config.n_codes]
+
     def row(self, merged: Sequence[int]) -> Tensor:
         """Merged ids where the model is."""
         return torch.tensor(merged, dtype=torch.int64, device=self.device)
@@ -164,6 +169,12 @@ class ValleLM:
         """Scaled sines of text and of audio positions: [2, length, dim]."""
         table = sine_table(length, self.config.dim, self.device)
         return torch.stack([alpha * table for alpha in self._alphas]).to(self.trunk.dtype)
+
+
+def valle_code_embedding(folder: Path) -> Tensor:
+    """Stored input embeddings of all codes of the AR: [n_codes, dim]."""
+    ar = load_valle(folder).ar
+    return ar.ar_audio_embedding.weight.detach()[: ar.config.n_codes]
 
 
 def _frozen(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:

@@ -1,0 +1,145 @@
+"""The tiny VALL-E's recipe on a toy corpus: layout, resume after a kill, learning, export."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.models.heads import load_heads
+from speculative_tts.models.valle.checkpoint import load_valle
+from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.training.batches import IGNORED, BatchConfig, Recording, Recordings, Stage
+from speculative_tts.training.sampling import Sampling
+from speculative_tts.training.stage import StageConfig, stage_step
+from speculative_tts.training.valle import TrainValleConfig, ValleRun, trainee_of, valle_layout
+from speculative_tts.training.valle_batches import collate_valle
+from speculative_tts.training.valle_watch import sample_codes
+
+CODEC = ResidualTinyCodec(np.zeros((3, 12, 108), np.float32), np.ones(27, np.float32))
+LAYOUT = valle_layout(CODEC, Sampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0))
+STAGE = StageConfig(steps=6, warmup_steps=2, decay_steps=2, save_every=3, log_every=1)
+BATCHES = BatchConfig(tokens=150, stages=(Stage(1 << 30, 2),))
+CONFIG = TrainValleConfig(
+    dim=16,
+    heads=2,
+    layers=2,
+    predictions=3,
+    ar=STAGE,
+    nar=STAGE,
+    batch=BATCHES,
+    nar_batch=dataclasses.replace(BATCHES, single_share=0.0),
+)
+
+
+def say(words: list[int]) -> Recording:
+    """Word w is always said as codes 4 w + 0, 1, 2, 3; further layers follow from the first."""
+    codes = np.concatenate([4 * word + np.arange(4) for word in words])
+    residual = np.stack([(codes + 1) % 12, (codes * 5) % 12])
+    return Recording(np.array(words), codes, 0, 4 * np.arange(1, len(words) + 1), residual)
+
+
+def fresh(config: TrainValleConfig = CONFIG) -> ValleRun:
+    pairs = tuple(say([i, j]) for i in range(3) for j in range(3))
+    data = Recordings(({1: tuple(say([i]) for i in range(3)), 2: pairs},))
+    return ValleRun.build(config, LAYOUT, data, CODEC.n_layers)
+
+
+def test_batch_layout() -> None:
+    batch = collate_valle([(say([1]), say([0, 2])), (say([2]),)], LAYOUT, heads=3)
+    first, n = LAYOUT.text_offset, len(LAYOUT.words)
+    assert batch.text.tolist() == [
+        [LAYOUT.sos_id, first + 1, first, first + 2, LAYOUT.task_id],
+        [LAYOUT.sos_id, first + 2] + [LAYOUT.task_id] * 3,
+    ]
+    assert batch.text_lengths.tolist() == [5, 3]
+    assert batch.neighbours[1, :4].tolist() == [[n, 2], [n, n], [2, n], [IGNORED] * 2]
+    assert batch.neighbours[0, :, 1].tolist() == [1, 0, 2, n, n]
+    assert batch.codes.shape == (2, 12, 3)
+    assert batch.code_lengths.tolist() == [12, 4]
+    assert batch.codes[1, :4, 0].tolist() == [8, 9, 10, 11]
+    assert batch.codes[1, :4, 1].tolist() == [9, 10, 11, 0]
+    assert batch.targets[0, 0].tolist() == [5, 6, 7]  # the codes 1, 2 and 3 steps on
+    assert batch.targets[1, 2].tolist() == [11, 12, 12]  # the end id beyond the last
+    assert (batch.targets[1, 4:] == IGNORED).all()
+    assert batch.current_word[1].tolist() == [2, 2, 2, n] + [IGNORED] * 8
+    assert batch.next_word[0, :5].tolist() == [0, 0, 0, 2, 2]
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stage", ["ar", "nar"])
+def test_resumed_run_equals_undisturbed_run(stage: str, tmp_path: Path) -> None:
+    """A kill after a step that was logged but not saved."""
+
+    def train(run: ValleRun, out: Path) -> None:
+        getattr(run, f"train_{stage}")(out)
+
+    undisturbed = fresh()
+    train(undisturbed, tmp_path / "whole")
+    killed = fresh()
+    step, count = getattr(ValleRun, f"{stage}_step"), 0
+
+    def until_killed(number: int) -> object:
+        nonlocal count
+        count += 1
+        if count > 5:
+            raise KilledError
+        return step(killed, number)
+
+    object.__setattr__(killed, f"{stage}_step", until_killed)
+    with pytest.raises(KilledError):
+        train(killed, tmp_path / "cut")
+    resumed = fresh()
+    train(resumed, tmp_path / "cut")
+    for name, value in undisturbed.valle.state().items():
+        assert torch.equal(value, resumed.valle.state()[name]), name
+    assert torch.equal(undisturbed.extras.predictions, resumed.extras.predictions)
+    log = f"{stage}-metrics.jsonl"
+    whole, cut = ((tmp_path / name / log).read_text() for name in ("whole", "cut"))
+    assert cut == whole
+    assert [json.loads(line)["step"] for line in whole.splitlines()] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("stage", ["ar", "nar"])
+def test_losses_fall(stage: str) -> None:
+    config = StageConfig(steps=60, warmup_steps=4, decay_steps=20)
+    run = fresh(dataclasses.replace(CONFIG, ar=config, nar=config))
+    extras = run.extras if stage == "ar" else torch.nn.Module()
+    trainee = trainee_of(getattr(run.valle, stage), extras, config, 0.0)
+    logged = [stage_step(trainee, getattr(run, f"{stage}_step"), config) for _ in range(60)]
+    first, last = (np.mean([v["loss"] for v in part]) for part in (logged[:5], logged[-5:]))
+    assert last < 0.8 * first
+    if stage == "ar":
+        begin, end = (np.mean([v["head_losses"] for v in p], 0) for p in (logged[:5], logged[-5:]))
+        assert (end < begin).all()
+        assert begin.shape == (2,)
+
+
+def test_export_is_what_decoding_reads(tmp_path: Path) -> None:
+    run = fresh()
+    run.train_ar(tmp_path)
+    run.export(tmp_path)
+    folder = tmp_path / "target"
+    assert {t.dtype for t in load_file(folder / "model.safetensors").values()} == {torch.float16}
+    loaded = load_valle(folder)
+    assert (loaded.config.dim, loaded.config.quantizers, loaded.config.nar_layers) == (16, 3, 1)
+    model = ValleLM.load(folder)
+    assert model.layout == LAYOUT
+    prompt = model.prompt(LAYOUT.words[0], LAYOUT.words[1], torch.tensor([4, 5, 6, 7]))
+    generator = torch.Generator().manual_seed(0)
+    sampling = Sampling(**LAYOUT.sampling)
+    rows = sample_codes(model, [prompt, prompt], [1, 2], sampling, generator)
+    assert 2 <= len(rows[0]) <= 5
+    assert 4 <= len(rows[1]) <= 10
+    options = {"target": folder, "dtype": torch.float32, "device": torch.device("cpu")}
+    heads = load_heads(tmp_path / "heads", None, **options)
+    hidden = torch.randn(2, 16)
+    torch.testing.assert_close(heads(hidden)[:, 0], model.logits(hidden))
+    assert heads(hidden).shape == (2, 3, 13)
