@@ -27,7 +27,7 @@ class State:
 
     step: int  # optimizer steps done
     parameters: dict[str, Tensor]
-    optimizer: dict[str, Any]
+    optimizers: list[dict[str, Any]]
     best: Best
 
 

@@ -21,6 +21,7 @@ from speculative_tts.drafting.journal import Log, journal, silence
 from speculative_tts.drafting.objective import Objective, Sampler
 from speculative_tts.drafting.state import Best, State, load_state, save_state
 from speculative_tts.schema import Selection, TrainDraftConfig
+from speculative_tts.training.optimiser import Muon
 
 MAX_GRADIENT_NORM = 1.0
 
@@ -41,19 +42,26 @@ def learning_rate(step: int, config: TrainDraftConfig) -> float:
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def build_optimizer(
+def build_optimizers(
     parameters: dict[str, nn.Parameter], config: TrainDraftConfig
-) -> torch.optim.AdamW:
-    """AdamW; weight decay on matrices only."""
-    matrices = [p for p in parameters.values() if p.ndim > 1]
-    vectors = [p for p in parameters.values() if p.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+) -> list[torch.optim.Optimizer]:
+    """AdamW, or with `muon` AdamW but for the layers' matrices; no weight decay on vectors."""
+    groups: dict[str, list[nn.Parameter]] = {"layers": [], "tables": [], "vectors": []}
+    for name, parameter in parameters.items():
+        inside = "layers" if ".layers." in name else "tables"
+        groups[inside if parameter.ndim > 1 else "vectors"].append(parameter)
+    muon, decay = config.muon and groups["layers"], config.weight_decay
+    adam = [
+        {"params": groups["tables"] + ([] if muon else groups["layers"]), "weight_decay": decay},
+        {"params": groups["vectors"], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
-        [g for g in groups if g["params"]], lr=config.learning_rate, betas=(0.9, 0.95)
-    )
+    adam = [group for group in adam if group["params"]]
+    optimizers: list[torch.optim.Optimizer] = []
+    if adam:
+        optimizers.append(torch.optim.AdamW(adam, lr=config.learning_rate, betas=(0.9, 0.95)))
+    if muon:
+        optimizers.append(Muon(groups["layers"], lr=config.learning_rate, weight_decay=decay))
+    return optimizers
 
 
 class DraftTraining:
@@ -74,7 +82,7 @@ class DraftTraining:
         self._parameters = freeze(objective.draft, trained)
         self._objective = objective.to(accelerator.device).eval()
         self._wrapped = accelerator.prepare_model(objective)
-        self._optimizer = build_optimizer(self._parameters, config)
+        self._optimizers = build_optimizers(self._parameters, config)
 
     def run(self, log: Log | None = None) -> Best:
         """Train up to `config.steps`; returns the best dev evaluation and its parameters."""
@@ -107,7 +115,7 @@ class DraftTraining:
         config, accelerator = self._config, self._accelerator
         start = (step * accelerator.num_processes + accelerator.process_index) * config.batch_size
         batch = self._data.batch(range(start, start + config.batch_size)).to(accelerator.device)
-        for group in self._optimizer.param_groups:
+        for group in (g for optimizer in self._optimizers for g in optimizer.param_groups):
             group["lr"] = learning_rate(step, config)
         with accelerator.autocast():
             sums = self._wrapped(batch.inputs, batch.targets)
@@ -120,8 +128,9 @@ class DraftTraining:
         # Gradients are averaged over processes: make that the mean over all positions.
         accelerator.backward(sums["loss"] * (accelerator.num_processes / count))
         accelerator.clip_grad_norm_(self._parameters.values(), MAX_GRADIENT_NORM)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
+        for optimizer in self._optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
         return float(loss / count)
 
     def _evaluate(self, step: int, best: Best | None, write: Log) -> Best:
@@ -138,13 +147,13 @@ class DraftTraining:
 
     def _save(self, step: int, best: Best) -> None:
         if self._accelerator.is_main_process:
-            save_state(
-                self._folder, State(step, self._trained(), self._optimizer.state_dict(), best)
-            )
+            optimizers = [optimizer.state_dict() for optimizer in self._optimizers]
+            save_state(self._folder, State(step, self._trained(), optimizers, best))
         self._accelerator.wait_for_everyone()
 
     def _restore(self, state: State) -> None:
         with torch.no_grad():
             for name, parameter in self._parameters.items():
                 parameter.copy_(state.parameters[name])
-        self._optimizer.load_state_dict(state.optimizer)
+        for optimizer, saved in zip(self._optimizers, state.optimizers, strict=True):
+            optimizer.load_state_dict(saved)

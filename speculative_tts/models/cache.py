@@ -12,15 +12,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class KVCache:
-    """keys and values: [layers, batch, kv_heads, capacity, head_dim].
+    """storage: [layers, 2 (keys, values), rows, kv_heads, capacity, head_dim].
 
-    offsets: int64 [batch, 1, kv_heads], where a layer's positions of each head begin when counted
-    through.
+    offsets: int64 [batch, 1, 2 * kv_heads], where the positions of each key head, then of each
+    value head, begin when a layer's positions are counted through. first: the batch's first row.
     """
 
-    keys: Tensor
-    values: Tensor
+    storage: Tensor
     offsets: Tensor
+    first: int = 0
 
     @classmethod
     def allocate(
@@ -35,24 +35,32 @@ class KVCache:
         device: torch.device,
     ) -> "KVCache":
         """Zeros: what is never written is masked, but NaN garbage would pass through a mask."""
-        shape = (layers, batch, kv_heads, capacity, head_dim)
+        shape = (layers, 2, batch, kv_heads, capacity, head_dim)
+        heads = torch.arange(2 * batch * kv_heads, device=device).view(2, batch, kv_heads)
         return cls(
             torch.zeros(shape, dtype=dtype, device=device),
-            torch.zeros(shape, dtype=dtype, device=device),
-            torch.arange(batch * kv_heads, device=device).view(batch, 1, kv_heads) * capacity,
+            (heads * capacity).transpose(0, 1).reshape(batch, 1, 2 * kv_heads),
         )
 
     @property
     def batch(self) -> int:
         """Rows."""
-        return self.keys.shape[1]
+        return len(self.offsets)
 
     @property
     def capacity(self) -> int:
         """Positions a row can hold."""
-        return self.keys.shape[3]
+        return self.storage.shape[4]
 
     def row(self, index: int) -> "KVCache":
         """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
-        rows = slice(index, index + 1)
-        return KVCache(self.keys[:, rows], self.values[:, rows], self.offsets[:1])
+        return KVCache(self.storage, self.offsets[index : index + 1], self.first + index)
+
+    def positions(self) -> tuple[Tensor, ...]:
+        """Each layer as one list of positions to write to, [2 * rows * kv_heads * capacity, d]."""
+        return self.storage.flatten(1, 4).unbind()
+
+    def heads(self, span: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Keys and values of each layer up to `span`: views [batch * kv_heads, span, head_dim]."""
+        batch = self.storage[:, :, self.first : self.first + self.batch, :, :span].flatten(2, 3)
+        return batch[:, 0].unbind(), batch[:, 1].unbind()

@@ -20,7 +20,9 @@ from speculative_tts.models.config import DecoderConfig
 class Layer:
     """Weights of one layer; matrices are [in, out], biases [out] or None.
 
-    The gains of the two RMSNorms are folded into the matrices behind them (`qkv`, `gate_up`).
+    Folded in: the gains of the two RMSNorms times sqrt(hidden) (see `_normed`) in `qkv` and
+    `gate_up`, the attention scale in the queries' columns. The dimensions of each query and key
+    head are reordered so that RoPE's partners lie side by side (see `_rotate`).
     """
 
     qkv: Tensor
@@ -42,7 +44,8 @@ class Decoder:
         self.norm = norm
         self.device = norm.device
         self.dtype = norm.dtype
-        self._cos, self._sin = _rotation_tables(config, 0, norm)
+        self._floor = torch.tensor((config.hidden * config.norm_eps) ** 0.5, device=norm.device)
+        self._rotations = _rotation_table(config, 0, norm.device)
 
     def cache(self, batch: int, capacity: int) -> KVCache:
         """Storage for `batch` rows of up to `capacity` positions.
@@ -55,8 +58,8 @@ class Decoder:
                 f"{capacity} positions exceed the model's {c.max_positions}; "
                 "shorten the text or the prompt"
             )
-        if capacity > len(self._cos):
-            self._cos, self._sin = _rotation_tables(c, capacity, self.norm)
+        if capacity > len(self._rotations):
+            self._rotations = _rotation_table(c, capacity, self.device)
         return KVCache.allocate(
             c.layers, batch, c.kv_heads, capacity, c.head_dim, dtype=self.dtype, device=self.device
         )
@@ -72,63 +75,54 @@ class Decoder:
         batch, new, _ = inputs.shape
         span = _span(start, new, cache.capacity)
         positions = start[:, None] + torch.arange(new, device=start.device)
-        flat = positions.view(-1)
-        rotation = (self._cos[flat], self._sin[flat])
+        rotation = self._rotations[positions.view(-1)]
         slots = (positions[:, :, None] + cache.offsets).view(-1)
         mask = _mask(positions, span, c) if batch * new > 1 else None
         x = inputs.reshape(batch * new, c.hidden)
-        for index, layer in enumerate(self.layers):
-            kv = (cache.keys[index], cache.values[index])
-            attended = self._attend(x, layer, (batch, new, span), rotation, slots, kv, mask)
+        for layer, stored, keys, values in zip(
+            self.layers, cache.positions(), *cache.heads(span), strict=True
+        ):
+            fused = _linear(self._normed(x), layer.qkv, layer.qkv_bias)
+            fused = fused.view(batch * new, c.heads + 2 * c.kv_heads, c.head_dim)
+            _rotate(fused[:, : c.heads + c.kv_heads], rotation)
+            stored.index_copy_(0, slots, fused[:, c.heads :].reshape(-1, c.head_dim))
+            attended = self._attend(fused[:, : c.heads], keys, values, mask)
             x = _project(attended, layer.out, layer.out_bias, residual=x)
-            gate, up = _linear(_normed(x, c.norm_eps), layer.gate_up, layer.gate_up_bias).chunk(
-                2, dim=-1
-            )
-            x = _project(F.silu(gate) * up, layer.down, layer.down_bias, residual=x)
-        return (_normed(x, c.norm_eps) * self.norm).view(batch, new, c.hidden)
+            wide = _linear(self._normed(x), layer.gate_up, layer.gate_up_bias)
+            gated = F.silu(wide[:, : c.intermediate]).mul_(wide[:, c.intermediate :])
+            x = _project(gated, layer.down, layer.down_bias, residual=x)
+        return (self._normed(x) * self.norm).view(batch, new, c.hidden)
 
-    def _attend(
-        self,
-        x: Tensor,
-        layer: Layer,
-        shape: tuple[int, int, int],
-        rotation: tuple[Tensor, Tensor],
-        slots: Tensor,
-        kv: tuple[Tensor, Tensor],
-        mask: Tensor | None,
-    ) -> Tensor:
-        """Grouped-query attention of new positions; [batch * new, heads * head_dim]."""
+    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Grouped-query attention: the queries of one kv head become rows of one product.
+
+        So keys are never repeated. queries: [batch * new, heads, head_dim]; keys and values:
+        [batch * kv_heads, span, head_dim]. Returns [batch * new, heads * head_dim].
+        """
         c = self.config
-        batch, new, span = shape
-        groups = c.heads // c.kv_heads
-        fused = _linear(_normed(x, c.norm_eps), layer.qkv, layer.qkv_bias)
-        fused = fused.view(batch * new, c.heads + 2 * c.kv_heads, c.head_dim)
-        rotated = _rotate(fused[:, : c.heads + c.kv_heads], *rotation)
-        keys, values = kv
-        keys.view(-1, c.head_dim).index_copy_(
-            0, slots, rotated[:, c.heads :].reshape(-1, c.head_dim)
-        )
-        values.view(-1, c.head_dim).index_copy_(
-            0, slots, fused[:, c.heads + c.kv_heads :].reshape(-1, c.head_dim)
-        )
-        # Queries of one kv head become rows of one product, so keys are never repeated.
-        queries = rotated[:, : c.heads].view(batch, new, c.kv_heads, groups, c.head_dim)
-        queries = queries.permute(0, 2, 3, 1, 4).reshape(
-            batch * c.kv_heads, groups * new, c.head_dim
-        )
-        out = _attention(
-            queries, keys[:, :, :span].flatten(0, 1), values[:, :, :span].flatten(0, 1), mask
-        )
+        groups, rows = c.heads // c.kv_heads, len(queries)
+        batch = len(keys) // c.kv_heads
+        new = rows // batch
+        queries = queries.view(batch, new, c.kv_heads, groups, c.head_dim)
+        queries = queries.permute(0, 2, 3, 1, 4).reshape(len(keys), groups * new, c.head_dim)
+        out = _attention(queries, keys, values, mask)
         out = out.view(batch, c.kv_heads, groups, new, c.head_dim).permute(0, 3, 1, 2, 4)
-        return out.reshape(batch * new, c.heads * c.head_dim)
+        return out.reshape(rows, c.heads * c.head_dim)
+
+    def _normed(self, x: Tensor) -> Tensor:
+        """RMSNorm without its gain and factor sqrt(hidden), which the next matrix carries.
+
+        x / sqrt(|x|^2 + hidden * eps) in three kernels; torch's rms_norm takes six on a CPU.
+        """
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        return (x / torch.hypot(norm, self._floor)).to(self.dtype)
 
 
-def _rotation_tables(c: DecoderConfig, positions: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and signed sine of RoPE's angles by position: [positions, 1, head_dim]."""
-    frequencies = torch.tensor(c.inverse_frequencies(), device=like.device)
-    angles = torch.arange(positions, device=like.device)[:, None, None] * frequencies
-    cos, sin = angles.cos(), angles.sin()
-    return torch.cat([cos, cos], -1).to(like.dtype), torch.cat([-sin, sin], -1).to(like.dtype)
+def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> Tensor:
+    """exp(i angle) of RoPE by position, complex64 [positions, 1, head_dim / 2]."""
+    frequencies = torch.tensor(c.inverse_frequencies(), device=device)
+    angles = torch.arange(positions, device=device)[:, None, None] * frequencies
+    return torch.polar(torch.ones_like(angles), angles)
 
 
 def _span(start: Tensor, new: int, capacity: int) -> int:
@@ -161,37 +155,24 @@ def _mask(positions: Tensor, span: int, c: DecoderConfig) -> Tensor:
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax(q k' / sqrt(d) + mask) v, softmax in float32; [rows, queries, d], [rows, span, d]."""
-    scale = queries.shape[-1] ** -0.5
+    """Softmax(q k' + mask) v, softmax in float32; [rows, queries, d], [rows, span, d]."""
     if queries.device.type != "cpu":
         bias = None if mask is None else mask.to(queries.dtype)
-        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=bias, scale=1.0)
     if queries.dtype != torch.float32:
-        scores = torch.bmm(queries, keys.mT).float() * scale
+        scores = torch.bmm(queries, keys.mT).float()
         scores = scores if mask is None else scores + mask
         return torch.bmm(scores.softmax(-1).to(values.dtype), values)
-    scores = (
-        torch.bmm(queries * scale, keys.mT)
-        if mask is None
-        else torch.baddbmm(mask, queries, keys.mT, alpha=scale)
-    )
+    scores = torch.bmm(queries, keys.mT) if mask is None else torch.baddbmm(mask, queries, keys.mT)
     return torch.bmm(scores.softmax(-1), values)
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """RoPE in the half-split layout: the partner of dimension i is i + head_dim / 2."""
-    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
-
-
-def _normed(x: Tensor, eps: float) -> Tensor:
-    """RMSNorm without its gain.
-
-    torch's own is six kernels on a CPU; layer norm of [x, -x] has mean 0 and the same variance.
-    """
-    size = x.shape[-1]
-    if x.device.type != "cpu" or x.dtype != torch.float32:
-        return F.rms_norm(x, (size,), None, eps)
-    return torch.layer_norm(torch.cat([x, -x], -1), (2 * size,), None, None, eps)[..., :size]
+def _rotate(x: Tensor, rotation: Tensor) -> None:
+    """RoPE in place, float32: each pair of neighbouring dimensions turns as a complex number."""
+    if x.dtype == torch.float32:
+        x.view(torch.complex64).mul_(rotation)
+    else:
+        x.copy_((x.float().view(torch.complex64) * rotation).view(torch.float32))
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -161,7 +161,8 @@ class _Heads:
 
     def __call__(self, rows: Tensor) -> Tensor:
         """float32 rows ([out, in] or [out]) in the new order."""
-        return (rows[self._order].float().T * self._scale).T
+        turned = rows[self._order].float()
+        return turned * self._scale.view(-1, *[1] * (rows.ndim - 1))
 
 
 def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:

@@ -24,6 +24,7 @@ from tqdm import tqdm
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.flite import WORDS
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.batches import (
     IGNORED,
     Batch,
@@ -64,6 +65,7 @@ class TrainTargetConfig:
     weight_decay: float = 0.05
     clip: float = 1.0
     probe_weight: float = 0.5
+    acoustic_pull: float = 0.0
     seed: int = 1
     save_every: int = 100
     log_every: int = 10
@@ -229,7 +231,8 @@ def train_target(config: TrainTargetConfig, corpus: Path, out: Path) -> None:
     if (out / "state.pt").exists():
         load_state(trainee, out / "state.pt")
     _trim_log(out / "metrics.jsonl", trainee.step)
-    _run_steps(config, trainee, data, layout, codec, watched, out)
+    pull = AcousticPull(torch.from_numpy(codec.codebook).float(), config.acoustic_pull)
+    _run_steps(config, trainee, data, layout, codec, watched, pull, out)
     export_target(trainee.model, layout, out / "target")
 
 
@@ -240,6 +243,7 @@ def _run_steps(
     layout: SpeechLayout,
     codec: TinyCodec,
     watched: list[Watched],
+    pull: AcousticPull,
     out: Path,
 ) -> None:
     trunk = trainee.model.model
@@ -249,6 +253,7 @@ def _run_steps(
     while trainee.step < config.steps:
         batch = draw_batch(data, layout, config.batch, config.seed, trainee.step)
         metrics = train_step(trunk, trainee, batch, config)
+        pull(trunk.embed_tokens.weight[: codec.n_codes])
         progress.update()
         if trainee.step % config.log_every == 0:
             progress.set_postfix(loss=f"{metrics['loss']:.3f}")
