@@ -73,6 +73,8 @@ class DecodeRecord:
     baseline_seconds: float | None = None
     split: Split | None = None
     nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds
+    swapped: int | None = None  # system=swap: codes of groups with company, drawn again
+    changed: int | None = None  # those of them that came out another code
 
 
 def to_row(record: Any) -> dict[str, Any]:

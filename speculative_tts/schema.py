@@ -25,6 +25,7 @@ class System(Enum):
         "codec"  # no model: the reference recording through the codec (upper bound of the codec)
     )
     reference = "reference"  # no model: the reference recording itself
+    swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
 
 
 class Rule(Enum):
@@ -275,6 +276,8 @@ class DecodeConfig:
     # decode each utterance autoregressively too, in the same process, for paired speedups
     baseline: bool = True
     instrument: int = 20  # utterances decoded once more with split timers and distortion
+    # system=swap: a finished target run; None = the one of the same settings in `out`
+    source: str | None = None
     out: str = "runs"  # folder of the run folders
 
 
@@ -313,6 +316,17 @@ class JudgesConfig:
     wavlm: str | None = None  # folder of this model
     xvector: str | None = None  # folder of this model
     utmos: str | None = None  # folder of this model
+
+
+@dataclass
+class MatchConfig(DecodeConfig):
+    """sst-match: the rule's setting that is as fast as SSD with a given tolerance."""
+
+    beta: float = 0.3  # the tolerance whose acceptance length is met
+    accuracy: float = 0.01  # how near, relatively
+    trials: int = 5  # runs that the search decodes at most; those that are there cost nothing
+    # further seeds, decoded with what seed found; the tolerance's runs too
+    seeds: list[int] = field(default_factory=list)
 
 
 @dataclass

@@ -36,6 +36,7 @@ class Sets:
 
     offsets: Tensor  # int32 [groups + 1]
     tokens: Tensor  # int32 [members]
+    own: Tensor  # int32 [tokens of the vocabulary], which group is G(t)
 
     @property
     def sizes(self) -> Tensor:
@@ -109,10 +110,10 @@ def distinct_sets(pairs: Pairs, theta: float, n_tokens: int, cap: int | None = N
     key = (row * n_tokens + column).sort().values
     row, column = key // n_tokens, key % n_tokens
     sizes = row.bincount(minlength=n_tokens)
-    chosen = _first_of_equals(row, column, sizes)
+    chosen, own = _first_of_equals(row, column, sizes)
     mine = torch.zeros(n_tokens, dtype=torch.bool)
     mine[chosen] = True
-    return Sets(_offsets(sizes[chosen]), column[mine[row]].int())
+    return Sets(_offsets(sizes[chosen]), column[mine[row]].int(), own.int())
 
 
 def transposed(offsets: Tensor, values: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -171,8 +172,11 @@ def _nearest(row: Tensor, column: Tensor, cosine: Tensor) -> Tensor:
     return rank
 
 
-def _first_of_equals(row: Tensor, column: Tensor, sizes: Tensor) -> Tensor:
-    """Rows that equal no row before them, ascending. Entries are sorted by row, then column."""
+def _first_of_equals(row: Tensor, column: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows that equal no row before them, ascending, and which of these each row equals.
+
+    Entries are sorted by row, then column.
+    """
     n = len(sizes)
     random = torch.randint(-(2**62), 2**62, (n,), generator=torch.Generator().manual_seed(0))
     code = torch.zeros(n, dtype=torch.int64).index_add_(0, row, random[column])  # wraps around
@@ -183,7 +187,8 @@ def _first_of_equals(row: Tensor, column: Tensor, sizes: Tensor) -> Tensor:
     assert torch.equal(sizes, sizes[like])
     twin = begin[like][row] + torch.arange(len(row)) - begin[row]
     assert torch.equal(column, column[twin]), "two sets with one hash"
-    return first.sort().values
+    chosen = first.sort().values
+    return chosen, torch.searchsorted(chosen, like)
 
 
 def _sampled_floor(vectors: Tensor, mean_size: float) -> float:

@@ -19,7 +19,9 @@ from speculative_tts.provenance import content_hash
 from speculative_tts.schema import CheckpointConfig, GroupsConfig, Similarity, Weights
 
 KIND = "groups"
-FACTS = "sizes, likeness to the codebook: 1"  # what a cache tells of itself; part of its key
+# What a cache has beside memberships; part of its key.
+BESIDE = "own groups, sizes, likeness to the codebook: 2"
+RULE = ("token_offsets", "token_groups", "group_offsets", "group_tokens", "scores")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
         "mean_size": config.mean_size if config.theta is None else None,
         "cap": config.cap,
         "unigram": None if counts is None else store.array_hash([counts.numpy()]),
-        "facts": FACTS,
+        "beside": BESIDE,
     }
     return store.find_or_make(
         Path(config.cache),
@@ -91,6 +93,7 @@ def make(
         "group_offsets": sets.offsets,
         "group_tokens": sets.tokens,
         "scores": scores,
+        "own": sets.own,
     }
     return {name: tensor.numpy() for name, tensor in arrays.items()}, (
         facts(sets, theta, size) | {"likeness": known}
@@ -116,11 +119,11 @@ def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
 def tensors(
     entry: store.Entry, device: torch.device, vocab_size: int | None = None
 ) -> dict[str, Tensor]:
-    """The arrays of groups as tensors: on a CPU they share the file's memory map.
+    """What `decoding.groups.Group` takes; on a CPU the tensors share the file's memory map.
 
     Ids that the cache does not know, up to `vocab_size` (text rows), are alone in their groups.
     """
-    found = {name: torch.from_numpy(array).to(device) for name, array in entry.arrays.items()}
+    found = {name: torch.from_numpy(entry.arrays[name]).to(device) for name in RULE}
     sets, tokens = len(found["group_offsets"]) - 1, len(found["token_offsets"]) - 1
     extra = 0 if vocab_size is None else vocab_size - tokens
     more = torch.arange(extra, dtype=torch.int32, device=device)

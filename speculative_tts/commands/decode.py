@@ -6,7 +6,9 @@ was. Lists of values make a sweep.
 """
 
 import dataclasses
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
@@ -20,6 +22,9 @@ from speculative_tts.schema import (
     System,
 )
 
+if TYPE_CHECKING:
+    from speculative_tts.records import DecodeRecord
+
 DONE = "DONE"
 WITHOUT_DRAFT = ("rule", "lookahead", "instrument")
 WITHOUT_MODEL = ("target", "draft", "sampling", "runtime", "baseline", "seed", *WITHOUT_DRAFT)
@@ -29,6 +34,16 @@ UNUSED = {  # settings a system does not read, which hence do not make another r
     System.speculative: (),
     System.codec: WITHOUT_MODEL,
     System.reference: WITHOUT_MODEL,
+    System.swap: (
+        "draft",
+        "baseline",
+        "runtime",
+        "lookahead",
+        "instrument",
+        "batch_size",
+        "rule.name",
+        "rule.beta",
+    ),
 }
 
 
@@ -38,15 +53,15 @@ def run(config: DecodeConfig) -> int:
 
     from speculative_tts.decoding.engine import build_engine
     from speculative_tts.decoding.run import DecodeRun
-    from speculative_tts.provenance import content_hash, plain, provenance, signature
+    from speculative_tts.provenance import content_hash, plain, provenance
 
     if config.batch_size < 1:
         raise ValueError(
             f"batch_size {config.batch_size} is below 1; use 1 or more utterances at a time"
         )
     items = spread(read_list(resolve(config.data.path)), config.limit)
-    name = f"{label(config)}-{signature(config, unused(config))}"
-    folder = app.require_writable(config.out) / name
+    source = swap_source(config)
+    folder = app.require_writable(config.out) / run_name(config)
     if (folder / DONE).is_file():
         print(f"{folder}: done already, skipped")
         return 0
@@ -68,7 +83,7 @@ def run(config: DecodeConfig) -> int:
     if engine.groups is not None:
         made["groups"] = engine.groups.facts
     write_json(folder / "provenance.json", provenance(config) | made)
-    decode = DecodeRun(engine, config, folder)
+    decode = DecodeRun(engine, config, folder, source)
     done = len(decode.finished())
     with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
         for _ in decode.run(items):
@@ -78,9 +93,46 @@ def run(config: DecodeConfig) -> int:
     return 0
 
 
+def run_name(config: DecodeConfig) -> str:
+    """Name of a run's folder: what it is, and the signature of its settings."""
+    from speculative_tts.provenance import signature
+
+    if config.source is not None:  # a run moved elsewhere stays the same run
+        config = dataclasses.replace(config, source=Path(config.source).name)
+    return f"{label(config)}-{signature(config, unused(config))}"
+
+
+def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
+    """Records of the target's run that system=swap starts from; none for other systems.
+
+    Raises ValueError when there is no such finished run, or no groups to swap within.
+    """
+    if config.system is not System.swap:
+        return {}
+    from speculative_tts.decoding.run import read_records
+
+    if config.rule.name is not Rule.group:
+        raise ValueError(
+            f"system=swap swaps within groups, and rule is {config.rule.name.name}; give rule=group"
+        )
+    target = dataclasses.replace(config, system=System.target, source=None)
+    folder = Path(config.source or Path(config.out) / run_name(target))
+    if not (folder / DONE).is_file():
+        raise ValueError(
+            f"{folder} is no finished run; system=swap needs the target's, made by "
+            "sst-decode system=target with the same settings, or source=<its folder>"
+        )
+    made = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if made.get("system") != System.target.name:
+        raise ValueError(f"{folder} is a run of system={made.get('system')}, not of the target")
+    return read_records(folder)
+
+
 def unused(config: DecodeConfig) -> tuple[str, ...]:
     """Settings that this run does not read."""
     keys = UNUSED[config.system]
+    if config.system is not System.swap or config.source is None:
+        keys = (*keys, "source")
     if "rule" in keys:
         return keys
     if config.rule.name is not Rule.group:
@@ -94,6 +146,8 @@ def unused(config: DecodeConfig) -> tuple[str, ...]:
 def label(config: DecodeConfig) -> str:
     """What a run is, for people: speculative-tolerance-b0.4-k3-s0."""
     parts = [config.system.name]
+    if config.system is System.swap:
+        parts += groups_label(config.rule.groups)
     if config.system is System.speculative:
         parts.append(config.rule.name.name)
         if config.rule.name is Rule.tolerance:

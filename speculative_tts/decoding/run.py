@@ -1,7 +1,7 @@
 """One decode run: a system over a test list, a record per utterance, resumable at any moment."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from speculative_tts.codecs.audio import Wave, read_wave, write_wave
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.swap import swap
 from speculative_tts.records import (
     Appender,
     DecodeRecord,
@@ -24,23 +25,31 @@ from speculative_tts.records import (
 from speculative_tts.schema import DecodeConfig, System
 
 RECORDS = "records.jsonl"
-WITHOUT_MODEL = (System.codec, System.reference)
+WITHOUT_MODEL = (System.codec, System.reference, System.swap)
 
 
 class DecodeRun:
-    """Decodes what is missing in `folder` and yields each new record once it is on disk."""
+    """Decodes what is missing in `folder` and yields each new record once it is on disk.
 
-    def __init__(self, engine: Engine, config: DecodeConfig, folder: Path) -> None:
+    `source` has the records, by utterance id, that system=swap starts from.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: DecodeConfig,
+        folder: Path,
+        source: Mapping[str, DecodeRecord] | None = None,
+    ) -> None:
         self._engine = engine
         self._config = config
         self._folder = folder
+        self._source = source or {}
         self._prompts: dict[str, Tensor] = {}
 
     def finished(self) -> dict[str, DecodeRecord]:
         """Records on disk whose audio is there too, by utterance id."""
-        path = self._folder / RECORDS
-        rows = read_jsonl(path) if path.is_file() else iter(())
-        return {row["id"]: from_row(DecodeRecord, row) for row in rows}
+        return read_records(self._folder)
 
     def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
         """Decode the items that have no record yet, in batches of config.batch_size, in order."""
@@ -63,6 +72,13 @@ class DecodeRun:
 
     def _check(self, items: list[ListItem]) -> None:
         """Find what is wrong with the list before minutes of work."""
+        if self._config.system is System.swap:
+            lacking = [item.id for item in items if item.id not in self._source]
+            if lacking:
+                raise ValueError(
+                    f"{lacking[0]} is not in the run to swap; decode the target over this list"
+                )
+            return
         if self._config.system in WITHOUT_MODEL:
             lacking = [item.id for item in items if item.reference_audio is None]
             if lacking:
@@ -80,6 +96,8 @@ class DecodeRun:
                 self._engine.decode(self._config.system, [self._request(item)])
 
     def _records(self, items: list[ListItem], begin: int, observed: set[str]) -> list[DecodeRecord]:
+        if self._config.system is System.swap:
+            return [self._swapped(item) for item in items]
         if self._config.system in WITHOUT_MODEL:
             return [self._without_model(item) for item in items]
         requests = [self._request(item) for item in items]
@@ -149,6 +167,21 @@ class DecodeRun:
         first = np.atleast_2d(codes)[0]
         return self._record(item, Outcome(first.tolist(), stopped=False), 0.0, wave)
 
+    def _swapped(self, item: ListItem) -> DecodeRecord:
+        """The target's utterance, each code drawn again from its group."""
+        assert self._engine.groups is not None, "checked by the command"
+        source = self._source[item.id]
+        swapped = swap(source.codes, self._engine.groups.arrays, source.seed, item.id)
+        wave = self._engine.codec.decode(np.array(swapped.codes, dtype=np.int64))
+        outcome = Outcome(swapped.codes, stopped=False)
+        return dataclasses.replace(
+            self._record(item, outcome, 0.0, wave),
+            seed=source.seed,
+            stop=source.stop,
+            swapped=swapped.swapped,
+            changed=swapped.changed,
+        )
+
     def _record(self, item: ListItem, outcome: Outcome, seconds: float, wave: Wave) -> DecodeRecord:
         audio = f"audio/{item.id}.wav"
         write_wave(self._folder / audio, wave, self._engine.codec.sample_rate)
@@ -177,6 +210,13 @@ class DecodeRun:
             bonuses=outcome.bonuses,
             residual_fallbacks=outcome.residual_fallbacks,
         )
+
+
+def read_records(folder: Path) -> dict[str, DecodeRecord]:
+    """Records of a run folder by utterance id; empty when it has none."""
+    path = folder / RECORDS
+    rows = read_jsonl(path) if path.is_file() else iter(())
+    return {row["id"]: from_row(DecodeRecord, row) for row in rows}
 
 
 def encode_prompt(engine: Engine, wave: Wave, name: str) -> Tensor:

@@ -99,6 +99,8 @@ EFFICIENCY: dict[str, Metric] = {
     "draft_share": _share("draft_seconds"),
     "verify_share": _share("verify_seconds"),
     "accept_share": _share("accept_seconds"),
+    "swapped": of("swapped", "tokens"),
+    "changed": of("changed", "tokens"),
 }
 
 

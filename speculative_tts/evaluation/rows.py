@@ -68,6 +68,8 @@ class ScoreRow:
     tv: list[float] | None = None
     kl: list[float] | None = None
     positions: list[int] | None = None
+    swapped: int | None = None
+    changed: int | None = None
 
 
 def row_of(sample: Sample) -> ScoreRow:
@@ -88,7 +90,12 @@ def row_of(sample: Sample) -> ScoreRow:
 
 
 def decode_counts(record: DecodeRecord) -> dict[str, Any]:
-    """The decoder's columns of a row; none where no language model ran (no seconds, no rounds)."""
+    """The decoder's columns of a row; none where no language model ran (no seconds, no rounds).
+
+    A swapped run has counts, but no seconds: its tokens are another run's.
+    """
+    if record.swapped is not None:
+        return {name: getattr(record, name) for name in ("tokens", "stop", "swapped", "changed")}
     if record.lm_seconds == 0 and record.rounds == 0:
         return {}
     names = ["tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds"]
