@@ -430,6 +430,7 @@ class TrainDraftConfig:
     seed: int = 0
     device: Device = Device.cpu
     dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
+    gradient_checkpointing: bool = False  # less memory for a third more time; the same result
     threads: int = 1  # of torch
     wandb: bool = False  # track with wandb (extra: cluster)
 
@@ -474,9 +475,42 @@ class PrecomputeConfig:
     threads: int = 2  # of torch
 
 
+class Corpus(Enum):
+    """What sst-prepare prepares."""
+
+    tiny = "tiny"  # spoken by Flite: codec, codes, dev and test list
+    libritts = "libritts"  # codes of LibriTTS, read by lhotse
+    libriheavy = "libriheavy"  # codes of Libriheavy, read by lhotse
+    list = "list"  # a published test list as rows of this package
+
+
+class ListFormat(Enum):
+    """Published test lists."""
+
+    unicats = "unicats"  # UniCATS test sets A and B: `utterance prompt` a line (LibriTTS ids)
+    f5 = "f5"  # F5-TTS's cross-sentence list: six columns (LibriSpeech ids)
+    seedtts = "seedtts"  # seed-tts-eval's meta.lst: id|prompt text|prompt wav|text[|wav]
+    random = "random"  # no list: random utterances and prompts of the corpus (PCG)
+
+
 @dataclass
 class PrepareConfig:
-    """sst-prepare: the tiny corpus, spoken by Flite; defaults are `corpora.tiny`'s."""
+    """sst-prepare: a corpus; the keys of the tiny one repeat the defaults of `corpora.tiny`."""
+
+    corpus: Corpus = Corpus.tiny  # corpus=<name> also chooses the defaults of the others
+    path: str | None = None  # where the corpus is: the folder with dev-clean, test-clean, ...
+    # folders of LibriTTS, or libriheavy_cuts_<part>.jsonl.gz; for a list: where its ids are sought
+    parts: Names = field(default_factory=list)
+    audio: str | None = None  # Libriheavy: folder of the Libri-Light recordings; null: path
+    codec: CodecConfig = field(default_factory=CodecConfig)  # the target's tokenizer
+    shard_size: int = 1000  # utterances of a Parquet shard
+    job: int = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
+    jobs: int = 1  # over how many processes or machines the shards are spread
+    format: ListFormat = ListFormat.unicats  # of list_file
+    list_file: str | None = None  # the published list
+    rows: int = 500  # utterances of format=random
+    keep_leaks: bool = False  # keep rows that are their own prompt
+    allow_missing: bool = False  # leave out rows whose audio or text is missing
 
     n_takes: int = 9000  # utterances to speak
     n_codes: int = 2048  # entries of the codec's codebook

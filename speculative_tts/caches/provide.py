@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from speculative_tts.caches.likeness import likeness
 from speculative_tts.codecs.registry import load_codec
 from speculative_tts.models.families import Layout, code_embedding, load_layout
 from speculative_tts.provenance import content_hash
-from speculative_tts.schema import CheckpointConfig, GroupsConfig, Similarity, Weights
+from speculative_tts.schema import CheckpointConfig, GroupsConfig, RowsConfig, Similarity, Weights
 
 KIND = "groups"
 # What a cache has beside memberships; part of its key.
@@ -31,11 +31,12 @@ class Sources:
     target: Path
     codec: tuple[str, Path]
     device: torch.device
+    rows: RowsConfig = field(default_factory=RowsConfig)
 
     @property
     def checkpoint(self) -> CheckpointConfig:
         """The target as a configuration."""
-        return CheckpointConfig(name=self.target.name, path=str(self.target))
+        return CheckpointConfig(name=self.target.name, path=str(self.target), rows=self.rows)
 
 
 def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:

@@ -54,6 +54,7 @@ def groups(config: PrecomputeConfig) -> int:
         resolve(config.target.path),
         (config.codec.name, resolve(config.codec.path)),
         torch.device(config.device.value),
+        config.target.rows,
     )
     entry = acoustic_groups(config.groups, sources)
     print(json.dumps({"folder": str(entry.folder), **entry.facts}))

@@ -49,6 +49,7 @@ class Request:
     min_tokens: int
     max_tokens: int
     seed: int
+    prompt_tokens: tuple[int, ...] = ()  # speech ids in the prompt, where a sampler counts them
 
 
 class Rows:
@@ -67,7 +68,13 @@ class Rows:
         self.count = torch.zeros(len(requests), dtype=torch.int64, device=device)
         self.done = torch.zeros(len(requests), dtype=torch.bool, device=device)
         self.limit = torch.tensor([r.max_tokens for r in requests], device=device)
-        self.stop = StopRule.build(stop_ids, vocab_size, [r.min_tokens for r in requests], device)
+        self.stop = StopRule.build(
+            stop_ids,
+            vocab_size,
+            [r.min_tokens for r in requests],
+            device,
+            [r.prompt_tokens for r in requests],
+        )
         self.uniforms = torch.cat(
             [uniforms(r.seed, [r.id], capacity, device=device) for r in requests]
         )
@@ -107,6 +114,17 @@ class Rows:
         self.tokens.scatter_(1, end[:, None], token[:, None])
         grown = end + ~ended
         stopped = ended | self.stop.is_stop[token] | (grown >= self.limit)
+        self.count = torch.where(self.done, self.count, grown)
+        self.done = self.done | stopped
+        self._finished = bool(self.done.all())
+
+    def commit(self, block: Tensor) -> None:
+        """Commit a block of tokens [batch, n], cut behind its first stop id and at the limit."""
+        n = block.shape[1]
+        self.tokens.scatter_(1, self.positions(n), block)
+        going = self.stop.is_stop[block].cumsum(1) == 0
+        grown = torch.minimum(self.count + (going.sum(1) + 1).clamp(max=n), self.limit)
+        stopped = ~going[:, -1] | (grown >= self.limit)
         self.count = torch.where(self.done, self.count, grown)
         self.done = self.done | stopped
         self._finished = bool(self.done.all())

@@ -64,15 +64,27 @@ class StopRule:
 
     is_stop: Tensor  # bool [vocab]
     minimum: Tensor  # int64 [batch]
+    prompted: Tensor | None = None  # bool [batch, vocab]: ids in the prompt, for penalties
 
     @classmethod
     def build(
-        cls, stop_ids: tuple[int, ...], vocab_size: int, minimum: list[int], device: torch.device
+        cls,
+        stop_ids: tuple[int, ...],
+        vocab_size: int,
+        minimum: list[int],
+        device: torch.device,
+        prompts: list[tuple[int, ...]] | None = None,
     ) -> "StopRule":
-        """From plain numbers."""
+        """From plain numbers; `prompts` are the speech ids in each row's prompt."""
         is_stop = torch.zeros(vocab_size, dtype=torch.bool, device=device)
         is_stop[list(stop_ids)] = True
-        return cls(is_stop, torch.tensor(minimum, device=device))
+        prompted = None
+        if prompts is not None and any(prompts):
+            prompted = torch.zeros(len(prompts), vocab_size, dtype=torch.bool)
+            for row, ids in enumerate(prompts):
+                prompted[row, list(ids)] = True
+            prompted = prompted.to(device)
+        return cls(is_stop, torch.tensor(minimum, device=device), prompted)
 
     def mask(self, logits: Tensor, positions: Tensor) -> Tensor:
         """Logits with stop ids impossible before the minimum length."""

@@ -33,6 +33,10 @@ class CodeLM:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
         return self._embedding[ids]
 
+    def speech_ids(self, rows: list[int]) -> list[int]:
+        """Speech ids of those rows of a prompt that have one; here the first rows are theirs."""
+        return [row for row in rows if row < self.vocab_size]
+
     def cache(self, batch: int, capacity: int) -> KVCache:
         """Key-value storage for `batch` rows of up to `capacity` positions."""
         return self.decoder.cache(batch, capacity)
@@ -42,20 +46,30 @@ class CodeLM:
 
         Returns float32 logits of the first token, [batch, vocab].
         """
+        return self.logits(self.prefill_hidden(prompts, cache))
+
+    def prefill_hidden(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+        """The same as hidden states after the final norm, [batch, hidden]."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         last = [
             self.decoder.extend(prompt[None], cache.row(index), zero)[:, -1]
             for index, prompt in enumerate(prompts)
         ]
-        return self.logits(torch.cat(last))
+        return torch.cat(last)
 
     def extend(self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None) -> Tensor:
         """Feed speech ids [batch, new] at positions start [batch].
 
         Returns float32 logits of the last `keep` of them (all by default), [batch, keep, vocab].
         """
+        return self.logits(self.extend_hidden(ids, cache, start, keep))
+
+    def extend_hidden(
+        self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        """The same as hidden states after the final norm, [batch, keep, hidden]."""
         hidden = self.decoder.extend(self.embed(ids), cache, start)
-        return self.logits(hidden if keep is None else hidden[:, -keep:])
+        return hidden if keep is None else hidden[:, -keep:]
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of final hidden states [..., hidden]."""

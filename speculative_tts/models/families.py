@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from speculative_tts.models import cosyvoice, llasa
 from speculative_tts.models.cache import KVCache
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.layout import FILE, SpeechLayout
@@ -54,6 +55,10 @@ class Layout(Protocol):
 
     def width(self, *, text_rows: bool) -> int:
         """Ids that the head has: all that can be emitted."""
+        ...
+
+    def order(self, *, text_rows: bool) -> Tensor:
+        """Row of the checkpoint's vocabulary of each id: int64 [width]."""
         ...
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
@@ -103,6 +108,10 @@ class FamilyLM(Protocol):
         """The prompt as rows of the checkpoint's vocabulary."""
         ...
 
+    def speech_ids(self, rows: list[int]) -> list[int]:
+        """Speech ids of those rows of a prompt that have one."""
+        ...
+
     def cache(self, batch: int, capacity: int) -> KVCache:
         """Storage for `batch` rows of up to `capacity` positions."""
         ...
@@ -113,6 +122,16 @@ class FamilyLM(Protocol):
 
     def extend(self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None) -> Tensor:
         """Feed ids [batch, new] at positions start [batch]; logits of the last `keep` of them."""
+        ...
+
+    def prefill_hidden(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+        """`prefill` without the head: final hidden states, [batch, hidden]."""
+        ...
+
+    def extend_hidden(
+        self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        """`extend` without the head: final hidden states, [batch, keep, hidden]."""
         ...
 
 
@@ -184,6 +203,24 @@ TINY = Family(
     _load_tiny,
     _tiny_code_embedding,
 )
+COSYVOICE = Family(
+    "cosyvoice",
+    f"{cosyvoice.FILES}; or a tokenizer with <|s_0|>, <|sos|> and <|task_id|>",
+    cosyvoice.found,
+    lambda config: cosyvoice.read_layout(Path(config.path)),
+    lambda config, dtype, device, text_rows: cosyvoice.load(  # noqa: ARG005 - speech rows only
+        Path(config.path), dtype=dtype, device=device
+    ),
+    lambda config: cosyvoice.code_embedding(Path(config.path)),
+)
+ROWS = Family(
+    "code rows (LLaSA, NeuTTS)",
+    llasa.FILES,
+    llasa.found,
+    llasa.read_layout,
+    llasa.load,
+    llasa.code_embedding,
+)
 VALLE = Family(
     "VALL-E",
     f"config.json of model_type {MODEL_TYPE}, model.safetensors and {FILE}",
@@ -193,7 +230,7 @@ VALLE = Family(
     lambda config: valle_code_embedding(Path(config.path)),
     lambda config, **options: ValleRefiner.load(Path(config.path), **options),
 )
-FAMILIES = (VALLE, TINY,)
+FAMILIES = (VALLE, TINY, COSYVOICE, ROWS)
 
 
 def family_of(folder: Path) -> Family:

@@ -11,6 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from speculative_tts.records import write_atomic
 
 FILE = "speech.json"
@@ -99,6 +102,10 @@ class SpeechLayout:
     def width(self, *, text_rows: bool) -> int:  # noqa: ARG002 - of heads that can be whole
         """Ids that the head has."""
         return self.speech_vocab_size
+
+    def order(self, *, text_rows: bool) -> Tensor:  # noqa: ARG002 - of heads that can be whole
+        """Row of each speech id: int64 [speech_vocab_size]."""
+        return torch.arange(self.speech_vocab_size)
 
     def limits(
         self,
