@@ -131,8 +131,12 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _interval(values: list[float] | None) -> str:
-    return "-" if values is None else f"{values[0]:.2f} ({values[1]:.2f}-{values[2]:.2f})"
+def _interval(values: list[float | None] | None) -> str:
+    """`values` is figure, low, high; one prompt alone has no interval."""
+    if values is None:
+        return "-"
+    value, low, high = values
+    return f"{value:.2f}" if low is None or high is None else f"{value:.2f} ({low:.2f}-{high:.2f})"
 
 
 main = app.command(

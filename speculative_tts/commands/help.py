@@ -23,6 +23,8 @@ Configurations of your own: --config-dir FOLDER (laid out like the package's con
 Exit codes: 0 done, 2 bad input (one line says what), other: something failed.
 The whole configuration: --cfg job.  Hydra's own flags: --hydra-help.  A traceback: SST_DEBUG=1."""
 
+WIDEST = 40  # a key with its default that is longer stands on a line of its own
+
 
 def help_text(command: "Command[Any]") -> str:
     """Everything that `sst-... --help` prints."""
@@ -36,7 +38,7 @@ def help_text(command: "Command[Any]") -> str:
     assert isinstance(values, dict)
     examples = "\n".join(f"  {example}" for example in command.examples)
     rows = [*_group_rows(choices, command.schema), *_rows(command.schema, values, choices, "")]
-    indent = max(len(left) for left, _ in rows) + 4
+    indent = max(len(left) for left, _ in rows if len(left) <= WIDEST) + 4
     table = "\n".join(_wrapped(f"  {left}", right, indent) for left, right in rows)
     return (
         f"{command.program}: {command.about}\n\nUsage: {command.program} [key=value ...]\n\n"
@@ -107,9 +109,11 @@ def _null(text: str) -> str:
 
 
 def _wrapped(left: str, right: str, indent: int) -> str:
-    """Two columns, the right one wrapped to the terminal."""
+    """Two columns, the right one wrapped to the terminal; a very long left has a line alone."""
     width = max(get_terminal_size((100, 24)).columns, indent + 30)
     lines = wrap(right, width - indent) or [""]
+    if len(left) + 2 > indent:
+        lines, left = ["", *lines], f"{left:<{indent}}"
     return "\n".join(
         [f"{left:<{indent}}{lines[0]}".rstrip(), *(" " * indent + line for line in lines[1:])]
     )

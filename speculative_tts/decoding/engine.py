@@ -64,6 +64,23 @@ class Settings:
     max_tokens_per_word: float
     text_rows: bool
 
+    def __post_init__(self) -> None:
+        least, most = self.min_tokens_per_word, self.max_tokens_per_word
+        if not most > 0:
+            raise ValueError(
+                f"sampling.max_tokens_per_word {most:g} is not above 0; "
+                "give a number such as 28, the tiny target's"
+            )
+        if not least >= 0:
+            raise ValueError(
+                f"sampling.min_tokens_per_word {least:g} is below 0; use 0 for no minimum"
+            )
+        if least > most:
+            raise ValueError(
+                f"sampling.min_tokens_per_word {least:g} is above max_tokens_per_word {most:g}; "
+                "lower the one or raise the other"
+            )
+
 
 @dataclass(frozen=True)
 class Timed:
