@@ -130,7 +130,10 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
         (["sampling.temperature=-1"], "temperature -1.0 is below 0"),
         (["sampling.max_tokens_per_word=0"], "sampling.max_tokens_per_word 0 is not above 0"),
         (["sampling.min_tokens_per_word=-1"], "sampling.min_tokens_per_word -1 is below 0"),
-        (["sampling.min_tokens_per_word=9"], "min_tokens_per_word 9 is above max_tokens_per_word 8"),
+        (
+            ["sampling.min_tokens_per_word=9"],
+            "min_tokens_per_word 9 is above max_tokens_per_word 8",
+        ),
         (["target.path=nowhere"], "nowhere does not exist"),
         (["data.path=nowhere.jsonl"], "nowhere.jsonl does not exist"),
         (["out=/dev/null/runs"], "output folder /dev/null/runs is not writable"),
