@@ -43,10 +43,24 @@ def _speechtokenizer(path: Path) -> Codec:
     return SpeechTokenizerCodec.load(path)
 
 
+def _xcodec2(path: Path) -> Codec:
+    from speculative_tts.codecs.xcodec2 import Xcodec2  # torch and transformers, if needed
+
+    return Xcodec2.load(path)
+
+
+def _neucodec(path: Path) -> Codec:
+    from speculative_tts.codecs.neucodec import NeuCodec
+
+    return NeuCodec.load(path)
+
+
 CODECS: dict[str, Callable[[Path], Codec]] = {
+    "neucodec": _neucodec,
     "speechtokenizer": _speechtokenizer,
     "tiny": TinyCodec.load,
     "tiny_residual": ResidualTinyCodec.load,
+    "xcodec2": _xcodec2,
 }
 
 

@@ -1,0 +1,35 @@
+"""NeuCodec, the codec of NeuTTS: X-Codec2's codes, a decoder of 24 kHz; by transformers' model.
+
+The folder is the checkpoint `neuphonic/neucodec` in transformers' form; nothing is downloaded.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soxr
+
+from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.xcodec2 import INPUT_RATE, Xcodec2, read_model
+
+
+@dataclass(frozen=True)
+class NeuCodec(Xcodec2):
+    """Waves of 24 kHz on both sides; the encoder hears them at 16 kHz."""
+
+    margin = 0
+    model_type = "neucodec"
+    download = "neuphonic/neucodec"
+
+    @classmethod
+    def load(cls, folder: Path) -> "NeuCodec":
+        """Read a local checkpoint folder. ValueError says what was looked for."""
+        return cls(read_model(folder, "NeuCodecModel", cls.model_type, cls.download))
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of waves, here and back."""
+        return int(self.model.config.output_sampling_rate)
+
+    def _input(self, wave: Wave) -> Wave:
+        return np.asarray(soxr.resample(wave, self.sample_rate, INPUT_RATE), dtype=np.float32)

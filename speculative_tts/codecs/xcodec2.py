@@ -1,0 +1,149 @@
+"""X-Codec2, the codec of LLaSA: 65,536 codes, 50 a second, 16 kHz; by transformers' Xcodec2Model.
+
+The folder is the checkpoint `HKUSTAudio/xcodec2-hf` (config.json, model.safetensors); nothing is
+downloaded. The official feature extractor needs torchaudio; the same features are computed here by
+transformers' own filter bank. Runs on a GPU when torch sees one: audio is made outside all clocks.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from speculative_tts.codecs import fsq
+from speculative_tts.codecs.audio import Wave
+
+INPUT_RATE = 16_000
+HOP = 320  # samples of the input a code
+FRAME, SHIFT, FFT, BANDS = 400, 160, 512, 80  # of the filter bank, in samples
+STRIDE = 2  # filter bank frames a code
+
+
+@dataclass(frozen=True)
+class Xcodec2:
+    """A loaded model; a code is eight digits of four levels (`codecs.fsq`)."""
+
+    model: Any
+    margin = HOP // 2  # zeros around the wave before the filter bank
+    model_type = "xcodec2"
+    download = "HKUSTAudio/xcodec2-hf"
+
+    @classmethod
+    def load(cls, folder: Path) -> "Xcodec2":
+        """Read a local checkpoint folder. ValueError says what was looked for."""
+        return cls(read_model(folder, "Xcodec2Model", cls.model_type, cls.download))
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of waves, here and back."""
+        return INPUT_RATE
+
+    @property
+    def token_rate(self) -> float:
+        """Codes a second."""
+        return INPUT_RATE / HOP
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Levels of each dimension."""
+        return tuple(self.model.config.quantization_levels)
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the codebook."""
+        return math.prod(self.levels)
+
+    @cached_property
+    def codebook(self) -> np.ndarray:
+        """Values of every code: float32 [n_codes, dimensions]."""
+        return fsq.values(np.arange(self.n_codes), self.levels)
+
+    @torch.inference_mode()
+    def encode(self, wave: Wave) -> np.ndarray:
+        """Codes of a mono wave: one for each begun 20 ms, and one more for a whole number."""
+        samples = torch.from_numpy(self._input(wave))
+        padded = torch.nn.functional.pad(samples, (0, HOP - len(samples) % HOP))
+        features = semantic_features(padded.numpy(), self.margin)
+        device = self.model.device
+        found = self.model.encode(
+            padded[None, None].to(device), torch.from_numpy(features)[None].to(device)
+        )
+        return np.asarray(found.audio_codes[0, 0].cpu().numpy().astype(np.int64))
+
+    @torch.inference_mode()
+    def decode(self, codes: np.ndarray) -> Wave:
+        """The wave of codes, int64 [tokens]."""
+        if len(codes) == 0:
+            return np.zeros(0, dtype=np.float32)
+        if not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
+            raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
+        ids = torch.from_numpy(codes)[None, None].to(self.model.device)
+        values = self.model.decode(audio_codes=ids).audio_values
+        return np.asarray(values[0, 0].float().cpu().numpy())
+
+    def _input(self, wave: Wave) -> Wave:
+        """The wave at the encoder's rate."""
+        return wave
+
+
+def read_model(folder: Path, name: str, model_type: str, download: str) -> Any:
+    """A transformers codec in float32 from a local folder; one line for what is missing."""
+    import transformers
+
+    if not hasattr(transformers, name):
+        raise ImportError(
+            f"transformers {transformers.__version__} has no {name}; pip install -U transformers"
+        )
+    path = folder / "config.json"
+    found = json.loads(path.read_text(encoding="utf-8")).get("model_type") if path.is_file() else ""
+    if found != model_type or not any(folder.glob("*.safetensors")):
+        raise ValueError(
+            f"no {model_type} checkpoint in {folder}; looked for config.json with model_type "
+            f"{model_type} and model.safetensors: give codec.path=<folder of {download}>"
+        )
+    read: Callable[..., Any] = getattr(transformers, name).from_pretrained
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return read(folder, local_files_only=True, dtype=torch.float32).to(device).eval()
+
+
+def semantic_features(wave: Wave, margin: int) -> np.ndarray:
+    """Filter bank features of a wave of whole codes: float32 [codes, 2 * bands].
+
+    Kaldi's 80 log-mel bands, each band with mean 0 and variance 1 over the wave, two frames side by
+    side: what the official extractors compute with torchaudio.
+    """
+    from transformers.audio_utils import mel_filter_bank, spectrogram, window_function
+
+    bank = mel_filter_bank(
+        FFT // 2 + 1,
+        BANDS,
+        20,
+        INPUT_RATE // 2,
+        INPUT_RATE,
+        norm=None,
+        mel_scale="kaldi",
+        triangularize_in_mel_space=True,
+    )
+    frames = spectrogram(
+        np.pad(wave, margin).astype(np.float64) * 2**15,
+        window_function(FRAME, "povey", periodic=False),
+        frame_length=FRAME,
+        hop_length=SHIFT,
+        fft_length=FFT,
+        power=2.0,
+        center=False,
+        preemphasis=0.97,
+        mel_filters=bank,
+        log_mel="log",
+        mel_floor=1.192092955078125e-07,
+        remove_dc_offset=True,
+    ).T
+    frames = (frames - frames.mean(0)) / np.sqrt(frames.var(0, ddof=1) + 1e-7)
+    frames = frames[: len(frames) // STRIDE * STRIDE]
+    return np.asarray(frames.reshape(-1, STRIDE * BANDS), dtype=np.float32)

@@ -1,0 +1,184 @@
+"""LMs whose codes are vocabulary rows, on the golden checkpoints: ids, prompts, heads, mistakes."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.models.families import (
+    code_embedding,
+    family_of,
+    load_layout,
+    load_speech_lm,
+)
+from speculative_tts.models.llasa import RowLM, state_matrices
+from speculative_tts.models.rows import RowLayout, code_rows
+from speculative_tts.schema import CheckpointConfig, RowsConfig
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "llasa"
+CPU = torch.device("cpu")
+TEXT = "Please read it again, softly."
+
+
+def checkpoint(style: str, **rows: object) -> CheckpointConfig:
+    settings = RowsConfig(**rows)  # type: ignore[arg-type]
+    return CheckpointConfig(name=style, path=str(GOLDEN / f"model_{style}_style"), rows=settings)
+
+
+def load(style: str, *, text_rows: bool) -> RowLM:
+    model = load_speech_lm(checkpoint(style), dtype=torch.float32, device=CPU, text_rows=text_rows)
+    assert isinstance(model, RowLM)
+    return model
+
+
+def copied(tmp_path: Path, style: str = "1b") -> Path:
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / f"model_{style}_style", folder)
+    return folder
+
+
+def at(folder: Path, **rows: object) -> CheckpointConfig:
+    return replace(checkpoint("1b", **rows), path=str(folder))
+
+
+def test_a_cut_head_gives_the_whole_ones_logits_of_speech_rows() -> None:
+    whole, cut = load("8b", text_rows=True), load("8b", text_rows=False)
+    assert whole.vocab_size == 600
+    assert cut.vocab_size == cut.layout.speech_vocab_size == 257
+    prompt = whole.prompt(TEXT, "", torch.arange(5))
+    torch.testing.assert_close(prompt, cut.prompt(TEXT, "", torch.arange(5)))
+    all_, speech = (m.prefill([prompt], m.cache(1, 300)) for m in (whole, cut))
+    torch.testing.assert_close(all_[:, :257], speech, rtol=0, atol=1e-5)
+    order = whole.layout.order(text_rows=True)
+    assert sorted(order.tolist()) == list(range(600))
+
+
+def test_a_model_of_the_same_codes_drafts_whatever_its_width() -> None:
+    target, draft = load("8b", text_rows=False), load("3b", text_rows=False)
+    assert target.layout.shared == draft.layout.shared
+    assert target.layout.vocabulary == draft.layout.vocabulary
+
+
+def test_text_rows_that_are_emitted_are_fed_back_and_are_no_codes() -> None:
+    model = load("1b", text_rows=True)
+    prompt = model.prompt(TEXT, "", torch.arange(5))
+    request = Request("x", prompt, None, 0, 60, 3)
+    (outcome,) = autoregressive(model, (), Sampler(3.0), [request])
+    others = [token for token in outcome.tokens if token >= model.layout.speech_vocab_size]
+    assert others
+    rows = model.layout.order(text_rows=True)[torch.tensor(others)]
+    torch.testing.assert_close(model.embed(torch.tensor(others)), model.embed_rows(rows.tolist()))
+
+
+def test_the_prompt_follows_its_date_and_joins_texts_by_the_separator() -> None:
+    layout = RowLayout.read(
+        GOLDEN / "model_1b_style", RowsConfig(date="01 Jan 2030", separator=" ")
+    )
+    written = layout.written("B.", "A.")
+    assert "Today Date: 01 Jan 2030" in written
+    assert "<|TEXT_UNDERSTANDING_START|>A. B.<|TEXT_UNDERSTANDING_END|>" in written
+    assert written.endswith("<|SPEECH_GENERATION_START|>")
+
+
+def test_a_plain_prompt_by_configuration_only() -> None:
+    rows = RowsConfig(chat=False, user="say: {text}\nnow:", end="<|SPEECH_UNDERSTANDING_END|>")
+    layout = RowLayout.read(GOLDEN / "model_1b_style", rows)
+    assert layout.written("Hello") == "say: Hello\nnow:<|SPEECH_GENERATION_START|>"
+    assert layout.end == 343
+
+
+def test_limits_are_of_prompt_and_speech_together() -> None:
+    layout = RowLayout.read(GOLDEN / "model_1b_style", RowsConfig(max_length=100, min_tokens=50))
+    assert layout.limits("three short words", 60, 0, 2048) == (39, 40)
+    assert layout.limits("three short words", 10, 0, 20) == (50, 60)
+    with pytest.raises(ValueError, match=r"prompt has 100 tokens, the limit .* 100; shorten"):
+        layout.limits("word", 100, 0, 2048)
+
+
+def test_codes_in_another_order_are_found_by_name(tmp_path: Path) -> None:
+    names = sorted(f"<|s_{code}|>" for code in range(12))  # 0, 10, 11, 1, 2 ...
+    rows = code_rows({name: 7 + row for row, name in enumerate(names)}, "<|s_{}|>", tmp_path)
+    assert rows.tolist() == [7, 10, 11, 12, 13, 14, 15, 16, 17, 18, 8, 9]
+    with pytest.raises(ValueError, match=r"2 tokens like a\{\} but none for code 1"):
+        code_rows({"a0": 0, "a2": 1}, "a{}", tmp_path)
+    with pytest.raises(ValueError, match=r"has no \{\} for the number"):
+        code_rows({"a0": 0}, "a", tmp_path)
+
+
+def test_stored_embeddings_of_codes_are_those_of_the_model() -> None:
+    model = load("8b", text_rows=False)
+    torch.testing.assert_close(code_embedding(checkpoint("8b")), model.embed(torch.arange(256)))
+
+
+def test_a_stored_head_that_differs_from_tied_embeddings_counts_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = copied(tmp_path)
+    state = load_file(folder / "model.safetensors")
+    state["lm_head.weight"] = state["model.embed_tokens.weight"].clone()
+    same = {name: tensor.clone() for name, tensor in state.items()}
+    state["lm_head.weight"][0] += 1
+    save_file(state, folder / "model.safetensors")
+    model = load_speech_lm(at(folder), dtype=torch.float32, device=CPU, text_rows=True)
+    assert "the stored head is used" in caplog.text
+    row = model.layout.order(text_rows=True).tolist().index(0)
+    torch.testing.assert_close(model.head[:, row], state["lm_head.weight"][0])
+    config = model.decoder.config
+    embedding, head = state_matrices(config, same, folder)
+    assert head is embedding
+    del state["lm_head.weight"]
+    with pytest.raises(ValueError, match=r"has no tensor lm_head\.weight"):
+        state_matrices(replace(config, tied=False), state, folder)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"code": "<|speech_{}|>"}, r"no token of .* looks like <\|speech_{}\|>; its last token"),
+        ({"end": "<|STOP|>"}, r"has no token <\|STOP\|>; name the checkpoint's own"),
+        ({"user": "<|SAY|>{text}"}, r"has no token <\|SAY\|>"),
+    ],
+)
+def test_names_that_match_nothing_are_said(rows: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_layout(checkpoint("1b", **rows))
+
+
+def test_texts_that_cannot_be_spoken() -> None:
+    layout = load_layout(checkpoint("1b"))
+    with pytest.raises(ValueError, match="text is empty"):
+        layout.text_ids("  ")
+    with pytest.raises(ValueError, match=r"control token <\|s_7\|>; take it out"):
+        layout.text_ids("say <|s_7|> now")
+
+
+def test_wrong_folders_say_what_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"checkpoint folder .*nowhere not found"):
+        family_of(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"no speech LM known here; looked for .*tokenizer\.json"):
+        family_of(tmp_path)
+    folder = copied(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(ValueError, match=r"looked for .*tokenizer\.json"):
+        family_of(folder)
+    with pytest.raises(ValueError, match=r"no tokenizer in .*; looked for tokenizer\.json"):
+        RowLayout.read(folder, RowsConfig())
+
+
+def test_a_tokenizer_without_a_chat_template_is_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    del settings["chat_template"]
+    path.write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match="has no chat template"):
+        load_layout(at(folder))
+    assert load_layout(at(folder, chat=False)).n_codes == 256
