@@ -13,15 +13,23 @@ from speculative_tts.records import write_atomic
 Wave = npt.NDArray[np.float32]  # [samples]
 
 
-def read_wave(path: Path, sample_rate: int) -> Wave:
+def read_wave(
+    path: Path, sample_rate: int, start: float = 0.0, seconds: float | None = None
+) -> Wave:
     """A file as a mono wave of `sample_rate`; channels are averaged, another rate is resampled.
+
+    `start` and `seconds` cut a stretch out of a long recording.
 
     Raises ValueError when the file is missing, unreadable, or holds no samples.
     """
     if not path.is_file():
         raise ValueError(f"audio file {path} not found; check the path")
     try:
-        wave, rate = soundfile.read(path, dtype="float32", always_2d=True)
+        with soundfile.SoundFile(path) as file:
+            rate = file.samplerate
+            file.seek(min(round(start * rate), file.frames))
+            frames = -1 if seconds is None else round(seconds * rate)
+            wave = file.read(frames, dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
         raise ValueError(
             f"{path} is not readable audio ({error}); give a WAV or FLAC file"

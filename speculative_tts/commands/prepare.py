@@ -1,33 +1,112 @@
-"""Prepares the tiny corpus: speech, a codec trained on it, its codes, a dev and a test list.
+"""Prepares a corpus: the tiny one (speech, codec, codes, lists), codes of a real one, a test list.
 
-Flite speaks random word strings in the voices of several speakers. Strings and some speakers of the
-lists are never trained on. Needs the `flite` program and the extra `tiny`; a run that was cut off
+corpus=tiny: Flite speaks random word strings in the voices of several speakers; strings and some
+speakers of the lists are never trained on; needs the `flite` program and the extra `tiny`.
+corpus=libritts, libriheavy: speech codes by the target's tokenizer, in Parquet shards (extra
+`corpora`). corpus=list: a published test list joined with the recordings. A run that was cut off
 continues.
 """
 
-import dataclasses
+import inspect
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from speculative_tts.commands import app
-from speculative_tts.schema import PrepareConfig
+from speculative_tts.schema import Corpus, ListFormat, PrepareConfig
 
 
 def run(config: PrepareConfig) -> int:
-    """Make the tiny corpus under `config.out`."""
+    """Make what `config.corpus` says under `config.out`."""
+    return PREPARE[config.corpus](config, app.require_writable(config.out))
+
+
+def _tiny(config: PrepareConfig, out: Path) -> int:
     from speculative_tts.corpora import tiny
 
-    out = app.require_writable(config.out)
-    settings = dataclasses.asdict(config)
-    del settings["out"]
+    known = inspect.signature(tiny.PrepareConfig).parameters
+    settings = {key: value for key, value in vars(config).items() if key in known}
     tiny.prepare_tiny(tiny.PrepareConfig(**settings), out)
     return 0
 
+
+def _codes(config: PrepareConfig, out: Path) -> int:
+    """Codes of a corpus that is on disk."""
+    from speculative_tts.assets import resolve
+    from speculative_tts.corpora import libriheavy, libritts
+    from speculative_tts.corpora.extract import Extraction, extract
+
+    if not config.parts:
+        raise ValueError("parts is empty; give parts=[train-clean-100,dev-clean]")
+    how = Extraction(
+        codec=config.codec.name,
+        codec_path=resolve(config.codec.path),
+        shard_size=config.shard_size,
+        what={"corpus": config.corpus.name, "parts": config.parts},
+        workers=config.workers,
+        job=config.job,
+        jobs=config.jobs,
+        allow_missing=config.allow_missing,
+    )
+    if config.corpus is Corpus.libritts:
+        root = libritts.find_root(config.path)
+        found = libritts.utterances(root, config.parts, out / "manifests", config.workers)
+    else:
+        found = libriheavy.utterances(config.path, config.audio, config.parts)
+    missing = extract(found, how, out / "codes")
+    if missing:
+        print(f"{len(missing)} utterances without audio left out, such as {missing[0]}")
+    print(f"{out / 'codes'}: codes of {config.corpus.name} by {config.codec.name}")
+    return 0
+
+
+def _list(config: PrepareConfig, out: Path) -> int:
+    """A test list of a corpus that is on disk."""
+    from speculative_tts.corpora import libritts, listing
+    from speculative_tts.corpora.published import SOURCES, read_published
+    from speculative_tts.records import write_json
+
+    root = None if config.format is ListFormat.seedtts else libritts.find_root(config.path)
+    there = libritts.parts_of(root) if root is not None else []
+    if absent := [part for part in config.parts if root is not None and part not in there]:
+        raise ValueError(f"{root} has no {absent[0]}; it has {', '.join(there)}")
+    parts = config.parts or there
+    if config.format is ListFormat.random:
+        assert root is not None
+        beside, rows = root, listing.draw(root, parts, config.rows, config.seed)
+    else:
+        if config.list_file is None:
+            raise ValueError(f"list_file is not set; get it from {SOURCES[config.format]}")
+        path = Path(config.list_file)
+        beside, rows = path.parent, read_published(path, config.format)
+    made = listing.join(rows, root, parts, beside, keep_leaks=config.keep_leaks)
+    for line in listing.write(made, out / "list.jsonl", allow_missing=config.allow_missing):
+        print(line)
+    facts = {"format": config.format.name, "rows": len(made.items), "seed": config.seed}
+    source = {"list_file": config.list_file, "leaks": made.leaks, "missing": made.missing}
+    write_json(out / "list.json", facts | source)
+    print(f"{out / 'list.jsonl'}: {len(made.items)} rows")
+    return 0
+
+
+PREPARE: dict[Corpus, Callable[[PrepareConfig, Path], int]] = {
+    Corpus.tiny: _tiny,
+    Corpus.libritts: _codes,
+    Corpus.libriheavy: _codes,
+    Corpus.list: _list,
+}
 
 main = app.command(
     "prepare",
     PrepareConfig,
     run,
-    examples=("sst-prepare", "sst-prepare n_takes=200 out=data/small"),
+    examples=(
+        "sst-prepare",
+        "sst-prepare n_takes=200 out=data/small",
+        "sst-prepare corpus=libritts path=corpora/LibriTTS codec=speechtokenizer workers=8",
+        "sst-prepare corpus=list path=corpora/LibriTTS list_file=testsetB_utt2prompt",
+        "sst-prepare corpus=list format=random rows=500 parts=[test-clean] path=corpora/LibriTTS",
+    ),
 )
 
 if __name__ == "__main__":

@@ -1,0 +1,163 @@
+"""Speech codes of a corpus: Parquet shards made in parallel by the target's own tokenizer.
+
+A shard is a fixed stretch of the corpus, written whole under its number: those that are there are
+skipped, so a killed run continues, and several machines can each take every n-th.
+"""
+
+import functools
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tqdm import tqdm
+
+from speculative_tts.codecs.audio import read_wave
+from speculative_tts.codecs.registry import Codec, load_codec
+from speculative_tts.corpora.codes import code_columns, write_shard
+from speculative_tts.corpora.utterance import Utterance
+from speculative_tts.provenance import content_hash
+from speculative_tts.records import write_json
+
+SETTINGS = "extraction.json"
+AHEAD = 4  # shards that wait for each worker
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("speaker", pa.string()),
+        ("split", pa.string()),
+        ("text", pa.string()),
+        ("codes", pa.list_(pa.int32())),
+        ("speech_start", pa.int32()),
+        ("word_ends", pa.list_(pa.int32())),
+        ("seconds", pa.float32()),
+        ("residual_codes", pa.list_(pa.list_(pa.int32()))),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """How codes are made; `what` says from which corpus, for the check of a resumed run."""
+
+    codec: str
+    codec_path: Path
+    shard_size: int
+    what: dict[str, Any]
+    workers: int = 1
+    job: int = 0
+    jobs: int = 1
+    allow_missing: bool = False
+
+    def __post_init__(self) -> None:
+        if self.shard_size < 1:
+            raise ValueError(f"shard_size={self.shard_size} is below 1; 1000 is a good size")
+        if not 0 <= self.job < self.jobs:
+            raise ValueError(f"job={self.job} is not in 0..{self.jobs - 1}; jobs={self.jobs}")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard to be made."""
+
+    path: Path
+    utterances: tuple[Utterance, ...]
+    codec: str
+    codec_path: Path
+    allow_missing: bool
+
+
+def extract(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> list[str]:
+    """Make `folder/<split>-00000.parquet`, ...; returns the ids left out for missing audio.
+
+    ValueError when the folder was made with other settings, or, unless `allow_missing`, when audio
+    is missing.
+    """
+    _check_settings(how, folder)
+    missing: list[str] = []
+    pending = (shard for shard in _shards(utterances, how, folder) if not shard.path.exists())
+    with tqdm(desc=f"encoding into {folder.name}", unit="shard") as bar:
+        for absent in _each(pending, how.workers):
+            missing += absent
+            bar.update()
+    return missing
+
+
+def make_shard(shard: Shard) -> list[str]:
+    """Encode one shard and write it; returns the ids whose audio is missing."""
+    missing = [one.id for one in shard.utterances if not Path(one.audio).is_file()]
+    if missing and not shard.allow_missing:
+        raise ValueError(
+            f"audio of {missing[0]} and {len(missing) - 1} more of {shard.path.stem} is missing; "
+            "get the recordings, or leave them out with allow_missing=true"
+        )
+    codec, absent = _codec(shard.codec, shard.codec_path), set(missing)
+    rows = [row(one, codec) for one in shard.utterances if one.id not in absent]
+    write_shard(rows, SCHEMA, shard.path)
+    return missing
+
+
+def row(one: Utterance, codec: Codec) -> dict[str, object]:
+    """One row of the store; where words are is not known, so speech is all of it."""
+    wave = read_wave(Path(one.audio), codec.sample_rate, one.start, one.seconds)
+    names = {"id": one.id, "speaker": one.speaker, "split": one.split, "text": one.text}
+    return names | code_columns(codec.encode(wave), 0.0, [], codec.token_rate)
+
+
+@functools.cache
+def _codec(name: str, path: Path) -> Codec:
+    return load_codec(name, path)
+
+
+def _shards(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> Iterator[Shard]:
+    """This job's shards; splits are numbered apart and do not mix."""
+    made: Counter[str] = Counter()
+    for split, group in itertools.groupby(utterances, key=lambda one: one.split):
+        while part := tuple(itertools.islice(group, how.shard_size)):
+            path = folder / f"{split}-{made[split]:05d}.parquet"
+            if made[split] % how.jobs == how.job:
+                yield Shard(path, part, how.codec, how.codec_path, how.allow_missing)
+            made[split] += 1
+
+
+def _each(shards: Iterator[Shard], workers: int) -> Iterator[list[str]]:
+    """Make shards here or in processes, never more than a few ahead of the workers."""
+    if workers == 1:
+        yield from map(make_shard, shards)
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        waiting: set[Future[list[str]]] = set()
+        for shard in shards:
+            waiting.add(pool.submit(make_shard, shard))
+            if len(waiting) >= AHEAD * workers:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (one.result() for one in done)
+        yield from (one.result() for one in waiting)
+
+
+def _check_settings(how: Extraction, folder: Path) -> None:
+    """A folder belongs to one corpus, codec and shard size."""
+    settings = {
+        **how.what,
+        "codec": how.codec,
+        "codec_hash": content_hash(how.codec_path),
+        "shard_size": how.shard_size,
+    }
+    path = folder / SETTINGS
+    if path.is_file():
+        there = json.loads(path.read_text(encoding="utf-8"))
+        other = [key for key in settings if there.get(key) != settings[key]]
+        if other:
+            raise ValueError(
+                f"{folder} was made with {other[0]}={there.get(other[0])}, now {settings[other[0]]}"
+                "; give another out=<folder>, or delete that one"
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(path, settings)

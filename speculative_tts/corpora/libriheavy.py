@@ -1,0 +1,46 @@
+"""Libriheavy: cuts of Libri-Light recordings with their book text, in lhotse's manifests.
+
+A part's manifest is `libriheavy_cuts_<part>.jsonl.gz`. Its recordings are named relative to where
+Libri-Light was downloaded. Of the two texts of a cut the first is used (cased, punctuated).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from speculative_tts.corpora.utterance import Utterance, lhotse
+
+MANIFEST = "libriheavy_cuts_{part}.jsonl.gz"
+
+
+def utterances(folder: str | None, audio: str | None, parts: list[str]) -> Iterator[Utterance]:
+    """All cuts of the parts, in the manifests' order, read lazily.
+
+    ValueError for a manifest that is not there.
+    """
+    if folder is None:
+        raise ValueError(f"path is not set; give path=<folder of {MANIFEST.format(part='small')}>")
+    manifests = [Path(folder) / MANIFEST.format(part=part) for part in parts]
+    for manifest in manifests:
+        if not manifest.is_file():
+            raise ValueError(
+                f"{manifest} not found; get it with: hf download pkufool/libriheavy "
+                f"--repo-type dataset --local-dir {folder}"
+            )
+    return _cuts(manifests, parts, Path(audio or folder))
+
+
+def _cuts(manifests: list[Path], parts: list[str], root: Path) -> Iterator[Utterance]:
+    cuts = lhotse("cut").CutSet
+    for manifest, part in zip(manifests, parts, strict=True):
+        for cut in cuts.from_jsonl_lazy(manifest):
+            said = cut.supervisions[0]
+            texts = (said.custom or {}).get("texts") or [said.text]
+            yield Utterance(
+                id=str(cut.id).replace("/", "_"),
+                speaker=str(said.speaker),
+                split=part.partition("_")[0] if part.startswith(("dev", "test")) else "train",
+                text=str(texts[0]),
+                audio=str(root / cut.recording.sources[0].source),
+                start=float(cut.start),
+                seconds=float(cut.duration),
+            )

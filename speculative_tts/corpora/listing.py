@@ -1,0 +1,130 @@
+"""Test lists of real corpora: published ids joined with a corpus on disk, as `ListItem` rows."""
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import soundfile
+
+from speculative_tts.corpora.libritts import SUFFIXES, locate, text_of
+from speculative_tts.corpora.published import Listed
+from speculative_tts.records import ListItem, to_row, write_jsonl
+
+PROMPT_SECONDS = (2.5, 4.5)  # of a random list: about UniCATS's 3 s
+SHORTEST = 1.0  # seconds of a random list's utterance
+NAMED = 5  # missing rows that a message names
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What became of a list's rows."""
+
+    items: list[ListItem]
+    leaks: list[str] = field(default_factory=list)  # their own prompt, left out
+    missing: dict[str, str] = field(default_factory=dict)  # id -> what is not there
+
+
+def join(
+    rows: list[Listed], root: Path | None, parts: list[str], beside: Path, *, keep_leaks: bool
+) -> Listing:
+    """Join rows with a corpus at `root` (None: all is in the list, paths relative to `beside`)."""
+    made = Listing([])
+    for row in rows:
+        if row.leaks and not keep_leaks:
+            made.leaks.append(row.id)
+            continue
+        item = _item(row, root, parts, beside)
+        if isinstance(item, str):
+            made.missing[row.id] = item
+        else:
+            made.items.append(item)
+    return made
+
+
+def _item(row: Listed, root: Path | None, parts: list[str], beside: Path) -> ListItem | str:
+    """The joined row, or what it lacks."""
+    audio, part = _audio(row.id, row.audio, root, parts, beside)
+    prompt, _ = _audio(row.prompt_id, row.prompt_audio, root, parts, beside)
+    if prompt is None:
+        return f"prompt {row.prompt_audio or row.prompt_id}"
+    if audio is None and (row.audio is not None or row.prompt_audio is None):
+        return f"audio {row.audio or row.id}"  # a list of paths may have no recording of a row
+    text = row.text or (text_of(audio) if audio else None)
+    prompt_text = row.prompt_text or text_of(prompt)
+    if not text or not prompt_text:
+        return f"text of {row.id if not text else row.prompt_id}"
+    return ListItem(
+        id=row.id,
+        text=text,
+        prompt_audio=str(prompt),
+        prompt_text=prompt_text,
+        speaker=row.id.replace("-", "_").partition("_")[0] if part else "",
+        reference_audio=str(audio) if audio else None,
+        seen=part.startswith("train") if part else None,
+    )
+
+
+def _audio(
+    key: str, named: str | None, root: Path | None, parts: list[str], beside: Path
+) -> tuple[Path | None, str]:
+    """An utterance's audio and the part that it is in ("" when the list names the file)."""
+    if named is not None:
+        path = (beside / named).resolve()
+        return (path if path.is_file() else None), ""
+    found = locate(root, key, parts) if root is not None else None
+    return (found[0].resolve(), found[1]) if found else (None, "")
+
+
+def draw(root: Path, parts: list[str], n_rows: int, seed: int) -> list[Listed]:
+    """Random utterances, each with a short prompt of its speaker, of another chapter if there is.
+
+    ValueError when the parts hold too few.
+    """
+    by_speaker: dict[str, list[tuple[str, str]]] = defaultdict(list)  # (id, chapter)
+    seconds = {}
+    for part in parts:
+        for path in sorted(p for s in SUFFIXES for p in (root / part).glob(f"*/*/*{s}")):
+            header = soundfile.info(str(path))
+            seconds[path.stem] = header.frames / header.samplerate
+            by_speaker[path.parts[-3]].append((path.stem, path.parts[-2]))
+    rng = random.Random(seed)
+    low, high = PROMPT_SECONDS
+    rows = []
+    for own in by_speaker.values():
+        for key, chapter in own:
+            short = [p for p in own if p[0] != key and low <= seconds[p[0]] <= high]
+            prompts = [p for p in short if p[1] != chapter] or short
+            if seconds[key] >= SHORTEST and prompts:
+                rows.append(Listed(key, rng.choice(prompts)[0]))
+    if len(rows) < n_rows:
+        raise ValueError(
+            f"rows={n_rows}, but {', '.join(parts)} of {root} hold only {len(rows)} utterances with"
+            f" a prompt of {low} to {high} s; give rows={len(rows)} or fewer"
+        )
+    return sorted(rng.sample(rows, n_rows), key=lambda row: row.id)
+
+
+def write(made: Listing, path: Path, *, allow_missing: bool) -> list[str]:
+    """Write the list; returns lines that say what was left out.
+
+    ValueError when rows are missing and that is not allowed, or no row is left.
+    """
+    lines = []
+    if made.leaks:
+        lines.append(
+            f"{len(made.leaks)} of the rows are their own prompt and were left out: "
+            f"{', '.join(made.leaks[:NAMED])} (keep_leaks=true keeps them)"
+        )
+    if made.missing:
+        named = ", ".join(f"{key} ({what})" for key, what in list(made.missing.items())[:NAMED])
+        more = f" and {len(made.missing) - NAMED} more" if len(made.missing) > NAMED else ""
+        total = len(made.items) + len(made.missing)
+        text = f"{len(made.missing)} of {total} rows are missing: {named}{more}"
+        if not allow_missing:
+            raise ValueError(f"{text}; get them, or leave them out with allow_missing=true")
+        lines.append(f"{text}; left out")
+    if not made.items:
+        raise ValueError(f"{path} would have no rows; check path and parts")
+    write_jsonl(path, map(to_row, made.items))
+    return lines

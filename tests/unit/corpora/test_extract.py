@@ -1,0 +1,173 @@
+"""Codes of real clips, read by lhotse, with the tiny codec as the tokenizer."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from libritts_clips import FOLDER, PROMPTS, TARGETS, lay_out, texts
+
+from speculative_tts import assets
+from speculative_tts.codecs.registry import load_codec
+from speculative_tts.commands import prepare as command
+from speculative_tts.corpora import extract
+from speculative_tts.corpora.extract import Extraction
+from speculative_tts.corpora.utterance import Utterance
+
+CLIPS = sorted(TARGETS + PROMPTS)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("lhotse", reason="extra corpora")
+    return lay_out(tmp_path_factory.mktemp("corpus"))
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [
+        row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()
+    ]
+
+
+def utterances(split: str = "train") -> list[Utterance]:
+    said = texts()
+    return [Utterance(key, key[:4], split, said[key], str(FOLDER / f"{key}.flac")) for key in CLIPS]
+
+
+def how(**changes: Any) -> Extraction:
+    values: dict[str, Any] = {
+        "codec": "tiny",
+        "codec_path": assets.resolve("tiny:codec"),
+        "shard_size": 2,
+        "what": {"corpus": "clips"},
+    }
+    return Extraction(**values | changes)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tokenizer that needs no analysis: level of every 40 ms."""
+
+    class Level:
+        sample_rate = 16_000
+        token_rate = 25.0
+        n_codes = 4096
+
+        def encode(self, wave: Any) -> Any:
+            frames = wave[: len(wave) // 640 * 640].reshape(-1, 640)
+            return (abs(frames).mean(1) * 4095).astype("int64")
+
+    extract._codec.cache_clear()
+    monkeypatch.setattr(extract, "load_codec", lambda name, path: Level())
+
+
+def test_libritts_to_codes(corpus: Path, tmp_path: Path) -> None:
+    arguments = ["corpus=libritts", f"path={corpus}", "parts=[test-clean]", "workers=1"]
+    assert command.main([*arguments, f"out={tmp_path}"]) == 0
+    rows = rows_of(tmp_path / "codes")
+    assert [row["id"] for row in rows] == CLIPS
+    assert [row["text"] for row in rows] == [texts()[key] for key in CLIPS]
+    assert {(row["speaker"], row["split"]) for row in rows} == {("8230", "test"), ("4077", "test")}
+    assert rows[-1]["seconds"] == pytest.approx(5.61, abs=0.05)
+    assert (tmp_path / "codes" / "test-00000.parquet").is_file()
+
+
+def test_a_part_that_is_not_there(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["corpus=libritts", f"path={corpus}", f"out={tmp_path}", "workers=1"]) == 2
+    assert "has no train-clean-100; it has test-clean" in capsys.readouterr().err
+
+
+def test_libriheavy_cuts_are_stretches_of_recordings(corpus: Path, tmp_path: Path) -> None:
+    cut = {
+        "id": "small/100/book/chapter_0",
+        "start": 1.0,
+        "duration": 2.0,
+        "channel": 0,
+        "type": "MonoCut",
+        "supervisions": [
+            {
+                "id": "s",
+                "recording_id": "r",
+                "start": 0.0,
+                "duration": 2.0,
+                "speaker": "100",
+                "custom": {"texts": ["Cased text.", "CASED TEXT"]},
+            }
+        ],
+        "recording": {
+            "id": "r",
+            "sources": [{"type": "file", "channels": [0], "source": f"{TARGETS[0]}.flac"}],
+            "sampling_rate": 24_000,
+            "num_samples": 134_640,
+            "duration": 5.61,
+        },
+    }
+    with gzip.open(tmp_path / "libriheavy_cuts_small.jsonl.gz", "wt") as file:
+        file.write(json.dumps(cut) + "\n")
+    arguments = ["corpus=libriheavy", f"path={tmp_path}", "parts=[small]", "workers=1"]
+    assert command.main([*arguments, f"audio={FOLDER}", f"out={tmp_path / 'out'}"]) == 0
+    (row,) = rows_of(tmp_path / "out/codes")
+    assert (row["id"], row["text"]) == ("small_100_book_chapter_0", "Cased text.")
+    assert (len(row["codes"]), row["split"]) == (50, "train")
+
+
+def test_libriheavy_without_its_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["corpus=libriheavy", f"path={tmp_path}", f"out={tmp_path}"]) == 2
+    assert "libriheavy_cuts_large.jsonl.gz not found; get it with: hf" in capsys.readouterr().err
+
+
+def test_a_killed_run_makes_only_what_is_missing(tmp_path: Path) -> None:
+    extract.extract(utterances(), how(), tmp_path)
+    whole = [path.read_bytes() for path in sorted(tmp_path.glob("*.parquet"))]
+    kept = (tmp_path / "train-00000.parquet").stat().st_mtime_ns
+    (tmp_path / "train-00001.parquet").unlink()
+    extract.extract(utterances(), how(), tmp_path)
+    assert [path.read_bytes() for path in sorted(tmp_path.glob("*.parquet"))] == whole
+    assert (tmp_path / "train-00000.parquet").stat().st_mtime_ns == kept
+
+
+def test_jobs_share_the_shards(tmp_path: Path) -> None:
+    extract.extract(utterances(), how(job=1, jobs=2), tmp_path)
+    assert [path.name for path in tmp_path.glob("*.parquet")] == ["train-00001.parquet"]
+    extract.extract(utterances(), how(job=0, jobs=2), tmp_path)
+    assert len(rows_of(tmp_path)) == 4
+
+
+def test_a_folder_of_other_settings_is_refused(tmp_path: Path) -> None:
+    extract.extract(utterances(), how(), tmp_path)
+    with pytest.raises(ValueError, match=r"was made with shard_size=2, now 3; give another out="):
+        extract.extract(utterances(), how(shard_size=3), tmp_path)
+
+
+def test_missing_audio_is_refused_or_left_out(tmp_path: Path) -> None:
+    gone = Utterance("gone", "1", "train", "text", str(tmp_path / "gone.wav"))
+    with pytest.raises(ValueError, match="audio of gone and 0 more of train-00002 is missing"):
+        extract.extract([*utterances(), gone], how(), tmp_path / "a")
+    missing = extract.extract([*utterances(), gone], how(allow_missing=True), tmp_path / "b")
+    assert missing == ["gone"]
+    assert len(rows_of(tmp_path / "b")) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"shard_size": 0}, "shard_size=0 is below 1"), ({"job": 2}, "job=2 is not in 0..0; jobs=1")],
+)
+def test_bad_settings(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        how(**changes)
+
+
+def test_row_is_the_codecs_own() -> None:
+    """The shipped codec's codes of a real clip are what the store holds."""
+    codec = load_codec("tiny", assets.resolve("tiny:codec"))
+    one = utterances()[0]
+    row = extract.row(one, codec)
+    assert isinstance(row["codes"], list)
+    assert 0 <= min(row["codes"]) <= max(row["codes"]) < codec.n_codes
+    assert row["seconds"] == pytest.approx(len(row["codes"]) / 25.0)
