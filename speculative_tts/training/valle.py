@@ -1,9 +1,11 @@
 """Train the tiny VALL-E: an AR of layer 1 with multi-token heads, and a NAR of the other layers.
 
 What made the CosyVoice-2-shaped target follow its text makes this one too (`training.target`): a
-curriculum from one word to eight, and probes that name the word spoken and the next one. The heads
-(Nguyen et al., ICASSP 2025, eq. 3) are trained jointly from scratch: head i predicts the code i
-steps on from the same hidden state. The NAR sees an acoustic prompt as in prefix mode 1.
+curriculum from one word to eight, and probes that name the word spoken and the next one. Absolute
+positions need more help: text rows name their neighbours, and two heads are told where to attend
+(`training.valle_losses`). The multi-token heads (Nguyen et al., ICASSP 2025, eq. 3) are trained
+jointly from scratch: head i predicts the code i steps on from the same hidden state. The NAR sees
+an acoustic prompt as in prefix mode 1.
 """
 
 from __future__ import annotations
@@ -35,13 +37,11 @@ from speculative_tts.training.stage import StageConfig, append, train_stage
 from speculative_tts.training.target import Trainee
 from speculative_tts.training.valle_batches import ValleBatch, collate_valle
 from speculative_tts.training.valle_losses import Extras, ar_losses, nar_losses
+from speculative_tts.training.valle_start import fresh_valle
 from speculative_tts.training.valle_watch import ValleWatch
 
 BEGIN, END, FIRST_WORD = 1, 2, 3
 """Text ids as the official front end makes them: 0 pads, from 3 on come the symbols, sorted."""
-
-EMBEDDING_SPREAD = 0.3
-"""Of fresh embeddings. torch's own spread of 1 drowns positions and what the first layers add."""
 
 WHOLE = 1 << 30
 
@@ -108,17 +108,6 @@ def valle_layout(codec: ResidualTinyCodec, sampling: Sampling) -> SpeechLayout:
         sample_rate=codec.sample_rate,
         sampling=asdict(sampling),
     )
-
-
-def fresh_valle(config: ValleConfig, seed: int) -> Valle:
-    """Both models with fresh weights."""
-    torch.manual_seed(seed)
-    valle = Valle.build(config)
-    with torch.no_grad():
-        for name, parameter in (*valle.ar.named_parameters(), *valle.nar.named_parameters()):
-            if "word_embeddings" in name:
-                parameter.mul_(EMBEDDING_SPREAD)
-    return valle
 
 
 def trainee_of(model: nn.Module, extras: nn.Module, stage: StageConfig, decay: float) -> Trainee:

@@ -6,7 +6,7 @@ it: text and audio apart, each padded on the right.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from speculative_tts.training.batches import IGNORED, Recording, word_labels
 class ValleBatch:
     """What row t of the audio reads (`codes`) and is asked for; IGNORED behind the end.
 
+    `places` are where in the text the word spoken and the word after it stand.
     `neighbours` are the words before and after each text id. `targets[:, t, i]` is the code i + 1
     steps on, the end id beyond the last; the words are those spoken at the next code.
     """
@@ -34,6 +35,7 @@ class ValleBatch:
     targets: Int64[Tensor, "batch frames heads"]
     current_word: Int64[Tensor, "batch frames"]
     next_word: Int64[Tensor, "batch frames"]
+    places: Int64[Tensor, "batch frames 2"]
 
 
 def collate_valle(
@@ -41,7 +43,7 @@ def collate_valle(
 ) -> ValleBatch:
     """Sequences of one or two recordings each."""
     rows = [_arrays(sequence, layout, heads) for sequence in sequences]
-    text, neighbours, codes, targets, current, following = zip(*rows, strict=True)
+    text, neighbours, codes, targets, current, following, places = zip(*rows, strict=True)
     return ValleBatch(
         text=_padded(text, layout.task_id),
         text_lengths=torch.tensor([len(row) for row in text]),
@@ -51,6 +53,7 @@ def collate_valle(
         targets=_padded(targets, IGNORED),
         current_word=_padded(current, IGNORED),
         next_word=_padded(following, IGNORED),
+        places=_padded(places, IGNORED),
     )
 
 
@@ -66,7 +69,22 @@ def _arrays(
     ended = np.append(codes[:, 0], [layout.eos_id] * heads)
     ahead = np.arange(len(codes))[:, None] + np.arange(1, heads + 1)
     current, following = word_labels(sequence, none)
-    return text, neighbours, codes, ended[ahead], current[1:], following[1:]
+    return text, neighbours, codes, ended[ahead], current[1:], following[1:], _places(sequence)[1:]
+
+
+def _places(sequence: tuple[Recording, ...]) -> NDArray[np.int64]:
+    """Places in the text of the word spoken (IGNORED in silence) and of the next: [frames + 1, 2].
+
+    The end id stands behind the last word.
+    """
+    firsts = np.cumsum([1, *(len(r.words) for r in sequence)])
+    numbered = tuple(
+        replace(r, words=np.arange(first, first + len(r.words)))
+        for r, first in zip(sequence, firsts, strict=False)
+    )
+    end = int(firsts[-1])
+    current, following = word_labels(numbered, end)
+    return np.column_stack([np.where(current == end, IGNORED, current), following])
 
 
 def _layers(recording: Recording) -> NDArray[np.int64]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, linear
 
-from speculative_tts.models.valle.ar import ValleAR
-from speculative_tts.models.valle.modules import padding
+from speculative_tts.models.valle.ar import ValleAR, prefix_mask
+from speculative_tts.models.valle.modules import Attention, padding
 from speculative_tts.models.valle.nar import ValleNAR, draw_prefix
 from speculative_tts.training.batches import IGNORED
 from speculative_tts.training.target import Probes
@@ -40,45 +42,89 @@ def ar_losses(
 
     The further heads see the positions `some` of all. Also returns what to log.
     """
-    hidden, early = states(model, batch)
+    inside = look_inside(model, batch)
     spoken = batch.targets[..., 0] != IGNORED
-    audio: Float[Tensor, "n dim"] = hidden[spoken]
+    audio: Float[Tensor, "n dim"] = inside.final[spoken]
     targets: Int64[Tensor, "n heads"] = batch.targets[spoken]
     own = cross_entropy(model.ar_predict_layer(audio), targets[:, 0])
     current = cross_entropy(extras.probes.current(audio), batch.current_word[spoken])
     guesses, words = extras.probes.following(audio), batch.next_word[spoken]
     following = cross_entropy(guesses, words)
-    neighbours = neighbour_losses(extras.neighbours(early), batch.neighbours)
+    neighbours = neighbour_losses(extras.neighbours(inside.early), batch.neighbours)
+    middle = model.ar_decoder.layers[len(model.ar_decoder.layers) // 2].self_attn
+    guidance = guidance_loss(middle, inside.middle, batch)
     further = further_losses(extras.predictions, audio[some], targets[some, 1:])
     logged = {
         "loss": own,
         "current_word_loss": current,
         "next_word_loss": following,
         "neighbour_loss": neighbours,
+        "guidance_loss": guidance,
         "next_word_accuracy": (guesses.argmax(-1) == words).float().mean(),
         "head_losses": further,
     }
-    return own, current + following + neighbours, further, logged
+    return own, current + following + neighbours + guidance, further, logged
 
 
-def states(
-    model: ValleAR, batch: ValleBatch
-) -> tuple[Float[Tensor, "batch frames dim"], Float[Tensor, "batch text dim"]]:
-    """Final states of audio rows, and states of text rows after the first third of the layers."""
+@dataclass(frozen=True)
+class Inside:
+    """What a pass of the AR goes through."""
+
+    final: Float[Tensor, "batch frames dim"]  # audio rows, after the last norm
+    early: Float[Tensor, "batch text dim"]  # text rows, after the first third of the layers
+    middle: Float[Tensor, "batch rows dim"]  # text and audio rows, where the middle layer attends
+
+
+def look_inside(model: ValleAR, batch: ValleBatch) -> Inside:
+    """Run the AR, teacher-forced, and keep what the losses read."""
     layers = model.ar_decoder.layers
-    early: list[Tensor] = []
-    hook = layers[max(0, len(layers) // 3 - 1)].register_forward_hook(
-        lambda _module, _inputs, output: early.append(output)
-    )
+    kept: dict[str, Tensor] = {}
+    hooks = [
+        part.register_forward_hook(lambda _m, _i, output, name=name: kept.update({name: output}))
+        for name, part in (
+            ("early", layers[max(0, len(layers) // 3 - 1)]),
+            ("middle", layers[len(layers) // 2].norm1),
+        )
+    ]
     size = batch.text.shape[1]
-    hidden = model.hidden(
-        batch.text,
-        batch.codes[..., 0],
-        padding(batch.text_lengths, size),
+    final = model.hidden(batch.text, batch.codes[..., 0], *_padding(batch))
+    for hook in hooks:
+        hook.remove()
+    return Inside(final, kept["early"][:, :size], kept["middle"])
+
+
+def guidance_loss(
+    attention: Attention, middle: Float[Tensor, "batch rows dim"], batch: ValleBatch
+) -> Tensor:
+    """Two heads of the middle layer are to attend to the word spoken and to the next one.
+
+    Minus the mean log weight on the right word, as in guided attention (Tachibana et al., 2018) but
+    with the word boundaries known: it tells attention at once what it would find out late.
+    """
+    texts, heads = batch.text.shape[1], batch.places.shape[2]
+    rows, dim = middle.shape[1], middle.shape[2]
+    size = dim // attention.heads
+    weight, bias = attention.in_proj_weight, attention.in_proj_bias
+    own = slice(0, heads * size)
+    keys_at = slice(dim, dim + heads * size)
+    queries = linear(middle[:, texts:], weight[own], bias[own])
+    keys = linear(middle, weight[keys_at], bias[keys_at])
+    scores = torch.einsum(
+        "bthd,bshd->bths", queries.unflatten(-1, (heads, size)), keys.unflatten(-1, (heads, size))
+    )
+    visible = prefix_mask(texts, rows, middle.device)[None, texts:, None]
+    visible = visible & ~torch.cat(_padding(batch), 1)[:, None, None]
+    scores = (scores * size**-0.5).masked_fill(~visible, -torch.inf)
+    known = batch.places != IGNORED
+    return cross_entropy(scores[known], batch.places[known])
+
+
+def _padding(batch: ValleBatch) -> tuple[Tensor, Tensor]:
+    """Which text and which audio rows are padding."""
+    return (
+        padding(batch.text_lengths, batch.text.shape[1]),
         padding(batch.code_lengths, batch.codes.shape[1]),
     )
-    hook.remove()
-    return hidden, early[0][:, :size]
 
 
 def neighbour_losses(

@@ -12,12 +12,16 @@ from safetensors.torch import load_file
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.models.heads import load_heads
 from speculative_tts.models.valle.checkpoint import load_valle
+from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.models.valle.modules import Attention
 from speculative_tts.training.batches import IGNORED, BatchConfig, Recording, Recordings, Stage
 from speculative_tts.training.sampling import Sampling
 from speculative_tts.training.stage import StageConfig, stage_step
 from speculative_tts.training.valle import TrainValleConfig, ValleRun, trainee_of, valle_layout
 from speculative_tts.training.valle_batches import collate_valle
+from speculative_tts.training.valle_losses import guidance_loss
+from speculative_tts.training.valle_start import fresh_valle
 from speculative_tts.training.valle_watch import sample_codes
 
 CODEC = ResidualTinyCodec(np.zeros((3, 12, 108), np.float32), np.ones(27, np.float32))
@@ -68,6 +72,52 @@ def test_batch_layout() -> None:
     assert (batch.targets[1, 4:] == IGNORED).all()
     assert batch.current_word[1].tolist() == [2, 2, 2, n] + [IGNORED] * 8
     assert batch.next_word[0, :5].tolist() == [0, 0, 0, 2, 2]
+    # places in [begin, w1, w0, w2, end]: the word spoken at the next code, and the one after it
+    assert batch.places[0, [0, 2, 3, 7, 10, 11]].tolist() == [
+        [1, 2],
+        [1, 2],
+        [2, 3],
+        [3, 4],
+        [3, 4],
+        [IGNORED, 4],
+    ]
+    assert (batch.places[1, 4:] == IGNORED).all()
+
+
+def test_guidance_is_low_where_heads_attend_to_the_right_words() -> None:
+    """Keys that are one-hot places in the text, queries that ask for the right ones."""
+    batch = collate_valle([(say([1]), say([0, 2])), (say([2]),)], LAYOUT, heads=3)
+    places = batch.places.clamp(min=0)
+    texts, frames = batch.text.shape[1], places.shape[1]
+    middle = torch.zeros(2, texts + frames, 24)
+    middle[:, :texts, :8] = torch.eye(8)[torch.arange(texts)]
+    middle[:, texts:, 8:] = torch.eye(8)[places].flatten(2)
+    attention = Attention(24, heads=3, dropout=0.0)
+    with torch.no_grad():
+        attention.in_proj_weight.zero_()
+        for head in range(2):
+            rows = slice(8 * head, 8 * head + 8)
+            attention.in_proj_weight[rows, 8 + 8 * head : 16 + 8 * head] = 40 * torch.eye(8)
+            attention.in_proj_weight[24 + 8 * head : 32 + 8 * head, :8] = torch.eye(8)
+    right = guidance_loss(attention, middle, batch)
+    wrong = guidance_loss(attention, middle.roll(1, dims=1), batch)
+    assert float(right.detach()) < 0.01
+    assert float(wrong.detach()) > 1
+
+
+def test_fresh_heads_look_back() -> None:
+    """Head h of the first layer begins by attending about h + 1 places back."""
+    config = ValleConfig(dim=160, heads=5, layers=1, quantizers=2, text_tokens=9, nar_scale=0.2)
+    ar = fresh_valle(config, seed=0).ar.eval()
+    layer = ar.ar_decoder.layers[0]
+    codes = torch.randint(0, 1024, (1, 60), generator=torch.Generator().manual_seed(0))
+    x = layer.norm1(ar.ar_audio_position(ar.ar_audio_embedding(codes)))
+    fused = torch.nn.functional.linear(x, layer.self_attn.in_proj_weight)
+    query, key, _ = fused.view(60, 3, 5, 32).permute(1, 2, 0, 3)
+    scores = (query @ key.mT)[:4].masked_fill(~torch.ones(60, 60).tril().bool(), -torch.inf)
+    found = torch.arange(60) - scores.argmax(-1)
+    for head in range(4):
+        assert ((found[head, 10:] - head - 1).abs() <= 1).float().mean() > 0.95
 
 
 class KilledError(Exception):

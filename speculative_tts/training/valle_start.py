@@ -1,0 +1,60 @@
+"""Fresh weights of the tiny VALL-E: official shapes, and a start for which little training does.
+
+VALL-E's absolute sine positions make it slow to learn to look a few places back, which everything
+else builds on (rotary positions get it for nothing). So some heads of the AR's first layer start by
+doing just that; training may move them anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from speculative_tts.models.valle.checkpoint import Valle
+from speculative_tts.models.valle.config import ValleConfig
+from speculative_tts.models.valle.modules import Attention
+
+EMBEDDING_SPREAD = 0.3
+"""Of fresh embeddings. torch's own spread of 1 drowns positions and what the first layers add."""
+
+LOOK_BACK_GAIN = 1.7
+"""Of the looking heads' projections: about two thirds of the weight fall on the wanted place."""
+
+
+def fresh_valle(config: ValleConfig, seed: int) -> Valle:
+    """Both models, reproducibly; all but one head of the AR's first layer look 1, 2, .. back."""
+    torch.manual_seed(seed)
+    valle = Valle.build(config)
+    with torch.no_grad():
+        for model in (valle.ar, valle.nar):
+            for name, parameter in model.named_parameters():
+                if "word_embeddings" in name:
+                    parameter.mul_(EMBEDDING_SPREAD)
+    attention = valle.ar.ar_decoder.layers[0].self_attn
+    assert isinstance(attention, Attention)
+    for head in range(config.heads - 1):
+        look_back(attention, head, places=head + 1)
+    return valle
+
+
+@torch.no_grad()
+def look_back(attention: Attention, head: int, places: int) -> None:
+    """Set a head's query and key projections so that position t attends to t - places.
+
+    Query and key are the fastest sines of the positions, the key's turned by `places`: their
+    product is the sum of cos(w (t - s - places)) over frequencies w, largest at s = t - places.
+    """
+    dim = attention.in_proj_weight.shape[1]
+    size = dim // attention.heads
+    query = torch.zeros(size, dim)
+    key = torch.zeros(size, dim)
+    for pair in range(size // 2):
+        sine, cosine = 2 * pair, 2 * pair + 1  # rows of the projection and dimensions of x alike
+        turn = places * math.exp(-sine * math.log(10_000.0) / dim)
+        query[sine, sine] = query[cosine, cosine] = 1.0
+        key[sine, sine] = key[cosine, cosine] = math.cos(turn)
+        key[sine, cosine], key[cosine, sine] = math.sin(turn), -math.sin(turn)
+    first = head * size
+    attention.in_proj_weight[first : first + size] = LOOK_BACK_GAIN * query
+    attention.in_proj_weight[dim + first : dim + first + size] = LOOK_BACK_GAIN * key
