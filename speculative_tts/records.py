@@ -69,6 +69,9 @@ class DecodeRecord:
     residuals: int = 0
     bonuses: int = 0
     residual_fallbacks: int = 0
+    passes: int = 0  # trunk passes of a multi-token run, each of several tokens
+    unverified: int = 0  # emitted tokens that the target never verified: the output is lossy
+    dead_blocks: int = 0  # passes in which no path through the heads' candidates was possible
     baseline_tokens: int | None = None  # the same utterance, target alone, same process
     baseline_seconds: float | None = None
     split: Split | None = None

@@ -1,4 +1,4 @@
-"""Decode a test list: a target alone, its draft alone, or both with an acceptance rule.
+"""Decode a test list: a target alone, with a draft and a rule, or by multi-token heads.
 
 Writes a run folder named by what the run is and a signature of its settings: a record per utterance
 (tokens, counts, seconds) and the audio. A finished run is skipped, a killed one continues where it
@@ -8,7 +8,7 @@ was. Lists of values make a sweep.
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
@@ -16,22 +16,28 @@ from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.schema import (
     DecodeConfig,
     GroupsConfig,
+    HeadsConfig,
+    PathMode,
     Rule,
     SamplingConfig,
     Similarity,
     System,
+    ViterbiConfig,
 )
 
 if TYPE_CHECKING:
     from speculative_tts.records import DecodeRecord
 
 DONE = "DONE"
-WITHOUT_DRAFT = ("rule", "lookahead", "instrument")
+WITHOUT_HEADS = ("heads", "viterbi")
+WITHOUT_DRAFT = ("rule", "lookahead", "instrument", *WITHOUT_HEADS)
 WITHOUT_MODEL = ("target", "draft", "sampling", "runtime", "baseline", "seed", *WITHOUT_DRAFT)
 UNUSED = {  # settings a system does not read, which hence do not make another run
     System.target: ("draft", "baseline", *WITHOUT_DRAFT),
     System.draft: WITHOUT_DRAFT,
-    System.speculative: (),
+    System.speculative: WITHOUT_HEADS,
+    System.multi_token: ("draft", "rule", "lookahead", "instrument"),
+    System.uncached: ("draft", *WITHOUT_DRAFT),
     System.codec: WITHOUT_MODEL,
     System.reference: WITHOUT_MODEL,
     System.swap: (
@@ -49,6 +55,7 @@ UNUSED = {  # settings a system does not read, which hence do not make another r
 
 def run(config: DecodeConfig) -> int:
     """Decode one list with one system."""
+    import torch
     from tqdm import tqdm
 
     from speculative_tts.decoding.engine import build_engine
@@ -76,10 +83,22 @@ def run(config: DecodeConfig) -> int:
         config.runtime,
         config.lookahead,
     )
+    if config.system is System.multi_token:
+        engine = engine.with_heads(
+            config.heads,
+            config.viterbi,
+            target=config.target,
+            codec=config.codec,
+            dtype=getattr(torch, config.runtime.dtype.value),
+        )
     settings = SamplingConfig(**dataclasses.asdict(engine.settings))
     write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
     paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
-    made = {"weights": {name: content_hash(resolve(path)) for name, path in paths.items()}}
+    made: dict[str, Any] = {
+        "weights": {name: content_hash(resolve(path)) for name, path in paths.items()}
+    }
+    if engine.multi is not None:
+        made["multi_token"] = engine.multi.facts
     if engine.groups is not None:
         made["groups"] = engine.groups.facts
     write_json(folder / "provenance.json", provenance(config) | made)
@@ -133,6 +152,8 @@ def unused(config: DecodeConfig) -> tuple[str, ...]:
     keys = UNUSED[config.system]
     if config.system is not System.swap or config.source is None:
         keys = (*keys, "source")
+    if config.system is System.multi_token:
+        return (*keys, *unused_by_search(config.viterbi))
     if "rule" in keys:
         return keys
     if config.rule.name is not Rule.group:
@@ -141,6 +162,18 @@ def unused(config: DecodeConfig) -> tuple[str, ...]:
         return keys
     keys = (*keys, "rule.groups.cache", "rule.groups.path")
     return keys if config.rule.groups.theta is None else (*keys, "rule.groups.mean_size")
+
+
+def unused_by_search(config: ViterbiConfig) -> tuple[str, ...]:
+    """Settings of the path search that this run does not read; of a named cache content counts."""
+    keys: tuple[str, ...]
+    if config.mode is PathMode.none:
+        keys = ("candidates", "top_k", "weight", "boundary", "temperature", "transitions")
+    elif config.transitions.path is None:
+        keys = ("transitions.cache", "transitions.workers", "transitions.path")
+    else:
+        keys = tuple(f"transitions.{key}" for key in ("cache", "workers", "codes", "column"))
+    return tuple(f"viterbi.{key}" for key in keys)
 
 
 def label(config: DecodeConfig) -> str:
@@ -155,7 +188,19 @@ def label(config: DecodeConfig) -> str:
         if config.rule.name is Rule.group:
             parts += groups_label(config.rule.groups)
         parts.append(f"k{config.lookahead}")
+    if config.system is System.multi_token:
+        parts += search_label(config.heads, config.viterbi)
     return "-".join([*parts, f"s{config.seed}"])
+
+
+def search_label(heads: HeadsConfig, viterbi: ViterbiConfig) -> list[str]:
+    """How a run uses heads: n8-none, n8-sample-union-k3, and what differs from the defaults."""
+    parts = [f"n{'all' if heads.n is None else heads.n}", viterbi.mode.name]
+    if viterbi.mode is not PathMode.none:
+        parts += [viterbi.candidates.name, f"k{viterbi.top_k}"]
+        parts += [f"w{viterbi.weight:g}"] if viterbi.weight != 1 else []
+        parts += ["boundary"] if viterbi.boundary else []
+    return parts
 
 
 def groups_label(config: GroupsConfig) -> list[str]:

@@ -15,7 +15,9 @@ from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
 from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.multi_token import multi_token, uncached
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
@@ -30,11 +32,13 @@ from speculative_tts.models.families import (
 from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
+    HeadsConfig,
     Rule,
     RuleConfig,
     RuntimeConfig,
     SamplingConfig,
     System,
+    ViterbiConfig,
 )
 
 Made = tuple[AcceptanceRule, Entry | None]  # a rule, and the groups it was made from
@@ -111,6 +115,7 @@ class Engine:
     lookahead: int
     groups: Entry | None = None
     refiner: Refiner | None = None  # of a codec with several layers
+    multi: MultiToken | None = None
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -155,11 +160,38 @@ class Engine:
                 requests,
                 observer,
             )
+        elif system is System.multi_token:
+            assert self.multi is not None, "with_heads comes before"
+            heads, choose = self.multi.heads, self.multi.choose
+            outcomes = multi_token(self.target, heads, choose, self.stop_ids, requests)
+        elif system is System.uncached:
+            outcomes = uncached(self.target, self.stop_ids, self.sampler, requests)
         else:
             model = self.draft if system is System.draft else self.target
             outcomes = autoregressive(model, self.stop_ids, self.sampler, requests)
         synchronise(self.target.device)
         return Timed(outcomes, time.perf_counter() - begin)
+
+    def with_heads(
+        self,
+        heads: HeadsConfig,
+        viterbi: ViterbiConfig,
+        *,
+        target: CheckpointConfig,
+        codec: CodecConfig,
+        dtype: torch.dtype,
+    ) -> "Engine":
+        """This engine with the target's multi-token heads. Raises ValueError when they misfit."""
+        parts = Target(
+            target,
+            codec,
+            self.codec.n_codes,
+            self.stop_ids,
+            self.target.vocab_size,
+            dtype,
+            self.target.device,
+        )
+        return replace(self, multi=build_multi_token(heads, viterbi, parts, self.sampler))
 
     def instruments(self) -> Instruments:
         """Fresh clocks and distortion sums for one utterance."""

@@ -34,6 +34,9 @@ class Outcome:
     residuals: int = 0
     bonuses: int = 0
     residual_fallbacks: int = 0
+    passes: int = 0  # of the trunk, when it emits several tokens each without verifying them
+    unverified: int = 0  # tokens of these passes
+    dead_blocks: int = 0  # passes in which no path through the heads' candidates was possible
 
     @property
     def drafted(self) -> int:

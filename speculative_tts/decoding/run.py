@@ -209,6 +209,9 @@ class DecodeRun:
             residuals=outcome.residuals,
             bonuses=outcome.bonuses,
             residual_fallbacks=outcome.residual_fallbacks,
+            passes=outcome.passes,
+            unverified=outcome.unverified,
+            dead_blocks=outcome.dead_blocks,
         )
 
 

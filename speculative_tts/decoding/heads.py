@@ -1,0 +1,98 @@
+"""From configuration to multi-token decoding: heads of the target, and who chooses among them."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from speculative_tts.assets import resolve
+from speculative_tts.caches.transitions import transitions
+from speculative_tts.decoding.multi_token import Chooser, Own, Searched
+from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.transitions import Rows, Sparse, Table
+from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.models.heads import Heads, load_heads
+from speculative_tts.provenance import content_hash
+from speculative_tts.schema import (
+    Candidates,
+    CheckpointConfig,
+    CodecConfig,
+    HeadsConfig,
+    PathMode,
+    TransitionsConfig,
+    ViterbiConfig,
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What heads are put on: the target as configured and loaded."""
+
+    config: CheckpointConfig
+    codec: CodecConfig
+    n_codes: int
+    stop_ids: tuple[int, ...]
+    vocab_size: int
+    dtype: torch.dtype
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class MultiToken:
+    """Heads and chooser; `facts` say which, for provenance."""
+
+    heads: Heads
+    choose: Chooser
+    facts: dict[str, Any]
+
+
+def build_multi_token(
+    heads: HeadsConfig, viterbi: ViterbiConfig, target: Target, sampler: Sampler
+) -> MultiToken:
+    """Raises ValueError for heads of another target, another codec's transitions, k or n amiss."""
+    if heads.path is None:
+        raise ValueError("heads.path is not set; train heads with sst-train-heads and give it")
+    folder = resolve(heads.path)
+    checkpoint = resolve(target.config.path)
+    loaded = load_heads(
+        folder, heads.n, target=checkpoint, dtype=target.dtype, device=target.device
+    )
+    if loaded.vocab_size != target.vocab_size:
+        raise ValueError(
+            f"heads {heads.path} predict {loaded.vocab_size} ids, the target emits "
+            f"{target.vocab_size}; train heads of this target, or set sampling.text_rows=false"
+        )
+    facts: dict[str, Any] = {"heads": content_hash(folder), "n": loaded.n}
+    if viterbi.mode is PathMode.none:
+        return MultiToken(loaded, Own(sampler), facts)
+    table, about = log_transitions(viterbi.transitions, viterbi.weight, target)
+    search = PathSearch(
+        table,
+        viterbi.top_k,
+        union=viterbi.candidates is Candidates.union,
+        boundary=viterbi.boundary,
+    )
+    temperature = sampler.temperature or 1.0
+    stop = StopRule.build(target.stop_ids, target.vocab_size, [0], target.device)
+    choose = Searched(
+        search,
+        stop,
+        temperature=temperature if viterbi.temperature is None else viterbi.temperature,
+        sample=viterbi.mode is PathMode.sample,
+    )
+    return MultiToken(loaded, choose, {**facts, "transitions": about})
+
+
+def log_transitions(
+    config: TransitionsConfig, weight: float, target: Target
+) -> tuple[Table | Sparse, dict[str, Any]]:
+    """Transitions between the target's codes on its device, and facts about them."""
+    if config.path is not None:
+        config = dataclasses.replace(config, path=str(resolve(config.path)))
+    codec: tuple[str, Path] = (target.codec.name, resolve(target.codec.path))
+    logs, facts = transitions(config, codec, target.n_codes)
+    arrays = (logs.offsets, logs.columns, logs.seen, logs.row, logs.column)
+    rows = Rows(*(torch.from_numpy(array) for array in arrays))
+    return rows.on(target.device, ids=target.vocab_size, weight=weight), facts

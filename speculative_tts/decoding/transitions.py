@@ -1,0 +1,100 @@
+"""Log transition probabilities between codes on a device, looked up for sets of candidates.
+
+Small vocabularies have a table. A large one (65,536 codes) has the seen pairs as ascending keys, in
+which a pair is found by binary search, and for the others a number of the row and of the column.
+`weight` (lambda) multiplies the logarithm. Imports torch only.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+TABLE = 4096  # codes up to which a table is held: 64 MiB in float32
+IMPOSSIBLE = float("-inf")
+
+
+class Transitions(Protocol):
+    """log Q, the probability of one code after another."""
+
+    @property
+    def size(self) -> int:
+        """Codes. Ids behind them (stop ids) may be asked for too: nothing leads to or from them."""
+        ...
+
+    def pairs(self, before: Tensor, after: Tensor) -> Tensor:
+        """Logarithms of Q for each of `before` [..., m] and `after` [..., k]: [..., k, m]."""
+        ...
+
+
+class Table:
+    """All log probabilities, float [ids, ids], the code before along the rows; `size` are codes."""
+
+    def __init__(self, log_probs: Tensor, size: int | None = None) -> None:
+        self._ids = len(log_probs)
+        self.size = self._ids if size is None else size
+        self._after = log_probs.T.contiguous()  # candidates are ascending: rows are read in order
+
+    def pairs(self, before: Tensor, after: Tensor) -> Tensor:
+        """See `Transitions`."""
+        return self._after.take((after * self._ids)[..., None] + before[..., None, :])
+
+
+class Sparse:
+    """Seen pairs only: keys before * ids + after, int64 ascending, and their log probabilities.
+
+    Another pair has row[before] + column[after], both [ids].
+    """
+
+    def __init__(self, keys: Tensor, seen: Tensor, row: Tensor, column: Tensor, size: int) -> None:
+        self.size, self._ids = size, len(row)
+        self._keys, self._seen, self._row, self._column = keys, seen, row, column
+
+    def pairs(self, before: Tensor, after: Tensor) -> Tensor:
+        """See `Transitions`."""
+        other = self._column[after][..., None] + self._row[before][..., None, :]
+        if not len(self._keys):
+            return other
+        wanted = after[..., None] + (before * self._ids)[..., None, :]
+        place = torch.searchsorted(self._keys, wanted).clamp_(max=len(self._keys) - 1)
+        return torch.where(self._keys[place] == wanted, self._seen[place], other)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """CSR arrays as `caches.transitions` has them.
+
+    offsets: int64 [size + 1]; columns, seen: [pairs]; row, column: [size].
+    """
+
+    offsets: Tensor
+    columns: Tensor
+    seen: Tensor
+    row: Tensor
+    column: Tensor
+
+    def on(self, device: torch.device, *, ids: int, weight: float) -> Table | Sparse:
+        """Transitions among `ids` ids, of which the first are codes; a table where it is small.
+
+        ValueError for a weight below 0; 0 makes every transition as probable.
+        """
+        if not weight >= 0:
+            raise ValueError(
+                f"viterbi.weight {weight} is below 0; 0 ignores transitions, 1 counts them plainly"
+            )
+        size = len(self.row)
+        seen, row, column = (_weighted(x, weight) for x in (self.seen, self.row, self.column))
+        row, column = (F.pad(part, (0, ids - size), value=IMPOSSIBLE) for part in (row, column))
+        keys = torch.repeat_interleave(self.offsets.diff()) * ids + self.columns.long()
+        if ids > TABLE:
+            keys, seen, row, column = (x.to(device) for x in (keys, seen, row, column))
+            return Sparse(keys, seen, row, column, size)
+        table = (row[:, None] + column).contiguous()
+        table.view(-1)[keys] = seen
+        return Table(table.to(device), size)
+
+
+def _weighted(logs: Tensor, weight: float) -> Tensor:
+    return torch.zeros_like(logs) if weight == 0 else logs * weight

@@ -1,0 +1,166 @@
+"""The multi-token loop: one head is the autoregressive loop, ends are cut right, rows are alone."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from fake_models import N_CODES, WORDS, write_checkpoint
+
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.multi_token import Chooser, Own, Searched, multi_token, uncached
+from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.transitions import Table
+from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.models.heads import Heads, HeadTensors, load_heads, save_heads
+from speculative_tts.models.speech_lm import SpeechLM
+
+CPU = torch.device("cpu")
+STOPS = (N_CODES,)
+SAMPLER = Sampler(temperature=0.9, top_k=20)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> SpeechLM:
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("models") / "target"
+    write_checkpoint(folder, layers=2)
+    return SpeechLM.load(folder, dtype=torch.float32, device=CPU)
+
+
+def heads_of(target: SpeechLM, n: int) -> Heads:
+    noise = torch.randn(n, *target.head.T.shape, generator=torch.Generator().manual_seed(1))
+    weight = target.head.T + 0.1 * noise
+    weight[0] = target.head.T
+    return Heads(HeadTensors(weight))
+
+
+def requests(target: SpeechLM, count: int = 3, maximum: int = 30) -> list[Request]:
+    rows = []
+    for row in range(count):
+        codes = torch.arange(5 + 3 * row) % N_CODES
+        prompt = target.prompt(WORDS[row], "two", codes)
+        rows.append(Request(f"u{row}", prompt, None, row, maximum - 7 * row, seed=3))
+    return rows
+
+
+def choosers() -> list[Chooser]:
+    generator = torch.Generator().manual_seed(2)
+    table = Table(torch.randn(N_CODES + 1, N_CODES + 1, generator=generator), size=N_CODES)
+    stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
+    found: list[Chooser] = [Own(SAMPLER), Own(Sampler(temperature=0))]
+    for union in (True, False):
+        search = PathSearch(table, 4, union, boundary=union)
+        found += [Searched(search, stop, temperature=0.9, sample=s) for s in (True, False)]
+    return found
+
+
+def test_one_head_is_the_autoregressive_loop(target: SpeechLM) -> None:
+    many = requests(target)
+    expected = [one.tokens for one in autoregressive(target, STOPS, SAMPLER, many)]
+    found = multi_token(target, heads_of(target, 1), Own(SAMPLER), STOPS, many)
+    assert [one.tokens for one in found] == expected
+    assert [one.unverified for one in found] == [one.passes for one in found]
+    assert all(one.rounds == 0 for one in found)
+
+
+def test_uncached_gives_the_same_tokens(target: SpeechLM) -> None:
+    many = requests(target)
+    for row in many:
+        expected = autoregressive(target, STOPS, SAMPLER, [row])[0]
+        assert uncached(target, STOPS, SAMPLER, [row])[0] == expected
+
+
+@pytest.mark.parametrize("which", range(6))
+def test_a_batch_is_its_rows_and_limits_hold(target: SpeechLM, which: int) -> None:
+    chooser, heads = choosers()[which], heads_of(target, 4)
+    many = requests(target)
+    together = multi_token(target, heads, chooser, STOPS, many)
+    for request, found in zip(many, together, strict=True):
+        alone = multi_token(target, heads, chooser, STOPS, [request])[0]
+        assert alone == found
+        assert 1 <= len(found.tokens) <= request.max_tokens
+        assert found.stopped == (found.tokens[-1] in STOPS)
+        assert found.stopped or len(found.tokens) == request.max_tokens
+        assert not set(found.tokens[:-1]) & set(STOPS)
+        assert len(found.tokens) - found.stopped >= request.min_tokens
+        assert found.passes == -(-len(found.tokens) // 4)
+        assert found.unverified == len(found.tokens)
+
+
+class Script:
+    """Puts given tokens into each block."""
+
+    def __init__(self, *blocks: list[int]) -> None:
+        self._blocks = iter(blocks)
+
+    def __call__(self, logits: torch.Tensor, rows: object) -> object:
+        from speculative_tts.decoding.multi_token import Block
+
+        return Block(torch.tensor([next(self._blocks)]))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "maximum", "expected"),
+    [
+        (([1, 2, 3], [4, N_CODES, 5]), 30, [1, 2, 3, 4, N_CODES]),
+        (([N_CODES, 2, 3],), 30, [N_CODES]),
+        (([1, 2, N_CODES],), 30, [1, 2, N_CODES]),
+        (([1, 2, 3], [4, 5, 6]), 5, [1, 2, 3, 4, 5]),
+        (([1, 2, 3], [4, 5, N_CODES]), 5, [1, 2, 3, 4, 5]),
+        (([1, 2, 3], [4, 5, 6]), 6, [1, 2, 3, 4, 5, 6]),
+        (([1, 2, 3],), 1, [1]),
+    ],
+)
+def test_blocks_are_cut_at_stop_id_and_limit(
+    target: SpeechLM, blocks: tuple[list[int], ...], maximum: int, expected: list[int]
+) -> None:
+    one = Request("a", requests(target)[0].prompt, None, 0, maximum, seed=0)
+    heads = heads_of(target, 3)
+    found = multi_token(target, heads, Script(*blocks), STOPS, [one])[0]  # type: ignore[arg-type]
+    assert found.tokens == expected
+    assert found.stopped == (expected[-1] == N_CODES)
+
+
+def test_dead_blocks_are_counted_and_decoding_goes_on(target: SpeechLM) -> None:
+    dead = Table(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
+    stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
+    for sample in (True, False):
+        choose = Searched(PathSearch(dead, 3), stop, temperature=1.0, sample=sample)
+        found = multi_token(target, heads_of(target, 4), choose, STOPS, requests(target, 1))[0]
+        assert found.dead_blocks == found.passes > 0
+
+
+@pytest.mark.parametrize("kind", ["linear", "residual"])
+def test_heads_are_kept_and_misfits_told(target: SpeechLM, tmp_path: Path, kind: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    checkpoint = tmp_path / "target"
+    write_checkpoint(checkpoint, layers=1)
+    weight = torch.randn(3, 11, 8, generator=generator)
+    block = (None, None)
+    if kind == "residual":
+        block = torch.randn(3, 8, 8, generator=generator), torch.randn(3, 8, generator=generator)
+        block[0][0], block[1][0] = 0, 0
+    tensors = HeadTensors(weight, torch.randn(3, 11, generator=generator), *block)
+    save_heads(tmp_path / "heads", tensors, target=checkpoint)
+    hidden = torch.randn(2, 8, generator=generator)
+    options = {"target": checkpoint, "dtype": torch.float32, "device": CPU}
+    for n in (None, 2):
+        logits = load_heads(tmp_path / "heads", n, **options)(hidden)
+        assert logits.shape == (2, n or 3, 11)
+        for head in range(n or 3):
+            inner = hidden
+            if kind == "residual":
+                inner = hidden + torch.nn.functional.silu(
+                    hidden @ block[0][head].T + block[1][head]
+                )
+            expected = inner @ weight[head].T + tensors.bias[head]
+            torch.testing.assert_close(logits[:, head], expected, atol=1e-4, rtol=1e-4)
+    for n in (0, 4):
+        with pytest.raises(ValueError, match=rf"heads.n {n} is not in 1 to 3"):
+            load_heads(tmp_path / "heads", n, **options)
+    write_checkpoint(checkpoint, layers=1)
+    with pytest.raises(ValueError, match="another target"):
+        load_heads(tmp_path / "heads", None, **options)
+    with pytest.raises(ValueError, match=r"no heads.json"):
+        load_heads(tmp_path, None, **options)
