@@ -49,6 +49,7 @@ UNUSED = {  # settings a system does not read, which hence do not make another r
         "batch_size",
         "rule.name",
         "rule.beta",
+        *WITHOUT_HEADS,
     ),
 }
 
