@@ -14,13 +14,19 @@ Wave = npt.NDArray[np.float32]  # [samples]
 
 
 def read_wave(
-    path: Path, sample_rate: int, start: float = 0.0, seconds: float | None = None
+    path: Path,
+    sample_rate: int,
+    start: float = 0.0,
+    seconds: float | None = None,
+    *,
+    allow_empty: bool = False,
 ) -> Wave:
     """A file as a mono wave of `sample_rate`; channels are averaged, another rate is resampled.
 
     `start` and `seconds` cut a stretch out of a long recording.
 
-    Raises ValueError when the file is missing, unreadable, or holds no samples.
+    Values beyond [-1, 1] are clipped. Raises ValueError when the file is missing, unreadable, or
+    holds no samples (which `allow_empty` allows).
     """
     if not path.is_file():
         raise ValueError(f"audio file {path} not found; check the path")
@@ -34,12 +40,12 @@ def read_wave(
         raise ValueError(
             f"{path} is not readable audio ({error}); give a WAV or FLAC file"
         ) from error
-    if len(wave) == 0:
+    if len(wave) == 0 and not allow_empty:
         raise ValueError(f"{path} holds no samples; give a recording of 1 to 10 seconds")
     mono = wave.mean(axis=1)
-    if rate != sample_rate:
+    if rate != sample_rate and len(mono):
         mono = soxr.resample(mono, rate, sample_rate)
-    return np.asarray(mono, dtype=np.float32)
+    return np.asarray(np.clip(np.nan_to_num(mono), -1.0, 1.0), dtype=np.float32)
 
 
 def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:

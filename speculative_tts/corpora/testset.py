@@ -10,10 +10,10 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 import soundfile
 from tqdm import tqdm
 
+from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.world import SAMPLE_RATE, Wave
 from speculative_tts.corpora.features import speak_as
 from speculative_tts.corpora.plan import ListedUtterance, Prompt
@@ -105,7 +105,4 @@ def write_audio(path: Path, wave: Wave) -> None:
 
 def read_audio(path: Path) -> Wave:
     """A mono 16 kHz wave, float32 in [-1, 1]."""
-    wave, rate = soundfile.read(path, dtype="float32")
-    if rate != SAMPLE_RATE or wave.ndim != 1:
-        raise ValueError(f"{path} is {rate} Hz of shape {wave.shape}; mono {SAMPLE_RATE} Hz needed")
-    return np.asarray(wave, dtype=np.float32)
+    return read_wave(path, SAMPLE_RATE)

@@ -4,11 +4,11 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import soundfile
-import soxr
 
-Wave = npt.NDArray[np.float32]
+from speculative_tts.codecs.audio import Wave, read_wave
+
+__all__ = ["Wave"]
 
 SAMPLE_RATE = 16_000
 SHORTEST = 400  # samples (25 ms): below one analysis window there is nothing to judge
@@ -16,20 +16,8 @@ SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
 
 
 def load_wave(path: Path) -> Wave:
-    """Samples of an audio file, shape [samples], channels averaged, 16 kHz, clipped to [-1, 1].
-
-    A file that is not audio raises ValueError; a missing one FileNotFoundError.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"audio file {path} not found")
-    try:
-        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise ValueError(f"audio file {path} cannot be read: {error.error_string}") from error
-    mono = samples.mean(axis=1)
-    if rate != SAMPLE_RATE and len(mono):
-        mono = np.asarray(soxr.resample(mono, rate, SAMPLE_RATE))
-    return np.asarray(np.clip(np.nan_to_num(mono), -1.0, 1.0), dtype=np.float32)
+    """Samples of an audio file, perhaps none; ValueError when it is missing or is not audio."""
+    return read_wave(path, SAMPLE_RATE, allow_empty=True)
 
 
 def seconds(path: Path) -> float | None:

@@ -96,7 +96,7 @@ def test_missing_empty_and_broken_audio(
     assert rows["u1"].flags == ["empty_audio", "empty_hypothesis"]
     assert rows["u1"].deletions == 3
     assert rows["u1"].dnsmos is None
-    assert "cannot be read" in str(rows["u2"].error)
+    assert "not readable audio" in str(rows["u2"].error)
     assert rows["u2"].words is None
     summary = summary_of(run_folder)
     assert (summary["n"], summary["n_failed"]) == (2, 2)

@@ -1,0 +1,41 @@
+"""Audio files as codecs and judges read them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from speculative_tts.codecs.audio import read_wave
+from speculative_tts.evaluation.audio import load_wave
+
+
+def test_channels_are_averaged_and_another_rate_is_resampled(tmp_path: Path) -> None:
+    wave = 0.5 * np.sin(np.arange(32_000) * 2 * np.pi * 200 / 32_000)
+    soundfile.write(tmp_path / "a.wav", np.stack([wave, np.zeros_like(wave)], 1), 32_000)
+    read = read_wave(tmp_path / "a.wav", 16_000)
+    assert read.shape == (16_000,)
+    np.testing.assert_allclose(read[200:-200], wave[400:-400:2] / 2, atol=1e-3)
+    np.testing.assert_array_equal(read, load_wave(tmp_path / "a.wav"))
+
+
+def test_what_is_no_sample_is_mended(tmp_path: Path) -> None:
+    wave = np.array([2.0, -3.0, np.nan, 0.25], dtype=np.float32)
+    soundfile.write(tmp_path / "a.wav", wave, 16_000, subtype="FLOAT")
+    assert read_wave(tmp_path / "a.wav", 16_000).tolist() == [1.0, -1.0, 0.0, 0.25]
+
+
+def test_an_empty_file_is_refused_by_codecs_and_flagged_by_judges(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", np.zeros(0), 8_000)
+    with pytest.raises(ValueError, match="holds no samples"):
+        read_wave(tmp_path / "a.wav", 16_000)
+    assert len(load_wave(tmp_path / "a.wav")) == 0
+
+
+@pytest.mark.parametrize(("content", "message"), [(b"RIFF", "not readable"), (None, "not found")])
+def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "a.wav").write_bytes(content)
+    for read in (load_wave, lambda path: read_wave(path, 16_000)):
+        with pytest.raises(ValueError, match=message):
+            read(tmp_path / "a.wav")
