@@ -27,24 +27,24 @@ def run(config: TrainDraftConfig) -> int:
 
     from speculative_tts.drafting.data import load_data
     from speculative_tts.drafting.make import make_draft
-    from speculative_tts.models.layout import SpeechLayout
+    from speculative_tts.models.families import load_layout
 
     _check(config)
     config = dataclasses.replace(
         config,
         target=dataclasses.replace(config.target, path=str(assets.resolve(config.target.path))),
     )
-    target, out = Path(config.target.path), app.require_writable(config.out)
+    out = app.require_writable(config.out)
     torch.set_num_threads(config.threads)
     precision = "bf16" if config.dtype is DType.bfloat16 else "no"
     accelerator = Accelerator(cpu=config.device is Device.cpu, mixed_precision=precision)
-    layout = SpeechLayout.from_folder(target)
+    layout = load_layout(config.target)
     with _tracking(config, out, accelerator.is_main_process) as log:
         summary = make_draft(
             config,
             lambda: load_data(
                 assets.resolve(config.codes),
-                target,
+                config.target,
                 seed=config.seed,
                 batch_size=config.batch_size,
                 dev_utterances=config.dev_utterances,
@@ -81,9 +81,10 @@ def _sampler(layout: Any) -> Any:
 
     options = {name: layout.sampling[name] for name in ("temperature", "top_k", "top_p")}
     sampler = Sampler(**options)
+    order = layout.order(text_rows=bool(layout.sampling.get("text_rows")))
 
     def probabilities(logits: torch.Tensor) -> torch.Tensor:
-        rows = logits[None, :, : layout.speech_vocab_size]
+        rows = logits[None][..., order.to(logits.device)]
         none = torch.zeros(rows.shape[:2], dtype=torch.int64, device=rows.device)
         stop = StopRule.build(layout.stop_ids, rows.shape[-1], [0], rows.device)
         return sampler(rows, none, none, stop)[0]

@@ -20,6 +20,8 @@ from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.multi_token import multi_token, uncached
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.penalty import RepetitionPenalty
+from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.families import (
     FamilyLM,
@@ -33,6 +35,7 @@ from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
     HeadsConfig,
+    Repetition,
     Rule,
     RuleConfig,
     RuntimeConfig,
@@ -66,7 +69,11 @@ class Settings:
     top_p: float
     min_tokens_per_word: float
     max_tokens_per_word: float
+    repetition_penalty: float
     text_rows: bool
+    ras_window: int
+    ras_tau: float
+    ras_variant: Repetition
 
     def __post_init__(self) -> None:
         least, most = self.min_tokens_per_word, self.max_tokens_per_word
@@ -141,7 +148,15 @@ class Engine:
             min_tokens=fewest,
             max_tokens=most,
             seed=seed,
+            prompt_tokens=self._prompt_tokens(text, prompt_text, prompt_codes),
         )
+
+    def _prompt_tokens(self, text: str, prompt_text: str, prompt_codes: Tensor) -> tuple[int, ...]:
+        """Speech ids in the prompt, for a sampler that counts them."""
+        if self.settings.repetition_penalty == 1:
+            return ()
+        rows = self.target.prompt_ids(text, prompt_text, prompt_codes)
+        return tuple(sorted(set(self.target.speech_ids(rows))))
 
     def decode(
         self, system: System, requests: list[Request], observer: Observer | None = None
@@ -233,14 +248,15 @@ def build_engine(
         )
     torch.set_num_threads(runtime.threads)
     device, dtype = torch.device(runtime.device.value), getattr(torch, runtime.dtype.value)
-    checkpoints = [replace(c, path=str(resolve(c.path))) for c in (target, draft)]
+    # A draft writes its prompt as its target does.
+    checkpoints = [replace(c, path=str(resolve(c.path)), rows=target.rows) for c in (target, draft)]
     layouts = [load_layout(c) for c in checkpoints]
     layout = layouts[0]
     settings = _with_defaults(sampling, layout.sampling)
-    sampler = Sampler(settings.temperature, settings.top_k, settings.top_p)
-    _check_pair(*layouts)
+    sampler = _sampler(settings, layout)
+    _check_pair(layouts[0], layouts[1], settings)
     vocab_size = layout.width(text_rows=settings.text_rows)
-    sources = Sources(resolve(target.path), (codec.name, resolve(codec.path)), device)
+    sources = Sources(resolve(target.path), (codec.name, resolve(codec.path)), device, target.rows)
     acceptance, groups = RULES[rule.name](rule, sources, vocab_size)
     speech_codec = load_codec(codec.name, resolve(codec.path))
     if speech_codec.n_codes != layout.n_codes:
@@ -293,9 +309,30 @@ def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) ->
         )
 
 
-def _check_pair(target: Layout, draft: Layout) -> None:
-    for name, value in target.shared.items():
-        other = draft.shared.get(name)
+def _sampler(settings: Settings, layout: Layout) -> Sampler:
+    shape = (settings.temperature, settings.top_k, settings.top_p)
+    if settings.ras_window:
+        if settings.repetition_penalty != 1:
+            raise ValueError(
+                f"sampling.repetition_penalty {settings.repetition_penalty:g} does not go with "
+                f"ras_window {settings.ras_window}; set the one to 1 or the other to 0"
+            )
+        repetition = (settings.ras_window, settings.ras_tau, settings.ras_variant)
+        return RepetitionAware(*shape, *repetition, getattr(layout, "barred_ids", None))
+    if settings.repetition_penalty != 1:
+        return RepetitionPenalty(*shape, settings.repetition_penalty)
+    return Sampler(*shape)
+
+
+def _check_pair(target: Layout, draft: Layout, settings: Settings) -> None:
+    """Codes and stop ids must agree; where text rows may be emitted, all rows."""
+    a, b = (dict(layout.shared) for layout in (target, draft))
+    if settings.text_rows:
+        a["vocabulary"], b["vocabulary"] = (
+            getattr(layout, "vocabulary", None) for layout in (target, draft)
+        )
+    for name, value in a.items():
+        other = b.get(name)
         if value != other:
             raise ValueError(
                 f"target and draft have different vocabularies ({name}: {_short(value)} "
@@ -327,7 +364,19 @@ def _with_defaults(sampling: SamplingConfig, defaults: dict[str, float]) -> Sett
         top_p=value("top_p"),
         min_tokens_per_word=value("min_tokens_per_word"),
         max_tokens_per_word=value("max_tokens_per_word"),
+        repetition_penalty=float(
+            defaults.get("repetition_penalty", 1)
+            if sampling.repetition_penalty is None
+            else sampling.repetition_penalty
+        ),
         text_rows=bool(
             defaults.get("text_rows", False) if sampling.text_rows is None else sampling.text_rows
         ),
+        ras_window=int(
+            defaults.get("ras_window", 0) if sampling.ras_window is None else sampling.ras_window
+        ),
+        ras_tau=float(
+            defaults.get("ras_tau", 0.1) if sampling.ras_tau is None else sampling.ras_tau
+        ),
+        ras_variant=sampling.ras_variant,
     )

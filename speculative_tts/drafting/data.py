@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speculative_tts.drafting.objective import Batch
+from speculative_tts.drafting.rows_data import RowPairs
+from speculative_tts.models.families import Layout, load_layout
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.rows import RowLayout
+from speculative_tts.schema import CheckpointConfig
 from speculative_tts.training.batches import Recording, collate, load_recordings
 
 _DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
@@ -66,17 +70,30 @@ class Pairs:
         return Batch(joined.inputs, joined.targets)
 
 
+def _pairs(codes: Path, layout: Layout, split: str, seed: int) -> Pairs | RowPairs:
+    """Sequences as the target's family writes them."""
+    if isinstance(layout, RowLayout):
+        return RowPairs(codes, layout, split, seed)
+    if isinstance(layout, SpeechLayout):
+        return Pairs(codes, layout, split, seed)
+    raise ValueError(
+        f"drafts of a {type(layout).__name__} checkpoint are not trained here; "
+        "give a target whose codes are rows of one vocabulary"
+    )
+
+
 def load_data(
-    codes: Path, target: Path, *, seed: int, batch_size: int, dev_utterances: int
+    codes: Path, target: CheckpointConfig, *, seed: int, batch_size: int, dev_utterances: int
 ) -> Data:
     """Train and dev sequences of a codes store in the target's vocabulary. ValueError if absent."""
-    layout = SpeechLayout.from_folder(target)
+    layout = load_layout(target)
     if not codes.is_dir():
         raise ValueError(
             f"codes folder {codes} not found; make it with sst-prepare or give codes=<folder>"
         )
-    train = Pairs(codes, layout, "train", seed)
-    dev = Pairs(codes, layout, "dev", _DEV_SEED)
+    train, dev = (
+        _pairs(codes, layout, split, key) for split, key in (("train", seed), ("dev", _DEV_SEED))
+    )
     count = min(dev_utterances, len(dev))
     batches = [
         dev.batch(range(start, min(start + batch_size, count)))

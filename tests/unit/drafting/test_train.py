@@ -37,8 +37,7 @@ def config(tmp_path, target, codes):
 
 
 def train(config):
-    target = Path(config.target.path)
-    data = load_data(Path(config.codes), target, seed=0, batch_size=4, dev_utterances=6)
+    data = load_data(Path(config.codes), config.target, seed=0, batch_size=4, dev_utterances=6)
     softmax = lambda logits: logits.softmax(-1)  # noqa: E731
     return make_draft(config, lambda: data, Accelerator(cpu=True), softmax, 0.8)
 
@@ -183,5 +182,6 @@ def test_broken_targets_are_named(target, config, damage, message):
 def test_missing_folders_are_named(tmp_path, target, config):
     with pytest.raises(ValueError, match=r"checkpoint .* not found"):
         read_checkpoint(tmp_path / "nowhere")
+    small = CheckpointConfig(name="small", path=str(target))
     with pytest.raises(ValueError, match=r"codes folder .* not found"):
-        load_data(tmp_path / "nowhere", target, seed=0, batch_size=2, dev_utterances=2)
+        load_data(tmp_path / "nowhere", small, seed=0, batch_size=2, dev_utterances=2)

@@ -1,0 +1,107 @@
+"""The whole chain on a LLaSA-shaped checkpoint: draft, groups, decoding, scores, report.
+
+The golden checkpoint (256 codes, real prompt and tokenizer form, nothing learned) with a stand-in
+codec of as many codes.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_models import write_codec, write_fake_models
+from safetensors.torch import load_file
+from small_target import save_codes
+
+from speculative_tts.commands import decode, precompute, report, train_draft
+from speculative_tts.commands import eval as evaluate
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "llasa"
+N_CODES = 256
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("llasa")
+    write_fake_models(root, utterances=2)
+    shutil.rmtree(root / "codec")
+    write_codec(root / "codec", np.random.default_rng(0), n_codes=N_CODES)
+    for name in ("8b", "1b"):
+        shutil.copytree(GOLDEN / f"model_{name}_style", root / name)
+    save_codes(root / "codes")
+    return root
+
+
+def overrides(root: Path) -> list[str]:
+    return [
+        "target.name=llasa",
+        f"target.path={root / '8b'}",
+        f"codec.path={root / 'codec'}",
+    ]
+
+
+def decoding(root: Path, draft: Path, out: str) -> list[str]:
+    return [
+        *overrides(root),
+        f"draft.path={draft}",
+        f"data.path={root / 'list.jsonl'}",
+        f"out={root / out}",
+        "sampling.max_tokens_per_word=8",
+        "runtime.warmup=0",
+        "instrument=1",
+    ]
+
+
+def test_the_chain_from_draft_to_report(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    draft = root / "draft-of-8b"
+    training = ["layers=[0,1,3]", "steps=2", "batch_size=2", "dev_utterances=2", "warmup=1"]
+    paths = [*overrides(root)[:2], f"codes={root / 'codes'}", f"out={draft}"]
+    assert train_draft.main([*training, *paths]) == 0
+    names = [name.split(".") for name in load_file(draft / "model.safetensors")]
+    assert {parts[2] for parts in names if parts[1] == "layers"} == {"0", "1", "2"}
+    assert (draft / "tokenizer.json").is_file()
+
+    groups = [f"groups.cache={root / 'caches'}", "groups.mean_size=4"]
+    assert precompute.main([*overrides(root), *groups]) == 0
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert facts["tokens"] == N_CODES + 1
+    assert facts["mean_size"] == pytest.approx(4, rel=0.1)
+
+    common = decoding(root, draft, "runs")
+    assert decode.main([*common, "rule=group", *(f"rule.{key}" for key in groups)]) == 0
+    assert decode.main([*common, "system=target"]) == 0
+    (run,) = (root / "runs").glob("speculative-group-*")
+    config = json.loads((run / "config.json").read_text())
+    assert config["sampling"]["top_k"] == 50  # transformers' default, written out
+    assert config["sampling"]["text_rows"] is True
+    assert config["target"]["rows"]["date"] == "26 Jul 2024"
+    rows = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    assert all(max(row["codes"]) < N_CODES for row in rows if row["codes"])
+    assert sum(row["rounds"] for row in rows) > 0
+
+    assert evaluate.main([f"runs={root / 'runs'}", "metrics=[similarity]", "workers=1"]) == 0
+    assert (run / "summary.json").is_file()
+    assert report.main([f"runs={root / 'runs'}", f"out={root / 'results'}"]) == 0
+
+
+def test_the_1b_drafts_for_the_8b_and_a_cut_head_is_recorded(root: Path) -> None:
+    common = [*decoding(root, root / "1b", "cut"), "limit=1", "sampling=llasa_speech_rows"]
+    assert decode.main([*common, "sampling.temperature=0", "sampling.max_tokens_per_word=8"]) == 0
+    (run,) = (root / "cut").glob("speculative-exact-*")
+    assert json.loads((run / "config.json").read_text())["sampling"]["text_rows"] is False
+    (row,) = (json.loads(line) for line in (run / "records.jsonl").read_text().splitlines())
+    assert row["tokens"] == row["baseline_tokens"]  # greedy: the baseline's tokens
+
+
+def test_mistakes_say_what_was_looked_for(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "empty").mkdir()
+    cases = {
+        f"target.path={root / 'empty'}": "holds no speech LM known here; looked for",
+        "target.rows.code='<|speech_{}|>'": "looks like <|speech_{}|>",
+        "target.rows.max_length=20": "the limit with the speech is 20",
+    }
+    for override, message in cases.items():
+        assert decode.main([*decoding(root, root / "1b", "bad"), override]) == 2
+        error = capsys.readouterr().err.strip().splitlines()[-1]
+        assert message in error
