@@ -17,8 +17,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # typeguard cannot see into the __init__ that dataclass writes, and says so of each
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,typeguard.typechecked -W "ignore:instrumentor did not find"
 LIMITED = $(if $(LIMIT),limit=$(LIMIT))
+# PCG: seeds of every run but figure 3's, and utterances; the default is a look of a few minutes
+SEEDS ?= 0,1,2
+PCG_LIMIT = $(if $(LIMIT),limit=$(LIMIT),limit=6 instrument=2)
+PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2)
 
-.PHONY: help venv reproduce ssd tiny-models test check bench clean
+.PHONY: help venv reproduce ssd pcg tiny-models test check bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +49,14 @@ endif
 	$(BIN)/sst-decode experiment=ssd/figure3 out=$(OUT) $(LIMITED)
 	$(BIN)/sst-eval runs=$(OUT)
 	$(BIN)/sst-report runs=$(OUT) out=$(RESULTS)
+
+pcg: $(STAMP) ## PCG: decode, score, report (LIMIT=6 unless given, SEEDS=0,1,2; LIMIT=null for all)
+	@for one in $(PCG_RUNS); do \
+	  $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT) $(PCG_LIMIT) || exit $$?; \
+	done
+	$(BIN)/sst-decode experiment=pcg/figure3 out=$(OUT) $(PCG_LIMIT)
+	$(BIN)/sst-eval runs=$(OUT)
+	$(BIN)/sst-report paper=pcg page=false runs=$(OUT) out=$(RESULTS)
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: hours on two cores, needs flite; resumable
 	$(BIN)/sst-prepare

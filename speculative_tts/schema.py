@@ -276,6 +276,9 @@ class DecodeConfig:
     # decode each utterance autoregressively too, in the same process, for paired speedups
     baseline: bool = True
     instrument: int = 20  # utterances decoded once more with split timers and distortion
+    # rule=group: search rule.groups.mean_size until rounds emit as many tokens as SSD's with this
+    # beta; rule=tolerance: the same for rule.beta; always at seed 0
+    match: float | None = None
     # system=swap: a finished target run; None = the one of the same settings in `out`
     source: str | None = None
     out: str = "runs"  # folder of the run folders
@@ -319,17 +322,6 @@ class JudgesConfig:
 
 
 @dataclass
-class MatchConfig(DecodeConfig):
-    """sst-match: the rule's setting that is as fast as SSD with a given tolerance."""
-
-    beta: float = 0.3  # the tolerance whose acceptance length is met
-    accuracy: float = 0.01  # how near, relatively
-    trials: int = 5  # runs that the search decodes at most; those that are there cost nothing
-    # further seeds, decoded with what seed found; the tolerance's runs too
-    seeds: list[int] = field(default_factory=list)
-
-
-@dataclass
 class EvalConfig:
     """sst-eval: score decode runs, or any folder of audio given a list."""
 
@@ -363,7 +355,7 @@ class ReportConfig:
 
     runs: str = "runs"  # folder of run folders, decoded by sst-decode and scored by sst-eval
     out: str = "results"  # folder of the page; tables and figures go into <out>/<paper>
-    paper: str = "ssd"  # whose tables and figures: ssd, or all
+    paper: str = "ssd"  # whose tables and figures: ssd, pcg, or all
     page: bool = True  # write index.html, with audio inside
     strict: bool = False  # exit code 3 when a table or figure lacks a run
 

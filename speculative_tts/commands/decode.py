@@ -67,6 +67,10 @@ def run(config: DecodeConfig) -> int:
         raise ValueError(
             f"batch_size {config.batch_size} is below 1; use 1 or more utterances at a time"
         )
+    if config.match is not None:
+        from speculative_tts.commands.match import matched
+
+        config = matched(config, run)
     items = spread(read_list(resolve(config.data.path)), config.limit)
     source = swap_source(config)
     folder = app.require_writable(config.out) / run_name(config)
@@ -153,10 +157,13 @@ def unused(config: DecodeConfig) -> tuple[str, ...]:
     keys = UNUSED[config.system]
     if config.system is not System.swap or config.source is None:
         keys = (*keys, "source")
+    keys = (*keys, "match")
     if config.system is System.multi_token:
         return (*keys, *unused_by_search(config.viterbi))
     if "rule" in keys:
         return keys
+    if config.rule.name is not Rule.tolerance and "rule.beta" not in keys:
+        keys = (*keys, "rule.beta")
     if config.rule.name is not Rule.group:
         return (*keys, "rule.groups")
     if config.rule.groups.path is not None:  # its content counts, the options do not

@@ -47,11 +47,10 @@ def help_text(command: "Command[Any]") -> str:
 
 
 def comments(schema: type[Any]) -> dict[str, str]:
-    """The comment beside, or on the lines above, each field of a dataclass and of its bases."""
+    """The comment beside, or on the lines above, each field of a dataclass."""
     found: dict[str, str] = {}
     above: list[str] = []
-    bases = [base for base in reversed(schema.__mro__) if dataclasses.is_dataclass(base)]
-    for line in "\n".join(map(inspect.getsource, bases)).splitlines():
+    for line in inspect.getsource(schema).splitlines():
         if match := re.match(r"    (\w+):.*?(?:  # (.*))?$", line):
             meaning = " ".join([*above, match[2] or ""]).strip()
             found[match[1]] = _null(meaning)

@@ -2,7 +2,8 @@
 
 Differences are b minus a, where a is the baseline. The paired bootstrap tests the corpus figure;
 the paired t-test and Wilcoxon's test look at per-utterance figures. Several run folders of a
-system are its seeds and are averaged first.
+system are its seeds and are averaged first. Welch's t-test and the paired t-test over seeds take
+each seed's corpus figure instead: with three seeds they have little power.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -38,6 +39,8 @@ class Comparison:
     p_wilcoxon: float | None
     n: int  # utterances in both
     p_holm: float | None = None
+    p_welch: float | None = None  # seeds of one system against seeds of the other
+    p_seeds: float | None = None  # paired t over the seeds that both have
 
 
 def compare(
@@ -95,6 +98,8 @@ def compare_rows(
         how.draws,
         how.seed,
     )
+    seeds_a, seeds_b = _by_seed(a, metric), _by_seed(b, metric)
+    both = [seed for seed in seeds_a if seed in seeds_b]
     single_a, single_b = metric.statistic(columns_a), metric.statistic(columns_b)
     defined = np.isfinite(single_a) & np.isfinite(single_b)
     return Comparison(
@@ -108,11 +113,26 @@ def compare_rows(
         statistics.paired_t(single_a[defined], single_b[defined]),
         statistics.wilcoxon(single_a[defined], single_b[defined]),
         len(shared),
+        p_welch=statistics.welch(np.array([*seeds_a.values()]), np.array([*seeds_b.values()])),
+        p_seeds=statistics.paired_t(
+            np.array([seeds_a[seed] for seed in both]), np.array([seeds_b[seed] for seed in both])
+        ),
     )
 
 
 def _scored(folders: Sequence[Path]) -> list[ScoreRow]:
     return [row for folder in folders for row in read_scores(folder) if row.error is None]
+
+
+def _by_seed(rows: Sequence[ScoreRow], metric: Metric) -> dict[int, float]:
+    """The corpus figure of each seed that has one."""
+    figures = {}
+    for seed in sorted({row.seed for row in rows}):
+        kept, columns = select([row for row in rows if row.seed == seed], metric)
+        value = _value(metric, columns) if kept else None
+        if value is not None:
+            figures[seed] = value
+    return figures
 
 
 def _by_id(

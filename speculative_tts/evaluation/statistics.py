@@ -129,9 +129,13 @@ def welch(a: Array, b: Array) -> float | None:
 
     if min(len(a), len(b)) < 2:
         return None
-    if np.ptp(a) == 0 and np.ptp(b) == 0:
-        return 1.0 if a[0] == b[0] else 0.0
-    return float(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    gap = abs(float(a.mean() - b.mean()))
+    own, other = float(a.var(ddof=1)) / len(a), float(b.var(ddof=1)) / len(b)
+    rounding = 1e-9 * float(max(np.abs(a).max(), np.abs(b).max()))
+    if own + other <= rounding**2:  # scipy would warn of seeds that are all alike
+        return 1.0 if gap <= rounding else 0.0
+    freedom = (own + other) ** 2 / (own**2 / (len(a) - 1) + other**2 / (len(b) - 1))
+    return float(2 * stats.t.sf(gap / (own + other) ** 0.5, freedom))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -21,6 +21,28 @@ MEANINGS = {  # in the order of the caption; a sentence is used when one of its 
         "Speedup is tokens per second over those of the target alone decoding the same utterances "
         "autoregressively in the same engine and process."
     ),
+    ("speedup_by_length",): (
+        "Speedup by acceptance length is acceptance length over what a round costs in steps of the "
+        "target alone, one figure for all systems of a lookahead (geometric mean of acceptance "
+        "length over measured speedup): its differences between rules are free of timing noise."
+    ),
+    ("swapped", "changed"): (
+        "Swapped tokens have company in their group and are drawn again, uniformly and themselves "
+        "included; changed ones came out another token."
+    ),
+    ("groups.theta",): "θ is the cosine above which two tokens are similar.",
+    ("groups.likeness.spearman",): (
+        "Rank correlation is that of cosine with closeness in the codec's codebook, over all pairs "
+        "of tokens (1: the same order)."
+    ),
+    ("groups.likeness.percentile",): (
+        "Percentile is where the 50 tokens nearest by cosine lie on average in the order of "
+        "codebook distance (0: the closest, 50: chance)."
+    ),
+    ("draft_share", "verify_share", "accept_share"): (
+        "Draft, verify and accept are shares of a round's seconds in an instrumented decode; the "
+        "rule's work is in accept."
+    ),
     ("acceptance_rate",): "Acceptance rate is accepted over drafted tokens.",
     ("acceptance_length", "acceptance_length_without_bonus"): (
         "Acceptance length is emitted tokens over rounds, residual and bonus tokens included "
@@ -49,6 +71,7 @@ def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -
         *_utterances(shown, results),
         _spread(results, spread),
         *([_tests()] if any(column.against for column in columns) else []),
+        *([_seed_tests()] if any(column.test != "bootstrap" for column in columns) else []),
         *definitions(shown, results),
     ]
 
@@ -99,6 +122,13 @@ def _spread(results: Sequence[Result], spread: str) -> str:
     settings = results[0].runs[0].summary.get("bootstrap", {}) if results else {}
     unit = "speakers" if settings.get("cluster") == "speaker" else "utterances"
     return f"Brackets: 95 % bootstrap intervals over {unit}."
+
+
+def _seed_tests() -> str:
+    return (
+        "Tests over seeds take each seed's corpus figure, two-sided and not corrected: Welch's t, "
+        "and the paired t over seeds that both have."
+    )
 
 
 def _tests() -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speculative_tts.reporting.paper import PaperTable
-from speculative_tts.reporting.runs import Need, Where
+from speculative_tts.reporting.runs import Nearest, Need, Where
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,19 @@ QUANTITIES = {
     "stopped_at_max": Quantity("at max length %", 100.0, 1),
     "draft_share": Quantity("draft %", 100.0, 0),
     "verify_share": Quantity("verify %", 100.0, 0),
-    "accept_share": Quantity("accept %", 100.0, 0),
+    "accept_share": Quantity("accept %", 100.0, 1),
+    "speedup_by_length": Quantity("speedup by acceptance length", 1.0, 2),
+    "swapped": Quantity("swapped %", 100.0, 1),
+    "changed": Quantity("changed %", 100.0, 1),
+    "groups.theta": Quantity("θ", 1.0, 4),
+    "groups.groups": Quantity("groups", 1.0, 0),
+    "groups.mean_size": Quantity("mean group size", 1.0, 1),
+    "groups.median_size": Quantity("median size", 1.0, 0),
+    "groups.max_size": Quantity("largest group", 1.0, 0),
+    "groups.singletons": Quantity("singletons %", 100.0, 1),
+    "groups.bytes": Quantity("KiB of indices", 1 / 1024, 0),
+    "groups.likeness.spearman": Quantity("rank correlation", 1.0, 3),
+    "groups.likeness.percentile": Quantity("percentile of the nearest 50", 1.0, 1),
 }
 
 
@@ -61,7 +73,8 @@ class Row:
     """A system of a table: conditions on the configuration, and cells that follow from definition.
 
     `paper` is its row in the published table (default: its key). A row that is not `compared` takes
-    no part in paired tests: recordings are no system.
+    no part in paired tests: recordings are no system. With `nearest`, of all runs with these
+    conditions those whose rule comes closest to another row's figure are taken.
     """
 
     label: str
@@ -70,18 +83,28 @@ class Row:
     fixed: Mapping[str, float] = field(default_factory=dict)
     compared: bool = True
     rule_above: bool = False
+    nearest: Nearest | None = None
+
+
+TESTS = {  # of a difference: heading of its p
+    "bootstrap": "paired bootstrap over utterances",
+    "welch": "p, Welch over seeds",
+    "seeds": "p, paired t over seeds",
+}
 
 
 @dataclass(frozen=True)
 class Column:
     """A quantity; beside it the paper's column, if one is named.
 
-    With `against` (a row's key) the cells are the paired differences from that row.
+    With `against` (a row's key) the cells are the paired differences from that row, with interval
+    and p of the paired bootstrap; with another `test` of `TESTS` its p alone.
     """
 
     quantity: str
     paper: str | None = None
     against: str | None = None
+    test: str = "bootstrap"
 
 
 @dataclass(frozen=True)
@@ -108,7 +131,9 @@ class TableDefinition:
 
     def needs(self) -> dict[str, Need]:
         """The runs of its rows."""
-        return {key: Need(row.label, row.where) for key, row in self.rows.items()}
+        return {
+            key: Need(row.label, row.where, nearest=row.nearest) for key, row in self.rows.items()
+        }
 
 
 @dataclass(frozen=True)

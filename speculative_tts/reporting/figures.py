@@ -140,9 +140,8 @@ def _draw_curve(axes: Axes, series: Series, plot: Plot) -> None:
     axes.plot(x, y, color=color, marker=marker, ms=5, lw=1.6, label=series.label, zorder=3)
     if not plot.sweep:
         _tags(axes, series.points, color)
-        _bars(axes, series.points, color)
-        return
-    band = [(p.x, p.y.low, p.y.high) for p in series.points if None not in (p.y.low, p.y.high)]
+    known = [(p.x, p.y.low, p.y.high) for p in series.points]
+    band = sorted((x, a, b) for x, a, b in known if a is not None and b is not None)
     if band:
         x, low, high = np.array(band, dtype=float).T
         axes.fill_between(x, low, high, color=color, alpha=0.16, lw=0, zorder=2)

@@ -3,42 +3,54 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from speculative_tts.reporting.captions import caption, judge_name
-from speculative_tts.reporting.definitions import Column, Panel, Row, TableDefinition, quantity
+from speculative_tts.reporting.definitions import (
+    TESTS,
+    Column,
+    Panel,
+    Row,
+    TableDefinition,
+    quantity,
+)
 from speculative_tts.reporting.origin import origin
 from speculative_tts.reporting.results import NOTHING, Measure, Scorer
 from speculative_tts.reporting.runs import Found
 from speculative_tts.reporting.selection import Chosen, choose, compare
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
 
-Differences = Mapping[tuple[str, str, str], Measure]  # by (baseline, system, metric)
+Differences = Mapping[tuple[str, str, str], Measure]  # by (baseline, system, metric), of a panel
 
 
 def fill_table(definition: TableDefinition, found: Found, scorer: Scorer) -> tuple[Table, Chosen]:
     """The table, and the results in it by row."""
     chosen = choose(found, scorer, definition.needs(), definition.experiment)
-    differences = _differences(definition, chosen, scorer)
-    blocks = [_block(definition, panel, chosen, differences) for panel in definition.panels]
+    blocks = [
+        _block(definition, panel, chosen, _differences(definition, panel, chosen, scorer))
+        for panel in definition.panels
+    ]
     columns = [column for panel in definition.panels for column in panel.columns]
     table = Table(
         definition.name,
         definition.title,
         blocks,
         caption(columns, list(chosen.results.values()), definition.spread),
-        [*definition.notes, *_paper_notes(definition)],
+        [*definition.notes, *chosen.selection.notes, *_paper_notes(definition)],
         origin(chosen.runs),
         chosen.missing,
     )
     return table, chosen
 
 
-def _differences(definition: TableDefinition, chosen: Chosen, scorer: Scorer) -> Differences:
-    """One call a baseline, so that p is corrected for all systems compared with it."""
+def _differences(
+    definition: TableDefinition, panel: Panel, chosen: Chosen, scorer: Scorer
+) -> Differences:
+    """One call a baseline, so that p is corrected for all systems of the panel."""
     metrics: dict[str, list[str]] = {}
-    for panel in definition.panels:
-        for column in panel.columns:
-            if column.against is not None:
-                metrics.setdefault(column.against, []).append(column.quantity)
-    systems = [key for key, row in definition.rows.items() if row.compared]
+    for column in panel.columns:
+        if column.against is not None:
+            names = metrics.setdefault(column.against, [])
+            names += [column.quantity] if column.quantity not in names else []
+    keys = definition.rows if panel.rows is None else panel.rows
+    systems = [key for key in keys if definition.rows[key].compared]
     return {
         (baseline, key, metric): measure
         for baseline, names in metrics.items()
@@ -74,13 +86,21 @@ def _headings(definition: TableDefinition, column: Column, chosen: Chosen) -> It
         baseline = definition.rows[column.against].label
         group = f"Δ {shown.heading.removesuffix(' %')} to {baseline[:1].lower()}{baseline[1:]}"
         name = f"{column.quantity}_minus_{column.against}"
-        yield Heading(group, f"{shown.unit} [95 % CI] p".strip(), name)
+        if column.test == "bootstrap":
+            yield Heading(group, f"{shown.unit} [95 % CI] p".strip(), name)
+        else:
+            yield Heading(group, TESTS[column.test], f"{name}_p_{column.test}")
+        yield from _paper_heading(definition, column, group)
         return
     yield Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
+    yield from _paper_heading(definition, column, shown.heading)
+
+
+def _paper_heading(definition: TableDefinition, column: Column, group: str) -> Iterable[Heading]:
     if column.paper is not None:
         measured = definition.paper.measured.get(column.paper)
         sub = f"paper ({measured})" if measured else "paper"
-        yield Heading(shown.heading, sub, f"paper_{column.paper}")
+        yield Heading(group, sub, f"paper_{column.paper}")
 
 
 def _cells(
@@ -93,10 +113,13 @@ def _cells(
     shown, row = quantity(column.quantity), definition.rows[key]
     if column.against is not None:
         measure = differences.get((column.against, key, column.quantity), NOTHING)
-        yield Cell(measure.scaled(shown.scale), shown.digits, signed=True)
-        return
-    measure = _measure(row, key, column.quantity, chosen)
-    yield Cell(measure.scaled(shown.scale), shown.digits, spread=definition.spread)
+        if column.test == "bootstrap":
+            yield Cell(measure.scaled(shown.scale), shown.digits, signed=True)
+        else:
+            yield Cell(Measure(measure.tests.get(column.test)), 3)
+    else:
+        measure = _measure(row, key, column.quantity, chosen)
+        yield Cell(measure.scaled(shown.scale), shown.digits, spread=definition.spread)
     if column.paper is not None:
         yield Cell(text=definition.paper.text(row.paper or key, column.paper) or "-")
 

@@ -5,7 +5,7 @@ do not know each other.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,7 +29,10 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure with its 95 % interval, its standard deviation over seeds, and the p of a test."""
+    """A figure with its 95 % interval, its standard deviation over seeds, and the p of a test.
+
+    `tests` has the p of further tests by name.
+    """
 
     value: float | None
     low: float | None = None
@@ -37,6 +40,7 @@ class Measure:
     sd: float | None = None
     p: float | None = None
     n: int | None = None
+    tests: Mapping[str, float | None] = field(default_factory=dict)
 
     def scaled(self, factor: float) -> "Measure":
         """In another unit."""
@@ -44,8 +48,12 @@ class Measure:
         def times(number: float | None) -> float | None:
             return None if number is None else number * factor
 
-        return Measure(
-            times(self.value), times(self.low), times(self.high), times(self.sd), self.p, self.n
+        return replace(
+            self,
+            value=times(self.value),
+            low=times(self.low),
+            high=times(self.high),
+            sd=times(self.sd),
         )
 
 
@@ -61,7 +69,12 @@ class Result:
     per_position: Mapping[str, Sequence[float | None]]
 
     def measure(self, name: str) -> Measure:
-        """A quantity by name; `acceptance@1` is that of the first drafted position."""
+        """A quantity by name; `acceptance@1` is that of the first drafted position.
+
+        `groups.theta` is a fact of the groups that the run used.
+        """
+        if name.startswith("groups."):
+            return Measure(_fact(self.runs[0].provenance, name.split(".")))
         base, at, position = name.partition("@")
         if at:
             values = self.per_position.get(base) or []
@@ -71,12 +84,20 @@ class Result:
         if figure is None:
             return NOTHING
         names = ("value", "low", "high", "sd", "n")
-        return Measure(**{key: figure.get(key) for key in names})
+        parts: dict[str, Any] = {key: figure.get(key) for key in names}
+        return Measure(**parts)
 
     def judge(self, metric: str) -> Mapping[str, Any]:
         """Who measured: {id, version, options}; empty when nobody did."""
         judge = self.runs[0].summary.get("judges", {}).get(metric)
         return judge if isinstance(judge, Mapping) else {}
+
+
+def _fact(values: Any, keys: Sequence[str]) -> float | None:
+    """A number inside nested mappings; None where it is not."""
+    for key in keys:
+        values = values.get(key) if isinstance(values, Mapping) else None
+    return float(values) if isinstance(values, int | float) else None
 
 
 def result(runs: tuple[Run, ...], scorer: Scorer) -> Result:
@@ -94,4 +115,5 @@ def difference(row: Mapping[str, Any]) -> Measure:
         row.get("high"),
         p=row.get("p") if p is None else p,
         n=row.get("n"),
+        tests={"welch": row.get("p_welch"), "seeds": row.get("p_seeds")},
     )

@@ -7,6 +7,7 @@ fills most is taken and the others are named.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +18,14 @@ from speculative_tts.reporting.remedy import decode_command
 
 Where = Mapping[str, Any]  # dotted configuration key -> value
 
-BOOKKEEPING = ("out", "baseline", "instrument", "seed", "runtime.warmup")  # may differ in a table
+# May differ in a table.
+BOOKKEEPING = ("out", "baseline", "instrument", "seed", "source", "runtime.warmup")
+MET = 0.03  # a searched figure that is nearer than this, relatively, is met
 UNUSED = {  # parts of the configuration that a system does not use, by prefix
     "target": ("draft.",),
     "codec": ("target.", "draft.", "sampling.", "runtime.", "batch_size"),
     "reference": ("target.", "draft.", "sampling.", "runtime.", "batch_size"),
+    "swap": ("draft.", "runtime.", "batch_size"),
 }
 
 
@@ -51,12 +55,21 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Nearest:
+    """Of several settings of a rule, the one whose figure is nearest to that of another need."""
+
+    key: str  # of the other need
+    quantity: str
+
+
+@dataclass(frozen=True)
 class Need:
     """A system that a table shows: its name for people and the configuration it must have."""
 
     label: str
     where: Where
     optional: bool = False
+    nearest: Nearest | None = None
 
 
 @dataclass(frozen=True)
@@ -72,11 +85,15 @@ class Missing:
 
 @dataclass(frozen=True)
 class Selection:
-    """Runs (the seeds) of every need that has some, what is missing, and remarks for the user."""
+    """Runs (the seeds) of every need that has some, what is missing, and remarks for the user.
+
+    `notes` say where a search for the nearest figure landed.
+    """
 
     runs: Mapping[str, tuple[Run, ...]]
     missing: tuple[Missing, ...] = ()
     remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,7 +197,7 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
         for key, need in needs.items()
     }
     contexts = _distinct(context(run, varied) for runs in candidates.values() for run in runs)
-    fillings = [_fill(candidates, one, varied) for one in contexts]
+    fillings = [_fill(needs, candidates, one, varied) for one in contexts]
     order = sorted(range(len(fillings)), key=lambda i: _worth(fillings[i]), reverse=True)
     filled = fillings[order[0]] if order else {}
     chosen = contexts[order[0]] if order else {}
@@ -189,7 +206,13 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
         for key, need in needs.items()
         if key not in filled and not need.optional
     )
-    return Selection(filled, missing, tuple(_remarks(candidates, filled, chosen, varied)))
+    plain = {key: runs for key, runs in candidates.items() if needs[key].nearest is None}
+    return Selection(
+        filled,
+        missing,
+        tuple(_remarks(plain, filled, chosen, varied)),
+        tuple(_notes(needs, filled)),
+    )
 
 
 def _distinct(contexts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -208,17 +231,48 @@ def _agrees(run: Run, chosen: Where, varied: Iterable[str]) -> bool:
 
 
 def _fill(
-    candidates: Mapping[str, Sequence[Run]], chosen: Where, varied: Iterable[str]
+    needs: Mapping[str, Need],
+    candidates: Mapping[str, Sequence[Run]],
+    chosen: Where,
+    varied: Iterable[str],
 ) -> dict[str, tuple[Run, ...]]:
-    filled = {}
-    for key, runs in candidates.items():
-        seeds: dict[int, Run] = {}
-        for run in sorted(runs, key=_age):
-            if _agrees(run, chosen, varied):
-                seeds[run.seed] = run
-        if seeds:
-            filled[key] = tuple(seeds[seed] for seed in sorted(seeds))
-    return filled
+    filled: dict[str, tuple[Run, ...]] = {}
+    for key in sorted(candidates, key=lambda key: needs[key].nearest is not None):
+        runs = [run for run in sorted(candidates[key], key=_age) if _agrees(run, chosen, varied)]
+        nearest = needs[key].nearest
+        if nearest is None:
+            found = _seeds(runs)
+        else:
+            found = _nearest(runs, filled.get(nearest.key, ()), nearest.quantity)
+        if found:
+            filled[key] = found
+    return {key: filled[key] for key in candidates if key in filled}
+
+
+def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """A run a seed, the last of each."""
+    seeds = {run.seed: run for run in runs}
+    return tuple(seeds[seed] for seed in sorted(seeds))
+
+
+def _nearest(runs: Sequence[Run], reference: Sequence[Run], quantity: str) -> tuple[Run, ...]:
+    """The setting of the rule that has most of the reference's seeds, then the nearest figure."""
+    goal, wanted = figure(reference, quantity), {run.seed for run in reference}
+    settings: dict[str, list[Run]] = {}
+    for run in runs:
+        rule = {key: value for key, value in run.config.items() if key.startswith("rule.")}
+        settings.setdefault(json.dumps(rule, sort_keys=True), []).append(run)
+    groups = [_seeds([run for run in group if run.seed in wanted]) for group in settings.values()]
+    known = [(group, value) for group in groups if (value := figure(group, quantity))]
+    if not goal or not known:
+        return ()
+    return min(known, key=lambda one: (-len(one[0]), abs(math.log(one[1] / goal))))[0]
+
+
+def figure(runs: Sequence[Run], quantity: str) -> float | None:
+    """Mean of a summary's figure over runs; None where one of them lacks it, or there is none."""
+    values = [run.summary.get("metrics", {}).get(quantity, {}).get("value") for run in runs]
+    return sum(values) / len(values) if values and None not in values else None
 
 
 def _age(run: Run) -> tuple[str, str]:
@@ -228,6 +282,22 @@ def _age(run: Run) -> tuple[str, str]:
 def _worth(filled: Mapping[str, tuple[Run, ...]]) -> tuple[int, int, int]:
     runs = [run for group in filled.values() for run in group]
     return len(filled), sum(int(run.summary.get("n", 0)) for run in runs), len(runs)
+
+
+def _notes(needs: Mapping[str, Need], filled: Mapping[str, Sequence[Run]]) -> Iterable[str]:
+    for key, need in needs.items():
+        if need.nearest is None or key not in filled:
+            continue
+        name, other = need.nearest.quantity.replace("_", " "), filled[need.nearest.key]
+        found, goal = (figure(runs, need.nearest.quantity) for runs in (filled[key], other))
+        assert found is not None
+        assert goal is not None
+        away = found / goal - 1
+        verdict = "met" if abs(away) <= MET else "not met by any run: read it at its own speed"
+        yield (
+            f"{need.label}: {name} {found:.3f}, that of {needs[need.nearest.key].label} is "
+            f"{goal:.3f} ({100 * away:+.1f} %), {verdict}."
+        )
 
 
 def _remarks(

@@ -1,10 +1,13 @@
 """The results that a definition asks for: its runs, figures over their seeds, comparisons."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speculative_tts.reporting.results import Measure, Result, Scorer, difference, result
 from speculative_tts.reporting.runs import Found, Need, Run, Selection, select
+
+SCALED = ("value", "low", "high", "sd")
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,37 @@ def choose(
         if names not in cache:
             cache[names] = result(runs, scorer)
         results[key] = cache[names]
-    return Chosen(results, selection)
+    return Chosen(_with_speed_by_length(results), selection)
+
+
+def _with_speed_by_length(results: Mapping[str, Result]) -> dict[str, Result]:
+    """Results with `speedup_by_length`: acceptance length over the cost of a round.
+
+    The cost, in steps of the target alone, is acceptance length over measured speedup, of which the
+    geometric mean over all systems with one lookahead is taken: rules differ in it by noise only,
+    since drafting and verifying are the same work for all.
+    """
+    names = ("acceptance_length", "speedup")
+    measured: dict[object, dict[int, float]] = {}
+    for one in results.values():
+        length, speedup = (one.measure(name).value for name in names)
+        if length and speedup:
+            lookahead = one.runs[0].config.get("lookahead")
+            measured.setdefault(lookahead, {})[id(one.runs)] = math.log(length / speedup)
+    cost = {k: math.exp(sum(logs.values()) / len(logs)) for k, logs in measured.items()}
+    return {
+        key: _divided(one, cost.get(one.runs[0].config.get("lookahead")))
+        for key, one in results.items()
+    }
+
+
+def _divided(one: Result, cost: float | None) -> Result:
+    length = one.metrics.get("acceptance_length") or {}
+    if not cost or not length.get("value"):
+        return one
+    own = {name: length[name] / cost for name in SCALED if length.get(name) is not None}
+    added = {"speedup_by_length": {**own, "n": length.get("n")}}
+    return replace(one, metrics={**one.metrics, **added})
 
 
 def compare(

@@ -31,6 +31,7 @@ LATEX = {
     "±": r"$\pm$",
     "\N{MULTIPLICATION SIGN}": r"$\times$",
     "β": r"$\beta$",
+    "θ": r"$\theta$",
     "Δ": r"$\Delta$",
     MINUS: "$-$",
 }

@@ -60,12 +60,15 @@ def make_run(
     n: int = 40,
     date: str = "2026-11-21T04:00:00+00:00",
     scored: bool = True,
+    groups: dict[str, Any] | None = None,
     **other: Any,
 ) -> Path:
-    """Write one run folder; returns it."""
+    """Write one run folder; returns it. `groups` is rule.groups of the configuration."""
     config = config_of(system, rule, beta, lookahead, seed, **other)
+    if groups is not None:
+        config["rule"]["groups"] = groups
     tag = f"{rule}-b{beta:g}-k{lookahead}-" if system == "speculative" else ""
-    digest = zlib.crc32(json.dumps(config).encode()) if other else 0
+    digest = zlib.crc32(json.dumps(config).encode()) if other or groups else 0
     folder = runs / f"{system}-{tag}s{seed}-{digest:08x}"
     rng = np.random.default_rng([seed, lookahead, int(beta * 10), len(system)])
     rows = [_row(folder, i, system, beta, lookahead, seed, rng) for i in range(n)]
@@ -80,7 +83,8 @@ def make_run(
         )
     write_json(folder / "config.json", config)
     write_jsonl(folder / "records.jsonl", records)
-    write_json(folder / "provenance.json", provenance(system, seed, date))
+    facts = {} if groups is None else {"groups": group_facts(groups["mean_size"])}
+    write_json(folder / "provenance.json", provenance(system, seed, date) | facts)
     (folder / "DONE").touch()
     if scored:
         write_jsonl(folder / "scores.jsonl", map(asdict, rows))
@@ -112,6 +116,9 @@ def _row(
     if system not in {"codec", "reference"}:
         counts = {"tokens": tokens, "lm_seconds": tokens * TARGET_STEP * rng.uniform(0.95, 1.05)}
         counts["stop"] = "stop_id"
+    if system == "swap":
+        counts = {"tokens": tokens, "stop": "stop_id", "swapped": tokens // 2}
+        counts["changed"] = tokens // 3
     if system in {"draft", "speculative"}:
         counts["baseline_tokens"], counts["baseline_seconds"] = tokens, counts["lm_seconds"]
     if system == "draft":
@@ -197,3 +204,45 @@ def make_ssd_runs(runs: Path, n: int = 40, seeds: tuple[int, ...] = (0,)) -> Non
                 make_run(
                     runs, "speculative", rule="tolerance", beta=0.4, lookahead=k, n=n, seed=seed
                 )
+
+
+def group_facts(size: float) -> dict[str, Any]:
+    likeness = {"spearman": 0.27, "percentile": 22.0}
+    return {
+        "theta": 0.9 - 0.005 * size,
+        "groups": 2000,
+        "mean_size": size,
+        "median_size": size,
+        "max_size": int(4 * size),
+        "singletons": 0.04,
+        "bytes": 177504,
+        "likeness": likeness,
+    }
+
+
+def groups_of(size: float, source: str = "embedding") -> dict[str, Any]:
+    plain = {"theta": None, "cap": None, "weights": "equal", "path": None}
+    return {**plain, "source": source, "mean_size": size}
+
+
+def make_pcg_runs(runs: Path, n: int = 12, seeds: tuple[int, ...] = (0, 1, 2)) -> None:
+    """All runs of the PCG report; groups of a size behave like SSD with `strength`."""
+    strength = {1.0: 0.0, 4.5: 0.1, 10.0: 0.2, 25.0: 0.3, 40.0: 0.35, 140.0: 0.5}
+    for seed in seeds:
+        for system in ("target", "draft"):
+            make_run(runs, system, n=n, seed=seed)
+        make_run(runs, "speculative", n=n, seed=seed)
+        for beta in (0.1, 0.2, 0.3, 0.4):
+            make_run(runs, "speculative", rule="tolerance", beta=beta, n=n, seed=seed)
+        for size, beta in strength.items():
+            groups = groups_of(size)
+            make_run(runs, "speculative", rule="group", beta=beta, n=n, seed=seed, groups=groups)
+            make_run(runs, "swap", rule="group", n=n, seed=seed, groups=groups)
+        mel = groups_of(60.0, "mel")
+        make_run(runs, "speculative", rule="group", beta=0.25, n=n, seed=seed, groups=mel)
+    for k in (1, 2, 4, 5, 6, 7, 8):
+        make_run(runs, "speculative", lookahead=k, n=n)
+        make_run(runs, "speculative", rule="tolerance", beta=0.3, lookahead=k, n=n)
+        make_run(
+            runs, "speculative", rule="group", beta=0.35, lookahead=k, n=n, groups=groups_of(40.0)
+        )

@@ -1,0 +1,120 @@
+"""The PCG report from run folders: the search for one speed, tests over seeds, the swap test."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from synthetic_runs import groups_of, make_pcg_runs, make_run
+
+from speculative_tts.commands.report import main
+from speculative_tts.reporting.pcg import EMBEDDING, LIKE_SSD, REPORT, SSD
+from speculative_tts.reporting.runs import Need, find_runs, select
+
+Rows = dict[str, dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("pcg") / "runs"
+    make_pcg_runs(runs)
+    out = runs.parent / "results"
+    arguments = [f"runs={runs}", f"out={out}", "paper=pcg", "strict=true", "page=false"]
+    assert main(arguments) == 0
+    return out / "pcg"
+
+
+def rows(path: Path) -> Rows:
+    with path.open() as file:
+        return {row["key"]: row for row in csv.DictReader(file)}
+
+
+def test_every_file_is_there(results: Path) -> None:
+    tables = {f"{t.name}.{end}" for t in REPORT.tables for end in ("md", "csv", "tex")}
+    figures = {f"{f.name}.{end}" for f in REPORT.figures for end in ("png", "svg", "csv", "md")}
+    assert {path.name for path in results.iterdir()} == tables | figures | {"runs.json"}
+
+
+def test_table1_takes_the_groups_that_are_as_fast_as_ssd(results: Path) -> None:
+    table = rows(results / "table1.csv")
+    assert float(table["pcg"]["groups.mean_size"]) == 25
+    assert float(table["pcg"]["groups.theta"]) == pytest.approx(0.775)
+    lengths = [float(table[key]["acceptance_length"]) for key in ("pcg", "ssd")]
+    assert lengths[0] == pytest.approx(lengths[1], rel=0.03)
+    assert table["pcg"]["paper_wer"] == "13.8 ± 0.4"
+    assert float(table["pcg"]["similarity_sd"]) > 0
+    for test in ("p", "p_welch", "p_seeds"):
+        assert 0 < float(table["pcg"][f"wer_minus_ssd_{test}"]) <= 1
+    text = (results / "table1.md").read_text()
+    assert "Target + PCG at SSD's speed: acceptance length" in text
+    assert "%), met." in text
+    assert "mean ± standard deviation over seeds" in text
+    assert "Welch's t, and the paired t over seeds that both have" in text
+
+
+def test_speed_by_length_orders_rules_as_acceptance_length_does(results: Path) -> None:
+    table = rows(results / "table1.csv")
+    ratios = [
+        float(row["speedup_by_length"]) / float(row["acceptance_length"])
+        for key, row in table.items()
+        if key in {"exact", "ssd", "pcg"}
+    ]
+    assert ratios == pytest.approx([ratios[0]] * 3, rel=1e-4)
+    measured = [float(table[key]["speedup"]) for key in ("exact", "ssd", "pcg")]
+    by_length = [float(table[key]["speedup_by_length"]) for key in ("exact", "ssd", "pcg")]
+    assert by_length == pytest.approx(measured, rel=0.1)
+
+
+def test_table2_has_the_swap_beside_the_paper(results: Path) -> None:
+    table = rows(results / "table2.csv")
+    assert table["4.5"]["paper_delta_wer"] == "+0.004"
+    assert table["4.5"]["paper_swapped"] == "75.0"
+    assert 40 < float(table["4.5"]["swapped"]) < 50 < 100 * float(table["target"]["wer"])
+    assert table["4.5"]["wer_minus_target"]
+    assert table["pcg10"]["paper_speedup"] == "1.23x"
+    assert float(table["pcg10"]["accept_share"]) > 0
+
+
+def test_figure2_has_both_frontiers_and_the_papers_points(results: Path) -> None:
+    with (results / "figure2.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert {row["plot"] for row in found} == {axes.title for axes in REPORT.figures[0].axes}
+    first = [row for row in found if row["plot"] == "Word errors, measured speed"]
+    sizes = [row["tag"] for row in first if row["series"] == "PCG, mean group size"]
+    assert sizes == ["1", "4.5", "10", "40", "140"]
+    assert {row["series"] for row in first if row["kind"] == "published"} == {
+        "paper: sd",
+        "paper: ssd",
+        "paper: pcg",
+    }
+
+
+NEEDS = {"ssd": Need("SSD", SSD), "pcg": Need("PCG", EMBEDDING, nearest=LIKE_SSD)}
+
+
+def group_run(runs: Path, size: float, strength: float, seed: int = 0) -> None:
+    groups = groups_of(size)
+    make_run(runs, "speculative", rule="group", beta=strength, n=12, seed=seed, groups=groups)
+
+
+def test_a_speed_that_no_run_reaches_is_said(tmp_path: Path) -> None:
+    make_run(tmp_path, "speculative", rule="tolerance", beta=0.3, n=12)
+    group_run(tmp_path, 10.0, 0.0)
+    (note,) = select(find_runs(tmp_path), NEEDS).notes
+    assert "not met by any run" in note
+
+
+def test_runs_with_all_seeds_win_over_a_nearer_one_with_a_single_seed(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path, "speculative", rule="tolerance", beta=0.3, n=12, seed=seed)
+        group_run(tmp_path, 40.0, 0.4, seed)
+    group_run(tmp_path, 30.0, 0.3)
+    chosen = select(find_runs(tmp_path), NEEDS).runs["pcg"]
+    assert [run.config["rule.groups.mean_size"] for run in chosen] == [40.0, 40.0]
+    assert [run.seed for run in chosen] == [0, 1]
+
+
+def test_without_the_system_to_meet_nothing_is_chosen(tmp_path: Path) -> None:
+    group_run(tmp_path, 10.0, 0.1)
+    selection = select(find_runs(tmp_path), NEEDS)
+    assert not selection.runs
+    assert len(selection.missing) == 2
