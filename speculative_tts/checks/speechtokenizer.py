@@ -11,6 +11,7 @@ from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.codecs.speechtokenizer import SpeechTokenizer
 
 
+@torch.inference_mode()
 def check(folder: Path) -> Iterator[Row]:
     """The cases of every config_<name>.json with its SpeechTokenizer_<name>.pt."""
     path = folder / "speechtokenizer.npz"
@@ -26,9 +27,8 @@ def check(folder: Path) -> Iterator[Row]:
             for key, value in arrays.items()
             if key.startswith(f"{name}/")
         }
-        with torch.inference_mode():
-            for row in _cases(model, entries, path):
-                yield Row(f"{name}/{row.case}", row.worst, row.tolerance)
+        for row in _cases(model, entries, path):
+            yield Row(f"{name}/{row.case}", row.worst, row.tolerance)
 
 
 def _cases(model: SpeechTokenizer, arrays: dict[str, np.ndarray], path: Path) -> Iterator[Row]:

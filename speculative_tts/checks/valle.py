@@ -16,6 +16,7 @@ from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.models.valle import official
 from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint
 from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.models.valle.text import Symbols, split_phonemes
 
 GREEDY = official.sampler(1, 1.0)
 LOSS_TOLERANCE = 1e-5
@@ -55,21 +56,23 @@ class Arrays:
                 yield bare, match
 
 
+@torch.inference_mode()
 def check(folder: Path) -> Iterator[Row]:
     """All cases of a folder; variants, continuations and symbols only where there are some."""
     main, info = Arrays.read(folder / "main.npz"), read_json(folder / "info.json")
     valle = load_valle(folder / "checkpoint.pt")
-    lm = ValleLM(valle.ar)
-    with torch.inference_mode():
-        yield _stored(folder / "checkpoint.pt", valle)
-        yield from _teacher_forced_ar(valle, main)
-        yield from _teacher_forced_nar(valle, main, need(info, "nar_teacher_forced", main.path))
-        yield from _greedy(valle, lm, main)
-        yield from _sampled(valle, lm, main)
-        yield from _filters(main)
-        yield from _continual(valle, main)
-        if (folder / "variants_state_dicts.pt").is_file():
-            yield from _variants(folder)
+    lm, losses = ValleLM(valle.ar), need(info, "nar_teacher_forced", folder / "info.json")
+    yield _stored(folder / "checkpoint.pt", valle)
+    yield from _teacher_forced_ar(valle, main)
+    yield from _teacher_forced_nar(valle, main, losses)
+    yield from _greedy(valle, lm, main)
+    yield from _sampled(valle, lm, main)
+    yield from _filters(main)
+    yield from _continual(valle, main)
+    if (folder / "variants_state_dicts.pt").is_file():
+        yield from variants(folder)
+    if (folder / "text_frontend.json").is_file():
+        yield from text_ids(folder)
 
 
 def read_json(path: Path) -> Any:
@@ -166,7 +169,8 @@ def _continual(valle: Valle, main: Arrays) -> Iterator[Row]:
         yield same(name, got[0], main.get(name)[0])
 
 
-def _variants(folder: Path) -> Iterator[Row]:
+@torch.inference_mode()
+def variants(folder: Path) -> Iterator[Row]:
     """Other options: BOS, prenets, norms behind, a narrow NAR, fewer layers of codes."""
     arrays = Arrays.read(folder / "variants.npz")
     cases = need(read_json(folder / "variants_info.json"), "cases", folder)
@@ -183,6 +187,21 @@ def _variants(folder: Path) -> Iterator[Row]:
         decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), GREEDY)
         yield close(f"{name}/greedy_ar_logits", decoded.logits, own.get("greedy_ar_logits"))
         yield _layers(f"{name}/greedy_codes", valle, lm, own, "", valle.config.prefix_mode, GREEDY)
+
+
+def text_ids(folder: Path) -> Iterator[Row]:
+    """Phonemes out of espeak's text, and their ids."""
+    path = folder / "text_frontend.json"
+    golden, symbols = read_json(path), Symbols.read(folder / "text_symbols.k2symbols")
+    ours, theirs = symbols.ids.items(), need(golden, "token2idx", path).items()
+    yield Row("text: symbol table", float(len(ours ^ theirs)), 0.0)
+    wrong = {"phonemes": 0, "ids": 0}
+    columns = [need(golden, name, path) for name in ("raw_phonemized", "phonemes", "ids", "lens")]
+    for raw, phonemes, ids, length in zip(*columns, strict=True):
+        wrong["phonemes"] += split_phonemes(raw) != phonemes
+        wrong["ids"] += symbols.encode(phonemes) != ids[:length]
+    for name, count in wrong.items():
+        yield Row(f"text: {name} ({len(columns[0])} sentences)", float(count), 0.0)
 
 
 def _layers(

@@ -1,0 +1,82 @@
+"""The text side of official checkpoints: phonemes by espeak, and their ids.
+
+Symbols are in a `unique_text_tokens.k2symbols` file; its numbers are not used. Ids are by position
+among the sorted symbols, behind <pad>, <bos> and <eos>, as the official collater has them.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SPECIAL = ("<pad>", "<bos>", "<eos>")
+BEGIN, END = 1, 2
+WORD_MARK = "_"
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Ids by symbol."""
+
+    ids: dict[str, int]
+
+    @classmethod
+    def of(cls, symbols: Iterable[str]) -> "Symbols":
+        """Ids of these symbols (without the special ones), by code points."""
+        ordered = [*SPECIAL, *sorted(symbols)]
+        return cls({symbol: index for index, symbol in enumerate(ordered)})
+
+    @classmethod
+    def read(cls, path: Path) -> "Symbols":
+        """A k2symbols file: lines of a symbol and a number. ValueError names a line that is not."""
+        if not path.is_file():
+            raise ValueError(f"symbol table {path} not found; it belongs to the checkpoint")
+        symbols = []
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            parts = line.split()
+            if len(parts) != 2 or not parts[1].isdecimal():
+                raise ValueError(f"{path}:{number} is not '<symbol> <number>'; copy the file again")
+            symbols.append(parts[0])
+        return cls.of(symbols)
+
+    def encode(self, phonemes: Sequence[str]) -> list[int]:
+        """Begin id, phonemes, end id; ValueError names phonemes without an id."""
+        unknown = sorted({phoneme for phoneme in phonemes if phoneme not in self.ids})
+        if unknown:
+            raise ValueError(
+                f"phonemes without an id: {' '.join(unknown)}; give the symbol table of the "
+                "checkpoint, or the espeak-ng version that it was trained with"
+            )
+        return [BEGIN, *(self.ids[phoneme] for phoneme in phonemes), END]
+
+
+def split_phonemes(phonemised: str) -> list[str]:
+    """Phonemes and punctuation of espeak's text (words _, phones |), a mark between words.
+
+    Each word's runs of letters and each of its other signs are symbols of their own.
+    """
+    found: list[str] = []
+    for word in phonemised.split(WORD_MARK):
+        found += [s for s in re.findall(r"\w+|[^\w\s]", word) if s != "|"]
+        found.append(WORD_MARK)
+    return found[:-1]
+
+
+def phonemes(text: str, language: str = "en-us") -> list[str]:
+    """Phonemes of a text by espeak-ng; ImportError says what to install."""
+    try:
+        from phonemizer.backend import EspeakBackend
+        from phonemizer.separator import Separator
+    except ImportError as error:
+        raise ImportError(
+            "phonemes need phonemizer and espeak-ng: pip install 'speculative_tts[papers]'"
+        ) from error
+    backend = EspeakBackend(
+        language,
+        preserve_punctuation=True,
+        with_stress=False,
+        language_switch="keep-flags",
+        words_mismatch="ignore",
+    )
+    separator = Separator(word=WORD_MARK, syllable="-", phone="|")
+    return split_phonemes(backend.phonemize([text.strip()], separator=separator, strip=True)[0])

@@ -1,0 +1,125 @@
+"""sst-check: table, JSON and exit codes, on folders of sizes that no golden file at hand has."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from valle_golden import SMALL, small_valle, write_checkpoint, write_valle_golden
+
+from speculative_tts.checks.compare import close, relative, same
+from speculative_tts.checks.registry import CHECKS
+from speculative_tts.commands.check import main
+
+SPEECHTOKENIZER = Path(__file__).parents[1] / "golden" / "speechtokenizer"
+
+
+def test_a_folder_of_other_sizes_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_valle_golden(tmp_path, small_valle())
+    out = tmp_path / "results" / "check.json"
+    assert main(["target=valle", f"golden={tmp_path}", f"out={out}"]) == 0
+    printed = capsys.readouterr().out
+    assert "greedy: logits of every step" in printed
+    assert "MISSED" not in printed
+    written = json.loads(out.read_text())
+    assert written["passed"] is True
+    assert all(case["worst"] <= case["tolerance"] for case in written["cases"])
+    assert f"{len(written['cases'])} of {len(written['cases'])} cases within" in printed
+    assert written["provenance"]["config"]["golden"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["valle", "uslm"])
+@pytest.mark.parametrize(
+    "name",
+    ["ar_decoder.layers.1.linear2.bias", "nar_decoder.norm.norm.weight", "ar_predict_layer.weight"],
+)
+def test_a_changed_weight_is_missed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, name: str
+) -> None:
+    """The negative control: one tensor of the checkpoint a little off."""
+    valle = small_valle()
+    write_valle_golden(tmp_path, valle)
+    state = {key: tensor.clone() for key, tensor in valle.state().items()}
+    state[name].view(-1)[3] += 0.01
+    valle.load_state(state)
+    write_checkpoint(tmp_path / "checkpoint.pt", valle)
+    out = tmp_path / "check.json"
+    assert main([f"target={target}", f"golden={tmp_path}", f"out={out}"]) == 1
+    assert "MISSED" in capsys.readouterr().out
+    assert json.loads(out.read_text())["passed"] is False
+
+
+def test_speechtokenizer_passes_and_a_changed_weight_is_missed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["target=speechtokenizer", f"golden={SPEECHTOKENIZER}"]) == 0
+    shutil.copytree(SPEECHTOKENIZER, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "SpeechTokenizer_snake.pt"
+    state = torch.load(path, weights_only=True)
+    state["decoder.model.15.conv.conv.bias"] += 0.01
+    path.unlink()
+    torch.save(state, path)
+    assert main(["target=speechtokenizer", f"golden={tmp_path}"]) == 1
+    assert "5 of 9 cases within" in capsys.readouterr().out
+
+
+def test_folders_that_are_not_in_the_format(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*arguments: str) -> str:
+        assert main(list(arguments)) == 2
+        return capfd.readouterr().err
+
+    assert "main.npz not found" in fails("target=valle", f"golden={tmp_path}")
+    (tmp_path / "main.npz").write_text("not numpy")
+    assert "is not a readable .npz file" in fails("target=valle", f"golden={tmp_path}")
+    np.savez(tmp_path / "main.npz", x=np.zeros(1))
+    assert "info.json not found" in fails("target=valle", f"golden={tmp_path}")
+    (tmp_path / "info.json").write_text("{}")
+    write_checkpoint(tmp_path / "checkpoint.pt", small_valle())
+    assert "has no 'nar_teacher_forced'" in fails("target=valle", f"golden={tmp_path}")
+    (tmp_path / "info.json").write_text('{"nar_teacher_forced": {}}')
+    assert "has no 'tf_" in fails("target=valle", f"golden={tmp_path}")
+    np.savez(tmp_path / "speechtokenizer.npz", x=np.zeros(1))
+    message = fails("target=speechtokenizer", f"golden={tmp_path}")
+    assert "has no config_<name>.json" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["target=valle", "golden=/nowhere"], "golden folder /nowhere not found"),
+        (["target=wavenet", "golden=."], "target 'wavenet' has no golden check; known: cosyvoice2"),
+        (["target=valle"], "golden is not set"),
+        (["golden=."], "target.name is not set"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    errors = capfd.readouterr().err
+    assert message in errors
+    assert errors.count("\n") == 1
+
+
+def test_every_check_has_its_module() -> None:
+    root = Path(__file__).parents[2]
+    for module in CHECKS.values():
+        assert (root / f"{module.replace('.', '/')}.py").is_file(), module
+
+
+def test_differences() -> None:
+    nan, infinite = float("nan"), float("inf")
+    assert close("", np.array([1.0, -infinite]), np.array([1.5, -infinite])).worst == 0.5
+    assert not close("", np.array([nan]), np.array([1.0])).passed
+    assert not close("", np.array([infinite]), np.array([1.0])).passed
+    assert not close("", np.zeros(2), np.zeros(3)).passed
+    assert same("", [1, 2, 3], [1, 5]).worst == 2
+    assert same("", np.zeros((2, 3)), np.zeros((4, 3))).worst == 6
+    assert not same("", np.zeros((2, 3)), np.zeros((2, 4))).passed
+    assert relative("", 1000.05, 1000.0).passed
+    assert not relative("", nan, 1.0).passed
+    assert SMALL.quantizers == 3
