@@ -48,12 +48,12 @@ class ResidualTinyCodec:
     @property
     def n_codes(self) -> int:
         """Codebook entries of one layer."""
-        return self.codebooks.shape[1]
+        return len(self.codebooks[0])
 
     @property
     def n_layers(self) -> int:
         """Codebooks."""
-        return self.codebooks.shape[0]
+        return len(self.codebooks)
 
     @property
     def codebook(self) -> Float32[np.ndarray, "codes 108"]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from speculative_tts.models.valle.ar import ValleAR, prefix_mask
-from speculative_tts.models.valle.modules import Attention, padding
+from speculative_tts.models.valle.modules import Attention, Layer, padding
 from speculative_tts.models.valle.nar import ValleNAR, draw_prefix
 from speculative_tts.training.batches import IGNORED
 from speculative_tts.training.target import Probes
@@ -51,8 +51,7 @@ def ar_losses(
     guesses, words = extras.probes.following(audio), batch.next_word[spoken]
     following = cross_entropy(guesses, words)
     neighbours = neighbour_losses(extras.neighbours(inside.early), batch.neighbours)
-    middle = model.ar_decoder.layers[len(model.ar_decoder.layers) // 2].self_attn
-    guidance = guidance_loss(middle, inside.middle, batch)
+    guidance = guidance_loss(middle_layer(model).self_attn, inside.middle, batch)
     further = further_losses(extras.predictions, audio[some], targets[some, 1:])
     logged = {
         "loss": own,
@@ -78,19 +77,28 @@ class Inside:
 def look_inside(model: ValleAR, batch: ValleBatch) -> Inside:
     """Run the AR, teacher-forced, and keep what the losses read."""
     layers = model.ar_decoder.layers
+    parts = {"early": layers[max(0, len(layers) // 3 - 1)], "middle": middle_layer(model).norm1}
     kept: dict[str, Tensor] = {}
+
+    def keep(name: str, output: Tensor) -> None:
+        kept[name] = output
+
     hooks = [
-        part.register_forward_hook(lambda _m, _i, output, name=name: kept.update({name: output}))
-        for name, part in (
-            ("early", layers[max(0, len(layers) // 3 - 1)]),
-            ("middle", layers[len(layers) // 2].norm1),
-        )
+        part.register_forward_hook(lambda _m, _i, output, name=name: keep(name, output))
+        for name, part in parts.items()
     ]
     size = batch.text.shape[1]
     final = model.hidden(batch.text, batch.codes[..., 0], *_padding(batch))
     for hook in hooks:
         hook.remove()
     return Inside(final, kept["early"][:, :size], kept["middle"])
+
+
+def middle_layer(model: ValleAR) -> Layer:
+    """Half of the layers come before it: they hear words before two of its heads look for them."""
+    layer = model.ar_decoder.layers[len(model.ar_decoder.layers) // 2]
+    assert isinstance(layer, Layer)
+    return layer
 
 
 def guidance_loss(
@@ -109,9 +117,8 @@ def guidance_loss(
     keys_at = slice(dim, dim + heads * size)
     queries = linear(middle[:, texts:], weight[own], bias[own])
     keys = linear(middle, weight[keys_at], bias[keys_at])
-    scores = torch.einsum(
-        "bthd,bshd->bths", queries.unflatten(-1, (heads, size)), keys.unflatten(-1, (heads, size))
-    )
+    shape = (len(middle), -1, heads, size)
+    scores = torch.einsum("bthd,bshd->bths", queries.reshape(shape), keys.reshape(shape))
     visible = prefix_mask(texts, rows, middle.device)[None, texts:, None]
     visible = visible & ~torch.cat(_padding(batch), 1)[:, None, None]
     scores = (scores * size**-0.5).masked_fill(~visible, -torch.inf)

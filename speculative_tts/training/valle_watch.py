@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from speculative_tts.codecs.tiny import SAMPLES_PER_TOKEN
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora.testset import ListRow, read_audio, read_list
 from speculative_tts.models.layout import SpeechLayout
@@ -43,19 +44,25 @@ class ValleWatch:
 
     @classmethod
     def load(
-        cls, folder: Path, codec: ResidualTinyCodec, layout: SpeechLayout, every: int, seed: int
+        cls,
+        folder: Path,
+        codec: ResidualTinyCodec,
+        layout: SpeechLayout,
+        sampling: Sampling,
+        every: int,
+        seed: int,
     ) -> ValleWatch:
-        """Each `every`-th row of an evaluation list, with the layout's own sampler."""
+        """Each `every`-th row of an evaluation list."""
         listed = read_list(folder)[::every]
         rows = [
             LayeredRow(
                 row,
                 torch.from_numpy(codec.encode(read_audio(folder / row.prompt_audio))),
-                len(read_audio(folder / row.reference_audio)) // 640,
+                len(read_audio(folder / row.reference_audio)) // SAMPLES_PER_TOKEN,
             )
             for row in listed
         ]
-        return cls(rows, codec, layout, Sampling(**layout.sampling), seed)
+        return cls(rows, codec, layout, sampling, seed)
 
     def __call__(self, ar: ValleAR, nar: ValleNAR | None = None) -> dict[str, float]:
         """Word error rate and share of runaway or cut-off utterances."""
