@@ -4,6 +4,9 @@ Both keep the newest token out of the cache; `start` of an `extend` is where it 
 draft is rolled back by starting lower. Batches are ragged: every row has its own number of tokens.
 """
 
+from collections import deque
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -15,7 +18,6 @@ from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, DRAFT, NEXT, 
 from speculative_tts.decoding.sampling import Sampler
 
 
-@torch.inference_mode()
 def autoregressive(
     model: Model, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
 ) -> list[Outcome]:
@@ -23,6 +25,15 @@ def autoregressive(
 
     The baseline of every speedup, and with the draft as the model the "draft alone" row.
     """
+    (rows,) = deque(steps(model, stop_ids, sampler, requests), maxlen=1)
+    return outcomes(rows, [], 0)
+
+
+@torch.inference_mode()
+def steps(
+    model: Model, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
+) -> Iterator[Rows]:
+    """The rows after each token; the same object each time."""
     rows = Rows(requests, stop_ids, model.vocab_size, slack=0)
     prompts = [r.prompt for r in requests]
     lengths = _lengths(prompts)
@@ -33,12 +44,12 @@ def autoregressive(
         positions = rows.positions(1)
         probs = sampler(logits, rows.tokens, positions, rows.stop)
         rows.emit(none, draw(probs, rows.uniform(positions, NEXT))[:, 0])
+        yield rows
         if rows.finished:
-            return outcomes(rows, [], 0)
+            return
         logits = model.extend(rows.last(1), cache, lengths + rows.count - 1)
 
 
-@torch.inference_mode()
 def speculative(
     target: Model,
     draft: Model,
@@ -53,6 +64,23 @@ def speculative(
 
     Sources: Leviathan et al., 2023; with a tolerance SSD (Lin et al., 2025).
     """
+    every = rounds_of(target, draft, rule, stop_ids, sampler, lookahead, requests, observer)
+    ((rows, rounds),) = deque(every, maxlen=1)
+    return outcomes(rows, rounds, lookahead)
+
+
+@torch.inference_mode()
+def rounds_of(
+    target: Model,
+    draft: Model,
+    rule: AcceptanceRule,
+    stop_ids: tuple[int, ...],
+    sampler: Sampler,
+    lookahead: int,
+    requests: list[Request],
+    observer: Observer | None = None,
+) -> Iterator[tuple[Rows, list[Round]]]:
+    """Rows and rounds after the first token and after each round; the same objects each time."""
     watch = observer or Observer()
     rows = Rows(requests, stop_ids, target.vocab_size, slack=lookahead)
     prompts = [r.prompt for r in requests]
@@ -67,10 +95,12 @@ def speculative(
     rows.emit(torch.zeros_like(rows.count), draw(probs, rows.uniform(positions, NEXT))[:, 0])
 
     rounds: list[Round] = []
+    behind = 1  # tokens the draft has not seen
+    yield rows, rounds
     while not rows.finished:
         with watch.section("draft"):
             drafted, draft_probs = _draft(
-                draft, draft_cache, draft_lengths, rows, sampler, lookahead, first=not rounds
+                draft, draft_cache, draft_lengths, rows, sampler, lookahead, behind
             )
         number = draft_probs.shape[1]
         with watch.section("verify"):
@@ -89,13 +119,14 @@ def speculative(
             active, before = ~rows.done, rows.count
             rows.emit(verdict.accepted, token)
             bare = rows.count - before == verdict.accepted
+            behind = _behind(active & (verdict.accepted == drafted))
         rounds.append(Round(active, drafted, verdict.accepted, verdict.fallback, bare))
         depth = torch.arange(number, device=drafted.device)
         reached = (
             (depth <= verdict.accepted[:, None]) & (depth < drafted[:, None]) & active[:, None]
         )
         watch.verified(target_probs[:, :number], draft_probs, reached)
-    return outcomes(rows, rounds, lookahead)
+        yield rows, rounds
 
 
 def _draft(
@@ -105,21 +136,17 @@ def _draft(
     rows: Rows,
     sampler: Sampler,
     lookahead: int,
-    *,
-    first: bool,
+    behind: int,
 ) -> tuple[Tensor, Tensor]:
     """Draft into `rows.tokens`.
 
     Returns how many tokens count per row [batch] and their laws [batch, drafted, vocab].
 
-    After full acceptance the draft has not seen its own last token, so each round but the first
-    feeds the last two tokens: the same shape for every row, whatever was accepted. Drafting stops
-    at a stop id and before the length limit, where the token after the accepted ones must still
-    fit.
+    The first step feeds the last `behind` tokens of every row. Drafting stops at a stop id and
+    before the length limit, where the token after the accepted ones must still fit.
     """
     room = torch.where(rows.done, 0, rows.limit - rows.count - 1)
     drafted = room.clamp(min=0, max=lookahead)
-    behind = 1 if first else 2
     ids, start = rows.last(behind), lengths + rows.count - behind
     laws: list[Tensor] = []
     on_cpu = drafted.device.type == "cpu"
@@ -134,6 +161,14 @@ def _draft(
         drafted = torch.where(rows.stop.is_stop[ids[:, 0]], drafted.clamp(max=len(laws)), drafted)
     empty = torch.zeros(len(rows.count), 0, draft.vocab_size, device=drafted.device)
     return drafted, torch.cat(laws, 1) if laws else empty
+
+
+def _behind(full: Tensor) -> int:
+    """Tokens the draft must be fed first: 2 when it has not seen its own last one in some row.
+
+    That is after full acceptance ([batch]); on a GPU always, where looking would wait.
+    """
+    return 2 if full.device.type != "cpu" or bool(full.any()) else 1
 
 
 def _lengths(prompts: list[Tensor]) -> Tensor:
