@@ -38,7 +38,7 @@ LIBRARIES = (
     "torch",
     "transformers",
 )
-CONTENT = ("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt")
+CONTENT = ("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yaml")
 
 
 def provenance(config: Any) -> dict[str, Any]:

@@ -439,14 +439,15 @@ class TrainHeadsConfig:
     # train the trunk and its own head too; the trained target is written to <out>/target
     train_trunk: bool = False
     optimiser: Optimiser = Optimiser.adamw
-    steps: int = 4000
+    steps: int = 2000
     batch_size: int = 1024  # hidden states a step; with train_trunk sequences a step
     learning_rate: float = 2e-3  # of scaled_adam 0.05 is the paper's
     warmup: int = 100  # steps of linear rise of the learning rate
     weight_decay: float = 0.01
     eval_every: int = 500  # steps between dev figures
     save_every: int = 500  # steps between checkpoints; a killed run continues at the last
-    sequences: int | None = None  # sequences whose hidden states are kept in memory; null: an epoch
+    # sequences whose hidden states are kept in memory; with train_trunk those of an epoch of Eden
+    sequences: int = 4000
     dev_utterances: int = 200  # held out for the dev figures
     seed: int = 0
     device: Device = Device.cpu
@@ -487,7 +488,7 @@ class ListFormat(Enum):
 
 @dataclass
 class PrepareConfig:
-    """sst-prepare: a corpus; the keys of the tiny one repeat the defaults of `corpora.tiny`."""
+    """sst-prepare: a corpus; `corpora.tiny.Recipe` adds what nobody changes."""
 
     corpus: Corpus = Corpus.tiny  # corpus=<name> also chooses the defaults of the others
     path: str | None = None  # where the corpus is: the folder with dev-clean, test-clean, ...
@@ -500,7 +501,7 @@ class PrepareConfig:
     jobs: int = 1  # over how many processes or machines the shards are spread
     format: ListFormat = ListFormat.unicats  # of list_file
     list_file: str | None = None  # the published list
-    rows: int = 500  # utterances of format=random
+    rows: int | None = 500  # utterances of format=random; null: all
     keep_leaks: bool = False  # keep rows that are their own prompt
     allow_missing: bool = False  # leave out rows whose audio or text is missing
 
@@ -538,7 +539,7 @@ class ValleTrainingConfig:
 
 @dataclass
 class TrainTargetConfig:
-    """sst-train-target: the tiny target; defaults are `training.target`'s.
+    """sst-train-target: the tiny target; `training.target.Recipe` adds what nobody changes.
 
     `family=valle` chooses the other architecture, and sets steps and folders for it.
     """
@@ -580,7 +581,17 @@ class BenchConfig:
     transformers: bool = True  # also time transformers' generate and assisted generation
     steps: int = 200  # repeats of each single step that is timed; the median counts
     draws: int = 10_000  # bootstrap draws of the speed ratios
+    # cosyvoice2: a real-size model with random weights instead of target, draft and list
+    random: str | None = None
     out: str = "results/bench"  # a table for people and JSON for programs go here
+
+
+class Checked(Enum):
+    """What sst-check looks at."""
+
+    golden = "golden"  # golden files of one target
+    judges = "judges"  # which judges can run here
+    paper = "paper"  # what the papers' experiments lack here, and what they would cost
 
 
 @dataclass
@@ -588,7 +599,7 @@ class CheckTargetConfig:
     """What is checked."""
 
     # cosyvoice2, llasa, speechtokenizer, uslm, valle or viterbi; target=valle says the same
-    name: str = MISSING
+    name: str | None = None
 
 
 @dataclass
@@ -596,5 +607,9 @@ class CheckConfig:
     """sst-check: results of this package beside golden files made by the official code."""
 
     target: CheckTargetConfig = field(default_factory=CheckTargetConfig)
-    golden: str = MISSING  # the folder of golden files
+    golden: str | None = None  # the folder of golden files
+    # golden, judges (sst-check judges) or paper (sst-check paper)
+    what: Checked = Checked.golden
+    models: str = "models"  # folder of the papers' checkpoints; judges' are below <models>/judges
+    probe: bool = True  # sst-check paper: time steps of random weights to estimate hours
     out: str | None = None  # a JSON file for the results

@@ -11,28 +11,57 @@ from collections.abc import Iterator
 from stubs import Markov
 
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.schema import Repetition
 
 Law = dict[tuple[int, ...], float]
 END = -1  # the token of a place behind the end
 
 
-def probabilities(logits: list[float], sampler: Sampler) -> list[float]:
-    """Temperature, top-k, top-p, in this order; float64. Impossible logits are -inf."""
+def probabilities(
+    logits: list[float], sampler: Sampler, output: tuple[int, ...] = ()
+) -> list[float]:
+    """Temperature, top-k, top-p, in this order, and repetition-aware sampling after `output`;
+    float64. Impossible logits are -inf.
+    """
     top = max(logits)
     if sampler.temperature == 0:
         return [float(index == logits.index(top)) for index in range(len(logits))]
     weights = [math.exp((x - top) / sampler.temperature) for x in logits]
     order = sorted(range(len(logits)), key=lambda index: -weights[index])
     order = order[: sampler.top_k or None]
-    total = sum(weights[index] for index in order)
+    aware = isinstance(sampler, RepetitionAware)  # whose top-p counts what top-k drops
+    total = sum(weights) if aware else sum(weights[index] for index in order)
     kept, before = [], 0.0
     for index in order:
         if before < sampler.top_p:
             kept.append(index)
         before += weights[index] / total
     total = sum(weights[index] for index in kept)
-    return [weights[i] / total if i in kept else 0.0 for i in range(len(logits))]
+    law = [weights[i] / total if i in kept else 0.0 for i in range(len(logits))]
+    if isinstance(sampler, RepetitionAware):
+        return repetition_aware(law, weights, sampler, output)
+    return law
+
+
+def repetition_aware(
+    law: list[float], weights: list[float], sampler: RepetitionAware, output: tuple[int, ...]
+) -> list[float]:
+    """Draw y from the law; if y is frequent in the last tokens, draw again from all ids, in the
+    current version without y. By both draws, one after the other.
+    """
+    recent = output[-sampler.window :]
+    out = [0.0] * len(law)
+    for first, chance in enumerate(law):
+        if recent.count(first) < sampler.window * sampler.tau:
+            out[first] += chance
+            continue
+        without = first if sampler.variant is Repetition.current else None
+        again = [0.0 if x == without else weight for x, weight in enumerate(weights)]
+        for second, weight in enumerate(again):
+            out[second] += chance * weight / math.fsum(again)
+    return out
 
 
 class Chain:
@@ -52,7 +81,7 @@ class Chain:
         if len(output) < self._minimum:
             for stop in self._stops:
                 logits[stop] = -math.inf
-        return probabilities(logits, self._sampler)
+        return probabilities(logits, self._sampler, output)
 
 
 def autoregressive_law(

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from speculative_tts.codecs.cosyvoice import CosyVoiceCodec
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 
@@ -55,9 +56,19 @@ def _neucodec(path: Path) -> Codec:
     return NeuCodec.load(path)
 
 
+@runtime_checkable
+class VoiceCodec(Protocol):
+    """A codec whose codes do not say who speaks: its decoder needs a prompt's voice."""
+
+    def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
+        """Codes to a mono wave, with the voice of a prompt that the codec has encoded."""
+        ...
+
+
 CODECS: dict[str, Callable[[Path], Codec]] = {
     "neucodec": _neucodec,
     "speechtokenizer": _speechtokenizer,
+    "cosyvoice": CosyVoiceCodec.load,
     "tiny": TinyCodec.load,
     "tiny_residual": ResidualTinyCodec.load,
     "xcodec2": _xcodec2,

@@ -31,6 +31,10 @@ def run(config: BenchConfig) -> int:
     from speculative_tts.provenance import provenance
 
     out = app.require_writable(config.out)
+    if config.random is not None:
+        from speculative_tts.commands.bench_random import run_random
+
+        return run_random(config, out)
     engine = build_engine(
         config.target,
         config.draft,
@@ -143,5 +147,9 @@ main = app.command(
     "bench",
     BenchConfig,
     run,
-    examples=("sst-bench", "sst-bench lookahead=5 tokens=200 out=bench"),
+    examples=(
+        "sst-bench",
+        "sst-bench lookahead=5 tokens=200 out=bench",
+        "sst-bench random=cosyvoice2 limit=3 tokens=50 runtime.threads=2",
+    ),
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from speculative_tts.assets import resolve
 from speculative_tts.caches.provide import Sources, acoustic_groups, tensors
 from speculative_tts.caches.store import Entry
-from speculative_tts.codecs.registry import Codec, load_codec
+from speculative_tts.codecs.registry import Codec, VoiceCodec, load_codec
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.groups import Group
@@ -218,7 +218,10 @@ class Engine:
         """The wave of a decoded utterance, without its stop id."""
         codes = self.codes(outcome)
         if self.refiner is None:
-            return Spoken(self.codec.decode(np.array(codes, dtype=np.int64)))
+            speech = np.array(codes, dtype=np.int64)
+            if isinstance(self.codec, VoiceCodec):
+                return Spoken(self.codec.decode_as(speech, prompt_codes.cpu().numpy()))
+            return Spoken(self.codec.decode(speech))
         synchronise(self.target.device)
         begin = time.perf_counter()
         layers = self.refiner(text, prompt_text, prompt_codes, codes)

@@ -1,8 +1,9 @@
-"""Hugging Face checkpoint folders: what a draft inherits, and the draft with its provenance.
+"""Checkpoint folders: what a draft inherits, and the draft with its provenance.
 
 A folder holds config.json, model.safetensors (or shards with an index), and small companions:
 speech.json, tokenizer files. `inheritance.json` in a draft names the source by the SHA-256 of its
-weights, the layers and what was trained.
+weights, the layers and what was trained. A CosyVoice folder is read as a merged vocabulary whose
+head has speech rows only, and a draft of it is written as it is laid out.
 """
 
 import hashlib
@@ -15,9 +16,11 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from speculative_tts.models import cosyvoice
+from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.loading import read_state
 from speculative_tts.records import write_atomic, write_json
 
@@ -42,6 +45,9 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ValueError(
             f"checkpoint {folder} not found; give target.path=<folder with {CONFIG} and {WEIGHTS}>"
         )
+    if cosyvoice.found(folder):
+        checkpoint = cosyvoice.read_checkpoint(folder)
+        return checkpoint.config, checkpoint.state
     if not (folder / CONFIG).is_file():
         raise ValueError(f"no {CONFIG} in {folder}; give a folder with {CONFIG} and {WEIGHTS}")
     return read_json(folder / CONFIG), read_state(folder)
@@ -61,7 +67,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def source_hash(folder: Path) -> str:
     """SHA-256 over the weight files of a checkpoint, in name order."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("model*.safetensors")):
+    for path in sorted({*folder.glob("model*.safetensors"), *folder.glob("llm.*")}):
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
@@ -76,6 +82,10 @@ def build_model(
         AutoConfig.for_model(**settings), dtype=dtype
     )
     assert isinstance(model, PreTrainedModel)
+    head = tensors.get("lm_head.weight")
+    if head is not None and (len(head) != config["vocab_size"] or "lm_head.bias" in tensors):
+        own = nn.Linear(head.shape[1], len(head), bias="lm_head.bias" in tensors, dtype=dtype)
+        model.set_output_embeddings(own)  # type: ignore[no-untyped-call]
     try:
         missing, unexpected = model.load_state_dict(dict(tensors), strict=False)
     except RuntimeError as error:
@@ -101,6 +111,10 @@ def write_draft(
 ) -> None:
     """Write an ordinary checkpoint; each file is whole or absent, config.json comes last."""
     folder.mkdir(parents=True, exist_ok=True)
+    if cosyvoice.found(source):
+        write_json(folder / INHERITANCE, dict(inheritance))
+        write_checkpoint(folder, source, tensors, list(inheritance["layers"]))
+        return
     for pattern in _COMPANIONS:
         for file in sorted(source.glob(pattern)):
             _copy_atomic(file, folder / file.name)

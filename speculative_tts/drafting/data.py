@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from speculative_tts.drafting.objective import Batch
 from speculative_tts.drafting.rows_data import RowPairs
+from speculative_tts.drafting.text_data import TextPairs
+from speculative_tts.models.cosyvoice import CosyVoiceLayout
 from speculative_tts.models.families import Layout, load_layout
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.rows import RowLayout
@@ -70,8 +72,10 @@ class Pairs:
         return Batch(joined.inputs, joined.targets)
 
 
-def _pairs(codes: Path, layout: Layout, split: str, seed: int) -> Pairs | RowPairs:
+def _pairs(codes: Path, layout: Layout, split: str, seed: int) -> Pairs | RowPairs | TextPairs:
     """Sequences as the target's family writes them."""
+    if isinstance(layout, CosyVoiceLayout):
+        return TextPairs(codes, layout, split, seed)
     if isinstance(layout, RowLayout):
         return RowPairs(codes, layout, split, seed)
     if isinstance(layout, SpeechLayout):

@@ -39,7 +39,14 @@ TRAINING = "training"  # folder beside the exported checkpoint
 SETTINGS = "settings.json"
 SUMMARY = "summary.json"
 DONE = "DONE"
-_NO_EFFECT = ("out", "threads", "save_every", "wandb", "device")  # on what is learnt
+_NO_EFFECT = (
+    "out",
+    "threads",
+    "save_every",
+    "wandb",
+    "device",
+    "gradient_checkpointing",
+)  # on what is learnt
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +136,11 @@ def make_draft(
         folder,
         sampler if selecting else None,
     )
+    if config.gradient_checkpointing:  # which transformers does in training mode only
+        draft.gradient_checkpointing_enable(  # type: ignore[no-untyped-call]
+            {"use_reentrant": False}
+        )
+        draft.train()
     best = training.run(log)
     load_parameters(draft, best.parameters)
     figures = dev_figures(objective, loaded.dev, accelerator, sampler)

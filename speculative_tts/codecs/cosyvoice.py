@@ -1,0 +1,182 @@
+"""CosyVoice's codec: speech tokens of prompts here, audio by the official repository.
+
+Tokens come from speech_tokenizer_v2.onnx (v3 for CosyVoice 3) in the model folder: through the PyPI
+package s3tokenizer when it is installed, else through onnxruntime. Tokens become audio by the
+official flow and vocoder, which need the voice that speaks: its tokens, mel frames and speaker
+embedding. They are taken when a prompt is encoded and found again by its codes.
+"""
+
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import soxr
+import torch
+from torch import Tensor
+
+N_CODES = 6561
+TOKENIZERS = ("speech_tokenizer_v2.onnx", "speech_tokenizer_v3.onnx")
+TOKENIZER_RATE, LONGEST = 16_000, 30.0  # Hz, seconds
+BANDS, WINDOW, HOP = 128, 400, 160
+HOW = (
+    "git clone --recursive https://github.com/FunAudioLLM/CosyVoice, install its requirements, "
+    "and put the clone and its third_party/Matcha-TTS on PYTHONPATH"
+)
+
+
+class CosyVoiceCodec:
+    """24 kHz audio, 25 codes a second; `decode_as` speaks with the voice of an encoded prompt."""
+
+    sample_rate = 24_000
+    token_rate = 25.0
+    n_codes = N_CODES
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._prompts: dict[bytes, np.ndarray] = {}
+        self._voices: dict[bytes, dict[str, Tensor]] = {}
+
+    @classmethod
+    def load(cls, folder: Path) -> "CosyVoiceCodec":
+        """The codec of a released model folder. ValueError when it has no speech tokenizer."""
+        if not any((folder / name).is_file() for name in TOKENIZERS):
+            raise ValueError(
+                f"no speech tokenizer in {folder}; looked for {' or '.join(TOKENIZERS)}; "
+                "download the whole released model"
+            )
+        return cls(folder)
+
+    def encode(self, wave: np.ndarray) -> np.ndarray:
+        """Mono wave at 24 kHz to codes. ValueError above 30 s."""
+        seconds = len(wave) / self.sample_rate
+        if seconds > LONGEST:
+            raise ValueError(
+                f"{seconds:.1f} s of speech is above the tokenizer's {LONGEST:.0f} s; cut it"
+            )
+        narrow = soxr.resample(wave.astype(np.float32), self.sample_rate, TOKENIZER_RATE)
+        codes = np.asarray(self._tokens(log_mel(torch.from_numpy(narrow))), dtype=np.int64)
+        self._prompts[codes.tobytes()] = wave
+        return codes
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Codes of a recording back to audio, with that recording's own voice."""
+        return self.decode_as(codes, codes)
+
+    def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
+        """Codes to audio, with the voice of a prompt that this codec encoded.
+
+        ValueError when the official repository is missing, or the prompt was never encoded.
+        """
+        official = self._official
+        voice = self._voice(np.asarray(prompt_codes, dtype=np.int64))
+        name = "speculative_tts"
+        official.model.hift_cache_dict[name] = None
+        try:
+            wave = official.model.token2wav(
+                token=torch.as_tensor(codes, dtype=torch.int32)[None],
+                **voice,
+                token_offset=0,
+                uuid=name,
+                finalize=True,
+            )
+        finally:
+            official.model.hift_cache_dict.pop(name, None)
+        audio: np.ndarray = wave.detach().float().cpu().numpy().reshape(-1)
+        return audio
+
+    def _voice(self, codes: np.ndarray) -> dict[str, Tensor]:
+        """What flow and vocoder need of a prompt, cut so that two mel frames meet each code."""
+        key = codes.tobytes()
+        if key in self._voices:
+            return self._voices[key]
+        if key not in self._prompts:
+            raise ValueError(
+                "these prompt codes were not encoded by this codec, so that their voice is not "
+                "known; encode the prompt's audio first"
+            )
+        frontend = self._official.frontend
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "prompt.wav")  # what the official functions read
+            soundfile.write(path, self._prompts[key], self.sample_rate)
+            mel, _ = frontend._extract_speech_feat(path)
+            speaker = frontend._extract_spk_embedding(path)
+        length = min(mel.shape[1] // 2, len(codes))
+        self._voices[key] = {
+            "prompt_token": torch.as_tensor(codes[:length], dtype=torch.int32)[None],
+            "prompt_feat": mel[:, : 2 * length],
+            "embedding": speaker,
+        }
+        return self._voices[key]
+
+    @cached_property
+    def _official(self) -> Any:
+        try:
+            from cosyvoice.cli import cosyvoice
+        except ImportError as error:
+            raise ValueError(f"audio needs the official CosyVoice ({error}); {HOW}") from error
+        build = getattr(cosyvoice, "AutoModel", None) or cosyvoice.CosyVoice2
+        return build(model_dir=str(self._folder))
+
+    def _tokens(self, mel: Tensor) -> list[int]:
+        """Codes of log-mel frames [128, frames]."""
+        try:
+            import s3tokenizer  # noqa: F401
+        except ImportError:
+            return self._by_onnxruntime(mel)
+        lengths = torch.tensor([mel.shape[1]])
+        codes, count = self._s3.quantize(mel[None], lengths)
+        found: list[int] = codes[0, : int(count[0])].tolist()
+        return found
+
+    @cached_property
+    def _s3(self) -> Any:
+        import s3tokenizer
+
+        return s3tokenizer.load_model(str(self._tokenizer_file)).eval()
+
+    def _by_onnxruntime(self, mel: Tensor) -> list[int]:
+        session = self._session
+        names = [entry.name for entry in session.get_inputs()]
+        length = np.array([mel.shape[1]], dtype=np.int32)
+        (codes, *_) = session.run(None, {names[0]: mel[None].numpy(), names[1]: length})
+        found: list[int] = np.asarray(codes).reshape(-1).tolist()
+        return found
+
+    @cached_property
+    def _session(self) -> Any:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise ValueError(
+                "speech tokens need s3tokenizer or onnxruntime; "
+                "pip install 'speculative_tts[papers]'"
+            ) from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        return onnxruntime.InferenceSession(
+            str(self._tokenizer_file), options, providers=["CPUExecutionProvider"]
+        )
+
+    @property
+    def _tokenizer_file(self) -> Path:
+        return next(self._folder / n for n in TOKENIZERS if (self._folder / n).is_file())
+
+
+def log_mel(wave: Tensor) -> Tensor:
+    """Whisper's log-mel frames of a 16 kHz wave [samples], 100 a second: float32 [128, frames].
+
+    Source: Radford et al., 2022, and openai/whisper audio.py (Slaney mels, log10, 8 decades).
+    """
+    from transformers.audio_utils import mel_filter_bank
+
+    window = torch.hann_window(WINDOW)
+    spectrum = torch.stft(wave, WINDOW, HOP, window=window, return_complex=True)
+    power = spectrum[:, :-1].abs().square()
+    bank = mel_filter_bank(
+        WINDOW // 2 + 1, BANDS, 0.0, TOKENIZER_RATE / 2, TOKENIZER_RATE, "slaney", "slaney"
+    )
+    log = (torch.from_numpy(bank).float().T @ power).clamp(min=1e-10).log10()
+    return (torch.maximum(log, log.max() - 8.0) + 4.0) / 4.0

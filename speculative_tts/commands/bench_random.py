@@ -1,0 +1,119 @@
+"""sst-bench random=cosyvoice2: a real-size target with random weights, its draft, and their speed.
+
+Steps cost what they cost with real weights; the acceptance is that of random weights, so the
+speed is also given for other acceptance rates, computed from the steps.
+"""
+
+import resource
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.schema import BenchConfig, Rule
+
+RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed
+
+
+def run_random(config: BenchConfig, out: Path) -> int:
+    """Time continuations and steps of random weights, print the table, keep both."""
+    import torch
+
+    from speculative_tts.decoding import random_models
+    from speculative_tts.decoding.acceptance import Tolerance
+    from speculative_tts.provenance import provenance
+    from speculative_tts.records import write_atomic, write_json
+
+    if config.random != "cosyvoice2":
+        raise ValueError(f"random {config.random!r} is unknown; known: cosyvoice2")
+    if config.tokens < 2 or config.limit < 1:
+        raise ValueError(
+            f"tokens {config.tokens} or limit {config.limit} is too small; "
+            "give at least 2 tokens and 1 prompt"
+        )
+    torch.set_num_threads(config.runtime.threads)
+    device = torch.device(config.runtime.device.value)
+    dtype = getattr(torch, config.runtime.dtype.value)
+    target = random_models.cosyvoice2(dtype, device, config.seed)
+    draft = random_models.draft_of(target)
+    rule = Tolerance(config.rule.beta if config.rule.name is Rule.tolerance else 0.0)
+    runs = random_models.continue_prompts(
+        target,
+        draft,
+        rule,
+        lookahead=config.lookahead,
+        tokens=config.tokens,
+        count=config.limit,
+        seed=config.seed,
+    )
+    steps = _steps(config, target, draft)
+    sped = [run.outcome for run in runs["speculative"]]
+    result: dict[str, Any] = {
+        "model": "CosyVoice 2, random weights",
+        "tokens_per_second": {
+            name: config.tokens * len(own) / sum(run.seconds for run in own)
+            for name, own in runs.items()
+        },
+        "acceptance_rate": sum(o.accepted for o in sped) / max(1, sum(o.drafted for o in sped)),
+        "steps": steps,
+        "computed_speedup": {rate: computed(steps, rate, config.lookahead) for rate in RATES},
+        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "tokens": config.tokens,
+        "prompts": config.limit,
+        "provenance": provenance(config),
+    }
+    write_json(out / "cosyvoice2_random.json", result)
+    write_atomic(out / "cosyvoice2_random.md", table(result))
+    print(table(result))
+    print(f"written to {out / 'cosyvoice2_random.md'} and {out / 'cosyvoice2_random.json'}")
+    return 0
+
+
+def _steps(config: BenchConfig, target: Any, draft: Any) -> dict[str, float]:
+    """Median seconds of a target step, a verification and a draft step at 200 positions."""
+    import time
+
+    import torch
+
+    from speculative_tts.decoding.observer import synchronise
+
+    start, found = torch.tensor([200], device=target.device), {}
+    cases = {
+        "target step (1 token)": (target, 1),
+        "verify": (target, config.lookahead + 1),
+        "draft step (1 token)": (draft, 1),
+    }
+    with torch.inference_mode():
+        for name, (model, new) in cases.items():
+            cache = model.cache(1, 200 + new)
+            ids = torch.zeros(1, new, dtype=torch.int64, device=target.device)
+            seconds = []
+            for _ in range(max(3, min(config.steps, 20))):
+                synchronise(target.device)
+                begin = time.perf_counter()
+                model.extend(ids, cache, start)
+                synchronise(target.device)
+                seconds.append(time.perf_counter() - begin)
+            found[name] = sorted(seconds)[len(seconds) // 2]
+    return found
+
+
+def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
+    """Speedup over the autoregressive loop if each drafted token is accepted with this rate.
+
+    Tokens of a round are 1 + rate + ... + rate^lookahead (Leviathan et al., 2023, equation 1).
+    """
+    tokens = sum(rate**n for n in range(lookahead + 1))
+    cost = steps["verify"] + lookahead * steps["draft step (1 token)"]
+    return tokens * steps["target step (1 token)"] / cost
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for people."""
+    lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", ""]
+    lines += ["| system | tokens/s |", "|---|---|"]
+    lines += [f"| {name} | {speed:.2f} |" for name, speed in result["tokens_per_second"].items()]
+    lines += ["", "| step at 200 cached positions | median ms |", "|---|---|"]
+    lines += [f"| {name} | {1000 * value:.1f} |" for name, value in result["steps"].items()]
+    rates = ", ".join(f"{rate}: {x:.2f}" for rate, x in result["computed_speedup"].items())
+    lines += ["", f"Acceptance rate of the random draft {result['acceptance_rate']:.2f}."]
+    lines += [f"Speedup computed from the steps by acceptance rate: {rates}."]
+    return "\n".join([*lines, f"Peak memory {result['peak_gib']:.1f} GiB."]) + "\n"

@@ -1,0 +1,163 @@
+"""A stand-in for the official CosyVoice's `llm.inference`: same arguments, same tokens, faster.
+
+    model = AutoModel(model_dir="CosyVoice2-0.5B")  # the official class
+    ours = Inference.load("CosyVoice2-0.5B", "draft", device="cuda")
+    model.model.llm.inference = ours
+    model.model.llm.inference_bistream = ours.bistream  # if text is streamed
+
+Nothing else of the official pipeline changes. Tokens come as they are accepted, so that streamed
+audio begins as early as before. With beta 0 their law is the official sampler's.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.batch import Request, Rows
+from speculative_tts.decoding.bistream import bistream, seeded
+from speculative_tts.decoding.loops import rounds_of, steps
+from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.models import cosyvoice
+from speculative_tts.models.speech_lm import SpeechLM
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Callable with the signature of the official generator; without a draft autoregressive.
+
+    Each call has random numbers of its own, counted from `seed`.
+    """
+
+    target: SpeechLM
+    draft: SpeechLM | None
+    rule: AcceptanceRule
+    sampler: RepetitionAware
+    lookahead: int = 3
+    seed: int = 0
+    calls: Iterator[int] = field(default_factory=count)
+
+    @classmethod
+    def load(
+        cls,
+        target: str | Path,
+        draft: str | Path | None = None,
+        *,
+        beta: float = 0.0,
+        lookahead: int = 3,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: str = "cpu",
+    ) -> "Inference":
+        """From checkpoint folders. Raises ValueError for folders that are not CosyVoice's."""
+        models = []
+        for folder in (Path(path) for path in (target, draft) if path is not None):
+            if not cosyvoice.found(folder):
+                raise ValueError(f"{folder} is no CosyVoice folder; looked for {cosyvoice.FILES}")
+            models.append(cosyvoice.load(folder, dtype=dtype, device=torch.device(device)))
+        layout = models[0].layout
+        assert isinstance(layout, cosyvoice.CosyVoiceLayout)
+        if len(models) > 1 and layout.shared != models[1].layout.shared:
+            raise ValueError(
+                f"{draft} has other speech ids than {target}; train the draft from this target"
+            )
+        options = layout.sampling
+        sampler = RepetitionAware(
+            top_k=int(options["top_k"]),
+            top_p=options["top_p"],
+            window=int(options["ras_window"]),
+            tau=options["ras_tau"],
+            barred=layout.barred_ids,
+        )
+        small = models[1] if len(models) > 1 else None
+        return cls(models[0], small, Tolerance(beta), sampler, lookahead, seed)
+
+    @property
+    def layout(self) -> cosyvoice.CosyVoiceLayout:
+        """Facts about the target's ids."""
+        layout = self.target.layout
+        assert isinstance(layout, cosyvoice.CosyVoiceLayout)
+        return layout
+
+    def __call__(  # noqa: PLR0913, PLR0917
+        self,
+        text: Tensor,
+        text_len: Tensor,  # noqa: ARG002 - of the official signature, as those below
+        prompt_text: Tensor,
+        prompt_text_len: Tensor,  # noqa: ARG002
+        prompt_speech_token: Tensor,
+        prompt_speech_token_len: Tensor,  # noqa: ARG002
+        embedding: Tensor | None = None,  # noqa: ARG002
+        sampling: int = 25,  # noqa: ARG002
+        max_token_text_ratio: float = 20,
+        min_token_text_ratio: float = 2,
+        uuid: str = "",  # noqa: ARG002
+    ) -> Iterator[int]:
+        """Speech codes of one utterance as they are accepted, stop id left out.
+
+        text, prompt_text, prompt_speech_token: ids [1, n]. Raises ValueError for a CosyVoice 3
+        text without an end of prompt.
+        """
+        length = text.shape[1]
+        if int(length * max_token_text_ratio) < 1:
+            return
+        ids = [*_ids(prompt_text), *_ids(text)]
+        self.layout.check_text(ids)
+        rows = [self.layout.text_offset + id_ for id_ in ids]
+        rows = [self.layout.sos_id, *rows, self.layout.task_id, *_ids(prompt_speech_token)]
+        row = torch.tensor(rows)
+        request = Request(
+            id=f"call {next(self.calls)}",
+            prompt=self.target.embed(row.to(self.target.device)),
+            draft_prompt=None
+            if self.draft is None
+            else self.draft.embed(row.to(self.draft.device)),
+            min_tokens=int(length * min_token_text_ratio),
+            max_tokens=int(length * max_token_text_ratio),
+            seed=self.seed,
+        )
+        sent = 0
+        for state in self._states(request):
+            new = state.tokens[0, sent : int(state.count[0])].tolist()
+            sent += len(new)
+            yield from (token for token in new if token < self.layout.n_codes)
+
+    def _states(self, request: Request) -> Iterator[Rows]:
+        stops = self.layout.stop_ids
+        if self.draft is None:
+            yield from steps(self.target, stops, self.sampler, [request])
+            return
+        pair = (self.target, self.draft)
+        for rows, _ in rounds_of(*pair, self.rule, stops, self.sampler, self.lookahead, [request]):
+            yield rows
+
+    def bistream(  # noqa: PLR0913, PLR0917
+        self,
+        text: Iterable[Tensor],
+        prompt_text: Tensor,
+        prompt_text_len: Tensor,  # noqa: ARG002 - of the official signature, as those below
+        prompt_speech_token: Tensor,
+        prompt_speech_token_len: Tensor,  # noqa: ARG002
+        embedding: Tensor | None = None,  # noqa: ARG002
+        sampling: int = 25,  # noqa: ARG002
+        max_token_text_ratio: float = 20,  # noqa: ARG002
+        min_token_text_ratio: float = 2,  # noqa: ARG002
+    ) -> Iterator[int]:
+        """Speech codes while text [1, n] arrives in pieces; the target alone, one id a step."""
+        return bistream(
+            self.target,
+            self.layout,
+            self.sampler,
+            (_ids(piece) for piece in text),
+            _ids(prompt_text),
+            _ids(prompt_speech_token),
+            seeded(self.seed + next(self.calls)),
+        )
+
+
+def _ids(tensor: Tensor) -> list[int]:
+    return [int(id_) for id_ in tensor.flatten().tolist()]

@@ -1,0 +1,170 @@
+"""Real-size models with random weights: what a target costs here, without its checkpoint.
+
+Costs of steps are those of the real weights. How often a random draft is right is not: layers that
+the draft lacks are made weak, so that it agrees with its target often enough for the loop to be
+seen, and the acceptance is told beside the speed.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.observer import synchronise
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.models.code_lm import CodeLM
+from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.cosyvoice import CosyVoiceLayout, with_layers
+from speculative_tts.models.decoder import Decoder
+from speculative_tts.models.loading import build_decoder
+from speculative_tts.models.speech_lm import SpeechLM
+
+TEXT_ROWS, CODES = 151_936, 6_561
+DRAFT_LAYERS = [0, 1, 18, 19, 20, 21, 22, 23]  # the paper's: lower 2 and upper 6 of 24
+MISSING_SCALE = 0.1  # of what layers outside the draft add
+SAMPLER = RepetitionAware(top_k=25, top_p=0.8, barred=(CODES,))
+CONFIG = DecoderConfig(
+    layers=24,
+    hidden=896,
+    heads=14,
+    kv_heads=2,
+    head_dim=64,
+    intermediate=4_864,
+    vocab_size=CODES + 3 + TEXT_ROWS + 2,
+    norm_eps=1e-6,
+    rope_theta=1e6,
+    rope_scaling=None,
+    max_positions=32_768,
+    qkv_bias=True,
+    out_bias=False,
+    mlp_bias=False,
+    tied=False,
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Seconds and outcome of one continuation."""
+
+    seconds: float
+    outcome: Outcome
+
+
+def cosyvoice2(
+    dtype: torch.dtype, device: torch.device, seed: int, config: DecoderConfig = CONFIG
+) -> SpeechLM:
+    """A CosyVoice 2 language model of 506 M random parameters (or of another configuration)."""
+    generator = torch.Generator().manual_seed(seed)
+    layers = []
+    for index in range(config.layers):  # one at a time: the weights are never in memory twice
+        scale = 1.0 if index in DRAFT_LAYERS else MISSING_SCALE
+        state = random_layer(config, generator, scale)
+        one = build_decoder(replace(config, layers=1), state, dtype=dtype, device=device, prefix="")
+        layers.append(one.layers[0])
+    decoder = Decoder(config, layers, one.norm)
+    speech = CODES + 3
+    head = torch.randn(config.hidden, speech, generator=generator) * 2 / config.hidden**0.5
+    embedding = torch.empty(config.vocab_size, config.hidden, dtype=dtype)
+    embedding.normal_(generator=generator)
+    return SpeechLM(
+        decoder,
+        _layout(config),
+        embedding.to(device),
+        head.to(device, dtype),
+        torch.zeros(speech, dtype=dtype, device=device),
+    )
+
+
+def draft_of(model: SpeechLM) -> SpeechLM:
+    """The paper's layers of the target; it shares the target's memory."""
+    return with_layers(model, DRAFT_LAYERS)
+
+
+def random_layer(c: DecoderConfig, generator: torch.Generator, scale: float) -> dict[str, Tensor]:
+    """State dict of a decoder of one layer, variance-preserving."""
+
+    def matrix(rows: int, columns: int, size: float = 1.0) -> Tensor:
+        return torch.randn(rows, columns, generator=generator) * (size / math.sqrt(columns))
+
+    at, kv = "layers.0.", c.kv_heads * c.head_dim
+    state = {"norm.weight": torch.ones(c.hidden)}
+    for name, rows in (("q", c.heads * c.head_dim), ("k", kv), ("v", kv)):
+        state[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, c.hidden)
+        state[f"{at}self_attn.{name}_proj.bias"] = torch.zeros(rows)
+    state[f"{at}self_attn.o_proj.weight"] = matrix(c.hidden, c.heads * c.head_dim, scale)
+    state[f"{at}mlp.gate_proj.weight"] = matrix(c.intermediate, c.hidden)
+    state[f"{at}mlp.up_proj.weight"] = matrix(c.intermediate, c.hidden)
+    state[f"{at}mlp.down_proj.weight"] = matrix(c.hidden, c.intermediate, scale)
+    for norm in ("input_layernorm", "post_attention_layernorm"):
+        state[f"{at}{norm}.weight"] = torch.ones(c.hidden)
+    return state
+
+
+def _layout(config: DecoderConfig) -> CosyVoiceLayout:
+    return CosyVoiceLayout(
+        n_codes=CODES,
+        stop_ids=(CODES, CODES + 1, CODES + 2),
+        speech_vocab_size=CODES + 3,
+        text_offset=CODES + 3,
+        words=(),
+        sos_id=config.vocab_size - 2,
+        task_id=config.vocab_size - 1,
+        token_rate=25.0,
+        sample_rate=24_000,
+        sampling={},
+        end_id=CODES,
+        fill_id=CODES + 2,
+        barred_ids=(CODES,),
+    )
+
+
+def prompt(model: SpeechLM, seed: int, text: int = 50, speech: int = 75) -> Tensor:
+    """A zero-shot prompt of random text and 3 s of random speech, embedded."""
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randint(0, TEXT_ROWS, (text,), generator=generator) + CODES + 3
+    codes = torch.randint(0, CODES, (speech,), generator=generator)
+    marks = torch.tensor([model.layout.sos_id, model.layout.task_id])
+    rows = torch.cat([marks[:1], words, marks[1:], codes])
+    rows = rows.clamp(max=model.decoder.config.vocab_size - 1)
+    return model.embed(rows.to(model.device))
+
+
+def continue_prompts(
+    target: CodeLM,
+    draft: CodeLM,
+    rule: AcceptanceRule,
+    *,
+    lookahead: int,
+    tokens: int,
+    count: int,
+    seed: int,
+    sampler: Sampler = SAMPLER,
+    make_prompt: Callable[[Any, int], Tensor] = prompt,
+) -> dict[str, list[Run]]:
+    """Continuations of `count` prompts by `tokens` tokens, alone and speculative, in turn."""
+    stops: tuple[int, ...] = ()  # none: every continuation has its length
+    runs: dict[str, list[Run]] = {"autoregressive": [], "speculative": []}
+    for number in range(count + 1):  # the first is a warm-up
+        request = Request(
+            f"{number}", make_prompt(target, seed + number), None, tokens, tokens, seed
+        )
+        begin = time.perf_counter()
+        (alone,) = autoregressive(target, stops, sampler, [request])
+        synchronise(target.device)
+        middle = time.perf_counter()
+        (sped,) = speculative(target, draft, rule, stops, sampler, lookahead, [request])
+        synchronise(target.device)
+        end = time.perf_counter()
+        if number:
+            runs["autoregressive"].append(Run(middle - begin, alone))
+            runs["speculative"].append(Run(end - middle, sped))
+    return runs

@@ -1,0 +1,145 @@
+"""The stand-in for the official `llm.inference`, called as the official pipeline calls it."""
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cosyvoice_folders import write_official
+
+from speculative_tts.checks.cosyvoice2 import two_samples
+from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.official import Inference
+from speculative_tts.models import cosyvoice
+
+CODES = 40
+
+
+class OfficialLM:
+    """The signature of `Qwen2LM.inference` (commit ace7c47)."""
+
+    def inference(  # noqa: PLR0917
+        self,
+        text: torch.Tensor,
+        text_len: torch.Tensor,
+        prompt_text: torch.Tensor,
+        prompt_text_len: torch.Tensor,
+        prompt_speech_token: torch.Tensor,
+        prompt_speech_token_len: torch.Tensor,
+        embedding: torch.Tensor,
+        sampling: int = 25,
+        max_token_text_ratio: float = 20,
+        min_token_text_ratio: float = 2,
+        uuid: str = "",
+    ) -> Iterator[int]:
+        raise NotImplementedError
+
+
+class OfficialModel:
+    """`CosyVoice2Model.llm_job`: the call, and tokens taken one by one."""
+
+    def __init__(self) -> None:
+        self.llm = OfficialLM()
+
+    def job(self, text: list[int], prompt_text: list[int], speech: list[int]) -> Iterator[int]:
+        row, before, voice = (
+            torch.tensor([x], dtype=torch.int32) for x in (text, prompt_text, speech)
+        )
+        yield from self.llm.inference(
+            text=row,
+            text_len=torch.tensor([row.shape[1]], dtype=torch.int32),
+            prompt_text=before,
+            prompt_text_len=torch.tensor([before.shape[1]], dtype=torch.int32),
+            prompt_speech_token=voice,
+            prompt_speech_token_len=torch.tensor([voice.shape[1]], dtype=torch.int32),
+            embedding=torch.zeros(0, 192),
+            uuid="0f",
+        )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("official") / "model"
+    write_official(path, CODES)
+    return path
+
+
+def with_draft(folder: Path, **options: object) -> Inference:
+    alone = Inference.load(folder, **options)  # type: ignore[arg-type]
+    draft = cosyvoice.with_layers(alone.target, [0, 3])
+    return Inference(alone.target, draft, Tolerance(0.0), alone.sampler)
+
+
+def test_it_takes_the_place_of_the_official_generator(folder: Path) -> None:
+    model = OfficialModel()
+    assert list(inspect.signature(OfficialLM().inference).parameters) == list(
+        inspect.signature(with_draft(folder)).parameters
+    )
+    model.llm.inference = with_draft(folder)  # type: ignore[method-assign]
+    tokens = list(model.job([5, 6, 7], [8, 9], [1, 2, 3]))
+    assert all(isinstance(token, int) and 0 <= token < CODES for token in tokens)
+    assert len(tokens) <= 60
+    assert tokens != list(model.job([5, 6, 7], [8, 9], [1, 2, 3]))  # drawn anew
+
+
+def test_tokens_come_as_they_are_accepted(folder: Path) -> None:
+    """The first ones are there before the last are made."""
+    made = with_draft(folder)
+    model = OfficialModel()
+    model.llm.inference = made  # type: ignore[method-assign]
+    seen: list[int] = []
+    target = made.target.extend
+    made.target.extend = lambda *a, **k: (seen.append(0), target(*a, **k))[1]  # type: ignore[method-assign]
+    job = model.job([5] * 12, [], [])
+    next(job)
+    early = len(seen)
+    rest = list(job)
+    assert early == 0
+    assert len(rest) > 3
+    assert len(seen) > 1
+
+
+def test_with_and_without_a_draft_lengths_and_tokens_agree(folder: Path) -> None:
+    """Two samples of 150 utterances each; chi-squares of false-alarm rate 1e-9."""
+    fast, alone = with_draft(folder), Inference.load(folder, seed=1)
+    samples = []
+    for inference in (fast, alone):
+        model = OfficialModel()
+        model.llm.inference = inference  # type: ignore[method-assign]
+        samples.append([list(model.job([5], [], [7]))[:4] for _ in range(150)])
+    first, second = (np.array([s[0] if s else -1 for s in own]) for own in samples)
+    statistic, bound = two_samples(first, second)
+    assert statistic < bound
+    pairs = (np.array([s[0] * 100 + s[1] if len(s) > 1 else -1 for s in own]) for own in samples)
+    statistic, bound = two_samples(*pairs)
+    assert statistic < bound
+
+
+def test_text_in_pieces(folder: Path) -> None:
+    made = with_draft(folder)
+    empty = torch.zeros(1, 0, dtype=torch.int32)
+    none = torch.tensor([0])
+    pieces = (torch.tensor([[n]]) for n in range(20))
+    tokens = made.bistream(pieces, empty, none, empty, none, torch.zeros(0, 192))
+    found: list[int] = []
+    with contextlib.suppress(ValueError):  # random weights may say a stop id without meaning there
+        found.extend(tokens)
+    assert found
+    assert all(0 <= token < CODES for token in found)
+
+
+def test_nothing_to_say_gives_nothing(folder: Path) -> None:
+    model = OfficialModel()
+    model.llm.inference = with_draft(folder)  # type: ignore[method-assign]
+    assert list(model.job([], [1], [])) == []
+
+
+def test_other_folders_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is no CosyVoice folder; looked for llm\.pt"):
+        Inference.load(tmp_path)
+    write_official(tmp_path / "other", 41)
+    with pytest.raises(ValueError, match="has other speech ids"):
+        Inference.load(folder, tmp_path / "other")
