@@ -8,6 +8,7 @@ SCALE ?= tiny
 LIMIT ?=
 OUT ?= runs
 RESULTS ?= results
+MODELS ?= models
 # Both are safe to give on the command line: make reproduce LIMIT=20 OUT=runs/quick RESULTS=runs/quick/results
 
 VENV := $(CURDIR)/.venv
@@ -22,11 +23,11 @@ SEEDS ?= 0,1,2
 PCG_LIMIT = $(if $(LIMIT),limit=$(LIMIT),limit=6 instrument=2)
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2)
 
-.PHONY: help venv reproduce ssd pcg tiny-models test check bench clean
+.PHONY: help venv reproduce preflight paper ssd pcg tiny-models test check bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
-	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=results, PYTHON=python3, SCALE=tiny"
+	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=results, PYTHON=python3, SCALE=tiny, MODELS=models"
 
 venv: $(STAMP) ## Make .venv with the package, the tiny extra and the development tools
 
@@ -38,12 +39,25 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --no-deps resemblyzer speechmos
 	@touch $@
 
-reproduce: ssd ## Reproduce, at tiny scale, every paper that is done: now SSD (LIMIT=20 for a quick look)
+ifeq ($(SCALE),paper)
+reproduce: paper ## Reproduce every paper that is done; SCALE=paper MODELS=<dir>: the papers' own targets (docs/paper-scale.md)
+else ifeq ($(SCALE),tiny)
+reproduce: ssd
+else
+$(error SCALE=$(SCALE) is unknown; give SCALE=tiny or SCALE=paper)
+endif
+
+preflight: $(STAMP) ## Say what the papers' own experiments lack here (MODELS=<dir>), and about how many GPU hours they take
+	$(BIN)/sst-check paper models=$(MODELS)
+
+paper: preflight # stops here when something is missing
+	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/paper_$$one out=$(OUT)/ssd target.path=$(MODELS)/CosyVoice2-0.5B codec.path=$(MODELS)/CosyVoice2-0.5B $(LIMITED); done
+	for one in table1 table2 table3 figure2_pcg figure2_ssd figure3; do $(BIN)/sst-decode experiment=pcg/paper_$$one out=$(OUT)/pcg target.path=$(MODELS)/Llasa-8B codec.path=$(MODELS)/xcodec2-hf $(LIMITED); done
+	$(BIN)/sst-decode experiment=mtp/paper_table1_valle out=$(OUT)/mtp target.path=$(MODELS)/valle codec.path=$(MODELS)/speechtokenizer_hubert_avg $(LIMITED)
+	for one in table1_uslm table2 figures; do $(BIN)/sst-decode experiment=mtp/paper_$$one out=$(OUT)/mtp target.path=$(MODELS)/uslm codec.path=$(MODELS)/speechtokenizer_hubert_avg $(LIMITED); done
+	for one in ssd pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/$$one judges=$$one judges.models=$(MODELS)/judges judges.device=cuda workers=1; $(BIN)/sst-report runs=$(OUT)/$$one out=$(RESULTS)/paper/$$one paper=$$one; done
 
 ssd: $(STAMP) ## SSD: decode, score, and report its tables and figures into results/
-ifneq ($(SCALE),tiny)
-	@echo "SCALE=$(SCALE) is not there yet: it needs the checkpoints and adapters of the papers' own targets (README, What is not reproduced)." >&2; exit 2
-endif
 	$(BIN)/sst-decode experiment=ssd/table1 out=$(OUT) $(LIMITED)
 	$(BIN)/sst-decode experiment=ssd/table3 out=$(OUT) $(LIMITED)
 	$(BIN)/sst-decode experiment=ssd/figure3 out=$(OUT) $(LIMITED)

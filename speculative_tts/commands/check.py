@@ -2,6 +2,8 @@
 
 Prints the worst difference of every case; exit code 1 when one is beyond its tolerance. Sizes and
 vocabularies are read from the folder, so any folder in the golden format will do.
+`sst-check judges` tells which judges can run here; `sst-check paper` what the papers' experiments
+lack and about how many GPU hours they take; both name the command for what is missing, exit code 1.
 """
 
 import math
@@ -9,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app
-from speculative_tts.schema import CheckConfig
+from speculative_tts.schema import CheckConfig, Checked
 
 if TYPE_CHECKING:
     from speculative_tts.checks.registry import Row
@@ -19,12 +21,51 @@ CASE_WIDTH = 52
 
 
 def run(config: CheckConfig) -> int:
+    """Run a check, print its table; for golden files write it as JSON if asked to."""
+    return _golden(config) if config.what is Checked.golden else _machine(config)
+
+
+def _machine(config: CheckConfig) -> int:
+    """The table of judges, or of all that the papers' experiments need."""
+    from speculative_tts.checks.judges import judges
+    from speculative_tts.checks.paper import paper
+    from speculative_tts.checks.table import lines, missing
+
+    whole = config.what is Checked.paper
+    found = paper(config.models) if whole else judges(str(Path(config.models) / "judges"))
+    print("\n".join(lines(found)), flush=True)
+    absent = missing(found)
+    print(f"{len(found) - len(absent)} of {len(found)} are here")
+    if whole and config.probe:
+        _hours()
+    return MISSED if absent else 0
+
+
+def _hours() -> None:
+    """Probe this machine and print what the experiments would take on it."""
+    import torch
+
+    from speculative_tts.checks.hours import JOBS, estimate
+
+    gpu = torch.cuda.is_available()
+    device, dtype = torch.device("cuda" if gpu else "cpu"), torch.bfloat16
+    name = torch.cuda.get_device_name(0) if gpu else "this CPU, for want of a GPU"
+    print(f"Decoding at batch 1 on {name}, upper bound, without codecs and judges:")
+    for job in JOBS:
+        one = estimate(job, device, dtype)
+        print(f"  {one.paper}: {one.milliseconds:.1f} ms a target step, {one.hours:,.0f} h")
+
+
+def _golden(config: CheckConfig) -> int:
     """Run the check of a target, print its table, write it as JSON if asked to."""
     from speculative_tts.checks.registry import FormatError, load_check
     from speculative_tts.provenance import provenance
     from speculative_tts.records import write_json
 
-    check, folder = load_check(config.target.name), Path(config.golden)
+    for key, value in {"target.name": config.target.name, "golden": config.golden}.items():
+        if value is None:
+            raise FormatError(f"{key} is not set; give {key}=<value> (see sst-check --help)")
+    check, folder = load_check(str(config.target.name)), Path(str(config.golden))
     if not folder.is_dir():
         raise FormatError(f"golden folder {folder} not found; give golden=<folder>")
     if config.out is not None:
@@ -75,6 +116,12 @@ main = app.command(
     examples=(
         "sst-check target=valle golden=goldens/valle",
         "sst-check target=speechtokenizer golden=goldens/speechtokenizer out=check.json",
+        "sst-check judges models=models",
+        "sst-check paper models=models",
     ),
-    shorthand=(("target", "target.name"),),
+    shorthand=(
+        ("target", "target.name"),
+        ("judges", "what=judges"),
+        ("paper", "what=paper"),
+    ),
 )

@@ -76,10 +76,10 @@ def _audio(
     return (found[0].resolve(), found[1]) if found else (None, "")
 
 
-def draw(root: Path, parts: list[str], n_rows: int, seed: int) -> list[Listed]:
+def draw(root: Path, parts: list[str], n_rows: int | None, seed: int) -> list[Listed]:
     """Random utterances, each with a short prompt of its speaker, of another chapter if there is.
 
-    ValueError when the parts hold too few.
+    `n_rows` None: all of them. ValueError when the parts hold too few.
     """
     by_speaker: dict[str, list[tuple[str, str]]] = defaultdict(list)  # (id, chapter)
     seconds = {}
@@ -97,6 +97,8 @@ def draw(root: Path, parts: list[str], n_rows: int, seed: int) -> list[Listed]:
             prompts = [p for p in short if p[1] != chapter] or short
             if seconds[key] >= SHORTEST and prompts:
                 rows.append(Listed(key, rng.choice(prompts)[0]))
+    if n_rows is None:
+        return rows
     if len(rows) < n_rows:
         raise ValueError(
             f"rows={n_rows}, but {', '.join(parts)} of {root} hold only {len(rows)} utterances with"

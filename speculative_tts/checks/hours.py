@@ -1,0 +1,135 @@
+"""GPU hours of the papers' experiments, from a probe of some seconds.
+
+The probe times decode steps of one and of four layers of each target's size (random weights, this
+package's engine) and a head; the rest is counting. A run decodes every utterance twice, itself and
+its autoregressive baseline, and is taken to be as slow as that baseline: an upper bound for every
+rule that gains anything. Flow matching, vocoders and judges come on top.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from speculative_tts.decoding.observer import synchronise
+from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.decoder import Decoder, Layer
+
+PROBED = (1, 4)  # layers
+REPEATS, WARM_UP, CONTEXT = 20, 5, 256
+BASELINE = 2  # each utterance is decoded twice
+SECONDS = 6.5  # of an utterance of LibriTTS test-clean, about
+
+
+@dataclass(frozen=True)
+class Job:
+    """Experiments of one paper: the target's shape, and how much of it there is to decode."""
+
+    paper: str
+    shape: DecoderConfig
+    head: int  # rows
+    token_rate: float
+    runs: int  # of a language model, over all its experiments
+    utterances: int
+
+    @property
+    def tokens(self) -> float:
+        """Speech tokens of all runs, baselines included."""
+        return BASELINE * self.runs * self.utterances * SECONDS * self.token_rate
+
+
+_QWEN = DecoderConfig(
+    layers=24,
+    hidden=896,
+    heads=14,
+    kv_heads=2,
+    head_dim=64,
+    intermediate=4_864,
+    vocab_size=6_564,
+    norm_eps=1e-6,
+    rope_theta=1e6,
+    rope_scaling=None,
+    max_positions=4_096,
+    qkv_bias=False,
+    out_bias=False,
+    mlp_bias=False,
+    tied=False,
+)
+_LLAMA_8B = replace(
+    _QWEN, layers=32, hidden=4_096, heads=32, kv_heads=8, head_dim=128, intermediate=14_336
+)
+_VALLE = replace(
+    _QWEN, layers=12, hidden=1_024, heads=16, kv_heads=16, head_dim=64, intermediate=2_730
+)  # VALL-E's own layers have two matrices of 4,096; the bytes of a step are the same
+JOBS = (
+    Job("SSD", _QWEN, 6_564, 25.0, runs=4 + 5 + 16, utterances=499),
+    Job("PCG", _LLAMA_8B, 65_537, 50.0, runs=15 + 3 + 6 + 18 + 15 + 8, utterances=500),
+    Job("MTP", _VALLE, 1_025, 50.0, runs=6 + 12 + 14, utterances=4_837),
+)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Milliseconds of one target step here, and hours of all experiments of a paper."""
+
+    paper: str
+    milliseconds: float
+    hours: float
+
+
+def estimate(job: Job, device: torch.device, dtype: torch.dtype) -> Estimate:
+    """Probe one target's step and count."""
+    few, many = (step_seconds(job.shape, n, device, dtype) for n in PROBED)
+    layer = max(many - few, 0.0) / (PROBED[1] - PROBED[0])
+    step = few + layer * (job.shape.layers - PROBED[0]) + head_seconds(job, device, dtype)
+    return Estimate(job.paper, 1e3 * step, step * job.tokens / 3600)
+
+
+@torch.inference_mode()
+def step_seconds(
+    shape: DecoderConfig, layers: int, device: torch.device, dtype: torch.dtype
+) -> float:
+    """Median seconds of one decode step of so many layers after `CONTEXT` positions."""
+
+    def weights(*size: int) -> torch.Tensor:
+        return torch.randn(size, dtype=dtype, device=device) * 0.02
+
+    wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    stack = [
+        Layer(
+            weights(shape.hidden, wide),
+            None,
+            weights(shape.heads * shape.head_dim, shape.hidden),
+            None,
+            weights(shape.hidden, 2 * shape.intermediate),
+            None,
+            weights(shape.intermediate, shape.hidden),
+            None,
+        )
+        for _ in range(layers)
+    ]
+    decoder = Decoder(replace(shape, layers=layers), stack, weights(shape.hidden))
+    cache, token = decoder.cache(1, CONTEXT + 1), weights(1, 1, shape.hidden)
+    start = torch.tensor([CONTEXT], device=device)
+    return _median(lambda: decoder.extend(token, cache, start), device)
+
+
+@torch.inference_mode()
+def head_seconds(job: Job, device: torch.device, dtype: torch.dtype) -> float:
+    """Median seconds of one product with the output head."""
+    head = torch.randn(job.shape.hidden, job.head, dtype=dtype, device=device)
+    token = torch.randn(1, job.shape.hidden, dtype=dtype, device=device)
+    return _median(lambda: token @ head, device)
+
+
+def _median(call: Callable[[], object], device: torch.device) -> float:
+    times = []
+    for _ in range(WARM_UP + REPEATS):
+        synchronise(device)
+        begin = time.perf_counter()
+        call()
+        synchronise(device)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[WARM_UP:])
