@@ -546,7 +546,7 @@ class TrainTargetConfig:
 
     architecture: Architecture = Architecture.cosyvoice
     valle: ValleTrainingConfig = field(default_factory=ValleTrainingConfig)
-    corpus: str = "data/tiny"  # what sst-prepare wrote
+    prepared: str = "data/tiny"  # what sst-prepare wrote
     steps: int = 2750  # optimiser steps
     warmup_steps: int = 40  # linear rise of the learning rates
     decay_steps: int = 1000  # linear fall to 0 at the end

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from speculative_tts.training.valle import TrainValleConfig
 
 # keys that are not settings of the training itself
-OUTSIDE = ("corpus", "out", "threads", "architecture", "valle")
+OUTSIDE = ("prepared", "out", "threads", "architecture", "valle")
 
 
 def run(config: TrainTargetConfig) -> int:
     """Train, or go on training, the target in `config.out`."""
     valle = config.architecture is Architecture.valle
-    corpus, codes = Path(config.corpus), "codes_residual" if valle else "codes"
+    corpus, codes = Path(config.prepared), "codes_residual" if valle else "codes"
     if not (corpus / codes).is_dir():
-        raise ValueError(f"{corpus} has no {codes}/; run sst-prepare, or give corpus=<its output>")
+        raise ValueError(f"{corpus} has no {codes}/; run sst-prepare, or give prepared=<its output>")
     settings = valle_settings(config) if valle else None
     out = app.require_writable(config.out)
 
