@@ -404,8 +404,10 @@ class TrainDraftConfig:
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
     out: str = "runs/draft"  # the exported draft, and its training
-    layers: list[int] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
-    train_layers: int = 2  # this many first inherited layers are trained
+    layers: list[int] = field(default_factory=lambda: [0, 1, 11])  # target layers, in order
+    # an earlier draft of the same layers to go on from, in place of the target's weights
+    init: str | None = None
+    train_layers: int = 3  # this many first inherited layers are trained
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
@@ -581,7 +583,7 @@ class BenchConfig:
     transformers: bool = True  # also time transformers' generate and assisted generation
     steps: int = 200  # repeats of each single step that is timed; the median counts
     draws: int = 10_000  # bootstrap draws of the speed ratios
-    # cosyvoice2: a real-size model with random weights instead of target, draft and list
+    # cosyvoice2 or llasa_1b: real size, random weights, instead of target, draft and list
     random: str | None = None
     out: str = "results/bench"  # a table for people and JSON for programs go here
 

@@ -1,4 +1,4 @@
-"""sst-bench random=cosyvoice2: a real-size target with random weights, its draft, and their speed.
+"""sst-bench random=<model>: a real-size target with random weights, its draft, and their speed.
 
 Steps cost what they cost with real weights; the acceptance is that of random weights, so the
 speed is also given for other acceptance rates, computed from the steps.
@@ -17,13 +17,15 @@ def run_random(config: BenchConfig, out: Path) -> int:
     """Time continuations and steps of random weights, print the table, keep both."""
     import torch
 
-    from speculative_tts.decoding import random_models
+    from speculative_tts.decoding import random_llasa, random_models
     from speculative_tts.decoding.acceptance import Tolerance
     from speculative_tts.provenance import provenance
     from speculative_tts.records import write_atomic, write_json
 
-    if config.random != "cosyvoice2":
-        raise ValueError(f"random {config.random!r} is unknown; known: cosyvoice2")
+    kinds = {"cosyvoice2": random_models.COSYVOICE2, "llasa_1b": random_llasa.LLASA_1B}
+    if config.random not in kinds:
+        raise ValueError(f"random {config.random!r} is unknown; known: {', '.join(kinds)}")
+    use = kinds[config.random]
     if config.tokens < 2 or config.limit < 1:
         raise ValueError(
             f"tokens {config.tokens} or limit {config.limit} is too small; "
@@ -32,8 +34,8 @@ def run_random(config: BenchConfig, out: Path) -> int:
     torch.set_num_threads(config.runtime.threads)
     device = torch.device(config.runtime.device.value)
     dtype = getattr(torch, config.runtime.dtype.value)
-    target = random_models.cosyvoice2(dtype, device, config.seed)
-    draft = random_models.draft_of(target)
+    target = use.make(dtype, device, config.seed)
+    draft = use.draft_of(target)
     rule = Tolerance(config.rule.beta if config.rule.name is Rule.tolerance else 0.0)
     runs = random_models.continue_prompts(
         target,
@@ -43,11 +45,12 @@ def run_random(config: BenchConfig, out: Path) -> int:
         tokens=config.tokens,
         count=config.limit,
         seed=config.seed,
+        use=use,
     )
     steps = _steps(config, target, draft)
     sped = [run.outcome for run in runs["speculative"]]
     result: dict[str, Any] = {
-        "model": "CosyVoice 2, random weights",
+        "model": f"{use.title}, random weights",
         "tokens_per_second": {
             name: config.tokens * len(own) / sum(run.seconds for run in own)
             for name, own in runs.items()
@@ -60,10 +63,11 @@ def run_random(config: BenchConfig, out: Path) -> int:
         "prompts": config.limit,
         "provenance": provenance(config),
     }
-    write_json(out / "cosyvoice2_random.json", result)
-    write_atomic(out / "cosyvoice2_random.md", table(result))
+    name = f"{config.random}_random"
+    write_json(out / f"{name}.json", result)
+    write_atomic(out / f"{name}.md", table(result))
     print(table(result))
-    print(f"written to {out / 'cosyvoice2_random.md'} and {out / 'cosyvoice2_random.json'}")
+    print(f"written to {out / name}.md and {out / name}.json")
     return 0
 
 

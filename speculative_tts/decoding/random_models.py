@@ -138,6 +138,20 @@ def prompt(model: SpeechLM, seed: int, text: int = 50, speech: int = 75) -> Tens
     return model.embed(rows.to(model.device))
 
 
+@dataclass(frozen=True)
+class Use:
+    """How random models of one kind are made and used."""
+
+    title: str
+    make: Callable[[torch.dtype, torch.device, int], Any]
+    draft_of: Callable[[Any], Any]
+    prompt: Callable[[Any, int], Tensor]
+    sampler: Sampler
+
+
+COSYVOICE2 = Use("CosyVoice 2", cosyvoice2, draft_of, prompt, SAMPLER)
+
+
 def continue_prompts(
     target: CodeLM,
     draft: CodeLM,
@@ -147,21 +161,21 @@ def continue_prompts(
     tokens: int,
     count: int,
     seed: int,
-    sampler: Sampler = SAMPLER,
-    make_prompt: Callable[[Any, int], Tensor] = prompt,
+    use: "Use | None" = None,
 ) -> dict[str, list[Run]]:
     """Continuations of `count` prompts by `tokens` tokens, alone and speculative, in turn."""
+    use = use or COSYVOICE2
     stops: tuple[int, ...] = ()  # none: every continuation has its length
     runs: dict[str, list[Run]] = {"autoregressive": [], "speculative": []}
     for number in range(count + 1):  # the first is a warm-up
         request = Request(
-            f"{number}", make_prompt(target, seed + number), None, tokens, tokens, seed
+            f"{number}", use.prompt(target, seed + number), None, tokens, tokens, seed
         )
         begin = time.perf_counter()
-        (alone,) = autoregressive(target, stops, sampler, [request])
+        (alone,) = autoregressive(target, stops, use.sampler, [request])
         synchronise(target.device)
         middle = time.perf_counter()
-        (sped,) = speculative(target, draft, rule, stops, sampler, lookahead, [request])
+        (sped,) = speculative(target, draft, rule, stops, use.sampler, lookahead, [request])
         synchronise(target.device)
         end = time.perf_counter()
         if number:

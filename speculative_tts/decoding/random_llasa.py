@@ -1,0 +1,93 @@
+"""LLaSA-1B's sizes with random weights and a cut head: what its steps cost without the checkpoint.
+
+As in `decoding.random_models`, layers that the draft lacks are weak, so that it is sometimes right.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.random_models import MISSING_SCALE, Use, random_layer
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.models.code_lm import CodeLM
+from speculative_tts.models.config import DecoderConfig, RopeScaling
+from speculative_tts.models.decoder import Decoder, Layer
+from speculative_tts.models.loading import build_decoder
+
+CODES = 65_536
+SPEECH = CODES + 1  # with the end of speech
+TEXT_ROWS = 1_024  # enough for prompts; a look-up costs the same in a larger table
+SAMPLER = Sampler(0.8, 50, 1.0)  # the model card's
+DRAFT_LAYERS = [0, 7, 15]  # PCG drafts with 3 of the 8B's 32 layers
+CONFIG = DecoderConfig(
+    layers=16,
+    hidden=2_048,
+    heads=32,
+    kv_heads=8,
+    head_dim=64,
+    intermediate=8_192,
+    vocab_size=SPEECH + TEXT_ROWS,
+    norm_eps=1e-5,
+    rope_theta=500_000.0,
+    rope_scaling=RopeScaling(32.0, 1.0, 4.0, 8_192),
+    max_positions=131_072,
+    qkv_bias=False,
+    out_bias=False,
+    mlp_bias=False,
+    tied=True,
+)
+
+
+def llasa_1b(
+    dtype: torch.dtype, device: torch.device, seed: int, config: DecoderConfig = CONFIG
+) -> CodeLM:
+    """A LLaSA-1B of random parameters (or of another configuration), head cut to speech rows."""
+    generator = torch.Generator().manual_seed(seed)
+    kinds = {  # drawn once and copied: drawing a billion numbers would take minutes
+        scale: build_decoder(
+            replace(config, layers=1),
+            random_layer(config, generator, scale),
+            dtype=dtype,
+            device=device,
+            prefix="",
+        )
+        for scale in (1.0, MISSING_SCALE)
+    }
+    layers = [
+        _copied(kinds[1.0 if index in DRAFT_LAYERS else MISSING_SCALE].layers[0])
+        for index in range(config.layers)
+    ]
+    embedding = torch.empty(config.vocab_size, config.hidden, dtype=dtype)
+    embedding.normal_(generator=generator)
+    head = (2 / config.hidden**0.5) * embedding[:SPEECH].T.contiguous()
+    decoder = Decoder(config, layers, kinds[1.0].norm)
+    return CodeLM(decoder, embedding.to(device), head.to(device), None)
+
+
+def _copied(layer: Layer) -> Layer:
+    """The same numbers in memory of their own: a step reads as much as with real weights."""
+    return Layer(**{name: None if x is None else x.clone() for name, x in vars(layer).items()})
+
+
+def draft_of(model: CodeLM) -> CodeLM:
+    """Three layers of the target; it shares the target's memory."""
+    layers = [model.decoder.layers[index] for index in DRAFT_LAYERS]
+    config = replace(model.decoder.config, layers=len(layers))
+    return CodeLM(
+        Decoder(config, layers, model.decoder.norm),
+        model.embed(torch.arange(model.decoder.config.vocab_size, device=model.device)),
+        model.head,
+        None,
+    )
+
+
+def prompt(model: CodeLM, seed: int, text: int = 110, speech: int = 150) -> Tensor:
+    """A cloning prompt of random text and 3 s of random speech, embedded."""
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randint(SPEECH, SPEECH + TEXT_ROWS, (text,), generator=generator)
+    codes = torch.randint(0, CODES, (speech,), generator=generator)
+    return model.embed(torch.cat([words, codes]).to(model.device))
+
+
+LLASA_1B = Use("LLaSA-1B, head cut to speech rows", llasa_1b, draft_of, prompt, SAMPLER)
