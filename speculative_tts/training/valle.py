@@ -63,7 +63,7 @@ class TrainValleConfig:
     prediction_stride: int = 3
     """Further heads are trained on every so many positions, others at each step."""
     probe_weight: float = 0.5
-    ar: StageConfig = field(default_factory=lambda: StageConfig(steps=1400, decay_steps=600))
+    ar: StageConfig = field(default_factory=lambda: StageConfig(steps=1500, decay_steps=600))
     nar: StageConfig = field(default_factory=lambda: StageConfig(steps=1000, decay_steps=500))
     batch: BatchConfig = field(
         default_factory=lambda: BatchConfig(
