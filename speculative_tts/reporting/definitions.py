@@ -98,13 +98,15 @@ class Column:
     """A quantity; beside it the paper's column, if one is named.
 
     With `against` (a row's key) the cells are the paired differences from that row, with interval
-    and p of the paired bootstrap; with another `test` of `TESTS` its p alone.
+    and p of the paired bootstrap; with another `test` of `TESTS` its p alone. With `over` (a row's
+    key) they are how many times smaller the figure is than that row's, without an interval.
     """
 
     quantity: str
     paper: str | None = None
     against: str | None = None
     test: str = "bootstrap"
+    over: str | None = None
 
 
 @dataclass(frozen=True)

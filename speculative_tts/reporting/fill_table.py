@@ -92,6 +92,12 @@ def _headings(definition: TableDefinition, column: Column, chosen: Chosen) -> It
             yield Heading(group, TESTS[column.test], f"{name}_p_{column.test}")
         yield from _paper_heading(definition, column, group)
         return
+    if column.over is not None:
+        baseline = definition.rows[column.over].label
+        group = f"times fewer {shown.heading} than {baseline[:1].lower()}{baseline[1:]}"
+        yield Heading(group, "here", f"{column.quantity}_over_{column.over}")
+        yield from _paper_heading(definition, column, group)
+        return
     yield Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
     yield from _paper_heading(definition, column, shown.heading)
 
@@ -117,11 +123,23 @@ def _cells(
             yield Cell(measure.scaled(shown.scale), shown.digits, signed=True)
         else:
             yield Cell(Measure(measure.tests.get(column.test)), 3)
+    elif column.over is not None:
+        yield Cell(_times_fewer(definition, key, column, chosen), 2)
     else:
         measure = _measure(row, key, column.quantity, chosen)
         yield Cell(measure.scaled(shown.scale), shown.digits, spread=definition.spread)
     if column.paper is not None:
         yield Cell(text=definition.paper.text(row.paper or key, column.paper) or "-")
+
+
+def _times_fewer(definition: TableDefinition, key: str, column: Column, chosen: Chosen) -> Measure:
+    """The figure of the row `over` divided by this row's."""
+    assert column.over is not None
+    own, other = (
+        _measure(definition.rows[name], name, column.quantity, chosen).value
+        for name in (key, column.over)
+    )
+    return Measure(other / own) if own and other else NOTHING
 
 
 def _measure(row: Row, key: str, name: str, chosen: Chosen) -> Measure:

@@ -22,7 +22,11 @@ Where = Mapping[str, Any]  # dotted configuration key -> value
 BOOKKEEPING = ("out", "baseline", "instrument", "seed", "source", "runtime.warmup")
 MET = 0.03  # a searched figure that is nearer than this, relatively, is met
 UNUSED = {  # parts of the configuration that a system does not use, by prefix
-    "target": ("draft.",),
+    "target": ("draft.", "heads.", "viterbi."),
+    "uncached": ("draft.", "heads.", "viterbi."),
+    "multi_token": ("draft.", "viterbi.transitions."),
+    "draft": ("heads.", "viterbi."),
+    "speculative": ("heads.", "viterbi."),
     "codec": ("target.", "draft.", "sampling.", "runtime.", "batch_size"),
     "reference": ("target.", "draft.", "sampling.", "runtime.", "batch_size"),
     "swap": ("draft.", "runtime.", "batch_size"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.records import write_atomic, write_json
-from speculative_tts.reporting import pcg, ssd
+from speculative_tts.reporting import mtp, pcg, ssd
 from speculative_tts.reporting.definitions import FigureDefinition, Report, TableDefinition
 from speculative_tts.reporting.examples import Example, examples
 from speculative_tts.reporting.figures import draw
@@ -18,7 +18,7 @@ from speculative_tts.reporting.runs import Found, Run
 from speculative_tts.reporting.selection import Chosen
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
 
-REPORTS: dict[str, Report] = {"ssd": ssd.REPORT, "pcg": pcg.REPORT}
+REPORTS: dict[str, Report] = {"ssd": ssd.REPORT, "pcg": pcg.REPORT, "mtp": mtp.REPORT}
 
 
 @dataclass(frozen=True)

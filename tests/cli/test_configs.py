@@ -86,6 +86,8 @@ def test_option_composes_and_its_sweep_too(choice: str) -> None:
         ("exact", System.speculative, Rule.exact, 0.0),
         ("ssd", System.speculative, Rule.tolerance, 0.4),
         ("pcg", System.speculative, Rule.group, 0.0),
+        ("mtp", System.multi_token, Rule.exact, 0.0),
+        ("uncached", System.uncached, Rule.exact, 0.0),
         ("codec", System.codec, Rule.exact, 0.0),
         ("reference", System.reference, Rule.exact, 0.0),
     ],

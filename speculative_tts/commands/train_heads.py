@@ -1,0 +1,71 @@
+"""Trains heads that predict the next n tokens from a target's hidden state (MTP).
+
+On a frozen trunk hidden states are computed once and kept in memory; with train_trunk the target is
+trained along, and written beside the heads. A killed training goes on where it was.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from speculative_tts import assets
+from speculative_tts.commands import app
+from speculative_tts.schema import TrainHeadsConfig
+
+
+def run(config: TrainHeadsConfig) -> int:
+    """Train or continue the heads of `config`; prints their dev figures as JSON."""
+    import torch
+
+    from speculative_tts.drafting.data import load_data
+    from speculative_tts.drafting.train_heads import train_heads
+
+    _check(config)
+    path = assets.resolve(config.target.path)
+    config = dataclasses.replace(config, target=dataclasses.replace(config.target, path=str(path)))
+    out = app.require_writable(config.out)
+    torch.set_num_threads(config.threads)
+    data = load_data(
+        Path(assets.resolve(config.codes)),
+        config.target,
+        seed=config.seed,
+        batch_size=16,
+        dev_utterances=config.dev_utterances,
+    )
+    figures = train_heads(config, data)
+    print(json.dumps({"heads": str(out), **figures}))
+    return 0
+
+
+def _check(config: TrainHeadsConfig) -> None:
+    """ValueError for numbers that cannot work."""
+    if config.n < 2:
+        raise ValueError(f"n {config.n} is below 2; head 0 is the target's own, train at least one")
+    positive = (
+        "steps",
+        "batch_size",
+        "sequences",
+        "eval_every",
+        "save_every",
+        "dev_utterances",
+        "threads",
+    )
+    for name in positive:
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name} {getattr(config, name)} is below 1; give a positive number")
+    if not config.learning_rate > 0:
+        raise ValueError(
+            f"learning_rate {config.learning_rate} is not positive; 2e-3 suits adamw, "
+            "0.05 scaled_adam"
+        )
+
+
+main = app.command(
+    "train_heads",
+    TrainHeadsConfig,
+    run,
+    examples=(
+        "sst-train-heads n=8 out=runs/heads",
+        "sst-train-heads optimiser=scaled_adam learning_rate=0.05 warmup=200 out=runs/heads-eden",
+    ),
+)

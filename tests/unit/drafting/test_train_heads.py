@@ -1,0 +1,81 @@
+"""sst-train-heads: targets ahead, heads that learn, a killed training that ends the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from speculative_tts.commands.train_heads import main
+from speculative_tts.drafting.heads import head_targets
+from speculative_tts.drafting.train_heads import Training
+from speculative_tts.models.heads import read_heads, target_hash
+from speculative_tts.models.loading import read_state
+from speculative_tts.records import read_jsonl
+from speculative_tts.training.batches import IGNORED
+
+STOP = 24
+
+
+def test_targets_look_ahead_and_end_with_the_stop_id() -> None:
+    targets = torch.tensor([[IGNORED, 1, 2, STOP, IGNORED], [IGNORED, IGNORED, 5, 6, STOP]])
+    found = head_targets(targets, 3, STOP)
+    nothing = [IGNORED] * 3
+    assert found[0].tolist() == [nothing, [1, 2, STOP], [2, STOP, STOP], [STOP] * 3, nothing]
+    assert found[1].tolist() == [nothing, nothing, [5, 6, STOP], [6, STOP, STOP], [STOP] * 3]
+
+
+@pytest.fixture
+def arguments(target: Path, codes: Path) -> list[str]:
+    numbers = "n=3 steps=6 batch_size=32 sequences=24 eval_every=3 save_every=2 dev_utterances=4"
+    return [f"target.path={target}", f"codes={codes}", *numbers.split()]
+
+
+@pytest.mark.parametrize("extra", [[], ["kind=residual"], ["optimiser=scaled_adam"]])
+def test_heads_learn_and_belong_to_their_target(
+    arguments: list[str], tmp_path: Path, extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "heads"
+    assert main([*arguments, *extra, f"out={out}", "steps=30", "learning_rate=0.02"]) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert len(figures["dev_accuracies"]) == 3
+    losses = list(read_jsonl(out / "training" / "metrics.jsonl"))
+    losses = [row["loss"] for row in losses if "loss" in row]
+    assert sum(losses[-5:]) < 0.98 * sum(losses[:5])
+    tensors, description = read_heads(out)
+    target = Path(arguments[0].partition("=")[2])
+    assert description["target"] == target_hash(target)
+    own = read_state(target)["lm_head.weight"][: len(tensors.weight[0])]
+    torch.testing.assert_close(tensors.weight[0], own.half(), atol=1e-3, rtol=1e-3)
+    assert tensors.kind == ("residual" if extra == ["kind=residual"] else "linear")
+
+
+@pytest.mark.parametrize("extra", [[], ["train_trunk=true", "batch_size=2"]])
+def test_a_killed_training_ends_where_another_does(
+    arguments: list[str], tmp_path: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([*arguments, *extra, f"out={tmp_path / 'whole'}"]) == 0
+    step = Training._step
+
+    def dies(self: Training, number: int, states: object) -> float:
+        if number == 5:
+            raise KeyboardInterrupt
+        return step(self, number, states)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "_step", dies)
+        assert main([*arguments, *extra, f"out={tmp_path / 'killed'}"]) == 130
+    assert main([*arguments, *extra, f"out={tmp_path / 'killed'}"]) == 0
+    whole, killed = (read_heads(tmp_path / name)[0] for name in ("whole", "killed"))
+    assert torch.equal(whole.weight, killed.weight)
+    if extra:
+        assert (tmp_path / "whole" / "target" / "speech.json").is_file()
+        assert read_heads(tmp_path / "whole")[1]["target"] == target_hash(tmp_path / "whole/target")
+
+
+@pytest.mark.parametrize("wrong", ["n=1", "steps=0", "learning_rate=0", "sequences=0"])
+def test_mistakes_are_told(
+    arguments: list[str], tmp_path: Path, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, wrong, f"out={tmp_path}"]) == 2
+    assert wrong.partition("=")[0] in capsys.readouterr().err
