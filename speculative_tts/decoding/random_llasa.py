@@ -4,6 +4,7 @@ As in `decoding.random_models`, layers that the draft lacks are weak, so that it
 """
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,7 +68,8 @@ def llasa_1b(
 
 def _copied(layer: Layer) -> Layer:
     """The same numbers in memory of their own: a step reads as much as with real weights."""
-    return Layer(**{name: None if x is None else x.clone() for name, x in vars(layer).items()})
+    copies: dict[str, Any] = {k: None if x is None else x.clone() for k, x in vars(layer).items()}
+    return Layer(**copies)
 
 
 def draft_of(model: CodeLM) -> CodeLM:
