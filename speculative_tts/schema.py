@@ -404,10 +404,10 @@ class TrainDraftConfig:
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
     out: str = "runs/draft"  # the exported draft, and its training
-    layers: list[int] = field(default_factory=lambda: [0, 1, 11])  # target layers, in order
+    layers: list[int] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
     # an earlier draft of the same layers to go on from, in place of the target's weights
     init: str | None = None
-    train_layers: int = 3  # this many first inherited layers are trained
+    train_layers: int = 2  # this many first inherited layers are trained
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
@@ -415,7 +415,7 @@ class TrainDraftConfig:
     steps: int = 450
     batch_size: int = 16  # sequences a process and step
     learning_rate: float = 2e-3
-    muon: bool = True  # Muon for the layers' matrices; false: AdamW for all
+    muon: bool = False  # Muon for the layers' matrices (not sharded ones); false: AdamW for all
     warmup: int = 20  # steps of linear rise of the learning rate
     weight_decay: float = 0.01
     eval_every: int = 50  # steps between dev figures

@@ -123,11 +123,11 @@ def verify(
     used = torch.arange(lookahead, device=drafted.device) < lengths[:, None]
     passed = rule.accept(target_probs[:, :lookahead], draft_probs, drafted, uniforms) & used
     accepted = passed.long().cumprod(-1).sum(-1)
-    at = accepted[:, None, None].expand(-1, 1, target_probs.shape[-1])
-    target_row = target_probs.gather(1, at)[:, 0]
+    row = torch.arange(len(accepted), device=accepted.device)
+    target_row = target_probs[row, accepted]
     rejected = accepted < lengths
     draft_row = (
-        draft_probs.gather(1, at.clamp(max=max(lookahead - 1, 0)))[:, 0]
+        draft_probs[row, accepted.clamp(max=lookahead - 1)]
         if lookahead
         else torch.zeros_like(target_row)
     )

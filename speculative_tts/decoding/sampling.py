@@ -89,4 +89,6 @@ class StopRule:
     def mask(self, logits: Tensor, positions: Tensor) -> Tensor:
         """Logits with stop ids impossible before the minimum length."""
         early = positions < self.minimum[:, None]
+        if early.device.type == "cpu" and not early.any():
+            return logits
         return logits.masked_fill(early[..., None] & self.is_stop, float("-inf"))

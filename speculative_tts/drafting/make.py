@@ -123,6 +123,8 @@ def make_draft(
     if accelerator.is_main_process:
         write_json(folder / SETTINGS, settings)
     draft = build_model(inherited.config, inherited.tensors, torch.float32)
+    if config.init is not None:
+        load_parameters(draft, _earlier(Path(config.init), inherited))
     target = build_model(source.config, source.tensors, torch.float32).to(accelerator.device).eval()
     objective = Objective(draft, weights, target.requires_grad_(False), temperature)
     loaded = data()
@@ -136,11 +138,8 @@ def make_draft(
         folder,
         sampler if selecting else None,
     )
-    if config.gradient_checkpointing:  # which transformers does in training mode only
-        draft.gradient_checkpointing_enable(  # type: ignore[no-untyped-call]
-            {"use_reentrant": False}
-        )
-        draft.train()
+    if config.gradient_checkpointing:
+        recompute_activations(draft)
     best = training.run(log)
     load_parameters(draft, best.parameters)
     figures = dev_figures(objective, loaded.dev, accelerator, sampler)
@@ -149,6 +148,28 @@ def make_draft(
         _export(config, source, inherited, best, settings, summary)
     accelerator.wait_for_everyone()
     return summary
+
+
+def _earlier(folder: Path, inherited: Inherited) -> dict[str, Tensor]:
+    """The trained parameters of an earlier draft of this shape. ValueError when it is another."""
+    config, tensors = read_checkpoint(folder)
+    for key, value in inherited.config.items():
+        if config.get(key) != value:
+            raise ValueError(
+                f"init={folder} has {key}={config.get(key)}, this draft {value}; "
+                "give a draft of the same target and number of layers"
+            )
+    return {name: tensors[name] for name in inherited.trained}
+
+
+def recompute_activations(model: Any) -> None:
+    """Keep layers' inputs only; transformers does so in training mode alone (there is no dropout).
+
+    The method's older name is deprecated.
+    """
+    newer = getattr(model, "activation_checkpointing_enable", None)
+    (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
+    model.train()
 
 
 def load_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
@@ -165,7 +186,9 @@ def result_settings(config: TrainDraftConfig, digest: str, processes: int) -> di
         key: value for key, value in dataclasses.asdict(config).items() if key not in _NO_EFFECT
     }
     plain = {key: value.name if isinstance(value, Enum) else value for key, value in plain.items()}
-    return plain | {"target": config.target.name, "target_sha256": digest, "processes": processes}
+    init = None if config.init is None else source_hash(Path(config.init))
+    made_from = {"target": config.target.name, "target_sha256": digest, "init": init}
+    return plain | made_from | {"processes": processes}
 
 
 def _check_same(path: Path, settings: Mapping[str, Any]) -> None:
