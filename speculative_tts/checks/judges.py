@@ -28,9 +28,12 @@ def judges(models: str) -> list[Finding]:
     """Every judge, models sought below `models`; a wrong folder is a missing one."""
     config = EvalConfig(judges=JudgesConfig(models=models))
     nothing = Source(Path(), [], {"label": "none"})
-    makers: dict[Recogniser | Encoder | str, Making] = {**RECOGNISERS, **ENCODERS}
-    makers |= {name: JUDGES[name] for name in ("dnsmos", "utmos")}
-    return [_finding(maker(nothing, config), PRESETS[key]) for key, maker in makers.items()]
+    makers: list[tuple[Recogniser | Encoder | str, Making]] = [
+        *RECOGNISERS.items(),
+        *ENCODERS.items(),
+        *((name, JUDGES[name]) for name in ("dnsmos", "utmos")),
+    ]
+    return [_finding(maker(nothing, config), PRESETS[key]) for key, maker in makers]
 
 
 def _finding(judge: Judge, preset: str) -> Finding:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from speculative_tts.corpora.utterance import Utterance, lhotse
 
-PARTS = ("dev-clean", "dev-other", "test-clean", "test-other")
-PARTS += ("train-clean-100", "train-clean-360", "train-other-500")
+PARTS = (
+    *("dev-clean", "dev-other", "test-clean", "test-other"),
+    *("train-clean-100", "train-clean-360", "train-other-500"),
+)
 SUFFIXES = (".wav", ".flac")
 NAMES = ("LibriTTS", "LibriSpeech")
 
