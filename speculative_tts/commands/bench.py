@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine
 
 
+PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
 GROUP_RULE = (65_536, 140, 4)  # PCG's target: tokens, mean group size, positions verified at once
 
 
@@ -28,6 +29,7 @@ def run(config: BenchConfig) -> int:
     from speculative_tts.decoding import benchmark
     from speculative_tts.decoding.engine import build_engine
     from speculative_tts.decoding.peers import Transformers
+    from speculative_tts.decoding.search_benchmark import search_costs
     from speculative_tts.provenance import provenance
 
     out = app.require_writable(config.out)
@@ -59,6 +61,7 @@ def run(config: BenchConfig) -> int:
         "context": context,
         "steps": benchmark.step_costs(engine, context, config.steps),
         "group_rule": benchmark.group_rule_costs(*GROUP_RULE, 30, engine.target.device),
+        "path_search": search_costs(*PATH_SEARCH, config.steps, engine.target.device),
         "bytes_per_step": {
             "target": benchmark.bytes_per_step(engine.target),
             "draft": benchmark.bytes_per_step(engine.draft),
@@ -130,6 +133,7 @@ def table(result: dict[str, Any]) -> str:
         f"| {1000 * value:.3f} |"
         for name, value in result["group_rule"].items()
     ]
+    lines += [f"| {name} | {1000 * value:.3f} |" for name, value in result["path_search"].items()]
     sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
     lines += ["", f"Weights read per step: {sizes}. Batch 1, {result['tokens']} tokens each."]
     return "\n".join(lines) + "\n"

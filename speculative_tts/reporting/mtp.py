@@ -17,6 +17,7 @@ from speculative_tts.reporting.definitions import (
     Row,
     TableDefinition,
 )
+from speculative_tts.reporting.runs import Where
 
 KS = (3, 5, 7, 9, 15, 25)
 NS = tuple(range(1, 9))
@@ -38,11 +39,11 @@ BASELINES = (
 )
 
 
-def _target(k: int) -> dict[str, object]:
+def _target(k: int) -> Where:
     return {"system": "target", "sampling.top_k": k}
 
 
-def _row(label: str, where: dict[str, object], n: int, k: int, key: str | None = None) -> Row:
+def _row(label: str, where: Where, n: int, k: int, key: str | None = None) -> Row:
     return Row(label, {**where, "heads.n": n, "sampling.top_k": k}, key)
 
 
