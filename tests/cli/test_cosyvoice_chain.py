@@ -1,0 +1,78 @@
+"""A CosyVoice-shaped checkpoint through the whole chain, the tiny codec standing in for its own."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cosyvoice_folders import write_official
+from small_target import save_codes
+
+from speculative_tts.commands import decode, precompute, report, train_draft
+from speculative_tts.commands import eval as evaluate
+from speculative_tts.models import cosyvoice
+
+TINY_CODES = 2048
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A target of 4 layers, codes to learn from, and a trained draft of layers 0 and 3."""
+    root = tmp_path_factory.mktemp("chain")
+    write_official(root / "target", TINY_CODES)
+    save_codes(root / "codes")
+    options = ["target.name=cosy", f"target.path={root / 'target'}", f"codes={root / 'codes'}"]
+    options += ["layers=[0,3]", "train_layers=1", "steps=20", "batch_size=4", "warmup=1"]
+    options += ["learning_rate=0.02", "eval_every=10"]
+    options += ["dev_utterances=4", "dtype=bfloat16", "gradient_checkpointing=true"]
+    assert train_draft.main([*options, f"out={root / 'draft'}"]) == 0
+    return root
+
+
+def test_the_draft_is_a_cosyvoice_folder_trained_by_the_papers_policy(root: Path) -> None:
+    """Of 4 layers two; the lower one and the head are trained, all else is the target's."""
+    target, draft = (cosyvoice.read_checkpoint(root / name) for name in ("target", "draft"))
+    assert draft.config["num_hidden_layers"] == 2
+    changed = set()
+    for name, tensor in draft.state.items():
+        source = name.replace("model.layers.1.", "model.layers.3.")
+        if not tensor.equal(target.state[source]):
+            changed.add(name)
+    assert "lm_head.weight" in changed
+    assert all(name.startswith(("model.layers.0.", "lm_head.")) for name in changed)
+    assert json.loads((root / "draft/inheritance.json").read_text())["layers"] == [0, 3]
+
+
+def test_groups_decode_eval_and_report(root: Path, tmp_path: Path) -> None:
+    runs, caches = tmp_path / "runs", f"groups.cache={tmp_path / 'caches'}"
+    models = [f"target.path={root / 'target'}", "target.name=cosy"]
+    assert precompute.main(["cache=groups", *models, caches]) == 0
+    models += [f"draft.path={root / 'draft'}", "draft.name=cosy-draft"]
+    short = ["sampling.min_tokens_per_word=0.2", "sampling.max_tokens_per_word=0.5"]
+    common = [*models, *short, "limit=1", "runtime.warmup=0", "instrument=1", f"out={runs}"]
+    for method in (["method=exact"], ["method=ssd"], ["method=pcg", f"rule.{caches}"]):
+        assert decode.main([*common, *method]) == 0
+    folders = list(runs.glob("speculative-*"))
+    assert len(folders) == 3
+    for folder in folders:
+        config = json.loads((folder / "config.json").read_text())
+        assert (config["sampling"]["ras_window"], config["sampling"]["ras_tau"]) == (10, 0.1)
+        (row,) = map(json.loads, (folder / "records.jsonl").read_text().splitlines())
+        assert all(0 <= code < TINY_CODES for code in row["codes"])
+    assert evaluate.main([f"runs={runs}", "metrics=[wer]", "workers=1", "draws=100"]) == 0
+    assert report.main([f"runs={runs}", f"out={tmp_path / 'results'}"]) == 0
+    assert (tmp_path / "results/index.html").is_file()
+
+
+def test_ras_can_be_changed_and_misfits_are_named(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = [f"{key}.path={root / key}" for key in ("target", "draft")]
+    cases = {
+        "sampling.ras_tau=0": "ras_tau 0.0 is not above 0",
+        "sampling.repetition_penalty=1.2": "does not go with ras_window 10",
+        f"target.path={tmp_path}": "looked for",
+    }
+    for override, message in cases.items():
+        assert decode.main([*models, f"out={tmp_path / 'runs'}", override]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert message in line
