@@ -47,9 +47,11 @@ def _hours() -> None:
 
     from speculative_tts.checks.hours import JOBS, estimate
 
-    gpu = torch.cuda.is_available()
-    device, dtype = torch.device("cuda" if gpu else "cpu"), torch.bfloat16
-    name = torch.cuda.get_device_name(0) if gpu else "this CPU, for want of a GPU"
+    if not torch.cuda.is_available():
+        print("GPU hours are measured by a probe: run this on the machine with the GPU")
+        return
+    device, dtype = torch.device("cuda"), torch.bfloat16
+    name = torch.cuda.get_device_name(device)
     print(f"Decoding at batch 1 on {name}, upper bound, without codecs and judges:")
     for job in JOBS:
         one = estimate(job, device, dtype)
