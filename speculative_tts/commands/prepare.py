@@ -7,7 +7,6 @@ corpus=libritts, libriheavy: speech codes by the target's tokenizer, in Parquet 
 continues.
 """
 
-import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +23,7 @@ def run(config: PrepareConfig) -> int:
 def _tiny(config: PrepareConfig, out: Path) -> int:
     from speculative_tts.corpora import tiny
 
-    known = inspect.signature(tiny.PrepareConfig).parameters
-    settings = {key: value for key, value in vars(config).items() if key in known}
-    tiny.prepare_tiny(tiny.PrepareConfig(**settings), out)
+    tiny.prepare_tiny(tiny.Recipe(**vars(config)), out)
     return 0
 
 

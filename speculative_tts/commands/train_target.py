@@ -15,16 +15,13 @@ from speculative_tts.schema import Architecture, TrainTargetConfig
 if TYPE_CHECKING:
     from speculative_tts.training.valle import TrainValleConfig
 
-# keys that are not settings of the training itself
-OUTSIDE = ("prepared", "out", "threads", "architecture", "valle")
-
 
 def run(config: TrainTargetConfig) -> int:
     """Train, or go on training, the target in `config.out`."""
     valle = config.architecture is Architecture.valle
     corpus, codes = Path(config.prepared), "codes_residual" if valle else "codes"
     if not (corpus / codes).is_dir():
-        raise ValueError(f"{corpus} has no {codes}/; run sst-prepare, or give prepared=<its output>")
+        raise ValueError(f"{corpus} has no {codes}/; run sst-prepare, or give prepared=<folder>")
     settings = valle_settings(config) if valle else None
     out = app.require_writable(config.out)
 
@@ -38,8 +35,7 @@ def run(config: TrainTargetConfig) -> int:
     else:
         from speculative_tts.training import target
 
-        kept = {k: v for k, v in dataclasses.asdict(config).items() if k not in OUTSIDE}
-        target.train_target(target.TrainTargetConfig(**kept), corpus, out)
+        target.train_target(target.Recipe(**vars(config)), corpus, out)
     return 0
 
 

@@ -21,26 +21,21 @@ from speculative_tts.corpora.heldout import write_dev_codes
 from speculative_tts.corpora.plan import Take, Words, plan_list, plan_takes
 from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_residual
 from speculative_tts.corpora.testset import write_list
+from speculative_tts.schema import PrepareConfig
 
 
-@dataclass(frozen=True)
-class PrepareConfig:
-    """Sizes of the tiny corpus."""
+@dataclass
+class Recipe(PrepareConfig):
+    """Sizes of the tiny corpus: the command's keys and what nobody changes."""
 
-    n_takes: int = 9000
     warps_per_take: tuple[int, int] = (1, 3)
     takes_per_shard: int = 100
-    n_codes: int = 2048
     codec_shards: int = 30
     codec_iterations: int = 25
-    test_rows_per_speaker: int = 8
-    dev_rows_per_speaker: int = 4
     residual: ResidualConfig = field(default_factory=ResidualConfig)
-    workers: int = 2
-    seed: int = 1
 
 
-def prepare_tiny(config: PrepareConfig, out: Path) -> None:
+def prepare_tiny(config: Recipe, out: Path) -> None:
     """Make everything under `out`: features/, codec/, codes/*.parquet, dev/ and test/.
 
     And for the VALL-E-shaped target codec_residual/ and codes_residual/.
@@ -59,7 +54,7 @@ def prepare_tiny(config: PrepareConfig, out: Path) -> None:
     write_list(*test, out / "test")
 
 
-def make_features(takes: list[Take], config: PrepareConfig, folder: Path) -> list[Path]:
+def make_features(takes: list[Take], config: Recipe, folder: Path) -> list[Path]:
     """Speak all takes into feature shards; returns the shards in order."""
     folder.mkdir(parents=True, exist_ok=True)
     size = config.takes_per_shard
@@ -74,7 +69,7 @@ def make_features(takes: list[Take], config: PrepareConfig, folder: Path) -> lis
     return paths
 
 
-def make_codec(shards: list[Path], config: PrepareConfig, folder: Path) -> TinyCodec:
+def make_codec(shards: list[Path], config: Recipe, folder: Path) -> TinyCodec:
     """Train the codec on the first shards, unless `folder` has one."""
     if not (folder / "codec.json").exists():
         spoken = chain.from_iterable(map(read_feature_shard, shards[: config.codec_shards]))

@@ -24,6 +24,7 @@ from tqdm import tqdm
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.flite import WORDS
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.schema import TrainTargetConfig
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.batches import (
     IGNORED,
@@ -49,29 +50,18 @@ class ModelConfig:
     kv_heads: int = 2
 
 
-@dataclass(frozen=True)
-class TrainTargetConfig:
-    """Everything that decides a training run."""
+@dataclass
+class Recipe(TrainTargetConfig):
+    """Everything that decides a training run: the command's keys and what nobody changes."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     batch: BatchConfig = field(default_factory=BatchConfig)
     sampling: Sampling = field(default_factory=Sampling)
-    steps: int = 2750
-    warmup_steps: int = 40
-    decay_steps: int = 1000
     muon: bool = True
-    matrix_lr: float = 3e-3
-    other_lr: float = 5e-3
     weight_decay: float = 0.05
     clip: float = 1.0
-    probe_weight: float = 0.5
-    acoustic_pull: float = 0.0
-    seed: int = 1
-    save_every: int = 100
     log_every: int = 10
-    watch_every: int = 400
     watch_rows_step: int = 2
-    compile: bool = False
 
 
 class Probes(nn.Module):
@@ -115,7 +105,7 @@ def build_model(config: ModelConfig, layout: SpeechLayout, seed: int) -> Any:
     )
 
 
-def build_trainee(config: TrainTargetConfig, layout: SpeechLayout) -> Trainee:
+def build_trainee(config: Recipe, layout: SpeechLayout) -> Trainee:
     """Fresh model, probes and optimisers."""
     model = build_model(config.model, layout, config.seed)
     probes = Probes(config.model.hidden_size, len(layout.words) + 1)
@@ -132,7 +122,7 @@ def build_trainee(config: TrainTargetConfig, layout: SpeechLayout) -> Trainee:
     return Trainee(model, probes, optimisers)
 
 
-def learning_rate_factor(step: int, config: TrainTargetConfig) -> float:
+def learning_rate_factor(step: int, config: Recipe) -> float:
     """Linear warm-up, constant, linear decay to 0 over the last `decay_steps`."""
     warm = min(1.0, (step + 1) / config.warmup_steps)
     cool = min(1.0, (config.steps - step) / config.decay_steps)
@@ -161,7 +151,7 @@ def _accuracy(logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -
 
 
 def train_step(
-    trunk: Callable[..., Any], trainee: Trainee, batch: Batch, config: TrainTargetConfig
+    trunk: Callable[..., Any], trainee: Trainee, batch: Batch, config: Recipe
 ) -> dict[str, float]:
     """One optimiser step; returns its metrics."""
     factor = learning_rate_factor(trainee.step, config)
@@ -217,7 +207,7 @@ def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
     layout.save(folder)
 
 
-def train_target(config: TrainTargetConfig, corpus: Path, out: Path) -> None:
+def train_target(config: Recipe, corpus: Path, out: Path) -> None:
     """Train on what `prepare_tiny` left in `corpus`; run again after a kill to continue.
 
     Leaves state.pt, metrics.jsonl and the exported target/ in `out`.
@@ -237,7 +227,7 @@ def train_target(config: TrainTargetConfig, corpus: Path, out: Path) -> None:
 
 
 def _run_steps(
-    config: TrainTargetConfig,
+    config: Recipe,
     trainee: Trainee,
     data: Recordings,
     layout: SpeechLayout,
@@ -266,7 +256,7 @@ def _run_steps(
 
 
 def _watch(
-    config: TrainTargetConfig,
+    config: Recipe,
     trainee: Trainee,
     layout: SpeechLayout,
     codec: TinyCodec,
@@ -297,6 +287,6 @@ def _trim_log(path: Path, step: int) -> None:
         path.write_text("".join(f"{line}\n" for line in lines))
 
 
-def config_json(config: TrainTargetConfig) -> str:
+def config_json(config: Recipe) -> str:
     """The run's configuration, for its records."""
     return json.dumps(asdict(config), indent=2)

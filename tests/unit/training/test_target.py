@@ -13,8 +13,8 @@ from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.batches import BatchConfig, Recording, Recordings, Stage, draw_batch
 from speculative_tts.training.target import (
     ModelConfig,
+    Recipe,
     Trainee,
-    TrainTargetConfig,
     build_trainee,
     export_target,
     learning_rate_factor,
@@ -24,7 +24,7 @@ from speculative_tts.training.target import (
 )
 
 LAYOUT = SpeechLayout.merged(n_codes=12, words=("alpha", "bravo", "charlie"))
-CONFIG = TrainTargetConfig(
+CONFIG = Recipe(
     model=ModelConfig(hidden_size=16, intermediate_size=24, layers=2, heads=2, kv_heads=1),
     batch=BatchConfig(tokens=120, stages=(Stage(1 << 30, 2),)),
     steps=40,
