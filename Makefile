@@ -20,10 +20,13 @@ CHECK_SHAPES := --jaxtyping-packages=speculative_tts,typeguard.typechecked -W "i
 LIMITED = $(if $(LIMIT),limit=$(LIMIT))
 # PCG: seeds of every run but figure 3's, and utterances; the default is a look of a few minutes
 SEEDS ?= 0,1,2
+# 36 runs: about 10 minutes on two cores at 12 utterances; word errors need more (LIMIT=null for all)
+MTP_LIMIT = $(if $(LIMIT),limit=$(LIMIT),limit=12)
+MTP_RUNS := $(addprefix mtp/,table1 table2 figures)
 PCG_LIMIT = $(if $(LIMIT),limit=$(LIMIT),limit=6 instrument=2)
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2)
 
-.PHONY: help venv reproduce preflight paper ssd pcg tiny-models test check bench clean
+.PHONY: help venv reproduce preflight paper ssd pcg mtp tiny-models test check bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -72,12 +75,22 @@ pcg: $(STAMP) ## PCG: decode, score, report (LIMIT=6 unless given, SEEDS=0,1,2; 
 	$(BIN)/sst-eval runs=$(OUT)
 	$(BIN)/sst-report paper=pcg page=false runs=$(OUT) out=$(RESULTS)
 
+mtp: $(STAMP) ## MTP: decode, score, report (LIMIT=12 unless given; LIMIT=null for all)
+	@for one in $(MTP_RUNS); do \
+	  $(BIN)/sst-decode experiment=$$one out=$(OUT)/mtp instrument=0 $(MTP_LIMIT) || exit $$?; \
+	done
+	$(BIN)/sst-decode method=target sampling.top_k=25 sampling.top_p=0.9 out=$(OUT)/mtp instrument=0 $(MTP_LIMIT)
+	$(BIN)/sst-eval runs=$(OUT)/mtp
+	$(BIN)/sst-report paper=mtp page=false runs=$(OUT)/mtp out=$(RESULTS)
+
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: hours on two cores, needs flite; resumable
 	$(BIN)/sst-prepare
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target init=runs/draft-first steps=1000 learning_rate=2.5e-3 # 13 minutes
+	$(BIN)/sst-train-heads target.path=runs/target/target # about 15 minutes of one core
+	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 	$(BIN)/sst-train-target family=valle # 20 minutes of one core
 	scripts/export_tiny.sh
 
