@@ -83,8 +83,8 @@ mtp: $(STAMP) ## MTP: decode, score, report (LIMIT=12 unless given; LIMIT=null f
 	$(BIN)/sst-eval runs=$(OUT)/mtp
 	$(BIN)/sst-report paper=mtp page=false runs=$(OUT)/mtp out=$(RESULTS)
 
-tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: hours on two cores, needs flite; resumable
-	$(BIN)/sst-prepare
+tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 2.5 hours on two cores, needs flite; resumable
+	$(BIN)/sst-prepare # 25 minutes
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes
