@@ -154,7 +154,7 @@ def _earlier(folder: Path, inherited: Inherited) -> dict[str, Tensor]:
     """The trained parameters of an earlier draft of this shape. ValueError when it is another."""
     config, tensors = read_checkpoint(folder)
     for key, value in inherited.config.items():
-        if config.get(key) != value:
+        if key != "layer_types" and config.get(key) != value:  # num_hidden_layers says it shorter
             raise ValueError(
                 f"init={folder} has {key}={config.get(key)}, this draft {value}; "
                 "give a draft of the same target and number of layers"

@@ -185,3 +185,37 @@ def test_missing_folders_are_named(tmp_path, target, config):
     small = CheckpointConfig(name="small", path=str(target))
     with pytest.raises(ValueError, match=r"codes folder .* not found"):
         load_data(tmp_path / "nowhere", small, seed=0, batch_size=2, dev_utterances=2)
+
+
+def test_muon_trains_the_layers_and_resumes_where_it_was(tmp_path, config):
+    config = dataclasses.replace(config, muon=True)
+    whole = dataclasses.replace(config, out=str(tmp_path / "whole"))
+    train(whole)
+
+    def killed(row):
+        if row["step"] == 5:
+            raise KeyboardInterrupt
+
+    data = load_data(Path(config.codes), config.target, seed=0, batch_size=4, dev_utterances=6)
+    softmax = lambda logits: logits.softmax(-1)  # noqa: E731
+    with pytest.raises(KeyboardInterrupt):
+        make_draft(config, lambda: data, Accelerator(cpu=True), softmax, 0.8, killed)
+    train(config)
+    once, twice = weights(tmp_path / "whole"), weights(tmp_path / "draft")
+    assert all(torch.equal(tensor, twice[name]) for name, tensor in once.items())
+    train(dataclasses.replace(config, muon=False, out=str(tmp_path / "adamw")))
+    adamw = weights(tmp_path / "adamw")
+    assert not torch.equal(
+        once["model.layers.0.mlp.up_proj.weight"], adamw["model.layers.0.mlp.up_proj.weight"]
+    )
+
+
+def test_goes_on_from_an_earlier_draft_of_the_same_shape(tmp_path, config):
+    train(config)
+    onward = dataclasses.replace(config, init=config.out, out=str(tmp_path / "onward"), steps=0)
+    train(onward)
+    first, second = weights(tmp_path / "draft"), weights(tmp_path / "onward")
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    other = dataclasses.replace(onward, layers=[0, 1, 3], out=str(tmp_path / "other"))
+    with pytest.raises(ValueError, match=r"num_hidden_layers=2, this draft 3; give a draft"):
+        train(other)
