@@ -1,0 +1,67 @@
+"""The shipped tiny VALL-E from a list to a wave: AR by the common loops, NAR, residual codec."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+import torch
+
+from speculative_tts.assets import resolve
+from speculative_tts.commands.decode import main
+from speculative_tts.models.heads import load_heads
+from speculative_tts.models.valle.lm import ValleLM
+
+PARTS = ["target=tiny_valle", "codec=tiny_residual", "limit=1", "runtime.warmup=0"]
+
+
+def decoded(out: Path, *options: str) -> tuple[dict[str, Any], Path]:
+    """The only record of a run, and its folder."""
+    assert main([*PARTS, *options, f"out={out}"]) == 0
+    folder = next(path.parent for path in out.rglob("records.jsonl"))
+    return json.loads((folder / "records.jsonl").read_text()), folder
+
+
+def test_one_utterance_with_shipped_weights(tmp_path: Path) -> None:
+    record, folder = decoded(tmp_path, "method=target")
+    codes, words = record["codes"], len(record["text"].split())
+    assert 4 * words <= len(codes) <= 28 * words
+    assert all(0 <= code < 1024 for code in codes)
+    assert record["stop"] == "stop_id"
+    wave, rate = soundfile.read(folder / record["audio"])
+    assert (rate, len(wave)) == (16_000, 640 * len(codes))
+    assert 0 < record["nar_seconds"] < 60
+    assert record["lm_seconds"] > 0
+
+
+def test_the_codec_alone_has_no_layers_to_fill(tmp_path: Path) -> None:
+    record, _ = decoded(tmp_path, "method=codec")
+    assert all(isinstance(code, int) for code in record["codes"])
+    assert record["nar_seconds"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["method=target", "codec=tiny"], "they do not belong together"),
+        (["method=exact"], "different vocabularies"),
+    ],
+)
+def test_parts_of_different_families_are_refused(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*PARTS, *options, f"out={tmp_path}"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_shipped_heads_belong_to_the_shipped_target() -> None:
+    target = resolve("tiny:valle")
+    model = ValleLM.load(target)
+    cpu = torch.device("cpu")
+    folder = resolve("tiny:valle_heads")
+    heads = load_heads(folder, None, target=target, dtype=torch.float32, device=cpu)
+    hidden = torch.randn(3, model.config.dim, generator=torch.Generator().manual_seed(0))
+    assert heads.n == 8
+    torch.testing.assert_close(heads(hidden)[:, 0], model.logits(hidden))
+    assert model.layout.n_codes == 1024
