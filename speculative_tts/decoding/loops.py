@@ -147,20 +147,29 @@ def _draft(
     """
     room = torch.where(rows.done, 0, rows.limit - rows.count - 1)
     drafted = room.clamp(min=0, max=lookahead)
+    most = _most(drafted, lookahead)
     ids, start = rows.last(behind), lengths + rows.count - behind
+    positions = rows.positions(lookahead)
     laws: list[Tensor] = []
-    on_cpu = drafted.device.type == "cpu"
-    while len(laws) < lookahead and not (on_cpu and bool((drafted <= len(laws)).all())):
+    while len(laws) < most:
+        position = positions[:, len(laws), None]
         logits = draft.extend(ids, cache, start, keep=1)
-        position = rows.count[:, None] + len(laws)
         law = sampler(logits, rows.tokens, position, rows.stop)
         start = start + ids.shape[1]
         ids = draw(law, rows.uniform(position, DRAFT))
         rows.tokens.scatter_(1, position, ids)
         laws.append(law)
-        drafted = torch.where(rows.stop.is_stop[ids[:, 0]], drafted.clamp(max=len(laws)), drafted)
+        stopped = rows.stop.is_stop[ids[:, 0]]
+        if stopped.device.type != "cpu" or stopped.any():
+            drafted = torch.where(stopped, drafted.clamp(max=len(laws)), drafted)
+            most = _most(drafted, lookahead)
     empty = torch.zeros(len(rows.count), 0, draft.vocab_size, device=drafted.device)
     return drafted, torch.cat(laws, 1) if laws else empty
+
+
+def _most(drafted: Tensor, lookahead: int) -> int:
+    """Draft steps that some row needs; on a GPU always all, where looking would wait."""
+    return lookahead if drafted.device.type != "cpu" else int(drafted.max())
 
 
 def _behind(full: Tensor) -> int:
