@@ -18,7 +18,7 @@ from speculative_tts.codecs.world import SAMPLE_RATE, Wave
 from speculative_tts.corpora.features import speak_as
 from speculative_tts.corpora.plan import ListedUtterance, Prompt
 
-REFERENCE_COMPRESSION = 0.5
+REFERENCE_COMPRESSION = 0.0
 """libsndfile's Vorbis setting from 0 (largest) to 1 (smallest)."""
 
 
