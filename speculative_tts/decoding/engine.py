@@ -212,9 +212,7 @@ class Engine:
         """Fresh clocks and distortion sums for one utterance."""
         return Instruments(self.rule, self.lookahead, self.target.device)
 
-    def audio(
-        self, outcome: Outcome, text: str, prompt_text: str, prompt_codes: Tensor
-    ) -> Spoken:
+    def audio(self, outcome: Outcome, text: str, prompt_text: str, prompt_codes: Tensor) -> Spoken:
         """The wave of a decoded utterance, without its stop id."""
         codes = self.codes(outcome)
         if self.refiner is None:

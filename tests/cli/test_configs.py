@@ -20,7 +20,12 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SPEAKS_FOR_ITSELF = {"steps", "learning_rate", "weight_decay", "seed"}
 GROUPS = {"target", "draft", "codec", "data", "rule", "sampling", "runtime", "method", "experiment"}
-OTHERS = {"recipe": "sst-train-draft", "family": "sst-train-target", "judges": "sst-eval", "corpus": "sst-prepare"}  # groups of another program than sst-decode
+OTHERS = {
+    "recipe": "sst-train-draft",
+    "family": "sst-train-target",
+    "judges": "sst-eval",
+    "corpus": "sst-prepare",
+}
 
 
 def command(program: str) -> Command[Any]:
