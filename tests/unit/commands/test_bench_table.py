@@ -10,6 +10,7 @@ RESULT = {
     },
     "steps": {"accept": 0.001},
     "group_rule": {},
+    "path_search": {},
     "bytes_per_step": {"target": 22e6},
     "context": 80,
     "tokens": 100,
