@@ -92,6 +92,8 @@ def _unknown_choice(group: str, name: str, text: str) -> str:
 def _omegaconf_line(error: Exception, schema: type[Any]) -> str:
     key = getattr(error, "full_key", None)
     first = _first_line(error)
+    if match := re.search(r"Missing mandatory value: (\S+)$", first):  # another key is made of it
+        return f"{match[1]} is not set; give {match[1]}=<value> (--help lists the keys)"
     if key and " not in '" in first:
         return _unknown_key(key, schema)
     return f"{key}: {first}" if key else first

@@ -47,7 +47,7 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("zzz=3", ["unknown key zzz", "--help"]),
         ("lookahead=three", ["lookahead=three", "Integer"]),
         ("lookahead=1.5", ["lookahead=1.5", "Integer"]),
-        ("system=foo", ["system=foo", "target, draft, speculative, codec, reference"]),
+        ("system=foo", ["system=foo", "target, draft, speculative", "codec, reference"]),
         ("rule.name=foo", ["rule.name=foo", "exact, tolerance"]),
         ("rule=foo", ["rule=foo", "there are exact, group, tolerance", "--config-dir"]),
         ("experiment=ssd/foo", ["experiment=ssd/foo", "ssd/table1"]),
