@@ -73,7 +73,6 @@ pcg: $(STAMP) ## PCG: the same (LIMIT=4, SEEDS=0,1,2)
 
 mtp: $(STAMP) ## MTP + Viterbi: the same (LIMIT=6)
 	for one in $(MTP_RUNS); do $(BIN)/sst-decode experiment=$$one out=$(OUT)/mtp instrument=0 $(MTP_LIMIT); done
-	$(BIN)/sst-decode method=target sampling.top_k=25 sampling.top_p=0.9 out=$(OUT)/mtp instrument=0 $(MTP_LIMIT)
 	$(BIN)/sst-eval runs=$(OUT)/mtp
 	$(BIN)/sst-report paper=mtp page=false runs=$(OUT)/mtp out=$(RESULTS)
 

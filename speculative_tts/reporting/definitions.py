@@ -99,7 +99,7 @@ class Column:
 
     With `against` (a row's key) the cells are the paired differences from that row, with interval
     and p of the paired bootstrap; with another `test` of `TESTS` its p alone. With `over` (a row's
-    key) they are how many times smaller the figure is than that row's, without an interval.
+    key) they are the figure divided by that row's, without an interval.
     """
 
     quantity: str

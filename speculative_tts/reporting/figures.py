@@ -24,6 +24,7 @@ Array = npt.NDArray[np.float64]
 STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))
 PAPER = "#767676"
 INK = "#333333"
+LONG_LABEL = 17  # characters; two such columns would be wider than a panel
 WIDTH, HEIGHT = 3.6, 3.0  # inches a plot
 DPI = 160
 SETTINGS: dict[str, Any] = {
@@ -109,14 +110,16 @@ def _frame(axes: Axes, plot: Plot) -> None:
 def _legend(axes: Axes, title: str) -> None:
     """Title, and between it and the axes the legend, where it hides no point."""
     handles, labels = axes.get_legend_handles_labels()
-    lines = -(-len(handles) // 2) if len(handles) > 1 else 0
+    longest = max(map(len, labels), default=0)
+    columns = 1 if longest > LONG_LABEL else 2
+    lines = -(-len(handles) // columns) if len(handles) > 1 else 0
     if lines:
         axes.legend(
             handles,
             labels,
             loc="lower left",
             bbox_to_anchor=(-0.02, 1.0),
-            ncols=2,
+            ncols=columns,
             borderaxespad=0.3,
             columnspacing=1.2,
         )

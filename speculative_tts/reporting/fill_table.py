@@ -94,7 +94,7 @@ def _headings(definition: TableDefinition, column: Column, chosen: Chosen) -> It
         return
     if column.over is not None:
         baseline = definition.rows[column.over].label
-        group = f"times fewer {shown.heading} than {baseline[:1].lower()}{baseline[1:]}"
+        group = f"{shown.heading} over {baseline[:1].lower()}{baseline[1:]}"
         yield Heading(group, "here", f"{column.quantity}_over_{column.over}")
         yield from _paper_heading(definition, column, group)
         return
@@ -124,7 +124,7 @@ def _cells(
         else:
             yield Cell(Measure(measure.tests.get(column.test)), 3)
     elif column.over is not None:
-        yield Cell(_times_fewer(definition, key, column, chosen), 2)
+        yield Cell(_over(definition, key, column, chosen), 2)
     else:
         measure = _measure(row, key, column.quantity, chosen)
         yield Cell(measure.scaled(shown.scale), shown.digits, spread=definition.spread)
@@ -132,14 +132,14 @@ def _cells(
         yield Cell(text=definition.paper.text(row.paper or key, column.paper) or "-")
 
 
-def _times_fewer(definition: TableDefinition, key: str, column: Column, chosen: Chosen) -> Measure:
-    """The figure of the row `over` divided by this row's."""
+def _over(definition: TableDefinition, key: str, column: Column, chosen: Chosen) -> Measure:
+    """This row's figure divided by that of the row `over`."""
     assert column.over is not None
     own, other = (
         _measure(definition.rows[name], name, column.quantity, chosen).value
         for name in (key, column.over)
     )
-    return Measure(other / own) if own and other else NOTHING
+    return Measure(own / other) if own and other else NOTHING
 
 
 def _measure(row: Row, key: str, name: str, chosen: Chosen) -> Measure:
