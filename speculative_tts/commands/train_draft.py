@@ -19,6 +19,8 @@ from speculative_tts import assets
 from speculative_tts.commands import app
 from speculative_tts.schema import Device, DType, TrainDraftConfig
 
+SAMPLING = ("temperature", "top_k", "top_p")  # of a checkpoint; what it does not say is off
+
 
 def run(config: TrainDraftConfig) -> int:
     """Train or continue the draft of `config`; prints the exported draft's summary as JSON."""
@@ -51,7 +53,7 @@ def run(config: TrainDraftConfig) -> int:
             ),
             accelerator,
             _sampler(layout),
-            layout.sampling["temperature"] or 1.0,
+            layout.sampling.get("temperature") or 1.0,
             log,
         )
     if accelerator.is_main_process:
@@ -79,8 +81,8 @@ def _sampler(layout: Any) -> Any:
 
     from speculative_tts.decoding.sampling import Sampler, StopRule
 
-    options = {name: layout.sampling[name] for name in ("temperature", "top_k", "top_p")}
-    sampler = Sampler(**options)
+    named = {name: layout.sampling[name] for name in SAMPLING if name in layout.sampling}
+    sampler = Sampler(**named)
     order = layout.order(text_rows=bool(layout.sampling.get("text_rows")))
 
     def probabilities(logits: torch.Tensor) -> torch.Tensor:
