@@ -19,9 +19,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,typeguard.typechecked -W "ignore:instrumentor did not find"
 # Utterances of each run unless LIMIT says how many: all three papers then fit 15 minutes on two cores. LIMIT=null takes all.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
-SSD_LIMIT = $(or $(GIVEN),limit=12)
-PCG_LIMIT = $(or $(GIVEN),limit=4 instrument=2)
-MTP_LIMIT = $(or $(GIVEN),limit=6)
+SSD_LIMIT = $(or $(GIVEN),limit=8)
+PCG_LIMIT = $(or $(GIVEN),limit=3 instrument=2)
+MTP_LIMIT = $(or $(GIVEN),limit=4)
 SEEDS ?= 0,1,2
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2)
 MTP_RUNS := $(addprefix mtp/,table1 table1_valle table2 figures)
@@ -60,18 +60,18 @@ paper: preflight # stops here when something is missing
 	for one in table1_uslm table2 figures; do $(BIN)/sst-decode experiment=mtp/paper_$$one out=$(OUT)/mtp target.path=$(MODELS)/uslm codec.path=$(MODELS)/speechtokenizer_hubert_avg $(GIVEN); done
 	for one in ssd pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/$$one judges=$$one judges.models=$(MODELS)/judges judges.device=cuda workers=1; $(BIN)/sst-report runs=$(OUT)/$$one out=$(RESULTS)/paper/$$one paper=$$one; done
 
-ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into results/ (LIMIT=12 unless given)
+ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into results/ (LIMIT=8 unless given)
 	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/$$one out=$(OUT)/ssd $(SSD_LIMIT); done
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/ssd out=$(RESULTS)
 
-pcg: $(STAMP) ## PCG: the same (LIMIT=4, SEEDS=0,1,2)
+pcg: $(STAMP) ## PCG: the same (LIMIT=3, SEEDS=0,1,2)
 	for one in $(PCG_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/pcg $(PCG_LIMIT); done
 	$(BIN)/sst-decode experiment=pcg/figure3 out=$(OUT)/pcg $(PCG_LIMIT)
 	$(BIN)/sst-eval runs=$(OUT)/pcg
 	$(BIN)/sst-report paper=pcg page=false runs=$(OUT)/pcg out=$(RESULTS)
 
-mtp: $(STAMP) ## MTP + Viterbi: the same (LIMIT=6)
+mtp: $(STAMP) ## MTP + Viterbi: the same (LIMIT=4)
 	for one in $(MTP_RUNS); do $(BIN)/sst-decode experiment=$$one out=$(OUT)/mtp instrument=0 $(MTP_LIMIT); done
 	$(BIN)/sst-eval runs=$(OUT)/mtp
 	$(BIN)/sst-report paper=mtp page=false runs=$(OUT)/mtp out=$(RESULTS)

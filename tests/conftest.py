@@ -1,9 +1,12 @@
 """Hypothesis profiles: `pytest --hypothesis-profile thorough` before a release."""
 
 import os
+import sys
+from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads only cost
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 slow = [HealthCheck.too_slow]  # the machine may be busy; that is no fault of a test
@@ -11,3 +14,11 @@ settings.register_profile("default", deadline=None, max_examples=50, suppress_he
 settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=slow)
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(autouse=True)
+def _own_accelerator() -> Iterator[None]:
+    """Accelerate keeps one state a process: a test's precision must not be the next one's."""
+    yield
+    if "accelerate.state" in sys.modules:
+        sys.modules["accelerate.state"].AcceleratorState._reset_state(True)
