@@ -82,8 +82,9 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target init=runs/draft-first steps=1000 learning_rate=2.5e-3 # 13 minutes
-	$(BIN)/sst-train-heads target.path=runs/target/target # about 15 minutes of one core
+	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
+	$(BIN)/sst-precompute cache=transitions codec=tiny_residual codec.path=data/tiny/codec_residual transitions.codes=data/tiny/codes_residual export=runs/transitions_residual
 	$(BIN)/sst-train-target family=valle # 20 minutes of one core
 	scripts/export_tiny.sh
 
