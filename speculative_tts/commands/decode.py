@@ -26,6 +26,7 @@ from speculative_tts.schema import (
 )
 
 if TYPE_CHECKING:
+    from speculative_tts.decoding.engine import Engine
     from speculative_tts.records import DecodeRecord
 
 DONE = "DONE"
@@ -61,7 +62,7 @@ def run(config: DecodeConfig) -> int:
 
     from speculative_tts.decoding.engine import build_engine
     from speculative_tts.decoding.run import DecodeRun
-    from speculative_tts.provenance import content_hash, plain, provenance
+    from speculative_tts.provenance import plain, provenance
 
     if config.batch_size < 1:
         raise ValueError(
@@ -98,15 +99,7 @@ def run(config: DecodeConfig) -> int:
         )
     settings = SamplingConfig(**dataclasses.asdict(engine.settings))
     write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
-    paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
-    made: dict[str, Any] = {
-        "weights": {name: content_hash(resolve(path)) for name, path in paths.items()}
-    }
-    if engine.multi is not None:
-        made["multi_token"] = engine.multi.facts
-    if engine.groups is not None:
-        made["groups"] = engine.groups.facts
-    write_json(folder / "provenance.json", provenance(config) | made)
+    write_json(folder / "provenance.json", provenance(config) | _made_of(config, engine))
     decode = DecodeRun(engine, config, folder, source)
     done = len(decode.finished())
     with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
@@ -115,6 +108,21 @@ def run(config: DecodeConfig) -> int:
     (folder / DONE).touch()
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run)")
     return 0
+
+
+def _made_of(config: DecodeConfig, engine: "Engine") -> dict[str, Any]:
+    """What a run's results rest on besides its settings: weights, groups, heads and transitions."""
+    from speculative_tts.provenance import content_hash
+
+    paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
+    made: dict[str, Any] = {
+        "weights": {name: content_hash(resolve(path)) for name, path in paths.items()}
+    }
+    if engine.multi is not None:
+        made["multi_token"] = engine.multi.facts
+    if engine.groups is not None:
+        made["groups"] = engine.groups.facts
+    return made
 
 
 def run_name(config: DecodeConfig) -> str:
