@@ -127,7 +127,8 @@ def done_already(config: DecodeConfig) -> float | None:
         return None
     records = read_records(folder).values()
     rounds = sum(record.rounds for record in records)
-    return sum(record.tokens for record in records) / rounds if rounds else None
+    emitted = sum(one.accepted + one.residuals + one.bonuses for one in records)
+    return emitted / rounds if rounds else None
 
 
 def acceptance_length(config: DecodeConfig, run: Run) -> float:

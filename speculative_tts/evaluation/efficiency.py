@@ -68,6 +68,13 @@ def _distortion(name: str) -> Metric:
     return Metric(columns)
 
 
+def _emitted(row: ScoreRow) -> tuple[float | None, ...]:
+    """Tokens that rounds emitted, and rounds: the prefill's token is no round's."""
+    counts = (row.accepted, row.residuals, row.bonuses)
+    known = [count for count in counts if count is not None]
+    return (float(sum(known)) if len(known) == len(counts) else None, row.rounds)
+
+
 def _share(part: str) -> Metric:
     """Share of a part of the round in the seconds of the instrumented decode."""
 
@@ -90,7 +97,7 @@ EFFICIENCY: dict[str, Metric] = {
     "speedup": Metric(_speedup_columns, speedup),
     "speedup_seconds": of("baseline_seconds", "lm_seconds"),  # lengths not compensated
     "acceptance_rate": of("accepted", "drafted"),
-    "acceptance_length": of("tokens", "rounds"),  # residual and bonus included (vLLM's convention)
+    "acceptance_length": Metric(_emitted),  # residual and bonus included (vLLM's convention)
     "acceptance_length_without_bonus": of("accepted", "rounds"),  # accepted drafts alone
     "tv": _distortion("tv"),
     "kl": _distortion("kl"),

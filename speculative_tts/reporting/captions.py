@@ -45,8 +45,9 @@ MEANINGS = {  # in the order of the caption; a sentence is used when one of its 
     ),
     ("acceptance_rate",): "Acceptance rate is accepted over drafted tokens.",
     ("acceptance_length", "acceptance_length_without_bonus"): (
-        "Acceptance length is emitted tokens over rounds, residual and bonus tokens included "
-        "(vLLM's convention); without bonus it is accepted drafts over rounds, neither included."
+        "Acceptance length is tokens emitted by rounds over rounds, residual and bonus tokens "
+        "included and the prefill's token not (vLLM's convention); without bonus it is accepted "
+        "drafts over rounds."
     ),
     ("tv", "kl"): (
         "TV and KL are the total variation and Kullback-Leibler divergence from the target's "

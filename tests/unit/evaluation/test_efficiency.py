@@ -30,10 +30,20 @@ def test_figures_of_known_counts() -> None:
     assert found["speedup"] == pytest.approx(50.0 / 25.0)
     assert found["speedup_seconds"] == pytest.approx(1.6 / 2.0)
     assert found["acceptance_rate"] == pytest.approx(0.5)
-    assert found["acceptance_length"] == pytest.approx(100 / 20)
+    assert found["acceptance_length"] == pytest.approx(50 / 20)
     assert found["acceptance_length_without_bonus"] == pytest.approx(30 / 20)
     assert found["stopped_at_max"] == 0.0
     assert found["length_ratio"] is None
+
+
+def test_a_round_emits_one_token_more_than_it_accepts() -> None:
+    """The prefill's token is no round's: a fully accepted round of three is four tokens long."""
+    full = record("a", tokens=1 + 10 * 4, accepted=30, residuals=0, bonuses=10)
+    assert values([row(full)])["acceptance_length"] == 4.0
+    found = values([row(full), row(record("b")), row(record("c", bonuses=1))])  # c: a bare round
+    lengths = [found[f"acceptance_length{end}"] for end in ("", "_without_bonus")]
+    assert None not in lengths
+    assert 0 < lengths[0] - lengths[1] <= 1
 
 
 def test_lm_rtf_is_time_per_token_times_token_rate() -> None:

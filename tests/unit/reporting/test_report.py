@@ -59,7 +59,7 @@ def test_table1_has_ours_beside_the_paper(results: Path, ssd_runs: Path) -> None
 def test_captions_define_what_is_shown(results: Path) -> None:
     text = (results / "ssd" / "table1.md").read_text()
     assert "WER %, pocketsphinx word grammar" in text
-    assert "emitted tokens over rounds, residual and bonus tokens included" in text
+    assert "tokens emitted by rounds over rounds, residual and bonus tokens included" in text
     assert "without bonus it is accepted drafts over rounds" in text
     assert "autoregressively in the same engine and process" in text
     assert "- Commands: `sst-decode experiment=ssd/table1`" in text
