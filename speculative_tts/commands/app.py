@@ -26,6 +26,8 @@ Config = TypeVar("Config")
 CONFIGS = "pkg://speculative_tts.configs"
 BAD_INPUT = 2
 INTERRUPTED = 130
+CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
+RULE_OF_KEY = (("rule.beta", "rule=tolerance"), ("rule.groups", "rule=group"))
 
 
 class JobFailedError(Exception):
@@ -47,6 +49,7 @@ class Command(Generic[Config]):
     examples: tuple[str, ...]
     verbatim: tuple[str, ...] = ()
     shorthand: tuple[tuple[str, str], ...] = ()
+    implied: tuple[tuple[str, str], ...] = ()
     codes: list[int] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -81,6 +84,7 @@ class Command(Generic[Config]):
 
         self._register()
         written = [self._written_out(override) for override in overrides]
+        written += self._implied(written)
         with initialize_config_module("speculative_tts.configs", version_base="1.3"):
             return self._to_object(compose(self.name, overrides=written))
 
@@ -94,6 +98,7 @@ class Command(Generic[Config]):
         parser.error = _usage_error  # type: ignore[method-assign]
         argv = [self._quoted(self._written_out(argument)) for argument in argv]
         arguments = parser.parse_args(argv)
+        argv += self._implied(arguments.overrides)
         self._register()
         if arguments.help:
             from speculative_tts.commands.help import help_text
@@ -151,6 +156,16 @@ class Command(Generic[Config]):
         key, equals, value = argument.partition("=")
         return f"{dict(self.shorthand).get(key, key)}{equals}{value}"
 
+    def _implied(self, overrides: Sequence[str]) -> list[str]:
+        """The choice of a group that keys in `implied` ask for, unless something else makes it."""
+        given = {override.partition("=")[0].lstrip("+") for override in overrides}
+        for prefix, choice in self.implied:
+            group = choice.partition("=")[0]
+            chosen = given & {group, f"{group}.name", *CHOOSERS}
+            if not chosen and any(key == prefix or key.startswith(f"{prefix}.") for key in given):
+                return [choice]
+        return []
+
     def _quoted(self, argument: str) -> str:
         """Free text (keys in `verbatim`) quoted for Hydra: its commas and apostrophes stay text."""
         key, equals, value = argument.partition("=")
@@ -180,15 +195,17 @@ def command(
     examples: tuple[str, ...] = (),
     verbatim: tuple[str, ...] = (),
     shorthand: tuple[tuple[str, str], ...] = (),
+    implied: tuple[tuple[str, str], ...] = (),
 ) -> Command[Config]:
     """The console command `sst-<name>` around `run`.
 
     The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
     names `<name>_schema` first. Keys in `verbatim` hold free text: `text="one, two"` is no sweep.
     `shorthand` gives a short key the place of a longer one: (("target", "target.name"),).
+    `implied` says which choice a key means when none is made: (("rule.beta", "rule=tolerance"),).
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
-    return Command(name, schema, run, about, examples, verbatim, shorthand)
+    return Command(name, schema, run, about, examples, verbatim, shorthand, implied)
 
 
 def require_writable(path: str | Path) -> Path:

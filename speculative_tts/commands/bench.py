@@ -156,4 +156,5 @@ main = app.command(
         "sst-bench lookahead=5 tokens=200 out=bench",
         "sst-bench random=cosyvoice2 limit=3 tokens=50 runtime.threads=2",
     ),
+    implied=app.RULE_OF_KEY,
 )

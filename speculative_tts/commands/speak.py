@@ -98,4 +98,5 @@ main = app.command(
         'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu" out=x.wav',
     ),
     verbatim=("text", "prompt_text", "prompt", "out"),
+    implied=app.RULE_OF_KEY,
 )

@@ -1,7 +1,10 @@
 """Every shipped YAML composes into its command's schema, and means what its name says."""
 
 import importlib
+import itertools
+import json
 import re
+import shlex
 import tomllib
 from dataclasses import is_dataclass
 from enum import EnumType
@@ -13,8 +16,10 @@ from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from speculative_tts.commands.app import Command
+from speculative_tts.commands.decode import run_name
 from speculative_tts.commands.help import comments, help_text, options
-from speculative_tts.schema import Rule, System
+from speculative_tts.provenance import plain
+from speculative_tts.schema import DecodeConfig, Rule, System
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -111,6 +116,50 @@ def test_own_values_win_over_a_methods() -> None:
     main = command("sst-decode")
     assert main.compose(["method=ssd", "rule.beta=0.2"]).rule.beta == 0.2
     assert main.compose(["method=ssd", "rule=exact"]).rule.name is Rule.exact
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule", "beta"),
+    [
+        (["rule.beta=0"], Rule.tolerance, 0.0),
+        (["rule.groups.theta=0.5"], Rule.group, 0.0),
+        (["rule=exact", "rule.beta=0.2"], Rule.exact, 0.2),
+        (["method=pcg", "rule.beta=0.2"], Rule.group, 0.2),
+        (["experiment=pcg/figure2", "rule.groups.cap=9"], Rule.group, 0.0),
+        (["lookahead=2"], Rule.exact, 0.0),
+    ],
+)
+def test_a_rules_own_setting_asks_for_the_rule(
+    overrides: list[str], rule: Rule, beta: float
+) -> None:
+    found = command("sst-decode").compose(overrides).rule
+    assert (found.name, found.beta) == (rule, beta)
+
+
+@pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
+def test_the_runs_of_an_examples_sweep_differ(program: str) -> None:
+    """`sst-decode rule.beta=0,0.2,0.4` once made one exact run and skipped it twice."""
+    main = command(program)
+    for example in main.examples:
+        first, *arguments = shlex.split(example, comments=True)
+        if first != program:  # torchrun
+            continue
+        runs = []
+        for point in points([main._quoted(main._written_out(a)) for a in arguments]):
+            config = main.compose(point)
+            runs.append(run_name(config) if isinstance(config, DecodeConfig) else plain(config))
+        assert len({json.dumps(run) for run in runs}) == len(runs), example
+
+
+def points(overrides: list[str]) -> list[list[str]]:
+    """Every combination of a sweep's values."""
+    axes = [
+        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
+        if o.is_sweep_override()
+        else [str(o.input_line)]
+        for o in OverridesParser.create().parse_overrides(overrides)
+    ]
+    return [list(point) for point in itertools.product(*axes)]
 
 
 @pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
