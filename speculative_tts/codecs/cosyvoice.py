@@ -33,6 +33,7 @@ class CosyVoiceCodec:
     sample_rate = 24_000
     token_rate = 25.0
     n_codes = N_CODES
+    n_layers = 1
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

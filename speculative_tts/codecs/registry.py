@@ -29,6 +29,11 @@ class Codec(Protocol):
         """Size of the codebook (of each layer)."""
         ...
 
+    @property
+    def n_layers(self) -> int:
+        """Layers of codes; 1 of a codec whose codes are [tokens]."""
+        ...
+
     def encode(self, wave: np.ndarray) -> np.ndarray:
         """Mono wave to int64 codes [tokens], or [layers, tokens] of a codec with several layers."""
         ...

@@ -169,7 +169,7 @@ class SpeechTokenizerCodec:
         return self.model.config.codebook_size
 
     @property
-    def layers(self) -> int:
+    def n_layers(self) -> int:
         """Layers of codes."""
         return self.model.config.n_q
 
@@ -178,7 +178,7 @@ class SpeechTokenizerCodec:
         if wave.ndim != 1:
             raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
         if len(wave) == 0:
-            return np.zeros((self.layers, 0), dtype=np.int64)
+            return np.zeros((self.n_layers, 0), dtype=np.int64)
         waves = torch.from_numpy(np.ascontiguousarray(wave, dtype=np.float32))[None, None]
         codes: np.ndarray = self.model.encode(waves)[:, 0].numpy()
         return codes
@@ -186,8 +186,10 @@ class SpeechTokenizerCodec:
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Wave of codes [layers, tokens], of fewer layers, or of the first alone, [tokens]."""
         rows = np.atleast_2d(np.asarray(codes, dtype=np.int64))
-        if rows.ndim > 2 or len(rows) > self.layers:
-            raise ValueError(f"codes of shape ({self.layers}, tokens) are needed, not {rows.shape}")
+        if rows.ndim > 2 or len(rows) > self.n_layers:
+            raise ValueError(
+                f"codes of shape ({self.n_layers}, tokens) are needed, not {rows.shape}"
+            )
         if rows.size == 0:
             return np.zeros(0, dtype=np.float32)
         if not 0 <= int(rows.min()) <= int(rows.max()) < self.n_codes:

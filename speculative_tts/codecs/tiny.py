@@ -41,6 +41,7 @@ class TinyCodec:
 
     sample_rate = world.SAMPLE_RATE
     token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
+    n_layers = 1
 
     @property
     def n_codes(self) -> int:

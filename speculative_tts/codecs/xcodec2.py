@@ -30,6 +30,7 @@ class Xcodec2:
     """A loaded model; a code is eight digits of four levels (`codecs.fsq`)."""
 
     model: Any
+    n_layers = 1
     margin = HOP // 2  # zeros around the wave before the filter bank
     model_type = "xcodec2"
     download = "HKUSTAudio/xcodec2-hf"

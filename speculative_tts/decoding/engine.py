@@ -302,7 +302,7 @@ def first_layer(codes: Tensor) -> Tensor:
 
 
 def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) -> None:
-    have, need = getattr(codec, "n_layers", 1), 1 if refiner is None else refiner.n_layers
+    have, need = codec.n_layers, 1 if refiner is None else refiner.n_layers
     if have != need:
         raise ValueError(
             f"codec {config.path} has {have} layers of codes, the target makes {need}; "

@@ -228,7 +228,7 @@ def test_a_missing_embedding_is_named(tmp_path: Path) -> None:
 class Tones:
     """Code 0 is silence, code c a tone of 100 c Hz, whole periods in 40 ms."""
 
-    sample_rate, token_rate, n_codes = 16_000, 25.0, 30
+    sample_rate, token_rate, n_codes, n_layers = 16_000, 25.0, 30, 1
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         time = np.arange(640) / self.sample_rate
