@@ -13,6 +13,10 @@ from speculative_tts.records import write_atomic
 Wave = npt.NDArray[np.float32]  # [samples]
 
 
+class UnfitWaveError(ValueError):
+    """A sound recording that a codec cannot encode; a corpus goes on without it."""
+
+
 def read_wave(
     path: Path,
     sample_rate: int,

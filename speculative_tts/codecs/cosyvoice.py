@@ -3,7 +3,8 @@
 Tokens come from speech_tokenizer_v2.onnx (v3 for CosyVoice 3) in the model folder: through the PyPI
 package s3tokenizer when it is installed, else through onnxruntime. Tokens become audio by the
 official flow and vocoder, which need the voice that speaks: its tokens, mel frames and speaker
-embedding. They are taken when a prompt is encoded and found again by its codes.
+embedding. So the waves of prompts are kept, found again by their codes; those of a corpus are not.
+Tokens are made on a GPU where the library has one.
 """
 
 import tempfile
@@ -17,10 +18,13 @@ import soxr
 import torch
 from torch import Tensor
 
+from speculative_tts.codecs.audio import UnfitWaveError
+
 N_CODES = 6561
 TOKENIZERS = ("speech_tokenizer_v2.onnx", "speech_tokenizer_v3.onnx")
 TOKENIZER_RATE, LONGEST = 16_000, 30.0  # Hz, seconds
 BANDS, WINDOW, HOP = 128, 400, 160
+PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # of onnxruntime, best first
 HOW = (
     "git clone --recursive https://github.com/FunAudioLLM/CosyVoice, install its requirements, "
     "and put the clone and its third_party/Matcha-TTS on PYTHONPATH"
@@ -28,7 +32,7 @@ HOW = (
 
 
 class CosyVoiceCodec:
-    """24 kHz audio, 25 codes a second; `decode_as` speaks with the voice of an encoded prompt."""
+    """24 kHz audio, 25 codes a second; `decode_as` speaks with the voice of `encode_prompt`."""
 
     sample_rate = 24_000
     token_rate = 25.0
@@ -51,19 +55,23 @@ class CosyVoiceCodec:
         return cls(folder)
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
-        """Mono wave at 24 kHz to codes. ValueError above 30 s."""
+        """Mono wave at 24 kHz to codes. UnfitWaveError above 30 s, the official limit."""
         seconds = len(wave) / self.sample_rate
         if seconds > LONGEST:
-            raise ValueError(
+            raise UnfitWaveError(
                 f"{seconds:.1f} s of speech is above the tokenizer's {LONGEST:.0f} s; cut it"
             )
         narrow = soxr.resample(wave.astype(np.float32), self.sample_rate, TOKENIZER_RATE)
-        codes = np.asarray(self._tokens(log_mel(torch.from_numpy(narrow))), dtype=np.int64)
+        return np.asarray(self._tokens(log_mel(torch.from_numpy(narrow))), dtype=np.int64)
+
+    def encode_prompt(self, wave: np.ndarray) -> np.ndarray:
+        """`encode`, and the voice is kept for `decode_as`."""
+        codes = self.encode(wave)
         self._prompts[codes.tobytes()] = wave
         return codes
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Codes of a recording back to audio, with that recording's own voice."""
+        """Codes of a prompt back to audio, with that prompt's own voice."""
         return self.decode_as(codes, codes)
 
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
@@ -95,8 +103,8 @@ class CosyVoiceCodec:
             return self._voices[key]
         if key not in self._prompts:
             raise ValueError(
-                "these prompt codes were not encoded by this codec, so that their voice is not "
-                "known; encode the prompt's audio first"
+                "these codes are not of a prompt that this codec encoded, so that their voice is "
+                "not known; encode_prompt the audio first"
             )
         frontend = self._official.frontend
         with tempfile.TemporaryDirectory() as folder:
@@ -127,8 +135,9 @@ class CosyVoiceCodec:
             import s3tokenizer  # noqa: F401
         except ImportError:
             return self._by_onnxruntime(mel)
-        lengths = torch.tensor([mel.shape[1]])
-        codes, count = self._s3.quantize(mel[None], lengths)
+        device = _device()
+        lengths = torch.tensor([mel.shape[1]], device=device)
+        codes, count = self._s3.quantize(mel[None].to(device), lengths)
         found: list[int] = codes[0, : int(count[0])].tolist()
         return found
 
@@ -136,7 +145,7 @@ class CosyVoiceCodec:
     def _s3(self) -> Any:
         import s3tokenizer
 
-        return s3tokenizer.load_model(str(self._tokenizer_file)).eval()
+        return s3tokenizer.load_model(str(self._tokenizer_file)).to(_device()).eval()
 
     def _by_onnxruntime(self, mel: Tensor) -> list[int]:
         session = self._session
@@ -157,13 +166,18 @@ class CosyVoiceCodec:
             ) from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
+        there = onnxruntime.get_available_providers()
         return onnxruntime.InferenceSession(
-            str(self._tokenizer_file), options, providers=["CPUExecutionProvider"]
+            str(self._tokenizer_file), options, providers=[one for one in PROVIDERS if one in there]
         )
 
     @property
     def _tokenizer_file(self) -> Path:
         return next(self._folder / n for n in TOKENIZERS if (self._folder / n).is_file())
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def log_mel(wave: Tensor) -> Tensor:

@@ -65,8 +65,12 @@ def _neucodec(path: Path) -> Codec:
 class VoiceCodec(Protocol):
     """A codec whose codes do not say who speaks: its decoder needs a prompt's voice."""
 
+    def encode_prompt(self, wave: np.ndarray) -> np.ndarray:
+        """Codes of a prompt, int64 [tokens]; its voice is kept for `decode_as`."""
+        ...
+
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
-        """Codes to a mono wave, with the voice of a prompt that the codec has encoded."""
+        """Codes to a mono wave, with the voice of a prompt of `encode_prompt`."""
         ...
 
 
@@ -78,6 +82,11 @@ CODECS: dict[str, Callable[[Path], Codec]] = {
     "tiny_residual": ResidualTinyCodec.load,
     "xcodec2": _xcodec2,
 }
+
+
+def encode_voice(codec: Codec, wave: np.ndarray) -> np.ndarray:
+    """Codes of a recording whose voice will speak: a prompt, or what is resynthesised."""
+    return codec.encode_prompt(wave) if isinstance(codec, VoiceCodec) else codec.encode(wave)
 
 
 def load_codec(name: str, path: Path) -> Codec:

@@ -50,9 +50,8 @@ def _codes(config: PrepareConfig, out: Path) -> int:
         found = libritts.utterances(root, config.parts, out / "manifests", config.workers)
     else:
         found = libriheavy.utterances(config.path, config.audio, config.parts)
-    missing = extract(found, how, out / "codes")
-    if missing:
-        print(f"{len(missing)} utterances without audio left out, such as {missing[0]}")
+    for line in extract(found, how, out / "codes").lines():
+        print(line)
     print(f"{out / 'codes'}: codes of {config.corpus.name} by {config.codec.name}")
     return 0
 

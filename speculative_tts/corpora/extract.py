@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from tqdm import tqdm
 
-from speculative_tts.codecs.audio import read_wave
+from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.corpora.codes import code_columns, write_shard
 from speculative_tts.corpora.utterance import Utterance
@@ -62,6 +62,30 @@ class Extraction:
             raise ValueError(f"job={self.job} is not in 0..{self.jobs - 1}; jobs={self.jobs}")
 
 
+@dataclass
+class Dropped:
+    """Ids of utterances left out of a corpus, and why each that does not fit the codec."""
+
+    missing: list[str] = field(default_factory=list)  # no audio
+    unfit: dict[str, str] = field(default_factory=dict)
+
+    def add(self, other: "Dropped") -> None:
+        """Count another shard's too."""
+        self.missing += other.missing
+        self.unfit |= other.unfit
+
+    def lines(self) -> list[str]:
+        """What was left out, for people: a line of each kind."""
+        out = []
+        if self.missing:
+            count = len(self.missing)
+            out.append(f"{count} utterances without audio left out, such as {self.missing[0]}")
+        if self.unfit:
+            (id_, why), *_ = self.unfit.items()
+            out.append(f"{len(self.unfit)} that the codec cannot encode, such as {id_}: {why}")
+        return out
+
+
 @dataclass(frozen=True)
 class Shard:
     """One shard to be made."""
@@ -73,34 +97,40 @@ class Shard:
     allow_missing: bool
 
 
-def extract(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> list[str]:
-    """Make `folder/<split>-00000.parquet`, ...; returns the ids left out for missing audio.
+def extract(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> Dropped:
+    """Make `folder/<split>-00000.parquet`, ...; returns what was left out of shards made now.
 
     ValueError when the folder was made with other settings, or, unless `allow_missing`, when audio
     is missing.
     """
     _check_settings(how, folder)
-    missing: list[str] = []
+    dropped = Dropped()
     pending = (shard for shard in _shards(utterances, how, folder) if not shard.path.exists())
     with tqdm(desc=f"encoding into {folder.name}", unit="shard") as bar:
-        for absent in _each(pending, how.workers):
-            missing += absent
+        for left_out in _each(pending, how.workers):
+            dropped.add(left_out)
             bar.update()
-    return missing
+    return dropped
 
 
-def make_shard(shard: Shard) -> list[str]:
-    """Encode one shard and write it; returns the ids whose audio is missing."""
+def make_shard(shard: Shard) -> Dropped:
+    """Encode one shard and write it; returns what was left out."""
     missing = [one.id for one in shard.utterances if not Path(one.audio).is_file()]
     if missing and not shard.allow_missing:
         raise ValueError(
             f"audio of {missing[0]} and {len(missing) - 1} more of {shard.path.stem} is missing; "
             "get the recordings, or leave them out with allow_missing=true"
         )
-    codec, absent = _codec(shard.codec, shard.codec_path), set(missing)
-    rows = [row(one, codec) for one in shard.utterances if one.id not in absent]
+    codec, dropped = _codec(shard.codec, shard.codec_path), Dropped(missing)
+    rows, absent = [], set(missing)
+    for one in shard.utterances:
+        try:
+            if one.id not in absent:
+                rows.append(row(one, codec))
+        except UnfitWaveError as error:
+            dropped.unfit[one.id] = str(error)
     write_shard(rows, SCHEMA, shard.path)
-    return missing
+    return dropped
 
 
 def row(one: Utterance, codec: Codec) -> dict[str, object]:
@@ -126,13 +156,13 @@ def _shards(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> I
             made[split] += 1
 
 
-def _each(shards: Iterator[Shard], workers: int) -> Iterator[list[str]]:
+def _each(shards: Iterator[Shard], workers: int) -> Iterator[Dropped]:
     """Make shards here or in processes, never more than a few ahead of the workers."""
     if workers == 1:
         yield from map(make_shard, shards)
         return
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting: set[Future[list[str]]] = set()
+        waiting: set[Future[Dropped]] = set()
         for shard in shards:
             waiting.add(pool.submit(make_shard, shard))
             if len(waiting) >= AHEAD * workers:

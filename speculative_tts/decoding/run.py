@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.codecs.audio import Wave, read_wave, write_wave
+from speculative_tts.codecs.registry import encode_voice
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
@@ -161,7 +162,7 @@ class DecodeRun:
         """The reference recording itself, or through the codec: bounds that no model can pass."""
         codec = self._engine.codec
         wave = read_wave(Path(str(item.reference_audio)), codec.sample_rate)
-        codes = codec.encode(wave)
+        codes = encode_voice(codec, wave)
         if self._config.system is System.codec:
             wave = codec.decode(codes)
         first = np.atleast_2d(codes)[0]
@@ -227,7 +228,7 @@ def encode_prompt(engine: Engine, wave: Wave, name: str) -> Tensor:
 
     Raises ValueError below one token.
     """
-    codes = np.asarray(engine.codec.encode(wave))
+    codes = np.asarray(encode_voice(engine.codec, wave))
     if codes.shape[-1] == 0:
         seconds = len(wave) / engine.codec.sample_rate
         raise ValueError(

@@ -2,6 +2,7 @@
 
 import sys
 import types
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from transformers import WhisperFeatureExtractor
 
+from speculative_tts.codecs import cosyvoice
 from speculative_tts.codecs.cosyvoice import CosyVoiceCodec, log_mel
 from speculative_tts.codecs.registry import load_codec
 
@@ -65,7 +67,7 @@ def test_a_prompt_gives_codes_and_its_voice_speaks(
     codec: CosyVoiceCodec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     official(monkeypatch)
-    prompt = codec.encode(np.zeros(RATE))
+    prompt = codec.encode_prompt(np.zeros(RATE))
     assert len(prompt) == 25
     wave = codec.decode_as(np.arange(10), prompt)
     assert wave.shape == (9600,)
@@ -75,7 +77,7 @@ def test_a_prompt_gives_codes_and_its_voice_speaks(
     assert call["prompt_feat"].shape == (1, 50, 80)  # two frames a code
     assert call["finalize"] is True
     assert codec.decode(prompt).shape == (24_000,)
-    with pytest.raises(ValueError, match="were not encoded by this codec"):
+    with pytest.raises(ValueError, match="are not of a prompt that this codec encoded"):
         codec.decode_as(np.arange(10), np.arange(3))
 
 
@@ -84,7 +86,65 @@ def test_without_the_official_repository_it_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cosyvoice", None)
     with pytest.raises(ValueError, match=r"git clone --recursive https://github\.com/FunAudioLLM"):
-        codec.decode(codec.encode(np.zeros(RATE)))
+        codec.decode(codec.encode_prompt(np.zeros(RATE)))
+
+
+def test_waves_of_a_corpus_are_not_kept(codec: CosyVoiceCodec) -> None:
+    """Hundreds of hours are encoded by one codec."""
+    waves = [np.zeros(RATE * seconds, dtype=np.float32) for seconds in (1, 2, 3)]
+    alive = [weakref.ref(wave) for wave in waves]
+    for wave in waves:
+        codec.encode(wave)
+    del wave, waves
+    assert [one() for one in alive] == [None] * 3
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_tokens_are_made_on_a_gpu_where_there_is_one(
+    codec: CosyVoiceCodec, monkeypatch: pytest.MonkeyPatch, *, gpu: bool
+) -> None:
+    asked = []
+    fake = types.ModuleType("onnxruntime")
+    cuda = ["CUDAExecutionProvider"] if gpu else []
+    fake.get_available_providers = lambda: ["X", "CPUExecutionProvider", *cuda]  # type: ignore[attr-defined]
+    fake.SessionOptions = types.SimpleNamespace  # type: ignore[attr-defined]
+    fake.InferenceSession = lambda *_, providers: asked.append(providers)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "onnxruntime", fake)
+    assert codec._session is None
+    assert asked == [[*cuda, "CPUExecutionProvider"]]
+
+
+class S3:
+    """s3tokenizer's model, at work on `device` only."""
+
+    device = "cpu"
+
+    def to(self, device: str) -> "S3":
+        self.device = device
+        return self
+
+    def eval(self) -> "S3":
+        return self
+
+    def quantize(
+        self, mel: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        assert mel.device.type == lengths.device.type == self.device
+        return torch.zeros(1, 9, dtype=torch.int64, device=self.device), lengths // 4
+
+
+def test_s3tokenizer_gets_frames_where_its_weights_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = types.ModuleType("s3tokenizer")
+    fake.load_model = lambda _: S3()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "s3tokenizer", fake)
+    monkeypatch.setattr(cosyvoice, "_device", lambda: "meta")
+    (tmp_path / "speech_tokenizer_v2.onnx").touch()
+    codec = CosyVoiceCodec.load(tmp_path)
+    assert codec._s3.device == "meta"
+    monkeypatch.setattr(cosyvoice, "_device", lambda: "cpu")
+    assert len(CosyVoiceCodec.load(tmp_path).encode(np.zeros(8 * 960))) == 8
 
 
 def test_what_is_missing_is_named(codec: CosyVoiceCodec, tmp_path: Path) -> None:

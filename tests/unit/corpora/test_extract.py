@@ -10,6 +10,7 @@ import pytest
 from libritts_clips import FOLDER, PROMPTS, TARGETS, lay_out, texts
 
 from speculative_tts import assets
+from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.codecs.registry import load_codec
 from speculative_tts.commands import prepare as command
 from speculative_tts.corpora import extract
@@ -149,9 +150,33 @@ def test_missing_audio_is_refused_or_left_out(tmp_path: Path) -> None:
     gone = Utterance("gone", "1", "train", "text", str(tmp_path / "gone.wav"))
     with pytest.raises(ValueError, match="audio of gone and 0 more of train-00002 is missing"):
         extract.extract([*utterances(), gone], how(), tmp_path / "a")
-    missing = extract.extract([*utterances(), gone], how(allow_missing=True), tmp_path / "b")
-    assert missing == ["gone"]
+    dropped = extract.extract([*utterances(), gone], how(allow_missing=True), tmp_path / "b")
+    assert dropped.missing == ["gone"]
     assert len(rows_of(tmp_path / "b")) == 4
+
+
+def test_a_clip_the_codec_cannot_encode_is_left_out_and_said(
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    level = extract.load_codec("tiny", Path())
+
+    class Short:
+        sample_rate, token_rate, n_codes = level.sample_rate, level.token_rate, level.n_codes
+
+        def encode(self, wave: Any) -> Any:
+            if len(wave) > 5.6 * self.sample_rate:
+                raise UnfitWaveError("5.61 s of speech is above 5.6 s; cut it")
+            return level.encode(wave)
+
+    monkeypatch.setattr(extract, "load_codec", lambda name, path: Short())
+    arguments = ["corpus=libritts", f"path={corpus}", "parts=[test-clean]", "workers=1"]
+    assert command.main([*arguments, f"out={tmp_path}"]) == 0
+    said = capsys.readouterr().out
+    assert f"1 that the codec cannot encode, such as {CLIPS[-1]}: 5.61 s" in said
+    assert [row["id"] for row in rows_of(tmp_path / "codes")] == CLIPS[:-1]
 
 
 @pytest.mark.parametrize(
