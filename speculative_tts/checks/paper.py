@@ -10,6 +10,7 @@ from pathlib import Path
 
 from speculative_tts.checks.judges import judges
 from speculative_tts.checks.table import Finding
+from speculative_tts.models.families import family_of
 
 GIB = 2**30
 RUNS_GIB = 40  # audio and records of all experiments
@@ -66,25 +67,25 @@ LISTS = {  # name -> paper, options of sst-prepare
     "test_clean_500": ("PCG", "format=random parts=[test-clean]"),
     "test_clean": ("MTP", "format=random rows=null parts=[test-clean]"),
 }
-MADE = [  # path, paper, the command that makes it
-    ("runs/draft-cosyvoice2/config.json", "SSD", "sst-train-draft recipe=cosyvoice2"),
-    ("runs/draft-llasa-8b/config.json", "PCG", "sst-train-draft recipe=llasa_8b_subset"),
-    *(
-        (f"data/{name}/list.jsonl", paper, LIST.format(options=options, name=name))
-        for name, (paper, options) in LISTS.items()
-    ),
-]
+DRAFTS = {  # folder -> paper, the command that makes it
+    "runs/draft-cosyvoice2": ("SSD", "sst-train-draft recipe=cosyvoice2"),
+    "runs/draft-llasa-8b": ("PCG", "sst-train-draft recipe=llasa_8b_subset"),
+}
 
 
 def paper(models: str) -> list[Finding]:
     """Everything the papers' experiments need, in the order in which one gets it."""
     weights = [_weights(one, Path(models)) for one in WEIGHTS]
     wanted = sum(one.gib for one, found in zip(WEIGHTS, weights, strict=True) if not found.here)
-    made = [_made(*one) for one in MADE]
+    drafts = [
+        _made(folder, paper, command, here=_is_speech_lm(Path(folder)))
+        for folder, (paper, command) in DRAFTS.items()
+    ]
+    lists = [_list(name, paper, options) for name, (paper, options) in LISTS.items()]
     heard = [
         one for one in judges(str(Path(models) / "judges")) if one.needed_by != "judges=offline"
     ]
-    return [*weights, *made, *heard, _disk(Path(models), wanted), _gpu()]
+    return [*weights, *drafts, *lists, *heard, _disk(Path(models), wanted), _gpu()]
 
 
 def _weights(one: Weights, models: Path) -> Finding:
@@ -95,8 +96,21 @@ def _weights(one: Weights, models: Path) -> Finding:
     return Finding(str(place), one.paper, here=not lacking, state=state, remedy=remedy)
 
 
-def _made(path: str, needed_by: str, command: str) -> Finding:
-    here = Path(path).is_file()
+def _list(name: str, needed_by: str, options: str) -> Finding:
+    path = f"data/{name}/list.jsonl"
+    command = LIST.format(options=options, name=name)
+    return _made(path, needed_by, command, here=Path(path).is_file())
+
+
+def _is_speech_lm(folder: Path) -> bool:
+    """Is it a checkpoint that the loaders know? What tells one is written last."""
+    try:
+        return family_of(folder) is not None
+    except ValueError:
+        return False
+
+
+def _made(path: str, needed_by: str, command: str, *, here: bool) -> Finding:
     remedy = "" if here else command
     return Finding(path, needed_by, here=here, state="here" if here else "missing", remedy=remedy)
 

@@ -1,4 +1,4 @@
-"""sst-check judges and sst-check paper: what is here, and what gets the rest."""
+"""sst-check judges: what is here and what gets the rest; the probe behind the GPU hours."""
 
 from pathlib import Path
 
@@ -22,26 +22,6 @@ def test_judges_name_their_commands(
     assert f"--local-dir {tmp_path}/judges/whisper-large-v3" in lines["whisper-large-v3"]
     assert "pip install" in lines["stt_en_conformer_transducer_large"]
     assert len(lines) >= 11
-
-
-def test_paper_lists_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    models = tmp_path / "models"
-    (models / "CosyVoice2-0.5B/CosyVoice-BlankEN").mkdir(parents=True)
-    for name in ("llm.pt", "CosyVoice-BlankEN/config.json", "speech_tokenizer_v2.onnx"):
-        (models / "CosyVoice2-0.5B" / name).touch()
-    assert main(["paper", f"models={models}", "probe=false"]) == 1
-    out = capsys.readouterr().out
-    lines = {line.split()[0]: line for line in out.splitlines()}
-    assert lines[f"{models}/CosyVoice2-0.5B"].split()[1:] == ["SSD", "here"]
-    assert "hf download HKUSTAudio/Llasa-8B" in lines[f"{models}/Llasa-8B"]
-    assert "sst-train-draft recipe=cosyvoice2" in lines["runs/draft-cosyvoice2/config.json"]
-    assert "sst-prepare corpus=list" in lines["data/unicats_b/list.jsonl"]
-    assert " GiB" in lines["free"]
-    assert "GPU memory" in out
 
 
 def test_hours_grow_with_layers_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
