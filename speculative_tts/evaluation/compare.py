@@ -2,7 +2,8 @@
 
 Differences are b minus a, where a is the baseline. The paired bootstrap tests the corpus figure;
 the paired t-test and Wilcoxon's test look at per-utterance figures. Several run folders of a
-system are its seeds and are averaged first. Welch's t-test and the paired t-test over seeds take
+system are its seeds and are averaged first. Of speed only the speedup over the baseline of the
+same process is compared: seconds of two runs differ by what else their machine did. Welch's t-test and the paired t-test over seeds take
 each seed's corpus figure instead: with three seeds they have little power.
 """
 
@@ -18,7 +19,7 @@ from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import Array
 from speculative_tts.evaluation.summary import METRICS, Bootstrap, read_scores, select, unit_of
 
-COMPARED = ("wer", "cer", "similarity", "dnsmos", "lm_rtf", "time_per_token_ms")
+COMPARED = ("wer", "cer", "similarity", "dnsmos", "speedup")
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
         "failed": {row.id: row.error for row in failed},
         "n_at_max_length": sum(row.stop == "max_length" for row in scored),
         "flags": {flag: flags.count(flag) for flag in dict.fromkeys(flags)},
-        "bootstrap": asdict(how) | {"level": statistics.LEVEL},
+        "bootstrap": asdict(how) | {"level": statistics.LEVEL, "least": statistics.LEAST},
         "metrics": figures(scored, how),
         "per_position": per_position(scored),
     }

@@ -56,6 +56,8 @@ MEANINGS = {  # in the order of the caption; a sentence is used when one of its 
     ("length_ratio",): "Length ratio is seconds of output over seconds of the recording.",
 }
 
+TIMED = {"lm_rtf", "time_per_token_ms", "tokens_per_second", "speedup", "speedup_by_length"}
+
 
 def judge_name(metric: str | None, results: Iterable[Result]) -> str:
     """Who measured a metric, for a heading; several names where runs differ, empty for nobody."""
@@ -70,7 +72,7 @@ def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -
     shown = {column.quantity for column in columns}
     return [
         *_utterances(shown, results),
-        _spread(results, spread),
+        _spread(shown, results, spread),
         *([_tests()] if any(column.against for column in columns) else []),
         *([_seed_tests()] if any(column.test != "bootstrap" for column in columns) else []),
         *definitions(shown, results),
@@ -117,12 +119,25 @@ def _range(counts: Iterable[Any]) -> str:
     return "" if not known else str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 
-def _spread(results: Sequence[Result], spread: str) -> str:
+def _spread(shown: Collection[str], results: Sequence[Result], spread: str) -> str:
     if spread == "sd":
         return "Figures are mean ± standard deviation over seeds."
+    return f"Brackets: {intervals(shown, results)}"
+
+
+def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
+    """What was drawn for the intervals of these quantities, and what they do not say."""
     settings = results[0].runs[0].summary.get("bootstrap", {}) if results else {}
     unit = "speakers" if settings.get("cluster") == "speaker" else "utterances"
-    return f"Brackets: 95 % bootstrap intervals over {unit}."
+    text = f"95 % bootstrap intervals over {unit}"
+    if settings.get("least"):
+        text += f", none (and no p) below {settings['least']} of them"
+    if TIMED & set(shown):
+        text += (
+            ". Those of times and speedups hold for these utterances in this run; "
+            "a repeat on a shared machine can differ by more"
+        )
+    return f"{text}."
 
 
 def _seed_tests() -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from speculative_tts.reporting.captions import definitions, judge_name
+from speculative_tts.reporting.captions import definitions, intervals, judge_name
 from speculative_tts.reporting.definitions import (
     Axes,
     Curve,
@@ -90,7 +90,10 @@ def fill_figure(
         definition.title,
         [_plot(axes, chosen) for axes in definition.axes],
         definition.columns,
-        ["Bands and bars: 95 % bootstrap intervals.", *definitions(shown, results)],
+        [
+            f"Bands and bars: {intervals(shown, results)}",
+            *definitions(shown, results),
+        ],
         definition.notes,
         origin(chosen.runs),
         chosen.missing,

@@ -103,7 +103,7 @@ TABLE_3 = TableDefinition(
                 Column("wer", against="0.0"),
                 Column("similarity", against="0.0"),
                 Column("dnsmos", against="0.0"),
-                Column("lm_rtf", against="0.0"),
+                Column("speedup", against="0.0"),
             ),
         ),
     ),

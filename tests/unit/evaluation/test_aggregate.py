@@ -19,7 +19,7 @@ def seeds(make_run: Callable[..., Path]) -> list[Path]:
     folders = [
         make_run(
             f"ssd-{seed}{seed}345678"[:12],
-            [record(f"u{i}", seed=seed, lm_seconds=(5 + seed) / 10) for i in range(4)],
+            [record(f"u{i}", seed=seed, lm_seconds=(5 + seed) / 10) for i in range(10)],
             seed=seed,
         )
         for seed in range(3)
@@ -35,7 +35,7 @@ def test_seeds_are_averaged(seeds: list[Path]) -> None:
     assert figure["value"] == pytest.approx(0.6)
     assert figure["seeds"] == pytest.approx({0: 0.5, 1: 0.6, 2: 0.7})
     assert figure["sd"] == pytest.approx(0.1)
-    assert figure["n"] == result["n"] == 4
+    assert figure["n"] == result["n"] == 10
     assert figure["low"] == pytest.approx(0.6)  # utterances do not differ, only seeds do
 
 
@@ -57,7 +57,7 @@ def test_not_scored_yet(tmp_path: Path) -> None:
 def test_comparison_averages_seeds_and_pairs_utterances(seeds: list[Path]) -> None:
     result = compare(seeds[:1], seeds[1:], ("lm_rtf", "wer"), HOW)
     assert result["lm_rtf"].difference == pytest.approx(0.15)
-    assert result["lm_rtf"].n == 4
+    assert result["lm_rtf"].n == 10
     assert result["lm_rtf"].p == pytest.approx(2 / 501)
     assert result["wer"].difference is None
 

@@ -34,6 +34,21 @@ def test_undefined_figures() -> None:
     assert st.paired_bootstrap(np.ones((1, 2)), np.ones((1, 2))).p is None
 
 
+def test_few_units_have_no_interval_and_no_p() -> None:
+    """Of 4 units all of one sign the bootstrap is always sure."""
+    rng = np.random.default_rng(0)
+    a, b = (np.stack([rng.normal(mean, 0.1, 10), np.ones(10)], -1) for mean in (0, 1))
+    assert st.paired_bootstrap(a, b).p is not None
+    few = st.paired_bootstrap(a[:9], b[:9])
+    assert few.value == pytest.approx(1, abs=0.2)
+    assert (few.low, few.high, few.p) == (None, None, None)
+    assert st.bootstrap(a).low is not None
+    assert st.bootstrap(a[:9]).low is None
+    speakers = [i % 5 for i in range(10)]  # the speakers are the units, and they are five
+    assert st.bootstrap(a, clusters=speakers).low is None
+    assert st.paired_bootstrap(a, b, clusters=speakers).p is None
+
+
 def test_coverage() -> None:
     """A 95 % interval over 60 utterances holds the true rate about as often, in 400 experiments.
 
@@ -91,9 +106,9 @@ def test_interval_excludes_zero_where_p_is_small() -> None:
 
 
 def test_speaker_clusters_widen_the_interval() -> None:
-    """Ten utterances of each of six speakers, who differ a lot."""
+    """Six utterances of each of ten speakers, who differ a lot."""
     rng = np.random.default_rng(0)
-    speakers = np.repeat(np.arange(6), 10)
+    speakers = np.repeat(np.arange(10), 6)
     data = np.stack([rng.normal(speakers, 0.1), np.ones(60)], -1)
     by_speaker = st.bootstrap(data, clusters=speakers.tolist())
     by_utterance = st.bootstrap(data)

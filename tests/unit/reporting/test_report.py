@@ -9,9 +9,11 @@ import pytest
 from synthetic_runs import make_run
 
 from speculative_tts.commands.report import main
+from speculative_tts.evaluation.compare import COMPARED
 from speculative_tts.reporting.captions import MEANINGS
 from speculative_tts.reporting.definitions import QUANTITIES
 from speculative_tts.reporting.ssd import REPORT
+from speculative_tts.reporting.write import REPORTS
 
 TABLES = {f"{table.name}.{ending}" for table in REPORT.tables for ending in ("md", "csv", "tex")}
 FIGURES = {
@@ -59,6 +61,8 @@ def test_table1_has_ours_beside_the_paper(results: Path, ssd_runs: Path) -> None
 def test_captions_define_what_is_shown(results: Path) -> None:
     text = (results / "ssd" / "table1.md").read_text()
     assert "WER %, pocketsphinx word grammar" in text
+    assert "Those of times and speedups hold for these utterances in this run" in text
+    assert "none (and no p) below 10 of them" in text
     assert "tokens emitted by rounds over rounds, residual and bonus tokens included" in text
     assert "without bonus it is accepted drafts over rounds" in text
     assert "autoregressively in the same engine and process" in text
@@ -81,6 +85,15 @@ def test_table3_says_what_is_odd_in_the_paper(results: Path) -> None:
         "0.386",
         "0.360",
     ]
+
+
+def test_times_of_two_runs_are_never_tested_against_each_other() -> None:
+    """They were taken at two times on a shared machine; the speedup has its baseline beside it."""
+    columns = [c for r in REPORTS.values() for t in r.tables for p in t.panels for c in p.columns]
+    tested = {column.quantity for column in columns if column.against is not None}
+    assert "speedup" in tested
+    assert not tested & {"lm_rtf", "time_per_token_ms", "tokens_per_second"}
+    assert not {*COMPARED} & {"lm_rtf", "time_per_token_ms", "tokens_per_second"}
 
 
 def test_figure3_has_every_lookahead(results: Path) -> None:
