@@ -3,8 +3,9 @@
 Differences are b minus a, where a is the baseline. The paired bootstrap tests the corpus figure;
 the paired t-test and Wilcoxon's test look at per-utterance figures. Several run folders of a
 system are its seeds and are averaged first. Of speed only the speedup over the baseline of the
-same process is compared: seconds of two runs differ by what else their machine did. Welch's t-test and the paired t-test over seeds take
-each seed's corpus figure instead: with three seeds they have little power.
+same process is compared: seconds of two runs differ by what else their machine did. Welch's t-test
+and the paired t-test over seeds take each seed's corpus figure instead: with three seeds they have
+little power.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
