@@ -55,7 +55,7 @@ preflight: $(STAMP) ## Say what the papers' own experiments lack here (MODELS=<d
 
 paper: preflight # stops here when something is missing
 	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/paper_$$one out=$(OUT)/ssd target.path=$(MODELS)/CosyVoice2-0.5B codec.path=$(MODELS)/CosyVoice2-0.5B $(GIVEN); done
-	for one in table1 table2 table3 figure2_pcg figure2_ssd figure3; do $(BIN)/sst-decode experiment=pcg/paper_$$one out=$(OUT)/pcg target.path=$(MODELS)/Llasa-8B codec.path=$(MODELS)/xcodec2-hf $(GIVEN); done
+	for one in table1 figure2_ssd figure2 matched table2 figure3 theta; do $(BIN)/sst-decode experiment=pcg/paper_$$one out=$(OUT)/pcg target.path=$(MODELS)/Llasa-8B codec.path=$(MODELS)/xcodec2-hf $(GIVEN); done
 	$(BIN)/sst-decode experiment=mtp/paper_table1_valle out=$(OUT)/mtp target.path=$(MODELS)/valle codec.path=$(MODELS)/speechtokenizer_hubert_avg $(GIVEN)
 	for one in table1_uslm table2 figures; do $(BIN)/sst-decode experiment=mtp/paper_$$one out=$(OUT)/mtp target.path=$(MODELS)/uslm codec.path=$(MODELS)/speechtokenizer_hubert_avg $(GIVEN); done
 	for one in ssd pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/$$one judges=$$one judges.models=$(MODELS)/judges judges.device=cuda workers=1; $(BIN)/sst-report runs=$(OUT)/$$one out=$(RESULTS)/paper/$$one paper=$$one; done

@@ -142,7 +142,8 @@ class TableDefinition:
 class Curve:
     """Points of runs in which one configuration key takes several values.
 
-    `x` and `y` of the axes hold unless it has its own; `style` picks colour and marker.
+    `x` and `y` of the axes hold unless it has its own; `style` picks colour and marker. Runs of an
+    `optional` one may be absent.
     """
 
     label: str
@@ -151,12 +152,15 @@ class Curve:
     values: Sequence[Any]
     style: int = 0
     y: str | None = None
+    optional: bool = False
 
     def points(self) -> dict[str, Need]:
         """The run of every point."""
         return {
             f"{self.label} {self.key}={value}": Need(
-                f"{self.label}, {self.key}={value}", {**self.where, self.key: value}
+                f"{self.label}, {self.key}={value}",
+                {**self.where, self.key: value},
+                optional=self.optional,
             )
             for value in self.values
         }

@@ -19,6 +19,7 @@ LOOKAHEADS = tuple(range(1, 9))
 BETAS = (0.1, 0.2, 0.3, 0.4)
 SIZES = (1.0, 4.5, 10.0, 40.0, 140.0)  # mean tokens of a group; theta follows from them
 FIGURE_3_SIZE = 40.0
+THETAS = (0.38, 0.4, 0.42, 0.45)  # the range that the paper calls best, of LLaSA-8B's embeddings
 
 TARGET = {"system": "target"}
 EXACT = {"system": "speculative", "rule.name": "exact", "lookahead": 3}
@@ -241,6 +242,14 @@ SIZES_TABLE = TableDefinition(
 )
 
 PCG_CURVE = Curve("PCG, mean group size", EMBEDDING, "rule.groups.mean_size", SIZES, style=0)
+THETA_CURVE = Curve(
+    "PCG, θ",
+    {key: value for key, value in EMBEDDING.items() if key != "rule.groups.theta"},
+    "rule.groups.theta",
+    THETAS,
+    style=2,
+    optional=True,
+)
 SSD_CURVE = Curve("SSD, β", TOLERANCE, "rule.beta", BETAS, style=1)
 MEASURED = "speedup over the target alone (measured)"
 BY_LENGTH = "speedup by acceptance length (no timing noise)"
@@ -258,7 +267,7 @@ def _published(row: str, label: str) -> Published:
 def _frontier(title: str, y: str, x: str, *published: Published) -> Axes:
     """Both rules' curves over one measure of speed."""
     label = MEASURED if x == "speedup" else BY_LENGTH
-    curves = (PCG_CURVE, SSD_CURVE)
+    curves = (PCG_CURVE, SSD_CURVE, THETA_CURVE)
     return Axes(title, y, curves, x=x, x_label=label, levels=POINTS, published=published)
 
 
@@ -279,7 +288,7 @@ FIGURE_2 = FigureDefinition(
         _frontier("Distortion, speed by length", "tv", "speedup_by_length"),
     ),
     notes=(
-        "Numbers beside the points are β, and the mean group size; groups.md has the θ of each.",
+        "Numbers beside the points are β, the mean group size (groups.md has the θ of each) or θ.",
         (
             "Distortion is the total variation between the target's next-token law and the emitted "
             "one. PCG's law of the *group* is the target's, whatever its distortion of tokens."

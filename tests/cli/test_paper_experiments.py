@@ -1,9 +1,25 @@
-"""The papers' experiments have their settings (that each composes, test_configs tests)."""
+"""The papers' experiments fill the papers' reports (that each composes, test_configs tests)."""
+
+import importlib
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_module
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
 
 from speculative_tts.commands.decode import main
-from speculative_tts.schema import Device, DType, Similarity, System
+from speculative_tts.commands.help import options
+from speculative_tts.reporting.definitions import Report
+from speculative_tts.reporting.runs import Found, Run, flatten, matches, select
+from speculative_tts.schema import Device, DType, Rule, Similarity, System
+
+SEARCHED, AT_SPEED, ELSEWHERE = 77.0, 3.0, 2.0  # a mean size; acceptance lengths
+PAPERS = ("ssd", "pcg")
 
 
 @pytest.mark.parametrize(
@@ -27,9 +43,72 @@ def test_own_places_win() -> None:
 
 
 def test_pcg_rules() -> None:
-    ours = main.compose(["experiment=pcg/paper_table1", "method=pcg"])
-    theirs = main.compose(["experiment=pcg/paper_table1", "method=ssd"])
-    assert (ours.rule.groups.theta, theirs.rule.beta) == (0.42, 0.3)
-    assert ours.sampling.temperature == 0.8
+    matched = main.compose(["experiment=pcg/paper_matched"])
+    assert (matched.rule.name, matched.match, matched.lookahead) == (Rule.group, 0.3, 3)
+    assert matched.sampling.temperature == 0.8
     swap = main.compose(["experiment=pcg/paper_table2"])
     assert (swap.system, swap.rule.groups.source) == (System.swap, Similarity.embedding)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_experiments_fill_the_report_and_make_nothing_else(paper: str) -> None:
+    """Every row and point has a run, and every run is in a table or figure."""
+    report: Report = importlib.import_module(f"speculative_tts.reporting.{paper}").REPORT
+    found = Found(Path("runs"), runs(paper))
+    hidden = {run.name: run for run in found.runs}
+    for definition in (*report.tables, *report.figures):
+        needs = definition.needs()
+        filled = select(found, needs).runs
+        assert needs.keys() == filled.keys(), definition.name
+        for key, need in needs.items():
+            shown = [run for run in found.runs if matches(run.config, need.where)]
+            if need.nearest is not None:
+                shown = list(filled[key])
+                assert {run.config["rule.groups.mean_size"] for run in shown} == {SEARCHED}
+            for run in shown:
+                hidden.pop(run.name, None)
+    assert not hidden
+
+
+@cache
+def runs(paper: str) -> tuple[Run, ...]:
+    """What the paper's experiments would leave: a run a point."""
+    main.compose()  # registers the schema
+    names = [name for name in options("experiment") if name.startswith(f"{paper}/paper_")]
+    configs = [flatten(config) for name in names for config in points(name)]
+    assert configs
+    return tuple(run(config, str(number)) for number, config in enumerate(configs))
+
+
+def run(config: dict[str, Any], name: str) -> Run:
+    """A scored run; the search for a speed ends at a mean size that nothing else has."""
+    at_speed = config["rule.name"] == "tolerance" and config["rule.beta"] == 0.3
+    if config.pop("match") is not None:
+        at_speed, config["rule.groups.mean_size"] = True, SEARCHED
+    length = AT_SPEED if at_speed else ELSEWHERE
+    return Run(Path(name), config, {"metrics": {"acceptance_length": {"value": length}}}, {})
+
+
+def points(experiment: str) -> Iterator[Any]:
+    """The configuration of each point of an experiment's grid.
+
+    Composing takes 0.2 s, so only choices of files are composed; values are set.
+    """
+    chosen = [f"experiment={experiment}"]
+    grid = composed(chosen, return_hydra_config=True).hydra.sweeper.params
+    axes = [
+        [(axis.get_key_element(), value) for value in axis.sweep_string_iterator()]
+        for axis in OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in grid.items()])
+    ]
+    files, values = ([a for a in axes if (a[0][0] == "method") is one] for one in (True, False))
+    for choice in product(*files):
+        config = composed([*chosen, *("=".join(pair) for pair in choice)])
+        for settings in product(*values):
+            for key, value in settings:
+                OmegaConf.update(config, key, value)
+            yield OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+
+
+def composed(overrides: list[str], **extra: bool) -> DictConfig:
+    with initialize_config_module("speculative_tts.configs", version_base="1.3"):
+        return compose(main.name, overrides=overrides, **extra)
