@@ -6,9 +6,11 @@ next start; files that do not grow are written beside their place and renamed in
 """
 
 import dataclasses
+import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -102,11 +104,14 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             try:
-                yield json.loads(line)
+                row = json.loads(line)
             except json.JSONDecodeError as error:
                 if not line.endswith("\n"):
                     return
                 raise ValueError(f"{path}:{number}: not a JSON object ({error.msg})") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}:{number}: not a JSON object but {line.strip()[:40]}")
+            yield row
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:
@@ -115,6 +120,15 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_bytes(data.encode() if isinstance(data, str) else data)
     os.replace(temporary, path)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; waits while another of this machine holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:

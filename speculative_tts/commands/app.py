@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -220,6 +221,14 @@ def require_writable(path: str | Path) -> Path:
         raise ValueError(
             f"output folder {folder} is not writable ({reason}); choose another with out=<path>"
         ) from error
+
+
+def at_least(config: object, least: int, *keys: str) -> None:
+    """ValueError for the first of these (dotted) keys of `config` whose number is below `least`."""
+    for key in keys:
+        value = attrgetter(key)(config)
+        if value < least:
+            raise ValueError(f"{key} {value} is below {least}; give {least} or more")
 
 
 def _run_job(this: Command[Any], parent: int, config: Any) -> None:

@@ -23,6 +23,14 @@ GROUP_RULE = (65_536, 140, 4)  # PCG's target: tokens, mean group size, position
 
 def run(config: BenchConfig) -> int:
     """Time continuations and steps, print the table, keep both."""
+    app.at_least(config, 1, "limit", "steps", "draws", "lookahead", "runtime.threads")
+    app.at_least(config, 2, "tokens")
+    out = app.require_writable(config.out)
+    if config.random is not None:
+        from speculative_tts.commands.bench_random import run_random
+
+        return run_random(config, out)
+
     import torch
     from tqdm import tqdm
 
@@ -32,11 +40,6 @@ def run(config: BenchConfig) -> int:
     from speculative_tts.decoding.search_benchmark import search_costs
     from speculative_tts.provenance import provenance
 
-    out = app.require_writable(config.out)
-    if config.random is not None:
-        from speculative_tts.commands.bench_random import run_random
-
-        return run_random(config, out)
     engine = build_engine(
         config.target,
         config.draft,
@@ -82,8 +85,6 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
     from speculative_tts.decoding.benchmark import Prompt
     from speculative_tts.decoding.run import encode_prompt
 
-    if config.tokens < 2:
-        raise ValueError(f"tokens {config.tokens} is below 2; time at least 2 tokens")
     prompts = []
     for item in spread(read_list(resolve(config.data.path)), config.limit):
         wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)

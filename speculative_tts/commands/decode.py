@@ -64,10 +64,8 @@ def run(config: DecodeConfig) -> int:
     from speculative_tts.decoding.run import DecodeRun
     from speculative_tts.provenance import plain, provenance
 
-    if config.batch_size < 1:
-        raise ValueError(
-            f"batch_size {config.batch_size} is below 1; use 1 or more utterances at a time"
-        )
+    app.at_least(config, 1, "batch_size", "runtime.threads")
+    app.at_least(config, 0, "instrument", "runtime.warmup")
     if config.match is not None:
         from speculative_tts.commands.match import matched
 

@@ -39,12 +39,12 @@ def transitions(config: PrecomputeConfig) -> int:
 
 def groups(config: PrecomputeConfig) -> int:
     """Find or make the groups of `config.target`."""
+    app.at_least(config, 1, "threads")
+
     import torch
 
     from speculative_tts.caches.provide import Sources, acoustic_groups
 
-    if config.threads < 1:
-        raise ValueError(f"threads {config.threads} is below 1; give a positive number")
     if config.device.name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device=cuda needs a GPU that torch can see; use device=cpu")
     torch.set_num_threads(config.threads)

@@ -21,6 +21,8 @@ def run(config: SpeakConfig) -> int:
     from speculative_tts.decoding.engine import build_engine
     from speculative_tts.decoding.run import encode_prompt
 
+    app.at_least(config, 1, "runtime.threads")
+    app.at_least(config, 0, "runtime.warmup")
     out = Path(config.out)
     app.require_writable(out.parent)
     prompt = find_prompt(config)

@@ -64,9 +64,7 @@ def run(config: TrainDraftConfig) -> int:
 
 def _check(config: TrainDraftConfig) -> None:
     """ValueError for numbers that cannot work."""
-    for name in ("batch_size", "eval_every", "save_every", "dev_utterances", "threads"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} {getattr(config, name)} is below 1; give a positive number")
+    app.at_least(config, 1, "batch_size", "eval_every", "save_every", "dev_utterances", "threads")
     if config.steps < 0:
         raise ValueError(f"steps {config.steps} is below 0; 0 exports the draft as inherited")
     if config.learning_rate <= 0:

@@ -41,18 +41,8 @@ def _check(config: TrainHeadsConfig) -> None:
     """ValueError for numbers that cannot work."""
     if config.n < 2:
         raise ValueError(f"n {config.n} is below 2; head 0 is the target's own, train at least one")
-    positive = (
-        "steps",
-        "batch_size",
-        "sequences",
-        "eval_every",
-        "save_every",
-        "dev_utterances",
-        "threads",
-    )
-    for name in positive:
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} {getattr(config, name)} is below 1; give a positive number")
+    app.at_least(config, 1, "steps", "batch_size", "sequences", "eval_every", "save_every")
+    app.at_least(config, 1, "dev_utterances", "threads")
     if not config.learning_rate > 0:
         raise ValueError(
             f"learning_rate {config.learning_rate} is not positive; 2e-3 suits adamw, "

@@ -45,8 +45,16 @@ class SpeechLM(CodeLM):
         config, layout = DecoderConfig.from_folder(folder), SpeechLayout.from_folder(folder)
         state = read_state(folder)
         decoder = build_decoder(config, state, dtype=dtype, device=device)
-        embedding = state["model.embed_tokens.weight"].to(dtype=dtype, device=device)
-        head = embedding if config.tied else state["lm_head.weight"].to(dtype=dtype, device=device)
+        names = ["model.embed_tokens.weight"] + ([] if config.tied else ["lm_head.weight"])
+        for name in names:
+            if name not in state or state[name].shape[0] < layout.speech_vocab_size:
+                raise ValueError(
+                    f"checkpoint {folder} has no {layout.speech_vocab_size} rows of {name}; "
+                    "config.json, speech.json and weights do not belong together"
+                )
+        embedding, head = (
+            state[name].to(dtype=dtype, device=device) for name in (names[0], names[-1])
+        )
         bias = state.get("lm_head.bias")
         rows = slice(0, layout.speech_vocab_size)
         return cls(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,6 +127,9 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
         (["lookahead=0"], "lookahead 0 is below 1"),
         (["batch_size=0"], "batch_size 0 is below 1"),
         (["limit=0"], "limit 0 is below 1"),
+        (["runtime.threads=0"], "runtime.threads 0 is below 1"),
+        (["runtime.warmup=-1"], "runtime.warmup -1 is below 0"),
+        (["instrument=-1"], "instrument -1 is below 0"),
         (["sampling.top_p=1.5"], "top_p 1.5 is outside (0, 1]"),
         (["sampling.temperature=-1"], "temperature -1.0 is below 0"),
         (["sampling.max_tokens_per_word=0"], "sampling.max_tokens_per_word 0 is not above 0"),
@@ -177,6 +181,22 @@ def test_models_that_do_not_belong_together_are_named(
     for override, message in cases.items():
         assert decode.main([*models.overrides, f"out={tmp_path / 'runs'}", override]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "lm_head.weight"])
+def test_a_checkpoint_without_its_embedding_or_head_is_named(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(models.root / "target", tmp_path / "target")
+    state = load_file(tmp_path / "target" / "model.safetensors")
+    del state[name]
+    save_file(state, tmp_path / "target" / "model.safetensors")
+    arguments = [f"target.path={tmp_path / 'target'}", f"out={tmp_path / 'runs'}"]
+    assert decode.main([*models.overrides, *arguments]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert f"has no 41 rows of {name}" in line
 
 
 def test_a_list_row_that_cannot_be_spoken_is_named_before_work(

@@ -54,6 +54,8 @@ def test_stereo_prompts_of_another_rate_are_converted(models: FakeModels, tmp_pa
         (["text=one", "prompt={short}", "prompt_text=two"], "below one speech token"),
         (["text=one", "prompt={short}"], "the words spoken in"),
         (["text=one", "out=/dev/null/x.wav"], "output folder /dev/null is not writable"),
+        (["text=one", "runtime.threads=0"], "runtime.threads 0 is below 1"),
+        (["text=one", "runtime.warmup=-1"], "runtime.warmup -1 is below 0"),
         ([], "text is not set"),
     ],
 )

@@ -64,6 +64,9 @@ def test_a_torn_last_line_is_skipped_and_a_bad_line_is_named(tmp_path: Path) -> 
     path.write_text('{"id": "a"}\nnot json\n{"id": "b"}\n')
     with pytest.raises(ValueError, match=r"rows\.jsonl:2: not a JSON object"):
         list(read_jsonl(path))
+    path.write_text('{"id": "a"}\n["b", 1]\n')
+    with pytest.raises(ValueError, match=r"rows\.jsonl:2: not a JSON object but \["):
+        list(read_jsonl(path))
 
 
 def test_appender_continues_after_a_kill(tmp_path: Path) -> None:
