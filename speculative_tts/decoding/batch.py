@@ -50,6 +50,7 @@ class Request:
     max_tokens: int
     seed: int
     prompt_tokens: tuple[int, ...] = ()  # speech ids in the prompt, where a sampler counts them
+    last_code: int | None = None  # the prompt's last, where it has any
 
 
 class Rows:

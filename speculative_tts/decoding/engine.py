@@ -149,6 +149,7 @@ class Engine:
             max_tokens=most,
             seed=seed,
             prompt_tokens=self._prompt_tokens(text, prompt_text, prompt_codes),
+            last_code=int(prompt_codes[-1]) if len(prompt_codes) else None,
         )
 
     def _prompt_tokens(self, text: str, prompt_text: str, prompt_codes: Tensor) -> tuple[int, ...]:

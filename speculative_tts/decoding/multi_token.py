@@ -10,6 +10,7 @@ the target's, unless n = 1. A block is chosen from each head by itself, or by pa
   trained to repeat the stop id behind the end), so one uniform per block is compared with each.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -18,11 +19,16 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import Model, Request, Rows
 from speculative_tts.decoding.outcome import Outcome, outcomes
+from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.randomness import ACCEPT, NEXT, draw
+from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import IMPOSSIBLE
-from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.decoding.viterbi import Path, PathSearch
 from speculative_tts.models.heads import Heads
+
+LOOK_BACK = (RepetitionAware, RepetitionPenalty)
+"""Samplers whose law depends on the tokens before."""
 
 
 class HiddenModel(Model, Protocol):
@@ -39,6 +45,14 @@ class HiddenModel(Model, Protocol):
         ...
 
 
+class PromptedModel(Model, Protocol):
+    """A model whose prompts can grow."""
+
+    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
+        """A prompt, as `prefill` reads it, with speech ids [new] behind."""
+        ...
+
+
 @dataclass(frozen=True)
 class Block:
     """Tokens [batch, n], a stop id where the utterance ends, and dead lattices [batch]."""
@@ -48,20 +62,34 @@ class Block:
 
 
 class Own:
-    """Each token from its own head by the target's sampler (greedy at temperature 0)."""
+    """Each token from its own head by the target's sampler (greedy at temperature 0).
+
+    Heads do not see the tokens of the block; a sampler that looks back does, drawn one by one.
+    """
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
 
-    def __call__(self, logits: Tensor, rows: Rows) -> Block:
-        """logits: float32 [batch, n, vocab]. Heads do not see the tokens of the block."""
+    def __call__(
+        self,
+        logits: Tensor,
+        rows: Rows,
+        before: Tensor | None = None,  # noqa: ARG002 - of choosers that count transitions
+    ) -> Block:
+        """logits: float32 [batch, n, vocab]. Writes the tokens to `rows`, provisionally."""
+        at_once = 1 if isinstance(self._sampler, LOOK_BACK) else logits.shape[1]
         positions = rows.positions(logits.shape[1])
-        probs = self._sampler(logits, rows.tokens, positions, rows.stop)
-        return Block(draw(probs, rows.uniform(positions, NEXT)))
+        for some, where in zip(logits.split(at_once, 1), positions.split(at_once, 1), strict=True):
+            probs = self._sampler(some, rows.tokens, where, rows.stop)
+            rows.tokens.scatter_(1, where, draw(probs, rows.uniform(where, NEXT)))
+        return Block(rows.tokens.gather(1, positions))
 
 
 class Searched:
-    """A path through the heads' candidates, the best one or one drawn; see the module."""
+    """A path through the heads' candidates, the best one or one drawn; see the module.
+
+    Of the target's sampler it knows the temperature alone: candidates are `search.top_k` a head.
+    """
 
     def __init__(
         self, search: PathSearch, stop: StopRule, *, temperature: float, sample: bool
@@ -69,30 +97,48 @@ class Searched:
         if not temperature > 0:
             raise ValueError(f"viterbi.temperature {temperature} is not above 0; 1 is plain")
         self._search, self._temperature, self._sample = search, temperature, sample
+        self._free = replace(search, boundary=False)  # where no code comes before the block
         self._stop_ids = stop.is_stop.nonzero()[:, 0]
         self._bar = torch.where(stop.is_stop, IMPOSSIBLE, 0.0)  # no path goes through a stop id
 
-    def __call__(self, logits: Tensor, rows: Rows) -> Block:
-        """logits: float32 [batch, n, vocab]."""
+    def __call__(self, logits: Tensor, rows: Rows, before: Tensor | None = None) -> Block:
+        """logits: float32 [batch, n, vocab].
+
+        before: int64 [batch], each prompt's last code, -1 where there is none; None for later
+        blocks, before which comes what the rows hold.
+        """
         n, stop = logits.shape[1], rows.stop
         positions = rows.positions(n)
         logits = stop.mask(logits, positions)
         if self._temperature != 1:
             logits = logits / self._temperature
         scores = logits + self._bar
-        last = rows.last(1)[:, 0]
         if self._sample:
             kept, ids = logits.topk(min(self._search.top_k, logits.shape[-1]), -1)
-            path = self._search.sample(scores, ids, last, rows.uniform(positions, NEXT))
+            uniform = rows.uniform(positions, NEXT)
+            path = self._path(lambda s, last: s.sample(scores, ids, last, uniform), rows, before)
             over = (kept.softmax(-1) * stop.is_stop[ids]).sum(-1)
             ends = rows.uniform(positions[:, :1], ACCEPT) >= 1 - over
         else:
-            path = self._search.best(scores, last)
+            path = self._path(lambda s, last: s.best(scores, last), rows, before)
             ends = stop.is_stop[logits.argmax(-1)]
         if not len(self._stop_ids):
             return Block(path.tokens, path.dead)
         likeliest = self._stop_ids[logits[..., self._stop_ids].argmax(-1)]
         return Block(torch.where(ends, likeliest, path.tokens), path.dead)
+
+    def _path(
+        self, run: Callable[[PathSearch, Tensor], Path], rows: Rows, before: Tensor | None
+    ) -> Path:
+        """The path that `run` finds; without a boundary in rows that have nothing before."""
+        if before is None:
+            return run(self._search, rows.last(1)[:, 0])
+        found = run(self._search, before.clamp(min=0))
+        if not self._search.boundary:
+            return found
+        free, none = run(self._free, before), before < 0
+        tokens = torch.where(none[:, None], free.tokens, found.tokens)
+        return Path(tokens, torch.where(none, free.dead, found.dead))
 
 
 Chooser = Own | Searched
@@ -106,18 +152,21 @@ def multi_token(
     stop_ids: tuple[int, ...],
     requests: list[Request],
 ) -> list[Outcome]:
-    """One pass of the trunk for every block of heads.n tokens; nothing waits for the device.
+    """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit.
 
-    A block is cut behind its first stop id and at the length limit.
+    The device is waited for once a block, to learn whether all rows are done (`Rows.commit`).
     """
     rows = Rows(requests, stop_ids, heads.vocab_size, slack=heads.n)
     prompts = [r.prompt for r in requests]
     lengths = torch.tensor([len(p) for p in prompts], device=model.device)
     cache = model.cache(len(prompts), int(lengths.max()) + rows.capacity)
     hidden = model.prefill_hidden(prompts, cache)
+    codes = [-1 if r.last_code is None else r.last_code for r in requests]
+    before: Tensor | None = torch.tensor(codes, device=model.device)
     blocks, dead = torch.zeros_like(rows.count), torch.zeros_like(rows.count)
     while True:
-        block = choose(heads(hidden), rows)
+        block = choose(heads(hidden), rows, before)
+        before = None
         blocks += ~rows.done
         if block.dead is not None:
             dead += block.dead & ~rows.done
@@ -139,26 +188,23 @@ def _outcomes(rows: Rows, blocks: Tensor, dead: Tensor) -> list[Outcome]:
 
 @torch.inference_mode()
 def uncached(
-    model: Model, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
+    model: PromptedModel, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
 ) -> list[Outcome]:
-    """One token a step, the prompt and all tokens so far computed again for each.
+    """One token a step by one pass over the prompt and all tokens so far, computed anew.
 
     The baseline of papers whose models keep no keys and values; its tokens are `autoregressive`'s.
-    A step is two passes (prompt, tokens), which on a CPU costs little more than one over both.
     """
     rows = Rows(requests, stop_ids, model.vocab_size, slack=0)
     prompts = [r.prompt for r in requests]
-    lengths = torch.tensor([len(p) for p in prompts], device=model.device)
-    cache = model.cache(len(prompts), int(lengths.max()) + rows.capacity)
+    cache = model.cache(len(prompts), max(len(p) for p in prompts) + rows.capacity)
     none = torch.zeros_like(rows.count)
-    made = 0
+    whole = prompts
     while True:
-        logits = model.prefill(prompts, cache)[:, None]
-        if made:
-            logits = model.extend(rows.tokens[:, :made], cache, lengths, keep=1)
         positions = rows.positions(1)
+        logits = model.prefill(whole, cache)[:, None]
         probs = sampler(logits, rows.tokens, positions, rows.stop)
         rows.emit(none, draw(probs, rows.uniform(positions, NEXT))[:, 0])
-        made += 1
         if rows.finished:
             return outcomes(rows, [], 0)
+        newest = rows.last(1)  # rows that are done feed anything
+        whole = [model.append(row, ids) for row, ids in zip(whole, newest, strict=True)]

@@ -33,6 +33,10 @@ class CodeLM:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
         return self._embedding[ids]
 
+    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
+        """A prompt [length, hidden] with speech ids [new] behind."""
+        return torch.cat([prompt, self.embed(ids)])
+
     def speech_ids(self, rows: list[int]) -> list[int]:
         """Speech ids of those rows of a prompt that have one; here the first rows are theirs."""
         return [row for row in rows if row < self.vocab_size]

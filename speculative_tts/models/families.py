@@ -112,6 +112,10 @@ class FamilyLM(Protocol):
         """Speech ids of those rows of a prompt that have one."""
         ...
 
+    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
+        """A prompt, as `prefill` reads it, with speech ids [new] behind."""
+        ...
+
     def cache(self, batch: int, capacity: int) -> KVCache:
         """Storage for `batch` rows of up to `capacity` positions."""
         ...

@@ -116,6 +116,10 @@ class ValleLM:
         """Merged ids where the model is."""
         return torch.tensor(merged, dtype=torch.int64, device=self.device)
 
+    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
+        """A prompt [length] of merged ids with speech ids [new] behind."""
+        return torch.cat([prompt, self.config.text_tokens + ids])
+
     def cache(self, batch: int, capacity: int) -> ValleCache:
         """Key-value storage for `batch` rows of up to `capacity` positions, text included."""
         if capacity > self._positions.shape[1]:

@@ -1,14 +1,18 @@
 """The multi-token loop: one head is the autoregressive loop, ends are cut right, rows are alone."""
 
+from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
 import torch
 from fake_models import N_CODES, WORDS, write_checkpoint
 
-from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.batch import Request, Rows
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.multi_token import Chooser, Own, Searched, multi_token, uncached
+from speculative_tts.decoding.penalty import RepetitionPenalty
+from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import Table
 from speculative_tts.decoding.viterbi import PathSearch
@@ -64,11 +68,25 @@ def test_one_head_is_the_autoregressive_loop(target: SpeechLM) -> None:
     assert all(one.rounds == 0 for one in found)
 
 
-def test_uncached_gives_the_same_tokens(target: SpeechLM) -> None:
+def test_uncached_gives_the_same_tokens_by_one_pass_each(
+    target: SpeechLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass is a run over prompt and tokens so far; it once were two, one for either."""
     many = requests(target)
-    for row in many:
-        expected = autoregressive(target, STOPS, SAMPLER, [row])[0]
-        assert uncached(target, STOPS, SAMPLER, [row])[0] == expected
+    expected = autoregressive(target, STOPS, SAMPLER, many)
+    lengths: list[int] = []
+    extend = target.decoder.extend
+
+    def counting(inputs: torch.Tensor, *rest: object) -> torch.Tensor:
+        lengths.append(inputs.shape[1])
+        return extend(inputs, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(target.decoder, "extend", counting)
+    for row, outcome in zip(many, expected, strict=True):
+        lengths.clear()
+        assert uncached(target, STOPS, SAMPLER, [row])[0] == outcome
+        assert lengths == [len(row.prompt) + done for done in range(len(outcome.tokens))]
+    assert uncached(target, STOPS, SAMPLER, many) == expected
 
 
 @pytest.mark.parametrize("which", range(6))
@@ -94,7 +112,7 @@ class Script:
     def __init__(self, *blocks: list[int]) -> None:
         self._blocks = iter(blocks)
 
-    def __call__(self, logits: torch.Tensor, rows: object) -> object:
+    def __call__(self, logits: torch.Tensor, rows: object, before: object) -> object:
         from speculative_tts.decoding.multi_token import Block
 
         return Block(torch.tensor([next(self._blocks)]))
@@ -120,6 +138,52 @@ def test_blocks_are_cut_at_stop_id_and_limit(
     found = multi_token(target, heads, Script(*blocks), STOPS, [one])[0]  # type: ignore[arg-type]
     assert found.tokens == expected
     assert found.stopped == (expected[-1] == N_CODES)
+
+
+@torch.inference_mode()
+def best_by_enumeration(
+    target: SpeechLM, heads: Heads, table: torch.Tensor, request: Request
+) -> list[int]:
+    """The first block of all paths through the two likeliest codes of each head."""
+    cache = target.cache(1, len(request.prompt))
+    logits = heads(target.prefill_hidden([request.prompt], cache))[0, :, :N_CODES]
+
+    def weight(path: tuple[int, ...]) -> float:
+        own = sum(float(head[code]) for head, code in zip(logits, path, strict=True))
+        known = path if request.last_code is None else (request.last_code, *path)
+        return own + sum(float(table[pair]) for pair in pairwise(known))
+
+    return list(max(product(*logits.topk(2).indices.tolist()), key=weight))
+
+
+def test_the_first_blocks_boundary_is_the_prompts_last_code(target: SpeechLM) -> None:
+    """It once was code 0, whatever the prompt ended with."""
+    heads, codes = heads_of(target, 3), (None, 0, 7, 31)
+    table = 9 * torch.randn(41, 41, generator=torch.Generator().manual_seed(4))
+    search = PathSearch(Table(table, size=N_CODES), 2, union=False, boundary=True)
+    stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
+    choose = Searched(search, stop, temperature=1.0, sample=False)
+    one = replace(requests(target)[1], min_tokens=3, max_tokens=3)
+    many = [replace(one, last_code=code) for code in codes]
+    expected = [best_by_enumeration(target, heads, table, request) for request in many]
+    assert len({tuple(path) for path in expected}) > 1, "another table"
+    found = multi_token(target, heads, choose, STOPS, many)
+    assert [outcome.tokens for outcome in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("sampler", "expected"),
+    [
+        (RepetitionPenalty(temperature=0, penalty=2.0), [5, 4, 0]),
+        (RepetitionAware(top_k=1, window=4, tau=0.25), [5, 4, 4]),
+    ],
+)
+def test_samplers_that_look_back_see_the_block(sampler: Sampler, expected: list[int]) -> None:
+    """Head i's history once had zeros where the block's first i tokens belong."""
+    logits = torch.zeros(8)
+    logits[[5, 4, 0]] = torch.tensor([1000.0, 900.0, 800.0])
+    rows = Rows([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (7,), 8, slack=3)
+    assert Own(sampler)(logits.expand(1, 3, -1), rows).tokens.tolist() == [expected]
 
 
 def test_dead_blocks_are_counted_and_decoding_goes_on(target: SpeechLM) -> None:
