@@ -596,6 +596,15 @@ class Checked(Enum):
     paper = "paper"  # what the papers' experiments lack here, and what they would cost
 
 
+class Paper(Enum):
+    """Whose experiments."""
+
+    ssd = "ssd"
+    pcg = "pcg"
+    mtp = "mtp"
+    all = "all"
+
+
 @dataclass
 class CheckTargetConfig:
     """What is checked."""
@@ -613,5 +622,7 @@ class CheckConfig:
     # golden, judges (sst-check judges) or paper (sst-check paper)
     what: Checked = Checked.golden
     models: str = "models"  # folder of the papers' checkpoints; judges' are below <models>/judges
+    only: Paper = Paper.all  # of judges and paper: what this paper needs
+    scoring: bool = True  # sst-check paper: look for judges too; false: runs are scored elsewhere
     probe: bool = True  # sst-check paper: time steps of random weights to estimate hours
     out: str | None = None  # a JSON file for the results

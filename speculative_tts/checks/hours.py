@@ -16,6 +16,7 @@ import torch
 from speculative_tts.decoding.observer import synchronise
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder, Layer
+from speculative_tts.schema import Paper
 
 PROBED = (1, 4)  # layers
 REPEATS, WARM_UP, CONTEXT = 20, 5, 256
@@ -27,7 +28,7 @@ SECONDS = 6.5  # of an utterance of LibriTTS test-clean, about
 class Job:
     """Experiments of one paper: the target's shape, and how much of it there is to decode."""
 
-    paper: str
+    paper: Paper
     shape: DecoderConfig
     head: int  # rows
     token_rate: float
@@ -64,9 +65,9 @@ _VALLE = replace(
     _QWEN, layers=12, hidden=1_024, heads=16, kv_heads=16, head_dim=64, intermediate=2_730
 )  # VALL-E's own layers have two matrices of 4,096; the bytes of a step are the same
 JOBS = (
-    Job("SSD", _QWEN, 6_564, 25.0, runs=4 + 5 + 16, utterances=499),
-    Job("PCG", _LLAMA_8B, 65_537, 50.0, runs=15 + 3 + 6 + 18 + 15 + 8, utterances=500),
-    Job("MTP", _VALLE, 1_025, 50.0, runs=6 + 12 + 14, utterances=4_837),
+    Job(Paper.ssd, _QWEN, 6_564, 25.0, runs=4 + 5 + 16, utterances=499),
+    Job(Paper.pcg, _LLAMA_8B, 65_537, 50.0, runs=15 + 3 + 6 + 18 + 15 + 8, utterances=500),
+    Job(Paper.mtp, _VALLE, 1_025, 50.0, runs=6 + 12 + 14, utterances=4_837),
 )
 
 
@@ -74,7 +75,7 @@ JOBS = (
 class Estimate:
     """Milliseconds of one target step here, and hours of all experiments of a paper."""
 
-    paper: str
+    paper: Paper
     milliseconds: float
     hours: float
 

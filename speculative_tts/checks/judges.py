@@ -7,7 +7,7 @@ from speculative_tts.checks.table import Finding
 from speculative_tts.evaluation.judge import Judge
 from speculative_tts.evaluation.registry import ENCODERS, JUDGES, RECOGNISERS
 from speculative_tts.evaluation.sources import Source
-from speculative_tts.schema import Encoder, EvalConfig, JudgesConfig, Recogniser
+from speculative_tts.schema import Encoder, EvalConfig, JudgesConfig, Paper, Recogniser
 
 Making = Callable[[Source, EvalConfig], Judge]
 PRESETS: dict[Recogniser | Encoder | str, str] = {  # configs/judges says the same
@@ -24,8 +24,8 @@ PRESETS: dict[Recogniser | Encoder | str, str] = {  # configs/judges says the sa
 }
 
 
-def judges(models: str) -> list[Finding]:
-    """Every judge, models sought below `models`; a wrong folder is a missing one."""
+def judges(models: str, only: Paper = Paper.all) -> list[Finding]:
+    """Every judge or one paper's, models sought below `models`; a wrong folder is a missing one."""
     config = EvalConfig(judges=JudgesConfig(models=models))
     nothing = Source(Path(), [], {"label": "none"})
     makers: list[tuple[Recogniser | Encoder | str, Making]] = [
@@ -33,7 +33,11 @@ def judges(models: str) -> list[Finding]:
         *ENCODERS.items(),
         *((name, JUDGES[name]) for name in ("dnsmos", "utmos")),
     ]
-    return [_finding(maker(nothing, config), PRESETS[key]) for key, maker in makers]
+    return [
+        _finding(maker(nothing, config), PRESETS[key])
+        for key, maker in makers
+        if only is Paper.all or only.name in PRESETS[key]
+    ]
 
 
 def _finding(judge: Judge, preset: str) -> Finding:

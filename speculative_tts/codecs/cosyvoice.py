@@ -25,9 +25,16 @@ TOKENIZERS = ("speech_tokenizer_v2.onnx", "speech_tokenizer_v3.onnx")
 TOKENIZER_RATE, LONGEST = 16_000, 30.0  # Hz, seconds
 BANDS, WINDOW, HOP = 128, 400, 160
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # of onnxruntime, best first
+AUDIO = (  # what the official classes open besides the LM's files; the last before llm.pt
+    *("flow.pt", "hift.pt", "campplus.onnx"),
+    "CosyVoice-BlankEN/model.safetensors",
+)
+# Its requirements.txt would replace torch and transformers; these go beside what is installed.
 HOW = (
-    "git clone --recursive https://github.com/FunAudioLLM/CosyVoice, install its requirements, "
-    "and put the clone and its third_party/Matcha-TTS on PYTHONPATH"
+    "git clone --recursive https://github.com/FunAudioLLM/CosyVoice && "
+    "pip install -c <(pip list --format=freeze) HyperPyYAML conformer diffusers gdown inflect "
+    "librosa lightning modelscope openai-whisper pyworld torchaudio torchcodec wget x-transformers "
+    "&& export PYTHONPATH=$PWD/CosyVoice:$PWD/CosyVoice/third_party/Matcha-TTS"
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app
-from speculative_tts.schema import CheckConfig, Checked
+from speculative_tts.schema import CheckConfig, Checked, Paper
 
 if TYPE_CHECKING:
     from speculative_tts.checks.registry import Row
@@ -32,16 +32,19 @@ def _machine(config: CheckConfig) -> int:
     from speculative_tts.checks.table import lines, missing
 
     whole = config.what is Checked.paper
-    found = paper(config.models) if whole else judges(str(Path(config.models) / "judges"))
+    if whole:
+        found = paper(config.models, config.only, scoring=config.scoring)
+    else:
+        found = judges(str(Path(config.models) / "judges"), config.only)
     print("\n".join(lines(found)), flush=True)
     absent = missing(found)
     print(f"{len(found) - len(absent)} of {len(found)} are here")
     if whole and config.probe:
-        _hours()
+        _hours(config.only)
     return MISSED if absent else 0
 
 
-def _hours() -> None:
+def _hours(only: Paper) -> None:
     """Probe this machine and print what the experiments would take on it."""
     import torch
 
@@ -53,9 +56,9 @@ def _hours() -> None:
     device, dtype = torch.device("cuda"), torch.bfloat16
     name = torch.cuda.get_device_name(device)
     print(f"Decoding at batch 1 on {name}, upper bound, without codecs and judges:")
-    for job in JOBS:
-        one = estimate(job, device, dtype)
-        print(f"  {one.paper}: {one.milliseconds:.1f} ms a target step, {one.hours:,.0f} h")
+    for job in JOBS if only is Paper.all else [job for job in JOBS if job.paper is only]:
+        one, name = estimate(job, device, dtype), job.paper.name.upper()
+        print(f"  {name}: {one.milliseconds:.1f} ms a target step, {one.hours:,.0f} h")
 
 
 def _golden(config: CheckConfig) -> int:
@@ -120,6 +123,7 @@ main = app.command(
         "sst-check target=speechtokenizer golden=goldens/speechtokenizer out=check.json",
         "sst-check judges models=models",
         "sst-check paper models=models",
+        "sst-check paper only=ssd,pcg scoring=false",
     ),
     shorthand=(
         ("target", "target.name"),

@@ -8,6 +8,7 @@ import torch
 from speculative_tts.checks import hours
 from speculative_tts.checks.hours import JOBS, Job, estimate
 from speculative_tts.commands.check import main
+from speculative_tts.schema import Paper
 
 
 def test_judges_name_their_commands(
@@ -27,7 +28,7 @@ def test_judges_name_their_commands(
 def test_hours_grow_with_layers_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hours, "step_seconds", lambda shape, layers, *_: 0.001 + 0.002 * layers)
     monkeypatch.setattr(hours, "head_seconds", lambda *_: 0.001)
-    job = Job("x", JOBS[0].shape, 10, 25.0, runs=1, utterances=100)
+    job = Job(Paper.ssd, JOBS[0].shape, 10, 25.0, runs=1, utterances=100)
     one = estimate(job, torch.device("cpu"), torch.float32)
     assert one.milliseconds == pytest.approx(1 + 24 * 2 + 1)
     assert one.hours == pytest.approx(0.050 * 2 * 100 * 6.5 * 25 / 3600)

@@ -1,19 +1,29 @@
 """sst-check paper: what the papers lack here, and that nothing is missing when all is here."""
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from valle_golden import SMALL, small_valle
 
-from speculative_tts.checks import paper
+from speculative_tts.assets import resolve
+from speculative_tts.checks import needs, paper
 from speculative_tts.checks.table import Finding
 from speculative_tts.commands.check import main
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
+from speculative_tts.models.heads import HeadTensors, save_heads
+from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.valle.checkpoint import save_valle
+from speculative_tts.records import ListItem, to_row, write_jsonl
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-COSYVOICE, LLASA = GOLDEN / "cosyvoice2/small", GOLDEN / "llasa/model_3b_style"
+COSYVOICE = GOLDEN / "cosyvoice2/small"
+SHIPPED = resolve("tiny:codec_residual_transitions")
 DRAFT = "runs/draft-cosyvoice2"
 
 
@@ -25,72 +35,179 @@ def write_draft(folder: Path) -> None:
     write_checkpoint(folder, COSYVOICE, kept | layer, [0])
 
 
+def write_rows(folder: Path, *, shards: int, model_type: str = "llama") -> None:
+    """A folder of transformers with a tokenizer, its weights in one file or in shards."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
+    (folder / "tokenizer.json").write_text("{}")
+    names = [f"model-{i:05d}-of-{shards:05d}.safetensors" for i in range(1, shards + 1)]
+    names = names if shards > 1 else ["model.safetensors"]
+    for name in names:
+        save_file({name: torch.zeros(100)}, folder / name)
+    if shards > 1:
+        index = {"weight_map": {name: name for name in names}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def write_valle(folder: Path, heads: Path) -> None:
+    """A VALL-E as it is exported, and heads of it."""
+    valle = small_valle()
+    save_valle(valle, folder)
+    SpeechLayout.merged(SMALL.n_codes, ("a", "b")).save(folder)
+    save_heads(heads, HeadTensors(torch.zeros(2, SMALL.n_codes + 1, SMALL.dim)), target=folder)
+
+
 def write_everything(root: Path) -> None:
     """All that the papers' runs read, below `root`, as small as it can be."""
     models = root / "models"
-    cosy = models / "CosyVoice2-0.5B"
+    cosy, codec = models / "CosyVoice2-0.5B", models / "speechtokenizer_hubert_avg"
     shutil.copytree(COSYVOICE, cosy)
-    (cosy / "speech_tokenizer_v2.onnx").write_bytes(b"onnx")
-    shutil.copytree(LLASA, models / "Llasa-8B")
-    shutil.copytree(LLASA, models / "xcodec2-hf")
+    for name in ("speech_tokenizer_v2.onnx", "flow.pt", "hift.pt", "campplus.onnx"):
+        (cosy / name).write_bytes(b"weights")
+    write_rows(models / "Llasa-8B", shards=2)
+    write_rows(models / "xcodec2-hf", shards=1, model_type="xcodec2")
+    write_rows(root / "runs/draft-llasa-8b", shards=1)
     for name in ("valle", "uslm"):
-        (models / name).mkdir()
-        (models / name / "config.json").write_text("{}")
-    (models / "speechtokenizer_hubert_avg").mkdir()
+        write_valle(models / name, models / f"{name}_heads")
+    codec.mkdir()
     for name in ("config.json", "SpeechTokenizer.pt"):
-        (models / "speechtokenizer_hubert_avg" / name).write_bytes(b"{}")
+        (codec / name).write_bytes(b"{}")
+    shutil.copytree(SHIPPED, models / "speechtokenizer_hubert_avg_transitions")
     write_draft(root / DRAFT)
-    shutil.copytree(LLASA, root / "runs/draft-llasa-8b")
+    (root / "prompt.flac").write_bytes(b"fLaC")
+    item = ListItem("1", "one", "../../prompt.flac", "two")
     for name in ("unicats_b", "test_clean_500", "test_clean"):
-        (root / "data" / name).mkdir(parents=True)
-        (root / "data" / name / "list.jsonl").write_text("{}\n")
+        write_jsonl(root / "data" / name / "list.jsonl", [to_row(item)])
 
 
 @pytest.fixture
 def big_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory on a machine with all judges, a large disk and a large GPU."""
+    """A working directory on a machine with all judges and packages, a large disk and GPU."""
     monkeypatch.chdir(tmp_path)
-    heard = [Finding(name, f"judges={name}", True, "runs here") for name in ("ssd", "pcg", "mtp")]
-    monkeypatch.setattr(paper, "judges", lambda _: heard)
+    heard = Finding("whisper", "judges=ssd", True, "runs here")
+    monkeypatch.setattr(paper, "judges", lambda *_: [heard])
+    monkeypatch.setattr(needs, "_is_found", lambda _: True)
     usage = shutil.disk_usage(tmp_path)._replace(free=10_000 * 2**30)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    monkeypatch.setattr(paper, "_gpu", lambda: Finding("GPU memory", "all", True, "80 of 24 GiB"))
+    monkeypatch.setattr(paper, "_gpu", lambda _: Finding("GPU memory", "all", True, "80 GiB"))
     return tmp_path
 
 
-def rows(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """The table's lines by their first word."""
-    return {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+Rows = Callable[..., dict[str, str]]
 
 
-def test_nothing_is_missing_where_all_is(
-    big_machine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Rows:
+    """Run the check; state and remedy by item. Its exit code must be 1 if anything is missing."""
+
+    def run(*options: str) -> dict[str, str]:
+        code = main(["paper", "probe=false", *options])
+        head, *rows, count = capsys.readouterr().out.splitlines()
+        starts = head.index("state")
+        found = {row[: head.index("for ")].strip(): row[starts:] for row in rows}
+        here, total = (int(word) for word in count.split() if word.isdigit())
+        assert code == int(here < total)
+        assert total == len(found)
+        return found
+
+    return run
+
+
+def test_nothing_is_missing_where_all_is(big_machine: Path, check: Rows) -> None:
     write_everything(big_machine)
-    code = main(["paper", "probe=false"])
-    out = capsys.readouterr().out
-    assert (code, "missing" in out) == (0, False), out
+    assert {state.split()[0] for state in check().values()} <= {
+        "here",
+        "runs",
+        "9999",
+        "80",
+        "10000",
+    }
+    assert main(["paper", "probe=false"]) == 0
 
 
 def test_what_is_missing_has_its_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, check: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    assert main(["paper", "models=m", "probe=false"]) == 1
-    found = rows(capsys)
-    assert "iic/CosyVoice2-0.5B --local_dir m/CosyVoice2-0.5B" in found["m/CosyVoice2-0.5B"]
+    found = check("models=m")
+    assert "CosyVoice2-0.5B --local-dir m/CosyVoice2-0.5B" in found["m/CosyVoice2-0.5B"]
+    assert "--exclude" not in found["m/CosyVoice2-0.5B"]
     assert "hf download HKUSTAudio/Llasa-8B" in found["m/Llasa-8B"]
     assert "sst-train-draft recipe=cosyvoice2" in found[DRAFT]
     assert "sst-prepare corpus=list" in found["data/unicats_b/list.jsonl"]
-    assert " GiB" in found["free"]
-    assert torch.cuda.is_available() or "no GPU" in found["GPU"]
+    assert "sst-train-heads target=uslm" in found["m/uslm_heads"]
+    assert "git clone --recursive" in found["CosyVoice's own code"]
+    assert torch.cuda.is_available() or "no GPU" in found["GPU memory"]
 
 
-def test_a_cut_off_draft_is_none(big_machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_draft(big_machine / DRAFT)
-    main(["paper", "probe=false"])
-    assert rows(capsys)[DRAFT].split()[1:] == ["SSD", "here"]
-    (big_machine / DRAFT / "llm.pt").unlink()  # what is written last
-    main(["paper", "probe=false"])
-    assert "missing" in rows(capsys)[DRAFT]
+@pytest.mark.parametrize(
+    ("damage", "item", "state"),
+    [
+        (f"{DRAFT}/llm.pt", DRAFT, "missing"),
+        ("models/CosyVoice2-0.5B/flow.pt", "models/CosyVoice2-0.5B", "missing: flow.pt"),
+        ("models/CosyVoice2-0.5B/campplus.onnx", "models/CosyVoice2-0.5B", "missing: campplus"),
+        (
+            "models/Llasa-8B/model-00002-of-00002.safetensors",
+            "models/Llasa-8B",
+            "missing: shard 2 of 2",
+        ),
+        ("models/xcodec2-hf/config.json", "models/xcodec2-hf", "missing: config.json"),
+        ("models/valle/speech.json", "models/valle", "missing: speech.json"),
+        ("models/uslm_heads/heads.json", "models/uslm_heads", "missing: heads.json"),
+        ("prompt.flac", "data/test_clean/list.jsonl", "missing: 1 of 1 recordings"),
+    ],
+)
+def test_a_file_that_a_run_reads_is_missed(
+    damage: str, item: str, state: str, big_machine: Path, check: Rows
+) -> None:
+    write_everything(big_machine)
+    (big_machine / damage).unlink()
+    assert check()[item].startswith(state)
+
+
+@pytest.mark.parametrize(
+    ("path", "state"),
+    [
+        ("Llasa-8B/model-00001-of-00002.safetensors", "cut off: shard 1 of 2"),
+        ("CosyVoice2-0.5B/llm.pt", "cut off: llm.pt"),
+    ],
+)
+def test_a_cut_download_is_told(path: str, state: str, big_machine: Path, check: Rows) -> None:
+    write_everything(big_machine)
+    file = big_machine / "models" / path
+    file.write_bytes(file.read_bytes()[:-100])
+    assert check()[f"models/{path.partition('/')[0]}"].startswith(state)
+
+
+def test_heads_of_other_weights_are_told(big_machine: Path, check: Rows) -> None:
+    write_everything(big_machine)
+    save_valle(small_valle(seed=4), big_machine / "models/valle")
+    assert check()["models/valle_heads"].startswith("of other weights")
+    assert check()["models/uslm_heads"].startswith("here")
+
+
+def test_packages_are_looked_for(
+    big_machine: Path, check: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_everything(big_machine)
+    monkeypatch.setattr(needs, "_is_found", lambda name: name != "matcha")
+    assert check()["CosyVoice's own code"].startswith("missing: matcha")
+
+
+def test_disk_counts_what_is_still_to_be_made(big_machine: Path, check: Rows) -> None:
+    write_everything(big_machine)
+    (disk,) = (state for item, state in check("only=pcg").items() if item.startswith("free disk"))
+    shutil.rmtree(big_machine / "runs/draft-llasa-8b")
+    (more,) = (state for item, state in check("only=pcg").items() if item.startswith("free disk"))
+    assert "of 40 GiB" in disk
+    assert "of 190 GiB" in more  # two states of the draft's training and one being written
+
+
+def test_one_paper_asks_for_its_own_things(big_machine: Path, check: Rows) -> None:
+    write_everything(big_machine)
+    shutil.rmtree(big_machine / "models/Llasa-8B")
+    assert "whisper" in check("only=ssd")
+    assert "whisper" not in check("only=ssd", "scoring=false")
+    assert main(["paper", "probe=false", "only=ssd"]) == 0
+    assert main(["paper", "probe=false", "only=ssd,pcg"]) == 1

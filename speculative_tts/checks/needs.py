@@ -1,0 +1,204 @@
+"""Everything that the runs of each paper read: where, what it lacks there, and what gets it.
+
+Folders are those of the configs below `models` and the working directory. Which files make a thing
+whole is asked of what loads it. Sizes are of the published files or of what is made, rounded up.
+"""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from speculative_tts.caches.store import MANIFEST
+from speculative_tts.caches.transitions import ABOUT, COUNTS
+from speculative_tts.checks.files import files, shards
+from speculative_tts.codecs import cosyvoice as cosyvoice_codec
+from speculative_tts.codecs import speechtokenizer
+from speculative_tts.codecs.xcodec2 import Xcodec2
+from speculative_tts.models import heads
+from speculative_tts.models.cosyvoice import BACKBONE
+from speculative_tts.models.cosyvoice_files import WEIGHTS, YAML_NAMES, is_official
+from speculative_tts.models.families import VALLE, family_of
+from speculative_tts.models.layout import FILE
+from speculative_tts.records import read_list
+from speculative_tts.schema import Paper
+
+Lacking = Callable[[], str | None]
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing: its name, what it lacks (None: it is here), what gets it, disk that this takes."""
+
+    item: str
+    lacking: Lacking
+    command: str
+    gib: float = 0.0
+
+
+def needs(models: Path) -> dict[Paper, list[Need]]:
+    """What each paper's runs read, in the order in which one gets it."""
+    return {Paper.ssd: _ssd(models), Paper.pcg: _pcg(models), Paper.mtp: _mtp(models)}
+
+
+def _ssd(models: Path) -> list[Need]:
+    target = models / "CosyVoice2-0.5B"
+    return [
+        Need(
+            str(target), partial(_cosyvoice, target), _get("FunAudioLLM/CosyVoice2-0.5B", target), 5
+        ),
+        Need(
+            "onnxruntime or s3tokenizer",
+            partial(_packages, "onnxruntime|s3tokenizer"),
+            "pip install onnxruntime",
+        ),
+        Need(
+            "CosyVoice's own code",
+            partial(_packages, "cosyvoice.cli.cosyvoice", "matcha", "hyperpyyaml"),
+            cosyvoice_codec.HOW,
+        ),
+        _draft("cosyvoice2", "runs/draft-cosyvoice2", 5),  # states of 40 M parameters, the export
+        _list("unicats_b", "list_file=testsetB_utt2prompt"),
+    ]
+
+
+def _pcg(models: Path) -> list[Need]:
+    target, codec = models / "Llasa-8B", models / "xcodec2-hf"
+    return [
+        Need(str(target), partial(_speech_lm, target), _get("HKUSTAudio/Llasa-8B", target), 17),
+        Need(str(codec), partial(_xcodec2, codec), _get(Xcodec2.download, codec), 4),
+        _draft("llasa_8b_subset", "runs/draft-llasa-8b", 150),  # three states of 36 GB, codes
+        _list("test_clean_500", "format=random parts=[test-clean]"),
+    ]
+
+
+def _mtp(models: Path) -> list[Need]:
+    codec = models / "speechtokenizer_hubert_avg"
+    transitions = models / "speechtokenizer_hubert_avg_transitions"
+    found = [
+        Need(
+            str(codec),
+            partial(files, codec, speechtokenizer.CONFIG, speechtokenizer.WEIGHTS),
+            "hf download fnlp/SpeechTokenizer --include 'speechtokenizer_hubert_avg/*' "
+            f"--local-dir {models}",
+            1,
+        ),
+        Need(
+            str(transitions),
+            partial(_transitions, transitions),
+            "sst-precompute cache=transitions codec=speechtokenizer "
+            f"codec.path={codec} transitions.codes=data/speechtokenizer/codes "
+            f"export={transitions}",
+        ),
+        _list("test_clean", "format=random rows=null parts=[test-clean]"),
+    ]
+    for name in ("valle", "uslm"):
+        target, own = models / name, models / f"{name}_heads"
+        made = f"sst-train-heads target={name} target.path={target}"
+        found += [
+            Need(
+                str(target),
+                partial(_valle, target),
+                f"train {name.upper()} with its authors' code; no weights are published",
+            ),
+            Need(
+                str(own),
+                partial(_heads, own, target),
+                f"{made} codes=data/speechtokenizer/codes out={own} device=cuda",
+            ),
+        ]
+    return found
+
+
+def _get(repository: str, place: Path) -> str:
+    return f"hf download {repository} --local-dir {place}"
+
+
+def _draft(recipe: str, folder: str, gib: float) -> Need:
+    return Need(folder, partial(_speech_lm, Path(folder)), f"sst-train-draft recipe={recipe}", gib)
+
+
+def _list(name: str, options: str) -> Need:
+    path = f"data/{name}/list.jsonl"
+    command = f"sst-prepare corpus=list {options} path=<LibriTTS> out=data/{name}"
+    return Need(path, partial(_recordings, Path(path)), command)
+
+
+def _speech_lm(folder: Path) -> str | None:
+    """A checkpoint that the loaders know (what tells one is written last) and its weights."""
+    try:
+        family_of(folder)
+    except ValueError:
+        return "missing"
+    return files(folder, "|".join(WEIGHTS)) if is_official(folder) else shards(folder)
+
+
+def _cosyvoice(folder: Path) -> str | None:
+    """The LM, its tokenizer, the tokenizer of speech, and what the official classes open."""
+    text = f"{BACKBONE}/vocab.json|{BACKBONE}/tokenizer.json"
+    own = ("|".join(WEIGHTS), f"{BACKBONE}/config.json", text, "|".join(YAML_NAMES))
+    return files(folder, *own, "|".join(cosyvoice_codec.TOKENIZERS), *cosyvoice_codec.AUDIO)
+
+
+def _xcodec2(folder: Path) -> str | None:
+    wrong = files(folder, "config.json") or shards(folder)
+    if wrong is None and _json(folder / "config.json").get("model_type") != Xcodec2.model_type:
+        return f"no {Xcodec2.model_type}"
+    return wrong
+
+
+def _valle(folder: Path) -> str | None:
+    """config.json, weights and speech.json of this family."""
+    wrong = files(folder, "config.json", FILE) or shards(folder)
+    return "no VALL-E" if wrong is None and not VALLE.found(folder) else wrong
+
+
+def _heads(folder: Path, target: Path) -> str | None:
+    """Heads, and whether they are this target's."""
+    wrong = files(folder, heads.DESCRIPTION, heads.WEIGHTS)
+    if wrong is None and _valle(target) is None:
+        own = _json(folder / heads.DESCRIPTION).get("target") == heads.target_hash(target)
+        return None if own else "of other weights"
+    return wrong
+
+
+def _transitions(folder: Path) -> str | None:
+    """Exported counts, or a cache as it is."""
+    return None if (folder / MANIFEST).is_file() else files(folder, ABOUT, COUNTS)
+
+
+def _recordings(path: Path) -> str | None:
+    """A list, and the audio behind it."""
+    try:
+        items = read_list(path)
+    except ValueError:
+        return "missing"
+    wanted = {audio for one in items for audio in (one.prompt_audio, one.reference_audio) if audio}
+    absent = sum(not Path(audio).is_file() for audio in wanted)
+    return f"missing: {absent} of {len(wanted)} recordings" if absent else None
+
+
+def _packages(*modules: str) -> str | None:
+    """Modules that Python does not find; `a|b` is either."""
+    for names in modules:
+        if not any(_is_found(name) for name in names.split("|")):
+            return "missing" if "|" in names else f"missing: {names.partition('.')[0]}"
+    return None
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
+
+
+def _json(path: Path) -> dict[str, object]:
+    """A JSON object; empty when the file is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
