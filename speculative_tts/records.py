@@ -9,6 +9,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 Row = TypeVar("Row")
+FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,10 @@ class Appender:
 
 
 def read_list(path: Path) -> list[ListItem]:
-    """Read a test list; relative audio paths are taken from the list's folder."""
+    """Read a test list; relative audio paths are taken from the list's folder.
+
+    Raises ValueError for rows that cannot be decoded into a folder: an id names a file in it.
+    """
     if not path.is_file():
         raise ValueError(
             f"test list {path} not found; give data.path=<file.jsonl>, a row an utterance"
@@ -180,6 +185,12 @@ def read_list(path: Path) -> list[ListItem]:
     items = [from_row(ListItem, row) for row in read_jsonl(path)]
     if not items:
         raise ValueError(f"test list {path} has no rows")
+    seen: set[str] = set()
+    for item in items:
+        _check_item(path, item)
+        if item.id in seen:
+            raise ValueError(f"{path}: id {item.id} is there twice; give each row its own")
+        seen.add(item.id)
     return [
         dataclasses.replace(
             item,
@@ -190,6 +201,16 @@ def read_list(path: Path) -> list[ListItem]:
         )
         for item in items
     ]
+
+
+def _check_item(path: Path, item: ListItem) -> None:
+    for name in ("id", "text", "prompt_audio", "prompt_text"):
+        if not isinstance(value := getattr(item, name), str):
+            raise ValueError(f"{path}: row {item.id}: {name} is {value!r}; give text in quotes")
+    if not FILE_NAME.fullmatch(item.id):
+        raise ValueError(
+            f"{path}: id {item.id!r} cannot name a file; use 1 to 200 letters, digits, - and _"
+        )
 
 
 def spread(items: list[Row], limit: int | None) -> list[Row]:

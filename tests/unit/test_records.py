@@ -117,7 +117,8 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
 
 def test_list_paths_are_taken_from_the_lists_folder(tmp_path: Path) -> None:
     row = {"id": "a", "text": "alpha", "prompt_audio": "p/a.flac", "prompt_text": "bravo"}
-    write_jsonl(tmp_path / "list.jsonl", [row, row | {"reference_audio": "/elsewhere/r.wav"}])
+    other = row | {"id": "b-1 (2)", "reference_audio": "/elsewhere/r.wav"}
+    write_jsonl(tmp_path / "list.jsonl", [row, other])
     first, second = read_list(tmp_path / "list.jsonl")
     assert first == ListItem("a", "alpha", str(tmp_path / "p/a.flac"), "bravo")
     assert second.reference_audio == "/elsewhere/r.wav"
@@ -128,6 +129,29 @@ def test_list_that_is_missing_or_empty(tmp_path: Path) -> None:
         read_list(tmp_path / "list.jsonl")
     (tmp_path / "list.jsonl").touch()
     with pytest.raises(ValueError, match="has no rows"):
+        read_list(tmp_path / "list.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, "id a is there twice"),
+        ({"id": "../../escaped"}, r"id '\.\./\.\./escaped' cannot name a file"),
+        ({"id": "a\\b"}, "cannot name a file"),
+        ({"id": ".."}, "cannot name a file"),
+        ({"id": ""}, "cannot name a file"),
+        ({"id": "b" * 300}, "cannot name a file"),
+        ({"id": 7}, "row 7: id is 7; give text"),
+        ({"id": "b", "prompt_audio": None}, "row b: prompt_audio is None"),
+    ],
+)
+def test_ids_name_files_of_a_run_each_its_own(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    """A repeated id once wrote two records and one wav, and `../` a wav outside the run folder."""
+    row = {"id": "a", "text": "alpha", "prompt_audio": "a.flac", "prompt_text": "bravo"}
+    write_jsonl(tmp_path / "list.jsonl", [row, row | change])
+    with pytest.raises(ValueError, match=message):
         read_list(tmp_path / "list.jsonl")
 
 
