@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts import assets
+from speculative_tts.records import read_jsonl
 
 ROOT = Path(__file__).parent
 LIBRARIES = (
@@ -38,6 +39,7 @@ LIBRARIES = (
     "torch",
     "transformers",
 )
+AUDIO = ("prompt_audio", "reference_audio")  # of a row of a list
 CONTENT = ("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yaml")
 
 
@@ -73,10 +75,11 @@ def plain(config: Any) -> Any:
 def signature(config: Any, unused: Iterable[str] = ()) -> str:
     """Eight hex digits that are equal exactly when two runs should give the same records.
 
-    Of a checkpoint, codec or list its content counts, not its name and path: a retrained model or
-    an edited list makes another run, a moved one does not. The output folder does not count. Limit,
-    threads and warm-up do: records hold times. `unused` has dotted keys that this run does not read
-    (`draft` when the target runs alone). ValueError when a path leads nowhere.
+    Of a checkpoint, codec or list its content counts, not its name and path: a retrained model, an
+    edited list or another recording in it makes another run, a moved one does not. The output
+    folder does not count. Limit, threads and warm-up do: records hold times. `unused` has dotted
+    keys that this run does not read (`draft` when the target runs alone). ValueError when a path
+    leads nowhere.
     """
     values = plain(config)
     values.pop("out", None)
@@ -87,12 +90,25 @@ def signature(config: Any, unused: Iterable[str] = ()) -> str:
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256 of a file, or of the configuration and weight files in a checkpoint folder."""
+    """SHA-256 of a file, or of the configuration and weight files in a checkpoint folder.
+
+    Of a list (.jsonl) the recordings that its rows name count too.
+    """
+    if path.suffix == ".jsonl":
+        files = [path, *_recordings(path)]
+        hashes = [_file_hash(*_identity(file)) for file in files if file.is_file()]
+        return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
     if path.is_file():
         return _file_hash(*_identity(path))
     files = sorted({file for pattern in CONTENT for file in path.glob(pattern)})
     text = "".join(f"{file.name} {_file_hash(*_identity(file))}\n" for file in files)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _recordings(path: Path) -> list[Path]:
+    """Audio files of a list, in order; each once."""
+    named = (row.get(key) for row in read_jsonl(path) for key in AUDIO)
+    return [path.parent / name for name in dict.fromkeys(named) if name]
 
 
 def code_version() -> dict[str, Any]:

@@ -26,7 +26,10 @@ def config(tmp_path: Path) -> DecodeConfig:
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_bytes(name.encode())
         (tmp_path / name / "config.json").write_text("{}")
-    (tmp_path / "list.jsonl").write_text("{}\n")
+    for name in ("prompt", "reference"):
+        (tmp_path / f"{name}.wav").write_bytes(name.encode())
+    row = {"prompt_audio": "prompt.wav", "reference_audio": "reference.wav"}
+    (tmp_path / "list.jsonl").write_text(json.dumps(row) + "\n{}\n")
     return DecodeConfig(
         target=CheckpointConfig("t", str(tmp_path / "target")),
         draft=CheckpointConfig("d", str(tmp_path / "draft")),
@@ -63,7 +66,9 @@ def test_the_output_folder_does_not(config: DecodeConfig) -> None:
     assert provenance.signature(moved) == provenance.signature(config)
 
 
-@pytest.mark.parametrize("file", ["target/model.safetensors", "draft/config.json", "list.jsonl"])
+@pytest.mark.parametrize(
+    "file", ["target/model.safetensors", "draft/config.json", "prompt.wav", "reference.wav"]
+)
 def test_contents_change_it(config: DecodeConfig, tmp_path: Path, file: str) -> None:
     """A retrained model under its old name once looked like a finished run."""
     before = provenance.signature(config)
@@ -71,9 +76,23 @@ def test_contents_change_it(config: DecodeConfig, tmp_path: Path, file: str) -> 
     assert provenance.signature(config) != before
 
 
+def test_an_edited_list_changes_it(config: DecodeConfig, tmp_path: Path) -> None:
+    before = provenance.signature(config)
+    with (tmp_path / "list.jsonl").open("a") as file:
+        file.write('{"prompt_audio": "not/there.wav"}\n')
+    assert provenance.signature(config) != before
+
+
 def test_names_and_places_of_the_same_contents_do_not(config: DecodeConfig, tmp_path: Path) -> None:
-    shutil.copytree(tmp_path / "target", tmp_path / "moved")
-    moved = dataclasses.replace(config, target=CheckpointConfig("other", str(tmp_path / "moved")))
+    for name in ("target", "prompt.wav", "reference.wav", "list.jsonl"):
+        copy = shutil.copytree if name == "target" else shutil.copy
+        (tmp_path / "moved").mkdir(exist_ok=True)
+        copy(tmp_path / name, tmp_path / "moved" / name)
+    moved = dataclasses.replace(
+        config,
+        target=CheckpointConfig("other", str(tmp_path / "moved" / "target")),
+        data=ListConfig("other", str(tmp_path / "moved" / "list.jsonl")),
+    )
     assert provenance.signature(moved) == provenance.signature(config)
 
 
