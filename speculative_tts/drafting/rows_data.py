@@ -5,26 +5,17 @@ the utterance and the end of speech; losses count from the first code on.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
+from speculative_tts.drafting.columns import Columns, Utterance
 from speculative_tts.drafting.objective import Batch
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.training.batches import IGNORED
-
-
-@dataclass(frozen=True)
-class Utterance:
-    """One recording of a codes store."""
-
-    text: str
-    codes: tuple[int, ...]
 
 
 class RowPairs:
@@ -35,23 +26,24 @@ class RowPairs:
 
     def __init__(self, folder: Path, layout: RowLayout, split: str, seed: int) -> None:
         self._layout, self._seed = layout, seed
-        self._by_speaker = read_utterances(folder, split, layout.n_codes)
-        self._index = [(s, i) for s, own in enumerate(self._by_speaker) for i in range(len(own))]
+        self._columns = Columns.open(folder, split, layout.n_codes)
         self._order = lru_cache(maxsize=2)(self._shuffled)
 
     def __len__(self) -> int:
         """Sequences in an epoch."""
-        return len(self._index)
+        return len(self._columns)
 
     def pair(self, number: int) -> tuple[Utterance | None, Utterance]:
         """Voice prompt and utterance of sample `number`, a function of (data, seed, number)."""
         epoch, place = divmod(number, len(self))
-        speaker, index = self._index[self._order(epoch)[place]]
-        own = self._by_speaker[speaker]
-        if len(own) == 1:
-            return None, own[index]
+        chosen = int(self._order(epoch)[place])
+        speaker = self._columns.speaker(chosen)
+        first, end = (int(n) for n in self._columns.starts[speaker : speaker + 2])
+        if end - first == 1:
+            return None, self._columns[chosen]
         rng = np.random.default_rng([self._seed, epoch, place])
-        return own[(index + int(rng.integers(1, len(own)))) % len(own)], own[index]
+        other = first + (chosen - first + int(rng.integers(1, end - first))) % (end - first)
+        return self._columns[other], self._columns[chosen]
 
     def batch(self, numbers: Sequence[int]) -> Batch:
         """Samples `numbers`, padded on the right."""
@@ -71,24 +63,6 @@ class RowPairs:
 
     def _shuffled(self, epoch: int) -> NDArray[np.int64]:
         return np.random.default_rng([self._seed, epoch]).permutation(len(self))
-
-
-def read_utterances(folder: Path, split: str, n_codes: int) -> list[list[Utterance]]:
-    """Recordings of `folder/<split>-*.parquet` by speaker. ValueError for codes out of range."""
-    paths = sorted(folder.glob(f"{split}-*.parquet"))
-    if not paths:
-        raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
-    speakers: dict[str, list[Utterance]] = {}
-    for path in paths:
-        for row in pq.read_table(path, columns=["speaker", "text", "codes"]).to_pylist():
-            if max(row["codes"], default=0) >= n_codes:
-                raise ValueError(
-                    f"{path} has code {max(row['codes'])}, the target only {n_codes} codes; "
-                    "make the codes with the target's own codec"
-                )
-            own = speakers.setdefault(row["speaker"], [])
-            own.append(Utterance(row["text"], tuple(row["codes"])))
-    return [speakers[name] for name in sorted(speakers)]
 
 
 def sequence_rows(

@@ -1,0 +1,141 @@
+"""A split of a codes store as one memory-mapped file: Arrow columns, made once from its shards.
+
+Parquet is compressed and would have to be unpacked into each process, tens of gigabytes for
+50,000 hours. Here all processes of a machine share the pages of `<codes>/columns/<split>.arrow`:
+codes of 16 bits where they fit. The first process makes it, the others wait; it is made again when
+the shards have changed.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from speculative_tts.records import held
+
+FOLDER = "columns"
+SOURCE = b"made of"  # key of the file's metadata
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One recording of a codes store."""
+
+    text: str
+    codes: list[int]
+
+
+class Columns:
+    """Utterances by number: those of a speaker together, speakers in order of their names."""
+
+    def __init__(self, path: Path) -> None:
+        reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        self._batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
+        speakers = pa.chunked_array([batch.column("speaker") for batch in self._batches])
+        self._order, self.starts = _by_name(speakers)
+
+    @classmethod
+    def open(cls, folder: Path, split: str, n_codes: int) -> "Columns":
+        """Columns of `folder/<split>-*.parquet`.
+
+        FileNotFoundError without shards; ValueError for codes out of range, or where the folder
+        cannot be written.
+        """
+        paths = sorted(folder.glob(f"{split}-*.parquet"))
+        if not paths:
+            raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
+        made = folder / FOLDER / f"{split}.arrow"
+        if _source(made) != _signature(paths, n_codes):
+            try:
+                with held(made.parent):
+                    if _source(made) != _signature(paths, n_codes):  # another made it meanwhile
+                        _make(paths, n_codes, made)
+            except PermissionError as error:
+                raise ValueError(
+                    f"{made.parent} cannot be written; training keeps columns of the codes there: "
+                    "copy the codes to a folder where you may write"
+                ) from error
+        return cls(made)
+
+    def __len__(self) -> int:
+        """Utterances."""
+        return len(self._order)
+
+    def __getitem__(self, number: int) -> Utterance:
+        """The utterance `number`."""
+        place = int(self._order[number])
+        index = int(np.searchsorted(self._ends, place, side="right"))
+        batch = self._batches[index]
+        row = place - int(self._ends[index]) + batch.num_rows
+        codes = batch.column("codes")[row].values.to_numpy()
+        return Utterance(batch.column("text")[row].as_py(), codes.tolist())
+
+    def speaker(self, number: int) -> int:
+        """Which speaker says it: its utterances are numbered from starts[i] to starts[i + 1]."""
+        return int(np.searchsorted(self.starts, number, side="right")) - 1
+
+
+def _by_name(speakers: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places in the file in our order, and the first number of each speaker with the end."""
+    coded = speakers.combine_chunks().dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    rank = np.argsort(np.array(sorted(range(len(names)), key=names.__getitem__)))
+    own = rank[coded.indices.to_numpy()]
+    order = np.argsort(own, kind="stable")
+    return order, np.searchsorted(own[order], np.arange(len(names) + 1))
+
+
+def _signature(paths: list[Path], n_codes: int) -> dict[str, Any]:
+    """What a file is made of, as JSON values."""
+    states = [(path.name, path.stat()) for path in paths]
+    shards = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+    return {"n_codes": n_codes, "shards": shards}
+
+
+def _source(path: Path) -> Any:
+    """The signature in a file's metadata; None where there is no file of this kind."""
+    if not path.is_file():
+        return None
+    try:
+        schema = pa.ipc.open_file(pa.memory_map(str(path))).schema
+    except pa.ArrowInvalid:
+        return None
+    return json.loads((schema.metadata or {}).get(SOURCE, b"null"))
+
+
+def _make(paths: list[Path], n_codes: int, path: Path) -> None:
+    """Write the file whole, a shard in memory at a time."""
+    schema = pa.schema(
+        [
+            ("speaker", pa.string()),
+            ("text", pa.string()),
+            ("codes", pa.list_(pa.uint16() if n_codes <= 1 << 16 else pa.int32())),
+        ],
+        {SOURCE: json.dumps(_signature(paths, n_codes)).encode()},
+    )
+    temporary = path.with_suffix(".tmp")
+    with pa.ipc.new_file(str(temporary), schema) as writer:
+        for table in _shards(paths, schema, n_codes):
+            writer.write_table(table)
+    os.replace(temporary, path)
+
+
+def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.Table]:
+    for path in paths:
+        table = pq.read_table(path, columns=schema.names)
+        highest = pc.max(pc.list_flatten(table.column("codes"))).as_py()
+        if (highest or 0) >= n_codes:
+            raise ValueError(
+                f"{path} has code {highest}, the target only {n_codes} codes; "
+                "make the codes with the target's own codec"
+            )
+        yield table.cast(schema)
