@@ -73,10 +73,52 @@ def run(config: DecodeConfig) -> int:
     items = spread(read_list(resolve(config.data.path)), config.limit)
     source = swap_source(config)
     folder = app.require_writable(config.out) / run_name(config)
-    if (folder / DONE).is_file():
-        print(f"{folder}: done already, skipped")
+    there = finished(folder)
+    if (folder / DONE).is_file() and all(item.id in there for item in items):
+        print(f"{folder}: done already, skipped{_by_other_code(folder)}")
         return 0
-    app.require_writable(folder)
+    engine = _engine(config)  # a mistake leaves no empty run
+    with held(app.require_writable(folder), "out=<other folder>"):
+        decode = DecodeRun(engine, config, folder, source)
+        done, earlier = len(finished(folder)), _by_other_code(folder)
+        _describe(config, engine, folder)
+        with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
+            for _ in decode.run(items):
+                bar.update()
+        (folder / DONE).touch()
+    print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
+    return 0
+
+
+def _describe(config: DecodeConfig, engine: "Engine", folder: Path) -> None:
+    """Write what the run is, and what its results rest on."""
+    from speculative_tts.provenance import plain, provenance
+
+    settings = SamplingConfig(**dataclasses.asdict(engine.settings))
+    write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
+    write_json(folder / "provenance.json", provenance(config) | _made_of(config, engine))
+
+
+def _by_other_code(folder: Path) -> str:
+    """What to say of a run that other code made or began; nothing when it was this code."""
+    from speculative_tts.provenance import code_text, code_version
+
+    path = folder / "provenance.json"
+    made = json.loads(path.read_text(encoding="utf-8")).get("code") if path.is_file() else None
+    if made in (None, now := code_version()):
+        return ""
+    return (
+        f"; made by other code ({code_text(made)}, this is {code_text(now)}): "
+        "out=<new folder> makes it anew"
+    )
+
+
+def _engine(config: DecodeConfig) -> "Engine":
+    """What decodes: target, draft or heads, rule, codec."""
+    import torch
+
+    from speculative_tts.decoding.engine import build_engine
+
     drafting = config.system in (System.draft, System.speculative)
     engine = build_engine(
         config.target,

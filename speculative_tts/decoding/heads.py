@@ -1,6 +1,7 @@
 """From configuration to multi-token decoding: heads of the target, and who chooses among them."""
 
 import dataclasses
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import torch
 
 from speculative_tts.assets import resolve
 from speculative_tts.caches.transitions import transitions
-from speculative_tts.decoding.multi_token import Chooser, Own, Searched
+from speculative_tts.decoding.multi_token import LOOK_BACK, Chooser, Own, Searched
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import Rows, Sparse, Table
 from speculative_tts.decoding.viterbi import PathSearch
@@ -24,6 +25,8 @@ from speculative_tts.schema import (
     TransitionsConfig,
     ViterbiConfig,
 )
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ def build_multi_token(
         union=viterbi.candidates is Candidates.union,
         boundary=viterbi.boundary,
     )
+    if sampler.top_p < 1 or isinstance(sampler, LOOK_BACK):
+        logger.warning(
+            "of the sampler a path search applies temperature and viterbi.top_k only, neither "
+            "top_p nor repetition rules; viterbi.mode=none applies all of it"
+        )
     temperature = sampler.temperature or 1.0
     stop = StopRule.build(target.stop_ids, target.vocab_size, [0], target.device)
     choose = Searched(

@@ -77,10 +77,13 @@ class Own:
         before: Tensor | None = None,  # noqa: ARG002 - of choosers that count transitions
     ) -> Block:
         """logits: float32 [batch, n, vocab]. Writes the tokens to `rows`, provisionally."""
-        at_once = 1 if isinstance(self._sampler, LOOK_BACK) else logits.shape[1]
-        positions = rows.positions(logits.shape[1])
-        for some, where in zip(logits.split(at_once, 1), positions.split(at_once, 1), strict=True):
-            probs = self._sampler(some, rows.tokens, where, rows.stop)
+        n = logits.shape[1]
+        at_once = 1 if isinstance(self._sampler, LOOK_BACK) else n
+        positions = rows.positions(n)
+        for begin in range(0, n, at_once):
+            some = slice(begin, begin + at_once)
+            where = positions[:, some]
+            probs = self._sampler(logits[:, some], rows.tokens, where, rows.stop)
             rows.tokens.scatter_(1, where, draw(probs, rows.uniform(where, NEXT)))
         return Block(rows.tokens.gather(1, positions))
 

@@ -1,0 +1,162 @@
+"""sst-decode method=mtp as a user runs it, on random little targets of both kinds."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.commands.decode import main as decode
+from speculative_tts.models.heads import HeadTensors, save_heads
+from speculative_tts.models.speech_lm import SpeechLM
+from tests.fake_models import N_CODES, FakeModels, write_checkpoint, write_codec, write_fake_models
+from tests.valle_folders import write_valle
+
+HEADS, LAYERS = 4, 3
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
+    """Two targets with four heads each, their codecs, and codes to count transitions on."""
+    root = tmp_path_factory.mktemp("models")
+    models = write_fake_models(root, utterances=2)
+    rng = np.random.default_rng(1)
+    target = SpeechLM.load(root / "target", dtype=torch.float32, device=CPU)
+    valle = write_valle(root / "valle", n_codes=N_CODES, quantizers=LAYERS)
+    for name, own in (("target", target.head.T), ("valle", valle.ar.ar_predict_layer.weight)):
+        noise = torch.randn(HEADS, *own.shape, generator=torch.Generator().manual_seed(0))
+        noise[0] = 0
+        save_heads(root / f"{name}_heads", HeadTensors(own + 0.1 * noise), target=root / name)
+    books = rng.standard_normal((LAYERS, N_CODES, 108)).astype(np.float32) * 0.1
+    ResidualTinyCodec(books, np.ones(27, np.float32)).save(root / "residual")
+    (root / "codes").mkdir()
+    rows = [rng.integers(0, N_CODES, 50).tolist() for _ in range(20)]
+    table = pa.table({"split": ["train"] * len(rows), "codes": rows})
+    pq.write_table(table, root / "codes" / "train-0.parquet")
+    return models
+
+
+def arguments(models: FakeModels, kind: str, out: Path) -> list[str]:
+    root = models.root
+    own = {
+        "tiny": [f"target.path={root / 'target'}", f"codec.path={root / 'codec'}"],
+        "valle": [
+            f"target.path={root / 'valle'}",
+            "codec=tiny_residual",
+            f"codec.path={root / 'residual'}",
+        ],
+    }
+    common = [
+        "method=mtp",
+        "heads.n=4",
+        "limit=1",
+        "runtime.warmup=0",
+        "viterbi.transitions.path=null",
+        f"viterbi.transitions.codes={root / 'codes'}",
+        f"viterbi.transitions.cache={root / 'caches'}",
+        "viterbi.transitions.workers=1",
+        f"data.path={root / 'list.jsonl'}",
+        f"out={out}",
+    ]
+    return [*own[kind], *common]
+
+
+def run_of(out: Path) -> Path:
+    (path,) = out.glob("multi_token-*/records.jsonl")
+    return path.parent
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [("tiny", "none"), ("tiny", "sample"), ("valle", "best"), ("valle", "none")]
+)
+def test_both_targets_with_and_without_a_path_search(
+    models: FakeModels, tmp_path: Path, kind: str, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    extra = ["viterbi.boundary=true"] if mode == "best" else ["viterbi.candidates=perhead"]
+    assert decode([*arguments(models, kind, tmp_path), f"viterbi.mode={mode}", *extra]) == 0
+    folder = run_of(tmp_path)
+    record = json.loads((folder / "records.jsonl").read_text())
+    assert record["tokens"] == record["unverified"] >= 8
+    assert record["passes"] == -(-record["tokens"] // HEADS)
+    assert record["dead_blocks"] == 0
+    assert record["baseline_tokens"] > 0
+    assert (record["nar_seconds"] is not None) == (kind == "valle")
+    assert (folder / record["audio"]).stat().st_size > 1000
+    facts = json.loads((folder / "provenance.json").read_text())["multi_token"]
+    assert facts["n"] == HEADS
+    assert ("transitions" in facts) == (mode != "none")
+    ignored = "neither top_p nor repetition rules" in caplog.text
+    assert ignored == (mode != "none")  # the checkpoints' own sampler has top_p 0.9
+
+
+def test_the_prompts_last_code_comes_before_the_first_block(
+    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    whole = "speculative_tts.decoding.engine.multi_token"
+
+    def spy(*given: object) -> object:
+        from speculative_tts.decoding.multi_token import multi_token
+
+        seen.extend(given[-1])  # type: ignore[arg-type]
+        return multi_token(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(whole, spy)
+    assert decode([*arguments(models, "valle", tmp_path), "baseline=false"]) == 0
+    (request,) = seen
+    assert request.last_code == int(request.prompt[-1]) - (3 + 5)  # text ids come first
+
+
+def wrong(models: FakeModels, case: str, out: Path) -> list[str]:
+    """Overrides of one mistake; makes what it needs."""
+    root = models.root
+    if case == "other heads":
+        return [f"heads.path={root / 'valle_heads'}"]
+    if case == "other transitions":
+        write_codec(out / "codec", np.random.default_rng(9))
+        from speculative_tts.commands.precompute import main as precompute
+
+        options = [f"codec.path={out / 'codec'}", f"export={out / 'other'}", "threads=1"]
+        counted = [f"transitions.codes={root / 'codes'}", f"transitions.cache={out / 'caches'}"]
+        assert precompute(["cache=transitions", *options, *counted]) == 0
+        return [f"viterbi.transitions.path={out / 'other'}"]
+    if case == "other vocabulary":
+        write_checkpoint(out / "target", layers=1, n_codes=N_CODES)
+        few = HeadTensors(torch.zeros(2, 7, 32))
+        save_heads(out / "heads", few, target=out / "target")
+        return [f"target.path={out / 'target'}", f"heads.path={out / 'heads'}", "heads.n=2"]
+    return [case]
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("heads.n=9", "heads.n 9 is not in 1 to 4"),
+        ("heads.n=0", "heads.n 0 is not in 1 to 4"),
+        ("heads.path=null", "train heads with sst-train-heads"),
+        ("viterbi.top_k=0", "viterbi.top_k 0 is not in 1 to 40"),
+        ("viterbi.temperature=0", "viterbi.temperature 0"),
+        ("other heads", "were trained for another target"),
+        ("other vocabulary", "predict 7 ids, the target emits 41"),
+        ("other transitions", "were counted on another codec's codes"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_no_run(
+    models: FakeModels,
+    tmp_path: Path,
+    case: str,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = wrong(models, case, tmp_path)
+    out = tmp_path / "runs"
+    assert decode([*arguments(models, "tiny", out), *given]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert list(out.glob("multi_token-*")) == []
