@@ -276,9 +276,10 @@ class DecodeConfig:
     # decode each utterance autoregressively too, in the same process, for paired speedups
     baseline: bool = True
     instrument: int = 20  # utterances decoded once more with split timers and distortion
-    # rule=group: search rule.groups.mean_size until rounds emit as many tokens as SSD's with this
-    # beta; rule=tolerance: the same for rule.beta; always at seed 0
-    match: float | None = None
+    # search rule.groups.mean_size (rule=group) or rule.beta (rule=tolerance) at seed 0 until the
+    # rule is as fast as: 0.3, SSD with this beta; length:3.2, so many tokens a round; speedup:1.4,
+    # so much faster than the target alone by the clock
+    match: str | None = None
     # system=swap: a finished target run; None = the one of the same settings in `out`
     source: str | None = None
     out: str = "runs"  # folder of the run folders

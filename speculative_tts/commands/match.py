@@ -1,68 +1,104 @@
-"""Which setting of a rule is as fast as SSD with a given tolerance (PCG's tables 1 and 3).
+"""The setting of a rule that reaches a wanted speed: `match=` of sst-decode (PCG's tables 1 and 3).
 
-Speed is compared by acceptance length: at one lookahead a round costs every rule the same, so it
-orders rules by speed, and it is free of timing noise. The search runs at seed 0; runs that are
-there already, of an earlier sweep too, are looked up before any is made.
+The speed is SSD's with a given beta (match=0.3), an acceptance length (match=length:3.2) or a
+speedup over the target alone by the clock (match=speedup:1.4). SSD's is compared by acceptance
+length, which has no timing noise; at one lookahead rules draft and verify alike, so it orders them
+by speed but for their own cost (the group rule's accept step takes about 3 % of a round more). The
+search runs at seed 0; finished runs that differ in the setting alone are looked up before any is
+made.
 """
 
 import dataclasses
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
+from speculative_tts.assets import resolve
+from speculative_tts.records import DecodeRecord
 from speculative_tts.schema import DecodeConfig, Rule, System
 
 Run = Callable[[DecodeConfig], int]
-Measure = Callable[[float], float]  # acceptance length with a setting
+Figure = Callable[[Collection[DecodeRecord]], float | None]
 
 SEED = 0
-ACCURACY = 0.01  # of the acceptance length, relatively
+ACCURACY = 0.01  # of the speed, relatively
 TRIALS = 6  # runs that the search makes at most
-SIZES = (1.0, 4.5, 10.0, 40.0, 140.0)  # the ends bound the search, as in the paper
-BETAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0)
 
 
 def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
-    """`config` with the setting of its rule whose acceptance length is nearest to that of SSD.
+    """`config` with the setting of its rule whose speed is nearest to the wanted one.
 
     `run` makes the runs of the search. Says where it landed; where the end of the range does not
-    reach, that end is taken. Raises ValueError for systems and rules without a setting to search.
+    reach, that end is taken. Raises ValueError for systems and rules without a setting to search,
+    and for speeds that no setting has.
     """
-    if config.system is not System.speculative or config.rule.name is Rule.exact:
-        raise ValueError(
-            f"match={config.match} searches a rule's setting; give system=speculative and "
-            "rule=group or rule=tolerance"
-        )
+    kind, wanted = parsed(config)
+    by_size = config.rule.name is Rule.group
+    name, figure = SPEEDS[kind]
     plain = dataclasses.replace(config, match=None)
     trial = dataclasses.replace(plain, seed=SEED)
-    rule = dataclasses.replace(config.rule, name=Rule.tolerance, beta=float(config.match or 0))
-    goal = acceptance_length(dataclasses.replace(trial, rule=rule), run)
-    known: dict[float, float] = {}
-    for setting in BETAS if config.rule.name is Rule.tolerance else SIZES:
-        found = done_already(with_setting(trial, setting))
-        known |= {} if found is None else {setting: found}
-    by_size = config.rule.name is Rule.group
-    ends = (SIZES[0], SIZES[-1]) if by_size else (BETAS[0], BETAS[-1])
+    goal, whose = wanted, ""
+    if kind == "beta":
+        rule = dataclasses.replace(config.rule, name=Rule.tolerance, beta=wanted)
+        goal = measured(dataclasses.replace(trial, rule=rule), run, figure)
+        whose = f" of SSD with beta {wanted:g}"
     tried = search(
-        lambda setting: acceptance_length(with_setting(trial, setting), run),
+        lambda setting: measured(with_setting(trial, setting), run, figure),
         goal,
-        ends,
-        known,
+        (1.0, largest_size(config)) if by_size else (0.0, 1.0),
+        known(trial, figure),
         scale=(math.log, math.exp) if by_size else (float, float),
     )
     best = nearest(tried, goal)
     away = 100 * (tried[best] / goal - 1)
-    name = "groups.mean_size" if by_size else "beta"
-    verdict = "" if abs(away) <= 300 * ACCURACY else "; the range does not reach it"
+    verdict = "" if abs(away) <= 300 * ACCURACY else "; no setting that was tried comes nearer"
     print(
-        f"match: rule.{name}={best:g} emits {tried[best]:.3f} tokens a round, SSD with beta "
-        f"{rule.beta:g} {goal:.3f} ({away:+.1f} %){verdict}"
+        f"match: rule.{'groups.mean_size' if by_size else 'beta'}={best:g} has "
+        f"{name} {tried[best]:.3f}, wanted {goal:.3f}{whose} ({away:+.1f} %){verdict}"
     )
     return with_setting(plain, best)
 
 
+def parsed(config: DecodeConfig) -> tuple[str, float]:
+    """What `config.match` asks for: beta, length or speedup, and its value."""
+    text = config.match or ""
+    if config.system is not System.speculative or config.rule.name is Rule.exact:
+        raise ValueError(
+            f"match={text} searches a rule's setting; give system=speculative and "
+            "rule=group or rule=tolerance"
+        )
+    if config.rule.name is Rule.group and config.rule.groups.path is not None:
+        raise ValueError(
+            f"match={text} searches the size of the groups, and rule.groups.path names a cache of "
+            "one size; leave it null"
+        )
+    kind, _, number = text.rpartition(":")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    kind = kind or "beta"
+    if kind not in SPEEDS or not math.isfinite(value):
+        raise ValueError(
+            f"match={text} is no speed; give SSD's beta (match=0.3), an acceptance length "
+            "(match=length:3.2) or a speedup (match=speedup:1.4)"
+        )
+    if kind == "length" and not 1 <= value <= config.lookahead + 1:
+        raise ValueError(
+            f"match={text} is outside [1, {config.lookahead + 1}], the tokens that a round of "
+            f"lookahead {config.lookahead} emits; give another length or lookahead"
+        )
+    if kind == "speedup" and not (value > 0 and config.baseline):
+        raise ValueError(
+            f"match={text} compares with the target alone in the same process; give a speedup "
+            "above 0 and baseline=true"
+        )
+    return kind, value
+
+
 def search(
-    measure: Measure,
+    measure: Callable[[float], float],
     goal: float,
     ends: tuple[float, float],
     known: dict[float, float],
@@ -107,6 +143,18 @@ def nearest(tried: dict[float, float], goal: float) -> float:
     return min(tried, key=lambda setting: abs(tried[setting] - goal))
 
 
+def largest_size(config: DecodeConfig) -> float:
+    """The largest mean size of groups: all codes, or as many as the pairs of a cache may be."""
+    from speculative_tts.caches.groups import MOST_PAIRS
+    from speculative_tts.models.families import load_layout
+
+    path = str(resolve(config.target.path))
+    layout = load_layout(dataclasses.replace(config.target, path=path))
+    codes = layout.n_codes - len(set(layout.stop_ids) & set(range(layout.n_codes)))
+    cap = config.rule.groups.cap or codes
+    return float(min(codes, cap, MOST_PAIRS // codes))
+
+
 def with_setting(config: DecodeConfig, setting: float) -> DecodeConfig:
     """The rule's setting replaced: mean group size, or tolerance."""
     if config.rule.name is Rule.tolerance:
@@ -117,26 +165,54 @@ def with_setting(config: DecodeConfig, setting: float) -> DecodeConfig:
     return dataclasses.replace(config, rule=rule)
 
 
-def done_already(config: DecodeConfig) -> float | None:
-    """Acceptance length of a finished run; None when it is not there."""
+def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
+    """Figures, by setting, of the finished runs in `trial.out` that differ in the setting alone."""
+    files = Path(trial.out).glob("*/config.json")
+    rules = [json.loads(file.read_text(encoding="utf-8"))["rule"] for file in files]
+    by_size = trial.rule.name is Rule.group
+    settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in rules}
+    found = {setting: finished(with_setting(trial, setting), figure) for setting in settings}
+    return {setting: value for setting, value in found.items() if value is not None}
+
+
+def finished(config: DecodeConfig, figure: Figure) -> float | None:
+    """The figure of a finished run; None when it is not there."""
     from speculative_tts.commands.decode import DONE, run_name
     from speculative_tts.decoding.run import read_records
 
     folder = Path(config.out) / run_name(config)
-    if not (folder / DONE).is_file():
-        return None
-    records = read_records(folder).values()
+    return figure(read_records(folder).values()) if (folder / DONE).is_file() else None
+
+
+def measured(config: DecodeConfig, run: Run, figure: Figure) -> float:
+    """The figure of a run, made if it is not there."""
+    found = finished(config, figure)
+    if found is None:
+        run(config)
+        found = finished(config, figure)
+    if found is None:
+        raise ValueError(f"no round was decoded with limit={config.limit}; give longer texts")
+    return found
+
+
+def acceptance_length(records: Collection[DecodeRecord]) -> float | None:
+    """Tokens that a round emits."""
     rounds = sum(record.rounds for record in records)
     emitted = sum(one.accepted + one.residuals + one.bonuses for one in records)
     return emitted / rounds if rounds else None
 
 
-def acceptance_length(config: DecodeConfig, run: Run) -> float:
-    """Tokens emitted a round by a run, made if it is not there."""
-    found = done_already(config)
-    if found is None:
-        run(config)
-        found = done_already(config)
-    if found is None:
-        raise ValueError(f"no round was decoded with limit={config.limit}; give longer texts")
-    return found
+def speedup(records: Collection[DecodeRecord]) -> float | None:
+    """Tokens a second over those of the target alone, each decoded in the same process."""
+    tokens, baseline_tokens = (
+        sum(getattr(one, name) or 0 for one in records) for name in ("tokens", "baseline_tokens")
+    )
+    seconds = sum(one.lm_seconds for one in records) * baseline_tokens
+    return tokens * sum(one.baseline_seconds or 0 for one in records) / seconds if seconds else None
+
+
+SPEEDS: dict[str, tuple[str, Figure]] = {
+    "beta": ("acceptance length", acceptance_length),
+    "length": ("acceptance length", acceptance_length),
+    "speedup": ("speedup", speedup),
+}

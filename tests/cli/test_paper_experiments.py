@@ -44,7 +44,7 @@ def test_own_places_win() -> None:
 
 def test_pcg_rules() -> None:
     matched = main.compose(["experiment=pcg/paper_matched"])
-    assert (matched.rule.name, matched.match, matched.lookahead) == (Rule.group, 0.3, 3)
+    assert (matched.rule.name, matched.match, matched.lookahead) == (Rule.group, "0.3", 3)
     assert matched.sampling.temperature == 0.8
     swap = main.compose(["experiment=pcg/paper_table2"])
     assert (swap.system, swap.rule.groups.source) == (System.swap, Similarity.embedding)

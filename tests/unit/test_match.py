@@ -2,10 +2,15 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from speculative_tts.commands.match import TRIALS, nearest, search
+from speculative_tts.commands.decode import DONE, main, run_name
+from speculative_tts.commands.match import TRIALS, largest_size, matched, nearest, search
+from speculative_tts.provenance import plain
+from speculative_tts.records import DecodeRecord, to_row, write_json, write_jsonl
+from speculative_tts.schema import DecodeConfig, Rule
 
 LOGARITHM = (math.log, math.exp)
 ENDS = (1.0, 140.0)
@@ -53,3 +58,109 @@ def test_out_of_reach_gives_the_end() -> None:
     assert asked == [140]
     tried = search(measure, 1.0, ENDS, {}, LOGARITHM)
     assert nearest(tried, 1.0) == 1
+
+
+class Runs:
+    """Makes runs whose rounds emit by formulas: 1.8 + 1.6 beta, and 1.5 + 0.2 ln(mean size)."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def __call__(self, config: DecodeConfig) -> int:
+        """A run of one utterance of 1,000 rounds."""
+        rule, folder = config.rule, Path(config.out) / run_name(config)
+        length = 1.5 + 0.2 * math.log(rule.groups.mean_size)
+        if rule.name is Rule.tolerance:
+            length = 1.8 + 1.6 * rule.beta
+        emitted = round(1000 * length)
+        record = DecodeRecord(
+            *("x",) * 5,
+            reference_audio=None,
+            seed=config.seed,
+            audio="x",
+            codes=[],
+            tokens=emitted + 1,
+            stop="stop_id",
+            audio_seconds=1.0,
+            lm_seconds=1.0,
+            rounds=1000,
+            accepted=emitted - 1000,
+            residuals=1000,
+            baseline_tokens=2000,
+            baseline_seconds=1.0,
+        )
+        write_json(folder / "config.json", plain(config))
+        write_jsonl(folder / "records.jsonl", [to_row(record)])
+        (folder / DONE).touch()
+        self.made.append(folder.name)
+        return 0
+
+
+def configured(out: Path, *overrides: str) -> DecodeConfig:
+    return main.compose([*overrides, f"out={out}"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "match", "setting"),
+    [
+        ("group", "0.3", math.exp((1.8 + 0.48 - 1.5) / 0.2)),
+        ("group", "length:2.9", math.exp(1.4 / 0.2)),  # 1,097 of 2,048 codes
+        ("group", "speedup:1.2", math.exp(0.9 / 0.2)),
+        ("tolerance", "length:3.2", 0.875),
+        ("tolerance", "speedup:1.4", 0.625),
+    ],
+)
+def test_a_speed_is_met_by_either_rule(
+    tmp_path: Path, rule: str, match: str, setting: float
+) -> None:
+    runs = Runs()
+    config = matched(configured(tmp_path, f"rule={rule}", f"match={match}", "seed=5"), runs)
+    found = config.rule.groups.mean_size if rule == "group" else config.rule.beta
+    assert found == pytest.approx(setting, rel=0.15)  # of the size; 1 % of the speed
+    assert (config.match, config.seed) == (None, 5)
+    assert all(name.endswith(f"s0-{name[-8:]}") for name in runs.made)
+    again = Runs()
+    assert matched(configured(tmp_path, f"rule={rule}", f"match={match}", "seed=6"), again)
+    assert not again.made
+
+
+def test_runs_of_an_earlier_sweep_are_known_whatever_their_settings(tmp_path: Path) -> None:
+    runs = Runs()
+    for size in (77, 78):
+        runs(configured(tmp_path, "rule=group", f"rule.groups.mean_size={size}"))
+    runs(configured(tmp_path, "rule=group", "rule.groups.mean_size=3", "lookahead=2"))
+    length = 1.5 + 0.2 * math.log(77)
+    config = matched(configured(tmp_path, "rule=group", f"match=length:{length}"), runs)
+    assert config.rule.groups.mean_size == 77
+    assert len(runs.made) == 3
+
+
+def test_ssds_own_beta_needs_no_search(tmp_path: Path) -> None:
+    runs = Runs()
+    assert matched(configured(tmp_path, "rule=tolerance", "match=0.25"), runs).rule.beta == 0.25
+    assert len(runs.made) == 1
+
+
+def test_the_range_ends_with_the_codes_with_the_cap_and_with_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert largest_size(configured(tmp_path)) == 2048
+    assert largest_size(configured(tmp_path, "rule.groups.cap=50")) == 50
+    monkeypatch.setattr("speculative_tts.caches.groups.MOST_PAIRS", 2048 * 300)
+    assert largest_size(configured(tmp_path)) == 300
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["match=0.3"], "match=0.3 searches a rule's setting; give system=speculative"),
+        (["rule=group", "match=fast"], "match=fast is no speed; give SSD's beta"),
+        (["rule=group", "match=size:3"], "match=size:3 is no speed"),
+        (["rule=group", "match=length:4.5"], r"outside \[1, 4\], the tokens that a round of"),
+        (["rule=group", "match=speedup:1.4", "baseline=false"], "give a speedup above 0 and base"),
+        (["rule=group", "match=0.3", "rule.groups.path=x"], "names a cache of one size"),
+    ],
+)
+def test_mistakes_are_said(tmp_path: Path, overrides: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        matched(configured(tmp_path, *overrides), Runs())
