@@ -8,6 +8,7 @@ head has speech rows only, and a draft of it is written as it is laid out.
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import init_empty_weights
 from safetensors.torch import save
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from speculative_tts.drafting.inherit import EMBEDDING, HEAD, is_tied
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.loading import read_state
@@ -38,9 +41,14 @@ _COMPANIONS = (
     "generation_config.json",
 )
 
+logger = logging.getLogger(__name__)
+
 
 def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """config.json and all tensors of a checkpoint as stored. ValueError when one is broken."""
+    """config.json and all tensors of a checkpoint as stored. ValueError when one is broken.
+
+    A head that only repeats tied embeddings is left out.
+    """
     if not folder.is_dir():
         raise ValueError(
             f"checkpoint {folder} not found; give target.path=<folder with {CONFIG} and {WEIGHTS}>"
@@ -50,7 +58,26 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return checkpoint.config, checkpoint.state
     if not (folder / CONFIG).is_file():
         raise ValueError(f"no {CONFIG} in {folder}; give a folder with {CONFIG} and {WEIGHTS}")
-    return read_json(folder / CONFIG), read_state(folder)
+    return _untied_if_stored(folder, read_json(folder / CONFIG), read_state(folder))
+
+
+def _untied_if_stored(
+    folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A checkpoint that ties embedding and head and yet stores both (LLaSA-3B).
+
+    Equal ones are one. If they differ the stored head counts, as in `models.llasa`.
+    """
+    if not is_tied(config) or HEAD not in tensors:
+        return config, tensors
+    if torch.equal(tensors[HEAD], tensors[EMBEDDING]):
+        return config, {name: tensor for name, tensor in tensors.items() if name != HEAD}
+    logger.warning(
+        "%s: config.json ties embedding and head, but both are stored and differ; "
+        "the stored head is used, and a draft gets a head of its own",
+        folder,
+    )
+    return config | {"tie_word_embeddings": False}, tensors
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -74,32 +101,41 @@ def source_hash(folder: Path) -> str:
 
 
 def build_model(
-    config: Mapping[str, Any], tensors: Mapping[str, Tensor], dtype: torch.dtype
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    dtype: torch.dtype,
+    device: torch.device | None = None,
 ) -> PreTrainedModel:
-    """The transformers model of config and state dict. ValueError when they do not fit."""
+    """The transformers model of config and state dict, its parameters copies of the tensors.
+
+    No weight is made before it is read, and each goes straight to its device (None: the CPU).
+    ValueError when config and tensors do not fit.
+    """
     settings = {key: value for key, value in config.items() if key not in ("torch_dtype", "dtype")}
-    model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-        AutoConfig.for_model(**settings), dtype=dtype
-    )
-    assert isinstance(model, PreTrainedModel)
-    head = tensors.get("lm_head.weight")
-    if head is not None and (len(head) != config["vocab_size"] or "lm_head.bias" in tensors):
-        own = nn.Linear(head.shape[1], len(head), bias="lm_head.bias" in tensors, dtype=dtype)
-        model.set_output_embeddings(own)  # type: ignore[no-untyped-call]
+    head = tensors.get(HEAD)
+    with init_empty_weights():  # buffers are made: no checkpoint has them
+        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            AutoConfig.for_model(**settings), dtype=dtype
+        )
+        assert isinstance(model, PreTrainedModel)
+        if head is not None and (len(head) != config["vocab_size"] or "lm_head.bias" in tensors):
+            own = nn.Linear(head.shape[1], len(head), bias="lm_head.bias" in tensors, dtype=dtype)
+            model.set_output_embeddings(own)  # type: ignore[no-untyped-call]
+    own_tensors = {
+        name: tensor.to(device or "cpu", dtype, copy=True) for name, tensor in tensors.items()
+    }
     try:
-        missing, unexpected = model.load_state_dict(dict(tensors), strict=False)
+        missing, unexpected = model.load_state_dict(own_tensors, strict=False, assign=True)
     except RuntimeError as error:
         raise ValueError(
             f"config.json and weights do not fit: {str(error).splitlines()[-1].strip()}"
         ) from error
-    absent = [
-        name
-        for name in missing
-        if not (name == "lm_head.weight" and model.config.tie_word_embeddings)
-    ]
+    absent = [name for name in missing if not (name == HEAD and model.config.tie_word_embeddings)]
     if absent or unexpected:
         raise ValueError(f"config.json and weights do not fit: tensor {[*absent, *unexpected][0]}")
-    return model
+    model.tie_weights()
+    placed: PreTrainedModel = model.to(device or "cpu")  # type: ignore[arg-type]
+    return placed
 
 
 def write_draft(

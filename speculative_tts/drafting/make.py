@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from speculative_tts.drafting.checkpoint import (
     build_model,
@@ -65,6 +66,12 @@ class Source:
         """A checkpoint folder. ValueError when something is missing or broken."""
         config, tensors = read_checkpoint(folder)
         return cls(folder, config, tensors, source_hash(folder))
+
+    def model(self, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
+        """The target itself, frozen."""
+        model = build_model(self.config, self.tensors, dtype, device)
+        model.requires_grad_(False).train(mode=False)
+        return model
 
 
 @dataclass(frozen=True)
@@ -125,8 +132,10 @@ def make_draft(
     draft = build_model(inherited.config, inherited.tensors, torch.float32)
     if config.init is not None:
         load_parameters(draft, _earlier(Path(config.init), inherited))
-    target = build_model(source.config, source.tensors, torch.float32).to(accelerator.device).eval()
-    objective = Objective(draft, weights, target.requires_grad_(False), temperature)
+    dtype = getattr(torch, config.dtype.value)
+    objective = Objective(
+        draft, weights, lambda: source.model(dtype, accelerator.device), temperature
+    )
     loaded = data()
     selecting = config.select is Selection.acceptance
     training = DraftTraining(

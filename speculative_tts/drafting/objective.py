@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,6 +11,8 @@ from transformers import PreTrainedModel
 
 from speculative_tts.drafting.losses import mix, needs_target
 from speculative_tts.training.batches import IGNORED
+
+CHUNK = 256  # positions whose distributions are in memory at once
 
 Sampler = Callable[[Float[Tensor, "n vocab"]], Float[Tensor, "n vocab"]]
 """Logits -> the distribution that tokens are drawn from."""
@@ -30,35 +33,46 @@ class Batch:
 def speech_logits(
     model: PreTrainedModel, inputs: Int[Tensor, "batch time"], at: Bool[Tensor, "batch time"]
 ) -> Float[Tensor, "n vocab"]:
-    """Next-token logits at positions `at`. Padding is on the right: a causal mask is enough."""
-    backbone, head = model.base_model, model.get_output_embeddings()  # type: ignore[no-untyped-call]
-    hidden = backbone(input_ids=inputs, use_cache=False).last_hidden_state
-    return head(hidden[at])  # type: ignore[no-any-return]
+    """Next-token logits at positions `at`."""
+    return _head(model)(_hidden(model, inputs)[at])
+
+
+def _hidden(model: PreTrainedModel, inputs: Int[Tensor, "batch time"]) -> Tensor:
+    """Final hidden states [batch, time, width]. Padding is on the right: causality is enough."""
+    states: Tensor = model.base_model(input_ids=inputs, use_cache=False).last_hidden_state
+    return states
+
+
+def _head(model: PreTrainedModel) -> Callable[[Tensor], Tensor]:
+    head: Callable[[Tensor], Tensor] = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    return head
 
 
 class Objective(nn.Module):
     """Sums over the speech positions of a batch; the module that data-parallel training wraps.
 
-    The target is not a submodule: its parameters are neither trained nor synchronised.
+    `load_target` gives the frozen target, which is no submodule: its parameters are neither trained
+    nor synchronised. It is called once, when a loss or a figure first needs the target.
     """
 
     def __init__(
         self,
         draft: PreTrainedModel,
         weights: Mapping[str, float],
-        target: PreTrainedModel | None = None,
+        load_target: Callable[[], PreTrainedModel] | None = None,
         temperature: float = 1.0,
     ) -> None:
         super().__init__()
         self.draft = draft
         self.weights = dict(weights)
         self.temperature = temperature
-        self._target = (target,)
+        self._load_target = load_target
 
-    @property
-    def target(self) -> PreTrainedModel | None:
-        """The frozen target, when losses or dev figures need it."""
-        return self._target[0]
+    @cached_property  # written past nn.Module, which would make it a submodule
+    def target(self) -> PreTrainedModel:
+        """The frozen target."""
+        assert self._load_target is not None, "these losses and figures need the target"
+        return self._load_target()
 
     def forward(
         self, inputs: Int[Tensor, "batch time"], targets: Int[Tensor, "batch time"]
@@ -75,11 +89,10 @@ class Objective(nn.Module):
     def _target_logits(
         self, inputs: Int[Tensor, "batch time"], at: Bool[Tensor, "batch time"]
     ) -> Float[Tensor, "n vocab"] | None:
-        (target,) = self._target
-        if target is None or not needs_target(self.weights):
+        if not needs_target(self.weights):
             return None
         with torch.no_grad():
-            return speech_logits(target, inputs, at)
+            return speech_logits(self.target, inputs, at)
 
 
 @torch.no_grad()
@@ -89,9 +102,13 @@ def expected_acceptance(
     """Sum over speech positions of alpha = sum_x min(p(x), q(x)), and their number.
 
     Contexts are the recorded ones, so this is the acceptance rate of the first drafted token of a
-    round.
+    round. Distributions are made of `CHUNK` positions at a time: of a vocabulary of 193,800 that is
+    0.2 GB in float32.
     """
     at = batch.targets != IGNORED
-    q = sampler(speech_logits(target, batch.inputs, at).float())
-    p = sampler(speech_logits(draft, batch.inputs, at).float())
-    return float(torch.minimum(p, q).sum(dtype=torch.float64)), int(at.sum())
+    states = [torch.split(_hidden(model, batch.inputs)[at], CHUNK) for model in (target, draft)]
+    heads, total = [_head(model) for model in (target, draft)], 0.0
+    for parts in zip(*states, strict=True):
+        q, p = (sampler(head(part).float()) for head, part in zip(heads, parts, strict=True))
+        total += float(torch.minimum(p, q).sum(dtype=torch.float64))
+    return total, int(at.sum())

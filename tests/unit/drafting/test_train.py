@@ -5,17 +5,24 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate import Accelerator
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from small_target import LAYOUT, save_target
 from transformers import AutoModelForCausalLM
 
+from speculative_tts.drafting import objective
 from speculative_tts.drafting.checkpoint import build_model, read_checkpoint
 from speculative_tts.drafting.data import Pairs, load_data
-from speculative_tts.drafting.make import make_draft
+from speculative_tts.drafting.make import Source, make_draft
 from speculative_tts.drafting.objective import Batch, Objective, expected_acceptance
-from speculative_tts.drafting.train import learning_rate
+from speculative_tts.drafting.train import DraftTraining, learning_rate
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema import CheckpointConfig, LossConfig, Selection, TrainDraftConfig
+from speculative_tts.schema import (
+    CheckpointConfig,
+    DType,
+    LossConfig,
+    Selection,
+    TrainDraftConfig,
+)
 from speculative_tts.training.batches import IGNORED
 
 
@@ -131,6 +138,81 @@ def test_target_accepts_itself(target, codes):
     batch = Pairs(codes, LAYOUT, "dev", seed=0).batch(range(4))
     accepted, count = expected_acceptance(model, model, batch, lambda x: x.softmax(-1))
     assert accepted == pytest.approx(count, rel=1e-5)
+
+
+def test_distributions_of_few_positions_are_in_memory(target, codes, monkeypatch):
+    """Of LLaSA's vocabulary those of a whole batch take more than a GPU has left."""
+    config, tensors = read_checkpoint(target)
+    model = build_model(config, tensors, torch.float32)
+    draft = build_model(config, {n: t + 0.1 for n, t in tensors.items()}, torch.float32)
+    batch = Pairs(codes, LAYOUT, "dev", seed=0).batch(range(4))
+    whole, count = expected_acceptance(model, draft, batch, lambda x: x.softmax(-1))
+    seen = []
+    monkeypatch.setattr(objective, "CHUNK", 7)
+
+    def sampler(logits):
+        seen.append(len(logits))
+        return logits.softmax(-1)
+
+    assert expected_acceptance(model, draft, batch, sampler) == (pytest.approx(whole), count)
+    assert max(seen) == 7
+    assert sum(seen) == 2 * count
+
+
+def test_a_model_is_read_without_being_made_at_random_first(target):
+    """Random numbers for the 8.5 billion weights of LLaSA-8B take minutes, and 34 GB."""
+    config, tensors = read_checkpoint(target)
+    before = torch.get_rng_state()
+    model = build_model(config, tensors, torch.float32)
+    assert torch.equal(torch.get_rng_state(), before)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, tensors[name])
+        assert parameter.data_ptr() != tensors[name].data_ptr()  # it will be trained
+        assert parameter.requires_grad
+
+
+@pytest.mark.parametrize("distilled", [False, True])
+def test_the_target_is_loaded_when_it_is_needed_in_the_runs_dtype(config, monkeypatch, distilled):
+    events = []
+    model, run = Source.model, DraftTraining.run
+
+    def loaded(source, dtype, device):
+        events.append(dtype)
+        return model(source, dtype, device)
+
+    def trained(*arguments):
+        best = run(*arguments)
+        events.append("trained")
+        return best
+
+    monkeypatch.setattr(Source, "model", loaded)
+    monkeypatch.setattr(DraftTraining, "run", trained)
+    losses = LossConfig(ce=0.0, tv=1.0) if distilled else LossConfig()
+    train(dataclasses.replace(config, steps=1, dtype=DType.bfloat16, losses=losses))
+    order = [torch.bfloat16, "trained"] if distilled else ["trained", torch.bfloat16]
+    assert events == order
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_head_that_is_stored_beside_tied_embeddings(tmp_path, config, caplog, same):
+    """As in LLaSA-3B: another one is kept and said, an equal one is the embeddings."""
+    source = save_target(tmp_path / "llama", "llama", tied=True)
+    path = tmp_path / "llama/model.safetensors"
+    stored = load_file(path)
+    head = stored["model.embed_tokens.weight"] + (0.0 if same else 1.0)
+    save_file(stored | {"lm_head.weight": head}, path, metadata={"format": "pt"})
+    target = CheckpointConfig("llama", str(tmp_path / "llama"))
+    train(dataclasses.replace(config, target=target, train_head=False, steps=1))
+    draft = weights(tmp_path / "draft")
+    written = json.loads((tmp_path / "draft/config.json").read_text())
+    assert ("the stored head is used" in caplog.text) is not same
+    assert written["tie_word_embeddings"] is same
+    assert ("lm_head.weight" in draft) is not same
+    if not same:
+        assert torch.equal(draft["lm_head.weight"], head)
+        read = build_model(*read_checkpoint(tmp_path / "llama"), torch.float32)
+        assert torch.equal(read.lm_head.weight, head)
+        assert not torch.equal(read.lm_head.weight, source.lm_head.weight)
 
 
 def test_batches_depend_on_nothing_but_seed_and_numbers(codes):
