@@ -11,7 +11,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
@@ -122,6 +122,14 @@ def code_version() -> dict[str, Any]:
         found["commit"] = (_git("rev-parse", "HEAD") or "").strip()
         found["dirty"] = bool(_git("status", "--porcelain", "--", ".", "../configs"))
     return found
+
+
+def code_text(code: Mapping[str, Any]) -> str:
+    """A `code_version` for people; empty when it says nothing."""
+    version, commit = code.get("version"), str(code.get("commit") or "")[:9]
+    parts = [f"version {version}" if version else "", f"commit {commit}" if commit else ""]
+    text = " ".join(part for part in parts if part)
+    return f"{text} with local changes" if text and code.get("dirty") else text
 
 
 def library_versions() -> dict[str, str]:

@@ -37,7 +37,9 @@ class ListItem:
 class Split:
     """An instrumented decode: seconds by part of the round, distortion of the emitted distribution.
 
-    tv and kl are sums over `positions` verified positions; the lists are by depth in the round.
+    tv and kl are sums over `positions` verified positions; the lists are by depth in the round. Of
+    the group rule alone, and not in old records: expected_trials / expected_rejections are the
+    draws that the paper's loop (thinning) would need after a rejection.
     """
 
     draft_seconds: float
@@ -46,6 +48,8 @@ class Split:
     tv: list[float]
     kl: list[float]
     positions: list[int]
+    expected_rejections: list[float] | None = None
+    expected_trials: list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -125,11 +129,19 @@ def write_atomic(path: Path, data: str | bytes) -> None:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; waits while another of this machine holds it."""
+def held(folder: Path, instead: str | None = None) -> Iterator[None]:
+    """Hold a folder for this process; waits while another of this machine holds it.
+
+    With `instead`, the setting that leads elsewhere, raises ValueError in place of waiting.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if instead else 0))
+        except BlockingIOError as error:
+            raise ValueError(
+                f"{folder} is in use by another process; wait for it, or give {instead}"
+            ) from error
         yield
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.records import read_list, spread, write_json
+from speculative_tts.records import held, read_list, spread, write_json
 from speculative_tts.schema import (
     DecodeConfig,
     GroupsConfig,
@@ -57,12 +57,9 @@ UNUSED = {  # settings a system does not read, which hence do not make another r
 
 def run(config: DecodeConfig) -> int:
     """Decode one list with one system."""
-    import torch
     from tqdm import tqdm
 
-    from speculative_tts.decoding.engine import build_engine
-    from speculative_tts.decoding.run import DecodeRun
-    from speculative_tts.provenance import plain, provenance
+    from speculative_tts.decoding.run import DecodeRun, finished
 
     app.at_least(config, 1, "batch_size", "runtime.threads")
     app.at_least(config, 0, "instrument", "runtime.warmup")
@@ -137,17 +134,7 @@ def _engine(config: DecodeConfig) -> "Engine":
             codec=config.codec,
             dtype=getattr(torch, config.runtime.dtype.value),
         )
-    settings = SamplingConfig(**dataclasses.asdict(engine.settings))
-    write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
-    write_json(folder / "provenance.json", provenance(config) | _made_of(config, engine))
-    decode = DecodeRun(engine, config, folder, source)
-    done = len(decode.finished())
-    with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
-        for _ in decode.run(items):
-            bar.update()
-    (folder / DONE).touch()
-    print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run)")
-    return 0
+    return engine
 
 
 def _made_of(config: DecodeConfig, engine: "Engine") -> dict[str, Any]:

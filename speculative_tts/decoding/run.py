@@ -48,13 +48,9 @@ class DecodeRun:
         self._source = source or {}
         self._prompts: dict[str, Tensor] = {}
 
-    def finished(self) -> dict[str, DecodeRecord]:
-        """Records on disk whose audio is there too, by utterance id."""
-        return read_records(self._folder)
-
     def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
         """Decode the items that have no record yet, in batches of config.batch_size, in order."""
-        done = self.finished()
+        done = finished(self._folder)
         missing = [item for item in items if item.id not in done]
         if not missing:
             return
@@ -65,7 +61,8 @@ class DecodeRun:
         appender = Appender(self._folder / RECORDS)
         try:
             for begin in range(0, len(missing), size):
-                for record in self._records(missing[begin : begin + size], begin, observed):
+                batch = missing[begin : begin + size]
+                for record in self._records(batch, begin // size, observed):
                     appender.append(to_row(record))
                     yield record
         finally:
@@ -96,13 +93,15 @@ class DecodeRun:
             for item in items[: self._config.runtime.warmup]:
                 self._engine.decode(self._config.system, [self._request(item)])
 
-    def _records(self, items: list[ListItem], begin: int, observed: set[str]) -> list[DecodeRecord]:
+    def _records(
+        self, items: list[ListItem], number: int, observed: set[str]
+    ) -> list[DecodeRecord]:
         if self._config.system is System.swap:
             return [self._swapped(item) for item in items]
         if self._config.system in WITHOUT_MODEL:
             return [self._without_model(item) for item in items]
         requests = [self._request(item) for item in items]
-        own, baseline = self._decode_paired(requests, swap=begin % 2 == 1)
+        own, baseline = self._decode_paired(requests, swap=number % 2 == 1)
         records = []
         for index, (item, request) in enumerate(zip(items, requests, strict=True)):
             outcome, seconds = own[index]
@@ -146,9 +145,8 @@ class DecodeRun:
             draft_seconds=watch.seconds["draft"],
             verify_seconds=watch.seconds["verify"],
             accept_seconds=watch.seconds["accept"],
-            tv=watch.tv,
-            kl=watch.kl,
             positions=watch.positions,
+            **watch.sums,
         )
 
     def _request(self, item: ListItem) -> Request:
@@ -221,6 +219,12 @@ def read_records(folder: Path) -> dict[str, DecodeRecord]:
     path = folder / RECORDS
     rows = read_jsonl(path) if path.is_file() else iter(())
     return {row["id"]: from_row(DecodeRecord, row) for row in rows}
+
+
+def finished(folder: Path) -> dict[str, DecodeRecord]:
+    """Records of a run folder whose audio is there too, by utterance id."""
+    records = read_records(folder).items()
+    return {name: record for name, record in records if (folder / record.audio).is_file()}
 
 
 def encode_prompt(engine: Engine, wave: Wave, name: str) -> Tensor:

@@ -4,9 +4,6 @@ One growing JSONL file a judge: a killed run loses at most the utterance it was 
 made again without listening again. Audio that changes, or a judge that changes, is measured anew.
 """
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from speculative_tts.evaluation.judge import Heard, Judge, describe, signature
@@ -58,17 +55,3 @@ class MeasurementCache:
         if new:
             file.append({"judge": describe(judge)})
         return file
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process. ValueError when another process scores into it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ValueError(
-                f"{folder} is in use by another sst-eval; wait for it, or give cache=<other folder>"
-            ) from error
-        yield

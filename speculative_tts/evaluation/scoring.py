@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.evaluation.cache import MeasurementCache, locked
+from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
 from speculative_tts.evaluation.listening import Advance, Listener, Measurements, Wanted
 from speculative_tts.evaluation.registry import JUDGES
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
-from speculative_tts.records import spread, to_row, write_json, write_jsonl
+from speculative_tts.records import held, spread, to_row, write_json, write_jsonl
 from speculative_tts.schema import EvalConfig
 
 
@@ -98,7 +98,7 @@ def score(
     how = Bootstrap(config.draws, config.cluster, config.seed)
     folder = cache_folder(config, planned)
     with (
-        locked(folder),
+        held(folder, "cache=<other folder>"),
         MeasurementCache(folder) as cache,
         Listener(cache, config.workers) as listener,
     ):

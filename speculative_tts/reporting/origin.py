@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from speculative_tts.provenance import code_text
 from speculative_tts.reporting.runs import Run
 
 LIBRARIES = ("torch", "pocketsphinx", "resemblyzer", "speechmos")
@@ -46,11 +47,7 @@ def _count(run: Run) -> str:
 
 
 def _code(provenance: Mapping[str, Any]) -> str:
-    code = _mapping(provenance.get("code")) or provenance
-    version, commit = code.get("version"), str(code.get("commit") or "")[:9]
-    parts = [f"version {version}" if version else "", f"commit {commit}" if commit else ""]
-    text = " ".join(part for part in parts if part)
-    return f"{text} with local changes" if text and code.get("dirty") else text
+    return code_text(_mapping(provenance.get("code")) or provenance)
 
 
 def _hardware(run: Run) -> str:

@@ -13,6 +13,9 @@ import pytest
 import soundfile
 
 from speculative_tts.commands import decode
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.records import held
+from speculative_tts.schema import System
 from tests.fake_models import FakeModels, write_checkpoint, write_codec, write_fake_models
 
 CLOCKS = {"lm_seconds", "baseline_seconds", "split"}
@@ -79,8 +82,9 @@ def test_batches_and_single_utterances_give_the_same_codes(
     assert one == four
 
 
-def test_killed_and_run_again_equals_undisturbed(models: FakeModels, tmp_path: Path) -> None:
-    common = [*models.overrides, "rule=tolerance"]
+def test_killed_and_run_again_equals_undisturbed(tmp_path: Path) -> None:
+    models = write_fake_models(tmp_path / "models", utterances=30)
+    common = [*models.overrides, "rule=tolerance", "instrument=2"]
     assert decode.main([*common, f"out={tmp_path / 'whole'}"]) == 0
     command = [
         sys.executable,
@@ -89,19 +93,88 @@ def test_killed_and_run_again_equals_undisturbed(models: FakeModels, tmp_path: P
     ]
     arguments = [*command, *common, f"out={tmp_path / 'killed'}"]
     process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while (
-        not any((tmp_path / "killed").glob("spec*/records.jsonl")) and time.monotonic() < deadline
-    ):
-        time.sleep(0.005)
+    while process.poll() is None and rows_there(tmp_path / "killed") < 2:
+        time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     run = only(tmp_path / "killed", "spec*")
     assert not (run / "DONE").exists()
+    assert 2 <= rows_there(tmp_path / "killed") < 30
+    kept = b"".join((run / "records.jsonl").read_bytes().splitlines(keepends=True)[:2])
+    first = run / "audio" / "u0.wav"
+    written = first.stat().st_mtime_ns
     with (run / "records.jsonl").open("a") as file:
         file.write('{"id": "u5", "speak')  # a line cut short
     assert decode.main([*common, f"out={tmp_path / 'killed'}"]) == 0
+    assert (run / "records.jsonl").read_bytes().startswith(kept)
+    assert first.stat().st_mtime_ns == written
     assert records(run) == records(only(tmp_path / "whole", "spec*"))
+
+
+def rows_there(out: Path) -> int:
+    """Whole rows of the only run below `out`, which may not be there yet."""
+    return sum(path.read_bytes().count(b"\n") for path in out.glob("spec*/records.jsonl"))
+
+
+def test_lost_audio_is_made_again(models: FakeModels, tmp_path: Path) -> None:
+    arguments = [*models.overrides, f"out={tmp_path}", "limit=3"]
+    assert decode.main(arguments) == 0
+    run = only(tmp_path, "spec*")
+    lost = run / "audio" / "u2.wav"
+    before = lost.read_bytes()
+    lost.unlink()
+    assert decode.main(arguments) == 0
+    assert lost.read_bytes() == before
+    rows = records(run)
+    assert [row["id"] for row in rows] == ["u0", "u2", "u4", "u2"]  # readers take the last
+    assert rows[3] == rows[1]
+
+
+def test_a_run_in_use_is_left_alone(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*models.overrides, f"out={tmp_path}", "limit=1"]
+    config = decode.main.compose(arguments)
+    with held(tmp_path / decode.run_name(config)):
+        assert decode.main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is in use by another process; wait for it, or give out=<other folder>" in line
+    assert not list(tmp_path.glob("*/records.jsonl"))
+
+
+def test_a_run_of_other_code_is_skipped_and_says_so(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*models.overrides, f"out={tmp_path}", "limit=1"]
+    assert decode.main(arguments) == 0
+    assert decode.main(arguments) == 0
+    assert "other code" not in capsys.readouterr().out
+    path = only(tmp_path, "spec*") / "provenance.json"
+    made = json.loads(path.read_text())
+    made["code"] = {"version": "0.0.1", "commit": "abcdef0123456789", "dirty": True}
+    path.write_text(json.dumps(made))
+    assert decode.main(arguments) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "done already, skipped; made by other code (version 0.0.1 commit abcdef012 with" in line
+    assert "out=<new folder> makes it anew" in line
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_system_and_baseline_go_first_in_turn(
+    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """With batches of an even size the system once always ran before its baseline."""
+    order: list[str] = []
+    plain = Engine.decode
+
+    def noted(self: Engine, system: System, *rest: object) -> object:
+        order.append(system.name[0])
+        return plain(self, system, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Engine, "decode", noted)
+    limits = [f"limit={3 * size}", f"batch_size={size}", "instrument=0", "runtime.warmup=0"]
+    assert decode.main([*models.overrides, f"out={tmp_path}", *limits]) == 0
+    assert "".join(order) == "sttsst"
 
 
 def test_systems_without_a_model_copy_and_resynthesise_the_reference(
