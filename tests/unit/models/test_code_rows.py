@@ -94,6 +94,20 @@ def test_a_plain_prompt_by_configuration_only() -> None:
     assert layout.end == 343
 
 
+def test_a_prompt_asks_the_tokenizer_for_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of LLaSA's 65,560 added tokens that takes half a second of every prompt."""
+    layout = load_layout(checkpoint("1b"))
+    assert isinstance(layout, RowLayout)
+
+    def table(_: object) -> None:
+        raise AssertionError("made again")
+
+    monkeypatch.setattr(type(layout.tokenizer), "added_tokens_decoder", property(table))
+    assert layout.prompt_ids(TEXT, "", [1])
+    with pytest.raises(ValueError, match=r"the text holds the control token <\|s_7\|>"):
+        layout.text_ids("say <|s_7|>")
+
+
 def test_limits_are_of_prompt_and_speech_together() -> None:
     layout = RowLayout.read(GOLDEN / "model_1b_style", RowsConfig(max_length=100, min_tokens=50))
     assert layout.limits("three short words", 60, 0, 2048) == (39, 40)
