@@ -22,6 +22,7 @@ from speculative_tts.codecs.audio import UnfitWaveError
 
 N_CODES = 6561
 TOKENIZERS = ("speech_tokenizer_v2.onnx", "speech_tokenizer_v3.onnx")
+SAMPLES = 960  # of 24 kHz a code: two mel frames of 480
 TOKENIZER_RATE, LONGEST = 16_000, 30.0  # Hz, seconds
 BANDS, WINDOW, HOP = 128, 400, 160
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # of onnxruntime, best first
@@ -72,8 +73,14 @@ class CosyVoiceCodec:
         return np.asarray(self._tokens(log_mel(torch.from_numpy(narrow))), dtype=np.int64)
 
     def encode_prompt(self, wave: np.ndarray) -> np.ndarray:
-        """`encode`, and the voice is kept for `decode_as`."""
-        codes = self.encode(wave)
+        """`encode`, and the voice is kept for `decode_as`.
+
+        A last code of which less than two mel frames are there is cut off, for the LM as for the
+        flow: the official frontend keeps min(mel frames // 2, codes), and mel frames are whole
+        hops of the wave. With that code the LM would go on from half a sound, another prompt than
+        the official one.
+        """
+        codes = self.encode(wave)[: len(wave) // SAMPLES]
         self._prompts[codes.tobytes()] = wave
         return codes
 

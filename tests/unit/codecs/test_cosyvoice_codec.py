@@ -81,6 +81,17 @@ def test_a_prompt_gives_codes_and_its_voice_speaks(
         codec.decode_as(np.arange(10), np.arange(3))
 
 
+@pytest.mark.parametrize(("samples", "codes"), [(24_960, 26), (25_440, 26), (25_919, 26)])
+def test_lm_and_flow_get_the_codes_that_have_two_mel_frames(
+    codec: CosyVoiceCodec, monkeypatch: pytest.MonkeyPatch, samples: int, codes: int
+) -> None:
+    """The tokenizer rounds up, the official frontend cuts what it made too many."""
+    monkeypatch.setattr(codec, "_tokens", lambda mel: list(range(-(-mel.shape[1] // 4))))
+    wave = np.zeros(samples)
+    assert len(codec.encode(wave)) == -(-samples // 960)
+    assert len(codec.encode_prompt(wave)) == codes == samples // 480 // 2
+
+
 def test_without_the_official_repository_it_says_how_to_get_it(
     codec: CosyVoiceCodec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
