@@ -77,7 +77,8 @@ def load_valle(path: Path, *, heads: int | None = None, prefix_mode: int | None 
     Raises ValueError for a file that lacks the number of heads when `heads` is None.
     """
     if path.is_dir():
-        return _load_folder(path)
+        given = {"heads": heads, "prefix_mode": prefix_mode}
+        return _load_folder(path, {k: v for k, v in given.items() if v is not None})
     state, options = read_checkpoint(path)
     heads = options.get("nhead") if heads is None else heads
     if heads is None:
@@ -100,16 +101,22 @@ def save_valle(valle: Valle, folder: Path, dtype: torch.dtype = torch.float32) -
     write_atomic(folder / "config.json", json.dumps(config, indent=2).encode() + b"\n")
 
 
-def _load_folder(folder: Path) -> Valle:
+def _load_folder(folder: Path, given: dict[str, int]) -> Valle:
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"no config.json in {folder}; give a folder that this toolkit exported")
-    values = json.loads(path.read_text(encoding="utf-8"))
-    if values.get("model_type") != MODEL_TYPE:
-        raise ValueError(
-            f"{path}: model_type {values.get('model_type')!r} is no VALL-E; give another folder"
-        )
-    valle = Valle.build(ValleConfig.from_dict(values))
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON ({error}); copy the file again") from error
+    kind = values.get("model_type") if isinstance(values, dict) else None
+    if kind != MODEL_TYPE:
+        raise ValueError(f"{path}: model_type {kind!r} is no VALL-E; give another folder")
+    try:
+        config = ValleConfig.from_dict(values | given)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    valle = Valle.build(config)
     state = load_file(folder / "model.safetensors")
     state |= {
         name: state[source] for name, source in _tied(valle.config).items() if source in state

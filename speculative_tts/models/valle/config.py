@@ -71,14 +71,15 @@ class ValleConfig:
     def from_state(
         cls, state: dict[str, Tensor], *, heads: int, prefix_mode: int = 1
     ) -> "ValleConfig":
-        """Options of an official state dict; ValueError names a tensor that it lacks."""
-
-        def rows(name: str) -> int:
-            return int(_tensor(state, name).shape[0])
-
-        embedding = _tensor(state, "ar_text_embedding.word_embeddings.weight")
-        n_codes, dim = rows("ar_predict_layer.weight") - 1, int(embedding.shape[1])
-        narrow = _tensor(state, "nar_text_embedding.word_embeddings.weight").shape[1]
+        """Options of an official state dict; ValueError names the tensors that it lacks."""
+        text, audio, head, nar_text = _tensors(
+            state,
+            "ar_text_embedding.word_embeddings.weight",
+            "ar_audio_embedding.word_embeddings.weight",
+            "ar_predict_layer.weight",
+            "nar_text_embedding.word_embeddings.weight",
+        )
+        n_codes, dim = len(head) - 1, int(text.shape[1])
         quantizers = 1 + _count(state, r"nar_predict_layers\.(\d+)\.")
         return cls(
             dim=dim,
@@ -86,25 +87,38 @@ class ValleConfig:
             layers=_count(state, r"ar_decoder\.layers\.(\d+)\."),
             quantizers=quantizers,
             n_codes=n_codes,
-            text_tokens=int(embedding.shape[0]),
+            text_tokens=len(text),
             norm_first="ar_decoder.norm.weight" in state,
             add_prenet=any(name.startswith("ar_text_prenet.") for name in state),
             prefix_mode=prefix_mode,
-            share_embedding=_shared(state) if quantizers > 2 else True,
-            prepend_bos=rows("ar_audio_embedding.word_embeddings.weight") == n_codes + 2,
-            nar_scale=narrow / dim,
+            share_embedding=_shared(state, quantizers),
+            prepend_bos=len(audio) == n_codes + 2,
+            nar_scale=nar_text.shape[1] / dim,
         )
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ValleConfig":
-        """A config that `dataclasses.asdict` wrote; unknown entries are left alone."""
-        return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
+        """A config that `dataclasses.asdict` wrote; unknown entries are left alone.
+
+        Raises ValueError for one of another type.
+        """
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        for name, value in known.items():
+            wanted = type(cls.__dataclass_fields__[name].default)
+            if type(value) not in (wanted, int if wanted is float else wanted):
+                raise ValueError(
+                    f"{name} is {value!r}; {wanted.__name__} is needed, export it again"
+                )
+        return cls(**known)
 
 
-def _tensor(state: dict[str, Tensor], name: str) -> Tensor:
-    if name not in state:
-        raise ValueError(f"the checkpoint has no tensor {name}; it is not a VALL-E or USLM")
-    return state[name]
+def _tensors(state: dict[str, Tensor], *names: str) -> list[Tensor]:
+    """These tensors; ValueError lists all that are missing."""
+    missing = [name for name in names if name not in state]
+    if missing:
+        listed = ", ".join(missing)
+        raise ValueError(f"the checkpoint has no tensor {listed}; it is not a VALL-E or USLM")
+    return [state[name] for name in names]
 
 
 def _count(state: dict[str, Tensor], pattern: str) -> int:
@@ -113,8 +127,11 @@ def _count(state: dict[str, Tensor], pattern: str) -> int:
     return max(found, default=-1) + 1
 
 
-def _shared(state: dict[str, Tensor]) -> bool:
-    """Is the first NAR head the embedding of the codes that it predicts?"""
-    head = _tensor(state, "nar_predict_layers.0.weight")
-    embedding = _tensor(state, "nar_audio_embeddings.2.word_embeddings.weight")
-    return head.equal(embedding)
+def _shared(state: dict[str, Tensor], quantizers: int) -> bool:
+    """Is each NAR head but the last the embedding of the codes that it predicts?"""
+    stages = range(quantizers - 2)
+    heads = _tensors(state, *(f"nar_predict_layers.{stage}.weight" for stage in stages))
+    embeddings = _tensors(
+        state, *(f"nar_audio_embeddings.{stage + 2}.word_embeddings.weight" for stage in stages)
+    )
+    return all(a.equal(b) for a, b in zip(heads, embeddings, strict=True))

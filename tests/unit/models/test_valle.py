@@ -224,6 +224,44 @@ def test_checkpoints_are_read_and_written(tmp_path: Path) -> None:
     )
 
 
+def test_options_given_win_over_a_folders_own(tmp_path: Path) -> None:
+    """A folder's options once won silently: a sweep over prefix modes ran one of them."""
+    save_valle(small_valle(), tmp_path)
+    assert load_valle(tmp_path).config.prefix_mode == 1
+    given = load_valle(tmp_path, heads=4, prefix_mode=0).config
+    assert (given.heads, given.prefix_mode) == (4, 0)
+    with pytest.raises(ValueError, match=r"config.json: prefix_mode 3 is unknown"):
+        load_valle(tmp_path, prefix_mode=3)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "config.json is not JSON"),
+        ("[]", "config.json: model_type None is no VALL-E"),
+        ('{"model_type": "valle", "dim": "wide"}', "config.json: dim is 'wide'; int is needed"),
+        ('{"model_type": "valle", "norm_first": 1}', "norm_first is 1; bool is needed"),
+    ],
+)
+def test_a_config_that_is_none_is_told(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        load_valle(tmp_path)
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_heads_are_tied_only_if_all_are(stage: int) -> None:
+    """One comparison for all once dropped a later head that had weights of its own."""
+    valle = small_valle(replace(SMALL, quantizers=4))
+    state = valle.state()
+    assert ValleConfig.from_state(state, heads=2).share_embedding
+    own = torch.randn(state[f"nar_predict_layers.{stage}.weight"].shape)
+    state[f"nar_predict_layers.{stage}.weight"] = own
+    loaded = Valle.from_state(state, heads=2)
+    assert not loaded.config.share_embedding
+    assert all(tensor.equal(state[name]) for name, tensor in loaded.state().items())
+
+
 def test_tensors_that_do_not_fit_are_listed_in_one_line(tmp_path: Path) -> None:
     valle = small_valle()
     state = {f"module.{name}": tensor for name, tensor in valle.state().items()}
@@ -251,7 +289,10 @@ class Harmful:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"model": {"a": torch.zeros(1)}, "nhead": 2}, "has no tensor ar_text_embedding"),
+        (
+            {"model": {"ar_predict_layer.weight": torch.zeros(1)}, "nhead": 2},
+            "has no tensor ar_text_embedding.*, ar_audio_embedding.*, nar_text_embedding",
+        ),
         ({"model": {"a": 3}}, "holds no state dict"),
         ([1, 2], "holds a list; a state dict is needed"),
         ({"model": Harmful()}, "is not readable as a checkpoint"),
@@ -268,7 +309,7 @@ def test_files_that_are_no_checkpoint(
 
 def test_what_must_be_given_is_named(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "a.pt", small_valle(), heads=None)
-    with pytest.raises(ValueError, match="does not say how many heads it has; give nhead"):
+    with pytest.raises(ValueError, match="does not say how many heads it has; give heads"):
         load_valle(tmp_path / "a.pt")
     with pytest.raises(ValueError, match="3 heads do not divide 16 dimensions"):
         load_valle(tmp_path / "a.pt", heads=3)
