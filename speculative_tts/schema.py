@@ -458,6 +458,18 @@ class TrainHeadsConfig:
 
 
 @dataclass
+class ImportConfig:
+    """sst-import: an official VALL-E or USLM checkpoint."""
+
+    checkpoint: str = MISSING  # the .pt file of training, such as best-valid-loss.pt
+    symbols: str = MISSING  # the unique_text_tokens.k2symbols that it was trained with
+    heads: int | None = None  # attention heads, if the file does not say (official: 16)
+    prefix_mode: int | None = None  # of the NAR: 0, 1, 2 or 4; null: what the file says, or 1
+    phonemes: str = "en-us"  # espeak's language
+    out: str = "models/valle"  # the folder
+
+
+@dataclass
 class PrecomputeConfig:
     """sst-precompute: what many runs of one target share."""
 

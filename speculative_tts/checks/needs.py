@@ -101,7 +101,8 @@ def _mtp(models: Path) -> list[Need]:
             Need(
                 str(target),
                 partial(_valle, target),
-                f"train {name.upper()} with its authors' code; no weights are published",
+                "sst-import checkpoint=<best-valid-loss.pt> symbols=<unique_text_tokens.k2symbols> "
+                f"out={target}",
             ),
             Need(
                 str(own),

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from speculative_tts.drafting.objective import Batch
 from speculative_tts.drafting.rows_data import RowPairs
 from speculative_tts.drafting.text_data import TextPairs
+from speculative_tts.drafting.valle_data import VallePairs
 from speculative_tts.models.cosyvoice import CosyVoiceLayout
-from speculative_tts.models.families import Layout, load_layout
+from speculative_tts.models.families import VALLE, family_of, load_layout
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema import CheckpointConfig
@@ -72,8 +73,13 @@ class Pairs:
         return Batch(joined.inputs, joined.targets)
 
 
-def _pairs(codes: Path, layout: Layout, split: str, seed: int) -> Pairs | RowPairs | TextPairs:
+def _pairs(
+    codes: Path, target: CheckpointConfig, split: str, seed: int
+) -> Pairs | RowPairs | TextPairs | VallePairs:
     """Sequences as the target's family writes them."""
+    layout = load_layout(target)
+    if isinstance(layout, SpeechLayout) and family_of(Path(target.path)) is VALLE:
+        return VallePairs(codes, layout, split, seed)
     if isinstance(layout, CosyVoiceLayout):
         return TextPairs(codes, layout, split, seed)
     if isinstance(layout, RowLayout):
@@ -90,13 +96,12 @@ def load_data(
     codes: Path, target: CheckpointConfig, *, seed: int, batch_size: int, dev_utterances: int
 ) -> Data:
     """Train and dev sequences of a codes store in the target's vocabulary. ValueError if absent."""
-    layout = load_layout(target)
     if not codes.is_dir():
         raise ValueError(
             f"codes folder {codes} not found; make it with sst-prepare or give codes=<folder>"
         )
     train, dev = (
-        _pairs(codes, layout, split, key) for split, key in (("train", seed), ("dev", _DEV_SEED))
+        _pairs(codes, target, split, key) for split, key in (("train", seed), ("dev", _DEV_SEED))
     )
     count = min(dev_utterances, len(dev))
     batches = [

@@ -2,8 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,11 @@ from speculative_tts.drafting.heads import (
 )
 from speculative_tts.drafting.journal import journal
 from speculative_tts.drafting.state import Best, State, clear_states, load_state, save_state
+from speculative_tts.drafting.valle_data import first_code, hidden_states
+from speculative_tts.models.families import VALLE, family_of, load_layout
 from speculative_tts.models.heads import save_heads, target_hash
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.valle.checkpoint import load_valle, save_valle
 from speculative_tts.records import write_json
 from speculative_tts.schema import TrainHeadsConfig
 from speculative_tts.training.batches import IGNORED
@@ -44,17 +48,15 @@ MAX_GRADIENT_NORM = 1.0
 
 @dataclass
 class Parts:
-    """The target as transformers' model, cut to speech rows, and the heads being trained."""
+    """The target's trunk and its own head, cut to speech rows, and the heads being trained."""
 
-    model: nn.Module
-    heads: HeadsModule
+    model: nn.Module  # all parameters of trunk and head
+    trunk: Callable[[Tensor], Tensor]  # ids [batch, length] -> hidden states [batch, length, dim]
+    head: nn.Linear
     vocab: int
     stop_id: int
-
-    def trunk(self, ids: Tensor) -> Tensor:
-        """Final hidden states [batch, length, hidden]."""
-        hidden: Tensor = self.model.model(input_ids=ids, use_cache=False).last_hidden_state  # type: ignore[operator]
-        return hidden
+    export: Callable[[Path, dict[str, Any]], None]  # writes the trained target, with its settings
+    heads: HeadsModule = field(init=False)
 
     def own(self, hidden: Tensor) -> Tensor:
         """Head 0's logits over speech ids."""
@@ -64,13 +66,12 @@ class Parts:
     @property
     def weight(self) -> Tensor:
         """The target's head, its speech rows: [vocab, hidden]."""
-        weight: Tensor = self.model.get_output_embeddings().weight  # type: ignore[operator]
-        return weight[: self.vocab]
+        return self.head.weight[: self.vocab]
 
     @property
     def bias(self) -> Tensor | None:
         """Its bias, if it has one."""
-        bias: Tensor | None = getattr(self.model.get_output_embeddings(), "bias", None)  # type: ignore[operator]
+        bias: Tensor | None = self.head.bias
         return None if bias is None else bias[: self.vocab]
 
 
@@ -84,20 +85,14 @@ def train_heads(config: TrainHeadsConfig, data: Data) -> dict[str, Any]:
     _check_same(out, settings)
     write_json(out / TRAINING / SETTINGS, settings)
     torch.manual_seed(config.seed)
-    parts = _parts(config, target)
+    parts = _parts(config)
     device = torch.device(config.device.value)
     training = Training(config, parts, data, device)
     figures = training.run(out / TRAINING)
     checkpoint = target
     if config.train_trunk:
         checkpoint = out / "target"
-        source, tensors = read_checkpoint(target)
-        trained = {
-            name: value.to(tensors[name].dtype)
-            for name, value in parts.model.state_dict().items()
-            if name in tensors
-        }
-        write_draft(checkpoint, target, source, tensors | trained, {"heads": settings})
+        parts.export(checkpoint, settings)
     parts.heads.cpu()
     save_heads(
         out,
@@ -219,14 +214,59 @@ class Training:
         self._optimizer.load_state_dict(state.optimizers[0])
 
 
-def _parts(config: TrainHeadsConfig, target: Path) -> Parts:
-    source, tensors = read_checkpoint(target)
-    layout = SpeechLayout.from_folder(target)
-    model = build_model(source, tensors, torch.float32)
-    model.train(mode=False)
-    parts = Parts(model, nn.Module(), layout.speech_vocab_size, layout.stop_ids[0])  # type: ignore[arg-type]
+def _parts(config: TrainHeadsConfig) -> Parts:
+    target = Path(config.target.path)
+    layout, family = load_layout(config.target), family_of(target)
+    if not isinstance(layout, SpeechLayout):
+        raise ValueError(
+            f"heads of {family.name} are not trained here; give a target with speech rows of its "
+            "own: CosyVoice, VALL-E or a tiny one"
+        )
+    parts = (_valle_parts if family is VALLE else _transformers_parts)(target, layout)
+    parts.model.train(mode=False)
     parts.heads = HeadsModule(parts.weight, parts.bias, config.n, config.kind)
     return parts
+
+
+def _transformers_parts(target: Path, layout: SpeechLayout) -> Parts:
+    source, tensors = read_checkpoint(target)
+    model: Any = build_model(source, tensors, torch.float32)
+
+    def trunk(ids: Tensor) -> Tensor:
+        hidden: Tensor = model.model(input_ids=ids, use_cache=False).last_hidden_state
+        return hidden
+
+    def export(folder: Path, settings: dict[str, Any]) -> None:
+        trained = {
+            name: value.to(tensors[name].dtype)
+            for name, value in model.state_dict().items()
+            if name in tensors
+        }
+        about = {"heads": settings, "layers": list(range(source["num_hidden_layers"]))}
+        write_draft(folder, target, source, tensors | trained, about)
+
+    head = model.get_output_embeddings()
+    return Parts(model, trunk, head, layout.speech_vocab_size, layout.eos_id, export)
+
+
+def _valle_parts(target: Path, layout: SpeechLayout) -> Parts:
+    """Of a VALL-E, its AR; `export` writes the NAR beside it as it was."""
+    valle, begin = load_valle(target), first_code(layout)
+    ar = valle.ar
+    if ar.config.prepend_bos:
+        raise ValueError(
+            f"{target} begins audio with an id of its own; heads are trained of VALL-E "
+            "checkpoints without prepend_bos"
+        )
+
+    def export(folder: Path, settings: dict[str, Any]) -> None:  # noqa: ARG001 - heads.json has them
+        ar.cpu()
+        save_valle(valle, folder)
+        layout.save(folder)
+
+    trunk = partial(hidden_states, ar, begin=begin)
+    head = ar.ar_predict_layer
+    return Parts(ar, trunk, head, layout.speech_vocab_size, layout.eos_id, export)
 
 
 def _cpu(tensor: Tensor | None) -> Tensor | None:

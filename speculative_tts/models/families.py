@@ -15,11 +15,11 @@ from torch import Tensor
 
 from speculative_tts.models import cosyvoice, llasa
 from speculative_tts.models.cache import KVCache
-from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.loading import stored_rows
 from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.models.valle.checkpoint import MODEL_TYPE
+from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.models.valle.lm import ValleLM, valle_code_embedding
 from speculative_tts.models.valle.refine import ValleRefiner
 from speculative_tts.schema import CheckpointConfig
@@ -82,9 +82,6 @@ class Layout(Protocol):
 class FamilyLM(Protocol):
     """A loaded speech LM of any family; a `decoding.batch.Model` with its prompt."""
 
-    decoder: Decoder
-    head: Tensor
-
     @property
     def layout(self) -> Layout:
         """Facts about ids and prompt."""
@@ -98,6 +95,11 @@ class FamilyLM(Protocol):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
+        ...
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of weights that a step reads."""
         ...
 
     def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
@@ -186,6 +188,10 @@ def _tiny_code_embedding(config: CheckpointConfig) -> Tensor:
     return stored_rows(Path(config.path), _tiny_layout(config).n_codes)
 
 
+def _valle_layout(config: CheckpointConfig) -> SpeechLayout:
+    return read_layout(Path(config.path))
+
+
 def _load_valle(config: CheckpointConfig, **options: Any) -> Any:
     return ValleLM.load(Path(config.path), dtype=options["dtype"], device=options["device"])
 
@@ -211,9 +217,9 @@ COSYVOICE = Family(
     "cosyvoice",
     f"{cosyvoice.FILES}; or a tokenizer with <|s_0|>, <|sos|> and <|task_id|>",
     cosyvoice.found,
-    lambda config: cosyvoice.read_layout(Path(config.path)),
+    lambda config: cosyvoice.read_layout(Path(config.path)).instructed(config.instruction),
     lambda config, dtype, device, text_rows: cosyvoice.load(  # noqa: ARG005 - speech rows only
-        Path(config.path), dtype=dtype, device=device
+        Path(config.path), dtype=dtype, device=device, instruction=config.instruction
     ),
     lambda config: cosyvoice.code_embedding(Path(config.path)),
 )
@@ -227,9 +233,10 @@ ROWS = Family(
 )
 VALLE = Family(
     "VALL-E",
-    f"config.json of model_type {MODEL_TYPE}, model.safetensors and {FILE}",
+    f"config.json of model_type {MODEL_TYPE}, model.safetensors and {FILE} "
+    "(sst-import makes them of an official .pt file)",
     lambda folder: _model_type(folder) == MODEL_TYPE,
-    _tiny_layout,
+    _valle_layout,
     _load_valle,
     lambda config: valle_code_embedding(Path(config.path)),
     lambda config, **options: ValleRefiner.load(Path(config.path), **options),

@@ -46,9 +46,11 @@ def test_command_composes_and_explains_itself(
 ) -> None:
     main = command(program)
     assert main.program == program
-    required = {"speak": ["text=alpha"], "check": ["target=valle", "golden=here"]}.get(
-        main.name, []
-    )
+    required = {
+        "speak": ["text=alpha"],
+        "check": ["target=valle", "golden=here"],
+        "import": ["checkpoint=a.pt", "symbols=b"],
+    }.get(main.name, [])
     assert isinstance(main.compose(required), main.schema)
     assert main(["--help"]) == 0
     out = capsys.readouterr().out

@@ -82,7 +82,9 @@ def load_valle(path: Path, *, heads: int | None = None, prefix_mode: int | None 
     state, options = read_checkpoint(path)
     heads = options.get("nhead") if heads is None else heads
     if heads is None:
-        raise ValueError(f"{path} does not say how many heads it has; give nhead (official: 16)")
+        raise ValueError(
+            f"{path} does not say how many heads it has; give heads=16 (the official number)"
+        )
     mode = options.get("prefix_mode", 1) if prefix_mode is None else prefix_mode
     return Valle.from_state(state, heads=heads, prefix_mode=mode)
 

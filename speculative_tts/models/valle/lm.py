@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.checkpoint import load_valle
+from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.models.valle.modules import sine_table
 from speculative_tts.models.valle.trunk import Trunk, ValleCache
 
@@ -65,20 +66,25 @@ class ValleLM:
         Raises ValueError for anything else (see `models.valle.checkpoint`).
         """
         valle = load_valle(path, heads=heads)
-        layout = SpeechLayout.from_folder(path) if (path / FILE).is_file() else None
+        layout = read_layout(path) if (path / FILE).is_file() else None
         return cls(valle.ar, dtype=dtype, device=device, layout=layout)
 
     @property
     def layout(self) -> SpeechLayout:
-        """Facts about words and ids; ValueError for a checkpoint that reads phonemes."""
+        """Facts about texts and ids; ValueError for a bare checkpoint file."""
         if self._layout is None:
-            raise ValueError(f"this VALL-E has no {FILE}; it reads phoneme ids, not words")
+            raise ValueError(f"this VALL-E has no {FILE}; make its folder with sst-import")
         return self._layout
 
     @property
     def vocab_size(self) -> int:
         """Speech ids, the end id included."""
         return self.head.shape[1]
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of weights that a step reads: layers and head; an embedding lookup is free."""
+        return sum(t.numel() * t.element_size() for t in (*self.trunk.weights(), self.head))
 
     @property
     def stop_ids(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.valle.checkpoint import load_valle
+from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.models.valle.nar import ValleNAR
 
 
@@ -25,7 +26,7 @@ class ValleRefiner:
     def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> ValleRefiner:
         """The NAR of a folder with config.json, model.safetensors and speech.json."""
         nar = load_valle(folder).nar.to(device, dtype).eval().requires_grad_(requires_grad=False)
-        return cls(nar, SpeechLayout.from_folder(folder))
+        return cls(nar, read_layout(folder))
 
     @property
     def n_layers(self) -> int:
@@ -47,4 +48,7 @@ class ValleRefiner:
         words = self._layout.text_ids(text, prompt_text)
         ids = torch.tensor([[self._layout.sos_id, *words, self._layout.task_id]], device=device)
         given = torch.tensor([list(first)], device=device)
-        return self._nar.infer(ids, prompt_codes.T[None].to(device), given)[0].T.cpu()
+        prompt = prompt_codes.T[None].to(device)
+        # modes that leave the prompt's text out must know how long it is, both marks counted
+        enrolled = 2 + len(self._layout.text_ids(prompt_text)) if prompt_text else 2
+        return self._nar.infer(ids, prompt, given, enrolled=enrolled)[0].T.cpu()

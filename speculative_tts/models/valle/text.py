@@ -7,7 +7,9 @@ among the sorted symbols, behind <pad>, <bos> and <eos>, as the official collate
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 SPECIAL = ("<pad>", "<bos>", "<eos>")
 BEGIN, END = 1, 2
@@ -62,8 +64,18 @@ def split_phonemes(phonemised: str) -> list[str]:
     return found[:-1]
 
 
-def phonemes(text: str, language: str = "en-us") -> list[str]:
+@lru_cache(maxsize=1024)
+def phonemes(text: str, language: str = "en-us") -> tuple[str, ...]:
     """Phonemes of a text by espeak-ng; ImportError says what to install."""
+    backend, separator = _espeak(language)
+    return tuple(
+        split_phonemes(backend.phonemize([text.strip()], separator=separator, strip=True)[0])
+    )
+
+
+@lru_cache(maxsize=2)
+def _espeak(language: str) -> tuple[Any, Any]:
+    """The official front end's backend and separators."""
     try:
         from phonemizer.backend import EspeakBackend
         from phonemizer.separator import Separator
@@ -78,5 +90,4 @@ def phonemes(text: str, language: str = "en-us") -> list[str]:
         language_switch="keep-flags",
         words_mismatch="ignore",
     )
-    separator = Separator(word=WORD_MARK, syllable="-", phone="|")
-    return split_phonemes(backend.phonemize([text.strip()], separator=separator, strip=True)[0])
+    return backend, Separator(word=WORD_MARK, syllable="-", phone="|")

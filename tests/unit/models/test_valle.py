@@ -145,6 +145,12 @@ def test_a_ragged_batch_with_rollback_equals_full_recomputation(config: ValleCon
         assert torch.allclose(logits[row, 0], last, atol=1e-5)
 
 
+def test_a_step_reads_the_layers_and_the_head() -> None:
+    ar = small_valle().ar
+    read = [*ar.ar_decoder.parameters(), ar.ar_predict_layer.weight]
+    assert ValleLM(ar).step_bytes == 4 * sum(p.numel() for p in read)
+
+
 @torch.no_grad()
 def test_a_second_implementation_without_cache_decodes_the_same() -> None:
     valle = small_valle()
@@ -318,5 +324,5 @@ def test_what_must_be_given_is_named(tmp_path: Path) -> None:
         lm.merged([1, 2], [])
     with pytest.raises(ValueError, match=r"text ids must lie in \[0, 9\)"):
         lm.merged([1, 9], [3])
-    with pytest.raises(ValueError, match="it reads phoneme ids, not words"):
+    with pytest.raises(ValueError, match="make its folder with sst-import"):
         lm.prompt("one", "", torch.tensor([1]))

@@ -1,0 +1,43 @@
+"""What ids of a VALL-E folder mean: words, or the phonemes that official checkpoints read."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.valle.text import Symbols, phonemes
+
+
+@dataclass(frozen=True)
+class PhonemeLayout(SpeechLayout):
+    """`words` are the symbols of phonemes, and lengths are counted in them."""
+
+    phonemes: str = "en-us"  # espeak's language
+
+    def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
+        """Ids of the phonemes of both texts, spoken as one.
+
+        Raises ValueError naming phonemes without an id, or when there is nothing to say.
+        """
+        if not text.strip():
+            raise ValueError("the text is empty; give something to say")
+        found = phonemes(f"{prompt_text} {text}".strip(), self.phonemes)
+        return Symbols.of(self.words).encode(found)[1:-1]
+
+    def limits(
+        self,
+        text: str,
+        prompt_length: int,  # noqa: ARG002 - see `SpeechLayout.limits`
+        minimum: float,
+        maximum: float,
+    ) -> tuple[int, int]:
+        """Fewest and most new tokens: `minimum` and `maximum` a phoneme, prompt not counted."""
+        length = len(self.text_ids(text))
+        return int(length * minimum), max(1, int(length * maximum))
+
+
+def read_layout(folder: Path) -> SpeechLayout:
+    """speech.json of a VALL-E folder. ValueError says what is wrong with it."""
+    layout = SpeechLayout.from_folder(folder)
+    written = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    return PhonemeLayout.from_folder(folder) if "phonemes" in written else layout

@@ -1,0 +1,157 @@
+"""An official VALL-E checkpoint: imported, heads trained on it, decoded with and without them."""
+
+import json
+import shutil
+import string
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fake_models import write_fake_models
+from small_target import save_codes
+from valle_golden import small_valle, write_checkpoint
+
+from speculative_tts.commands import decode, import_checkpoint, train_heads
+from speculative_tts.drafting.valle_data import hidden_states
+from speculative_tts.models.heads import read_heads
+from speculative_tts.models.valle import text
+from speculative_tts.models.valle.checkpoint import load_valle
+from speculative_tts.models.valle.config import ValleConfig
+from speculative_tts.models.valle.layout import PhonemeLayout, read_layout
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CONFIG = ValleConfig(dim=16, heads=2, layers=2, quantizers=8, n_codes=64, text_tokens=64)
+
+
+def letters(sentences: list[str], **_: object) -> list[str]:
+    """Stands in for espeak: each letter is a phoneme."""
+    return ["_".join("|".join(word) for word in one.lower().split()) for one in sentences]
+
+
+@pytest.fixture
+def espeak(monkeypatch: pytest.MonkeyPatch) -> None:
+    text.phonemes.cache_clear()
+    monkeypatch.setattr(text, "_espeak", lambda _: (SimpleNamespace(phonemize=letters), None))
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What training leaves, a SpeechTokenizer, a test list, and a codes store."""
+    root = tmp_path_factory.mktemp("official")
+    write_checkpoint(root / "best.pt", small_valle(CONFIG), heads=CONFIG.heads)
+    names = ["<eps>", "_", *string.ascii_lowercase]
+    (root / "symbols").write_text("".join(f"{name} {i}\n" for i, name in enumerate(names)))
+    (root / "codec").mkdir()
+    golden = GOLDEN / "speechtokenizer"
+    shutil.copy(golden / "config_snake.json", root / "codec/config.json")
+    shutil.copy(golden / "SpeechTokenizer_snake.pt", root / "codec/SpeechTokenizer.pt")
+    write_fake_models(root, utterances=1)
+    save_codes(root / "codes")
+    return root
+
+
+def imported(official: Path, out: Path, *options: str) -> int:
+    files = [f"checkpoint={official / 'best.pt'}", f"symbols={official / 'symbols'}"]
+    return import_checkpoint.main([*files, f"out={out}", *options])
+
+
+def records(out: Path) -> list[dict[str, object]]:
+    return [json.loads(path.read_text()) for path in sorted(out.rglob("records.jsonl"))]
+
+
+@pytest.mark.usefixtures("espeak")
+def test_it_is_imported_gets_heads_and_speaks(official: Path, tmp_path: Path) -> None:
+    target, heads = tmp_path / "valle", tmp_path / "heads"
+    assert imported(official, target) == 0
+    numbers = "n=3 steps=30 batch_size=32 sequences=24 eval_every=30 dev_utterances=4"
+    numbers += " learning_rate=0.05 warmup=1"
+    where = [f"target.path={target}", "target.name=valle"]
+    codes = f"codes={official / 'codes'}"
+    assert train_heads.main([*where, codes, f"out={heads}", *numbers.split()]) == 0
+    rows = list(map(json.loads, (heads / "training/metrics.jsonl").read_text().splitlines()))
+    losses = [row["loss"] for row in rows if "loss" in row]
+    assert np.mean(losses[-5:]) < 0.98 * np.mean(losses[:5])
+    own = load_valle(target).ar.ar_predict_layer.weight
+    assert np.allclose(read_heads(heads)[0].weight[0].float(), own.detach(), atol=1e-2)
+    run = [*where, "codec=speechtokenizer", f"codec.path={official / 'codec'}"]
+    run += [f"data.path={official / 'list.jsonl'}", "runtime.warmup=0", f"out={tmp_path / 'runs'}"]
+    assert decode.main([*run, "method=target"]) == 0
+    more = [f"heads.path={heads}", "heads.n=3", "viterbi.mode=none"]
+    assert decode.main([*run, "method=mtp", *more]) == 0
+    assert [row["unverified"] == row["tokens"] for row in records(tmp_path / "runs")] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.usefixtures("espeak")
+def test_a_trunk_trained_along_is_written_with_its_layers(official: Path, tmp_path: Path) -> None:
+    target, out = tmp_path / "valle", tmp_path / "heads"
+    assert imported(official, target) == 0
+    options = "n=2 steps=2 batch_size=2 sequences=8 dev_utterances=2 train_trunk=true"
+    codes = f"codes={official / 'codes'}"
+    where = [f"target.path={target}", "target.name=valle", codes, f"out={out}"]
+    assert train_heads.main([*where, *options.split()]) == 0
+    before, after = load_valle(target), load_valle(out / "target")
+    assert not after.ar.ar_predict_layer.weight.equal(before.ar.ar_predict_layer.weight)
+    assert after.nar.nar_text_embedding.weight.equal(before.nar.nar_text_embedding.weight)
+    assert read_layout(out / "target") == read_layout(target)
+
+
+def test_phonemes_get_the_official_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    golden = json.loads((GOLDEN / "valle/text_frontend.json").read_text())
+    spoken = dict(zip(golden["sentences"], golden["raw_phonemized"], strict=True))
+    espeak = SimpleNamespace(phonemize=lambda texts, **_: [spoken[one] for one in texts])
+    monkeypatch.setattr(text, "_espeak", lambda _: (espeak, None))
+    text.phonemes.cache_clear()
+    write_checkpoint(tmp_path / "best.pt", small_valle(CONFIG), heads=CONFIG.heads)
+    shutil.copy(GOLDEN / "valle/text_symbols.k2symbols", tmp_path / "symbols")
+    assert imported(tmp_path, tmp_path / "out") == 0
+    layout = read_layout(tmp_path / "out")
+    assert isinstance(layout, PhonemeLayout)
+    for sentence, ids, length in zip(
+        golden["sentences"], golden["ids"], golden["lens"], strict=True
+    ):
+        marked = [layout.sos_id, *layout.text_ids(sentence), layout.task_id]
+        assert marked == ids[:length]
+        assert layout.limits(sentence, 9, 0, 16) == (0, 16 * (length - 2))
+
+
+def test_files_that_do_not_belong_together(
+    official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = tmp_path / "many"
+    many.write_text("".join(f"s{i} {i}\n" for i in range(99)))
+    bare = tmp_path / "bare.pt"
+    write_checkpoint(bare, small_valle(CONFIG), heads=None)
+    cases = {
+        f"symbols={many}": "has 102 symbols",
+        f"symbols={tmp_path / 'none'}": "symbol table",
+        f"checkpoint={bare}": "give heads=16",
+        f"heads=2 checkpoint={official / 'codec/SpeechTokenizer.pt'}": "no tensor ar_",
+    }
+    for option, message in cases.items():
+        assert imported(official, tmp_path / "out", *option.split()) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "out/speech.json").exists()
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    shutil.copy(bare, folder)
+    assert decode.main([f"target.path={folder}", "method=target", f"out={tmp_path / 'runs'}"]) == 2
+    assert "sst-import" in capsys.readouterr().err
+
+
+def test_states_of_a_padded_batch_are_those_of_its_rows() -> None:
+    """With 7 text ids, codes begin at 7; -1 pads."""
+    ar = small_valle(CONFIG).ar
+    rows = [[1, 5, 2, 7, 9, 30], [1, 2, 8, 9]]
+    batch = torch.full((2, 6), -1)
+    for index, row in enumerate(rows):
+        batch[index, : len(row)] = torch.tensor(row)
+    found = hidden_states(ar, batch, 7)
+    for index, (row, texts) in enumerate(zip(rows, (3, 2), strict=True)):
+        text, codes = torch.tensor([row[:texts]]), torch.tensor([row[texts:]]) - 7
+        torch.testing.assert_close(found[index, texts : len(row)], ar.hidden(text, codes)[0])
+        assert not found[index, :texts].any()
