@@ -1,4 +1,4 @@
-"""Instruments of a decoding loop: split clocks and distortion.
+"""Instruments of a decoding loop: split clocks, distortion, and trials of thinning.
 
 A timed run uses none of them (`Observer` does nothing).
 """
@@ -6,6 +6,7 @@ A timed run uses none of them (`Observer` does nothing).
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -14,6 +15,16 @@ from speculative_tts.decoding.acceptance import AcceptanceRule
 
 # Emitted probabilities below it count as it: a relaxed rule may give none to what the target says.
 KL_FLOOR = 1e-10
+# A rejection less probable than it is one by rounding.
+ROUNDING = 1e-6
+
+
+@runtime_checkable
+class Thinned(Protocol):
+    """A rule whose paper draws after a rejection by trials (PCG's thinning)."""
+
+    def expected_trials(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        """Mean number of trials after a rejection, [..., vocab] -> [...]."""
 
 
 class Observer:
@@ -28,15 +39,22 @@ class Observer:
 
 
 class Instruments(Observer):
-    """Seconds of each section; total variation and KL(target || emitted) by depth in the round."""
+    """Seconds of each section, and `sums` over verified positions by depth in the round.
+
+    tv and kl are total variation and KL(target || emitted). Of a rule with trials, which are 1 /
+    P(rejection): expected_rejections sums P(rejection), expected_trials sums P(rejection) x trials,
+    hence 1 where a rejection is possible. Their ratio is the mean number of trials a rejection.
+    """
 
     def __init__(self, rule: AcceptanceRule, lookahead: int, device: torch.device) -> None:
         self._rule = rule
         self._device = device
         self.seconds = {"draft": 0.0, "verify": 0.0, "accept": 0.0}
-        self.tv = [0.0] * lookahead
-        self.kl = [0.0] * lookahead
         self.positions = [0] * lookahead
+        names = ["tv", "kl"]
+        if isinstance(rule, Thinned):
+            names += ["expected_rejections", "expected_trials"]
+        self.sums = {name: [0.0] * lookahead for name in names}
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
@@ -48,15 +66,21 @@ class Instruments(Observer):
         self.seconds[name] += time.perf_counter() - begin
 
     def verified(self, target_probs: Tensor, draft_probs: Tensor, reached: Tensor) -> None:
-        """Add the distortion of the positions that a verification reached."""
+        """Add what is summed over the positions that a verification reached."""
         emitted = self._rule.output_law(target_probs, draft_probs)
-        tv = (emitted - target_probs).abs().sum(-1) / 2
-        kl = torch.special.xlogy(target_probs, target_probs / emitted.clamp(min=KL_FLOOR)).sum(-1)
-        for depth in range(reached.shape[1]):
-            at = reached[:, depth]
-            self.tv[depth] += float(tv[at, depth].sum())
-            self.kl[depth] += float(kl[at, depth].sum())
-            self.positions[depth] += int(at.sum())
+        ratio = target_probs / emitted.clamp(min=KL_FLOOR)
+        found = {
+            "tv": (emitted - target_probs).abs().sum(-1) / 2,
+            "kl": torch.special.xlogy(target_probs, ratio).sum(-1),
+        }
+        if isinstance(self._rule, Thinned):
+            rejection = 1 / self._rule.expected_trials(target_probs, draft_probs)
+            found["expected_rejections"] = rejection
+            found["expected_trials"] = (rejection > ROUNDING).to(rejection)
+        for depth, number in enumerate(reached.sum(0).tolist()):
+            self.positions[depth] += number
+            for name, values in found.items():
+                self.sums[name][depth] += float(values[reached[:, depth], depth].sum())
 
 
 def synchronise(device: torch.device) -> None:

@@ -56,14 +56,12 @@ def _speedup_columns(row: ScoreRow) -> tuple[float | None, ...]:
     return (row.tokens, row.lm_seconds, row.baseline_tokens, row.baseline_seconds)
 
 
-def _distortion(name: str) -> Metric:
-    """Mean over verified positions of a per-position sum of the instrumented decode."""
+def _instrumented(name: str, over: str = "positions") -> Metric:
+    """Ratio of two per-position sums of the instrumented decode; a mean over verified positions."""
 
     def columns(row: ScoreRow) -> tuple[float | None, ...]:
-        values, positions = getattr(row, name), row.positions
-        return (
-            (None, None) if values is None or positions is None else (sum(values), sum(positions))
-        )
+        values, weights = getattr(row, name), getattr(row, over)
+        return (None, None) if values is None or weights is None else (sum(values), sum(weights))
 
     return Metric(columns)
 
@@ -99,8 +97,10 @@ EFFICIENCY: dict[str, Metric] = {
     "acceptance_rate": of("accepted", "drafted"),
     "acceptance_length": Metric(_emitted),  # residual and bonus included (vLLM's convention)
     "acceptance_length_without_bonus": of("accepted", "rounds"),  # accepted drafts alone
-    "tv": _distortion("tv"),
-    "kl": _distortion("kl"),
+    "tv": _instrumented("tv"),
+    "kl": _instrumented("kl"),
+    # draws of PCG's thinning after a rejection
+    "expected_trials": _instrumented("expected_trials", over="expected_rejections"),
     "length_ratio": of("audio_seconds", "reference_seconds"),
     "stopped_at_max": Metric(_stopped_at_max),
     "draft_share": _share("draft_seconds"),

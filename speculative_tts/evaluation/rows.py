@@ -68,6 +68,8 @@ class ScoreRow:
     tv: list[float] | None = None
     kl: list[float] | None = None
     positions: list[int] | None = None
+    expected_rejections: list[float] | None = None
+    expected_trials: list[float] | None = None
     swapped: int | None = None
     changed: int | None = None
 

@@ -47,6 +47,7 @@ QUANTITIES = {
     "draft_share": Quantity("draft %", 100.0, 0),
     "verify_share": Quantity("verify %", 100.0, 0),
     "accept_share": Quantity("accept %", 100.0, 1),
+    "expected_trials": Quantity("thinning's draws", 1.0, 2),
     "speedup_by_length": Quantity("speedup by acceptance length", 1.0, 2),
     "swapped": Quantity("swapped %", 100.0, 1),
     "changed": Quantity("changed %", 100.0, 1),

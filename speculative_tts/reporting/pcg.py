@@ -236,9 +236,23 @@ SIZES_TABLE = TableDefinition(
                 Column("groups.likeness.percentile"),
             ),
         ),
-        Panel("Speculation", (Column("speedup"), Column("speedup_by_length"), *SPEED)),
+        Panel(
+            "Speculation",
+            (
+                Column("speedup"),
+                Column("speedup_by_length"),
+                *SPEED,
+                Column("expected_trials"),
+            ),
+        ),
     ),
-    notes=("The goal for the rule is at most 10 % of a round.",),
+    notes=(
+        "The goal for the rule is at most 10 % of a round.",
+        (
+            "Thinning's draws: how often the paper's loop would draw after a rejection, 1 / TV of "
+            "the groups' laws (in the paper about 3 at most on average). The rule here only sums."
+        ),
+    ),
 )
 
 PCG_CURVE = Curve("PCG, mean group size", EMBEDDING, "rule.groups.mean_size", SIZES, style=0)

@@ -68,7 +68,9 @@ def test_decode_by_groups_makes_what_it_needs_and_says_so(
     assert facts["mean_size"] == pytest.approx(5, rel=0.15)
     rows = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
     assert sum(row["rounds"] for row in rows) > 0
-    assert all(sum(row["split"]["positions"]) > 0 for row in rows)
+    for split in (row["split"] for row in rows):
+        assert sum(split["positions"]) >= sum(split["expected_trials"]) > 0
+        assert sum(split["expected_trials"]) > sum(split["expected_rejections"]) > 0
 
 
 def test_options_of_groups_make_another_run_only_by_groups() -> None:

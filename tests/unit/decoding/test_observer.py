@@ -1,9 +1,10 @@
-"""Instruments: distortion by depth against a direct computation, and the clock of sections."""
+"""Instruments: distortion by depth against a direct computation, trials, the clock of sections."""
 
 import math
 
 import pytest
 import torch
+from group_laws import Cover
 from reference import tolerance_masses
 from stubs import CPU, Markov, request
 from torch import Tensor
@@ -65,8 +66,8 @@ def test_distortion_equals_a_direct_computation() -> None:
             kl[depth] += sum(a * math.log(a / b) for a, b in zip(q, law, strict=True) if a > 0)
             positions[depth] += 1
     assert tools.positions == positions
-    assert tools.tv == pytest.approx(tv, rel=1e-4)
-    assert tools.kl == pytest.approx(kl, rel=1e-4)
+    assert tools.sums["tv"] == pytest.approx(tv, rel=1e-4)
+    assert tools.sums["kl"] == pytest.approx(kl, rel=1e-4)
     assert min(tv) > 0.1
 
 
@@ -75,16 +76,37 @@ def test_kl_stays_finite_where_the_rule_never_says_what_the_target_could() -> No
     tools = Instruments(Tolerance(1.0), 1, CPU)
     target, draft = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[0.0, 1.0]]])
     tools.verified(target, draft, torch.tensor([[True]]))
-    assert (tools.tv, tools.positions) == ([1.0], [1])
-    assert tools.kl == pytest.approx([math.log(1e10)], rel=1e-5)
+    assert (tools.sums["tv"], tools.positions) == ([1.0], [1])
+    assert tools.sums["kl"] == pytest.approx([math.log(1e10)], rel=1e-5)
 
 
 def test_an_exact_rule_has_no_distortion() -> None:
     tools = Instruments(Tolerance(0.0), LOOKAHEAD, CPU)
     run(tools, beta=0.0)
     assert min(tools.positions) > 0
-    assert max(tools.tv) / tools.positions[0] < 1e-6
-    assert max(map(abs, tools.kl)) / tools.positions[0] < 1e-6
+    assert max(tools.sums["tv"]) / tools.positions[0] < 1e-6
+    assert max(map(abs, tools.sums["kl"])) / tools.positions[0] < 1e-6
+
+
+def test_trials_of_thinning_equal_a_direct_computation() -> None:
+    """Only of positions where a rejection is possible, and only of the rule that has trials."""
+    cover = Cover(5, ((0, 1, 3), (1, 2), (4,)), (1.0, 1.0, 1.0))
+    ledger, tools = Ledger(), Instruments(cover.rule(), LOOKAHEAD, CPU)
+    for watch in (ledger, tools):
+        speculative(TARGET, DRAFT, cover.rule(), STOPS, SAMPLER, LOOKAHEAD, ROWS, watch)
+    rejections, trials = [0.0] * LOOKAHEAD, [0] * LOOKAHEAD
+    for target, draft, reached in ledger.calls:
+        for row, depth in reached.nonzero().tolist():
+            gap = cover.weights() @ (target[row, depth] - draft[row, depth]).double()
+            rejections[depth] += float(gap.abs().sum()) / 2
+            trials[depth] += 1
+    assert tools.sums["expected_rejections"] == pytest.approx(rejections, rel=1e-4)
+    assert tools.sums["expected_trials"] == trials
+    assert sum(trials) / sum(rejections) > 1.5
+    same = torch.full((1, 1, 5), 0.2)
+    tools.verified(same, same, torch.tensor([[True]]))
+    assert tools.sums["expected_trials"] == trials
+    assert set(Instruments(Tolerance(BETA), LOOKAHEAD, CPU).sums) == {"tv", "kl"}
 
 
 def test_sections_are_clocked() -> None:

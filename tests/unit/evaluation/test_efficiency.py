@@ -8,7 +8,7 @@ from speculative_tts.evaluation.efficiency import per_position
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.summary import METRICS, Bootstrap, figures
-from speculative_tts.records import DecodeRecord, Split
+from speculative_tts.records import DecodeRecord, Split, from_row, to_row
 
 NO_DRAWS = Bootstrap(draws=0)
 LM_FIGURES = ("lm_rtf", "time_per_token_ms", "tokens_per_second", "speedup", "speedup_seconds")
@@ -106,6 +106,18 @@ def test_distortion_and_shares_of_instrumented_utterances() -> None:
     assert all_figures["tv"] == {"value": pytest.approx(0.1), "low": None, "high": None, "n": 1}
     assert all_figures["verify_share"]["value"] == pytest.approx(0.5)
     assert per_position(rows)["kl"] == pytest.approx([0.2, 0.0])
+
+
+def test_trials_are_those_of_a_rejection_and_old_records_have_none() -> None:
+    split = Split(
+        1.0, 2.0, 1.0, [1.0], [1.0], [9], expected_rejections=[2.0], expected_trials=[5.0]
+    )
+    rows = [row(record("a", split=split)), row(record("b"))]
+    assert values(rows)["expected_trials"] == 2.5
+    old = to_row(record("c", split=split))
+    for name in ("expected_rejections", "expected_trials"):
+        del old["split"][name]
+    assert values([row(from_row(DecodeRecord, old))])["expected_trials"] is None
 
 
 def test_stopped_at_max_is_a_share() -> None:
