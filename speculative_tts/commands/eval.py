@@ -31,6 +31,8 @@ COLUMNS = (  # summary name, heading, scale, decimals
     ("lm_rtf", "LM-RTF", 1.0, 3),
     ("speedup", "speedup", 1.0, 2),
     ("acceptance_rate", "accept", 1.0, 2),
+    ("length_ratio", "length", 1.0, 2),
+    ("stopped_at_max", "at max %", 100.0, 1),
 )
 
 
@@ -68,6 +70,7 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
         mark = _mark(summary["judges"].get("wer", {}).get("options", {}))
         cells = [
             _cell(figures[name], scale, digits, mark if name in {"wer", "cer"} else "")
+            + (_floor(figures["similarity_floor"]) if name == "similarity" else "")
             for name, _, scale, digits in shown
         ]
         failed = f" ({summary['n_failed']} failed)" if summary["n_failed"] else ""
@@ -150,6 +153,11 @@ def _cell(figure: dict[str, Any], scale: float, digits: int, mark: str = "") -> 
         return "-"
     text = f"{mark}{scale * value:.{digits}f}"
     return text if low is None else f"{text} [{scale * low:.{digits}f}, {scale * high:.{digits}f}]"
+
+
+def _floor(figure: dict[str, Any]) -> str:
+    """What a similarity must be above: that to other speakers."""
+    return "" if figure["value"] is None else f" (others {figure['value']:.3f})"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

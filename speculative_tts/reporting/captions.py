@@ -16,6 +16,11 @@ JUDGES = {  # id of a judge -> its name in a heading
 MEANINGS = {  # in the order of the caption; a sentence is used when one of its quantities is shown
     ("wer", "cer"): "WER is total edits over total words.",
     ("similarity",): "SIM is the cosine between speaker embeddings of the output and its prompt.",
+    ("similarity_floor",): (
+        "SIM to other speakers is its mean cosine to the prompts of the list's other speakers: "
+        "what somebody else's voice gets."
+    ),
+    ("stopped_at_max",): "At max length are utterances that were cut off instead of ending.",
     ("lm_rtf",): "LM-RTF is language-model seconds over seconds of audio made, prefill included.",
     ("speedup",): (
         "Speedup is tokens per second over those of the target alone decoding the same utterances "
@@ -93,7 +98,7 @@ def definitions(shown: Collection[str], results: Sequence[Result]) -> list[str]:
     ):
         sentences.append(
             "The recogniser's grammar knows only the words of the tiny system: its WER compares "
-            "systems with each other, not with the paper's open recogniser."
+            "systems with each other, not with an open recogniser."
         )
     return sentences
 

@@ -104,9 +104,9 @@ def _headings(definition: TableDefinition, column: Column, chosen: Chosen) -> It
 
 def _paper_heading(definition: TableDefinition, column: Column, group: str) -> Iterable[Heading]:
     if column.paper is not None:
-        measured = definition.paper.measured.get(column.paper)
-        sub = f"paper ({measured})" if measured else "paper"
-        yield Heading(group, sub, f"paper_{column.paper}")
+        called, measured = definition.paper.called, definition.paper.measured.get(column.paper)
+        sub = f"{called} ({measured})" if measured else called
+        yield Heading(group, sub, f"{called}_{column.paper}")
 
 
 def _cells(
@@ -154,5 +154,5 @@ def _paper_notes(definition: TableDefinition) -> Sequence[str]:
     paper = definition.paper
     shown = {column.paper for panel in definition.panels for column in panel.columns}
     derived = [f"{name} is {how}" for name, how in paper.derived.items() if name in shown]
-    text = f"Paper: {paper.source}. {paper.settings}."
-    return [text, *(f"Not printed in the paper: {line}." for line in derived)]
+    text = f"{paper.called.capitalize()}: {paper.source}. {paper.settings}."
+    return [text, *(f"Not printed in the {paper.called}: {line}." for line in derived)]

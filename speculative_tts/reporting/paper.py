@@ -9,7 +9,7 @@ class PaperTable:
     """One published table: rows by key, each a mapping from column to the printed text.
 
     `measured` says how: the paper's name of a column, its judge. `derived` has the columns that are
-    not printed but follow from printed ones, with the formula.
+    not printed but follow from printed ones, with the formula. `called` heads its columns.
     """
 
     source: str
@@ -17,6 +17,7 @@ class PaperTable:
     rows: Mapping[str, Mapping[str, str]]
     settings: str = ""
     derived: Mapping[str, str] = field(default_factory=dict)
+    called: str = "paper"
 
     def text(self, row: str, column: str) -> str | None:
         """What the paper prints; None where it has no such row or figure."""

@@ -30,6 +30,7 @@ BESIDE_PAPER = Panel(
         Column("wer", "wer"),
         Column("dnsmos", "nmos"),
         Column("similarity", "ss"),
+        Column("similarity_floor"),
         Column("lm_rtf", "lm_rtf"),
         Column("speedup", "speedup"),
     ),
@@ -60,6 +61,7 @@ TABLE_1 = TableDefinition(
     },
     panels=(
         BESIDE_PAPER,
+        Panel("Length", (Column("stopped_at_max"), Column("length_ratio"))),
         Panel("Speculation", SPECULATION, ("draft", "target", "exact", "ssd")),
         Panel(
             "Paired differences",

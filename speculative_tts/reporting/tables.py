@@ -28,6 +28,7 @@ LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"$<$",
     ">": r"$>$",
+    "≤": r"$\le$",
     "±": r"$\pm$",
     "\N{MULTIPLICATION SIGN}": r"$\times$",
     "β": r"$\beta$",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.records import write_atomic, write_json
-from speculative_tts.reporting import mtp, pcg, ssd
+from speculative_tts.reporting import mtp, pcg, ssd, tiny
 from speculative_tts.reporting.definitions import FigureDefinition, Report, TableDefinition
 from speculative_tts.reporting.examples import Example, examples
 from speculative_tts.reporting.figures import draw
@@ -18,7 +18,9 @@ from speculative_tts.reporting.runs import Found, Run
 from speculative_tts.reporting.selection import Chosen
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
 
-REPORTS: dict[str, Report] = {"ssd": ssd.REPORT, "pcg": pcg.REPORT, "mtp": mtp.REPORT}
+REPORTS: dict[str, Report] = {
+    report.name: report for report in (ssd.REPORT, pcg.REPORT, mtp.REPORT, tiny.REPORT)
+}
 
 
 @dataclass(frozen=True)

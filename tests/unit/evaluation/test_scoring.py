@@ -225,15 +225,30 @@ def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
         command.run(settings(tmp_path, list=str(path)))
 
 
+def test_what_is_printed_has_the_floor_and_the_cut_offs(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.run(settings(run_folder)) == 0
+    (summary,) = run_folder.glob("summary.json")
+    figures = json.loads(summary.read_text())
+    figures["metrics"]["similarity"] |= {"value": 0.801}
+    figures["metrics"]["similarity_floor"] |= {"value": 0.602}
+    figures["metrics"]["stopped_at_max"] |= {"value": 0.25}
+    text = command.table([figures])
+    assert "0.801 (others 0.602)" in text
+    assert text.splitlines()[0].endswith("length  at max %")
+    assert text.splitlines()[1].endswith("25.0")
+
+
 def test_baseline_comparison_is_printed_and_written(
     make_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    records = [record(f"u{i}") for i in range(6)]
+    records = [record(f"u{i}") for i in range(10)]
     base = make_run("target-00000000", records)
-    fast = make_run("ssd-11111111", [record(f"u{i}", lm_seconds=0.4 - i / 100) for i in range(6)])
+    fast = make_run("ssd-11111111", [record(f"u{i}", lm_seconds=0.4 + i / 100) for i in range(10)])
     assert command.run(settings(base.parent, baseline=str(base))) == 0
     assert "ssd against target-00000000" in capsys.readouterr().out
     written = json.loads((fast / "comparison.json").read_text())
-    assert written["metrics"]["lm_rtf"]["difference"] == pytest.approx(-0.125)
-    assert written["metrics"]["lm_rtf"]["p"] < 0.05
+    assert written["metrics"]["speedup"]["difference"] == pytest.approx(250 / 4.45 / 25 - 2)
+    assert written["metrics"]["speedup"]["p"] < 0.05
     assert not (base / "comparison.json").exists()

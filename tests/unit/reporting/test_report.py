@@ -124,6 +124,32 @@ def test_page_needs_no_other_file(results: Path) -> None:
         assert (results / link).is_file()
 
 
+def test_similarity_stands_beside_its_floor_and_cut_offs_are_shown(results: Path) -> None:
+    table = rows(results / "ssd" / "table1.csv")
+    assert {row["similarity_floor"] for row in table.values()} == {"0.6"}
+    assert table["target"]["stopped_at_max"] == "0"
+    assert table["codec"]["length_ratio"] == "1"
+    text = (results / "ssd" / "table1.md").read_text()
+    assert "SIM, GE2E | SIM, paper (SS, ERes2Net) | SIM to other speakers, GE2E |" in text
+    assert "what somebody else's voice gets" in text
+
+
+def test_tiny_system_stands_beside_its_goals(ssd_runs: Path, tmp_path: Path) -> None:
+    arguments = [f"runs={ssd_runs}", f"out={tmp_path}", "paper=tiny", "strict=true"]
+    assert main(arguments) == 0
+    table = rows(tmp_path / "tiny" / "tiny_system.csv")
+    assert {key: row["goal_wer"] for key, row in table.items()} == {
+        "target": "≤ 8 (aim 5)",
+        "codec": "≤ 4",
+        "reference": "≤ 2",
+    }
+    assert table["target"]["goal_stopped_at_max"] == "≤ 1"
+    assert float(table["target"]["similarity"]) > float(table["target"]["similarity_floor"])
+    text = (tmp_path / "tiny" / "tiny_system.md").read_text()
+    assert "WER %, goal" in text
+    assert "Paper:" not in text
+
+
 def test_several_seeds_are_pooled(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for seed in (0, 1):
@@ -158,7 +184,7 @@ def test_nothing_scored_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_unknown_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["paper=pcgg", f"runs={tmp_path}", f"out={tmp_path}"]) == 2
-    assert "paper=pcgg has no report; use ssd, pcg, mtp or all" in capsys.readouterr().err
+    assert "paper=pcgg has no report; use ssd, pcg, mtp, tiny or all" in capsys.readouterr().err
 
 
 def test_audio_that_was_deleted_is_not_shown(tmp_path: Path) -> None:

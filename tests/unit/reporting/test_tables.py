@@ -108,9 +108,9 @@ def test_latex_braces_and_columns_agree() -> None:
 
 
 def test_latex_escapes_every_special_character() -> None:
-    assert escape("50 % & a_b #1 $x$ {y} ~^\\ β ± \N{MINUS SIGN} < >") == (
+    assert escape("50 % & a_b #1 $x$ {y} ~^\\ β ± \N{MINUS SIGN} < > ≤") == (
         r"50 \% \& a\_b \#1 \$x\$ \{y\} \textasciitilde{}\textasciicircum{}\textbackslash{} "
-        r"$\beta$ $\pm$ $-$ $<$ $>$"
+        r"$\beta$ $\pm$ $-$ $<$ $>$ $\le$"
     )
     assert escape("run `a_b` now") == r"run \texttt{a\_b} now"
 
