@@ -7,9 +7,10 @@ PYTHON ?= python3
 SCALE ?= tiny
 LIMIT ?=
 OUT ?= runs
-RESULTS ?= results
+RESULTS ?= $(OUT)/results
 MODELS ?= models
-# Both are safe to give on the command line: make reproduce LIMIT=20 OUT=runs/quick RESULTS=runs/quick/results
+# The tables that ship, results/, are of more utterances: make ssd LIMIT=60, make pcg LIMIT=16, make mtp LIMIT=16, make tiny-system,
+# each with RESULTS=results.
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -23,14 +24,20 @@ SSD_LIMIT = $(or $(GIVEN),limit=8)
 PCG_LIMIT = $(or $(GIVEN),limit=3 instrument=2)
 MTP_LIMIT = $(or $(GIVEN),limit=4)
 SEEDS ?= 0,1,2
+# Papers to reproduce, and with SCALE=paper the environment whose judges hear them: docs/paper-scale.md says one a paper.
+PAPERS ?= $(or $(filter ssd pcg mtp,$(MAKECMDGOALS)),ssd pcg mtp)
+SCORER ?= $(VENV)
+comma := ,
+space := $(subst ,, )
+ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2)
 MTP_RUNS := $(addprefix mtp/,table1 table1_valle table2 figures)
 
-.PHONY: help venv reproduce preflight paper ssd pcg mtp tiny-models test check bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp tiny-system tiny-models test check bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
-	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=results, PYTHON=python3, SCALE=tiny, MODELS=models"
+	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=runs/results, PYTHON=python3, SCALE=tiny, PAPERS, MODELS=models, SCORER=.venv"
 
 venv: $(STAMP) ## Make .venv with the package, the tiny extra and the development tools
 
@@ -42,25 +49,40 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --no-deps resemblyzer speechmos
 	@touch $@
 
-ifeq ($(SCALE),paper)
-reproduce: paper ## Reproduce every paper that is done; SCALE=paper MODELS=<dir>: the papers' own targets (docs/paper-scale.md)
-else ifeq ($(SCALE),tiny)
-reproduce: ssd pcg mtp
-else
+ifeq ($(filter tiny paper,$(SCALE)),)
 $(error SCALE=$(SCALE) is unknown; give SCALE=tiny or SCALE=paper)
 endif
 
-preflight: $(STAMP) ## Say what the papers' own experiments lack here (MODELS=<dir>), and about how many GPU hours they take
-	$(BIN)/sst-check paper models=$(MODELS)
+reproduce: $(PAPERS) ## Reproduce every paper, or those of PAPERS="ssd pcg"; SCALE=paper MODELS=<dir>: the papers' own targets (docs/paper-scale.md)
 
-paper: preflight # stops here when something is missing
-	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/paper_$$one out=$(OUT)/ssd target.path=$(MODELS)/CosyVoice2-0.5B codec.path=$(MODELS)/CosyVoice2-0.5B $(GIVEN); done
-	for one in table1 figure2_ssd figure2 matched table2 figure3 theta; do $(BIN)/sst-decode experiment=pcg/paper_$$one out=$(OUT)/pcg target.path=$(MODELS)/Llasa-8B codec.path=$(MODELS)/xcodec2-hf $(GIVEN); done
-	$(BIN)/sst-decode experiment=mtp/paper_table1_valle out=$(OUT)/mtp target.path=$(MODELS)/valle codec.path=$(MODELS)/speechtokenizer_hubert_avg $(GIVEN)
-	for one in table1_uslm table2 figures; do $(BIN)/sst-decode experiment=mtp/paper_$$one out=$(OUT)/mtp target.path=$(MODELS)/uslm codec.path=$(MODELS)/speechtokenizer_hubert_avg $(GIVEN); done
-	for one in ssd pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/$$one judges=$$one judges.models=$(MODELS)/judges judges.device=cuda workers=1; $(BIN)/sst-report runs=$(OUT)/$$one out=$(RESULTS)/paper/$$one paper=$$one; done
+preflight: $(STAMP) ## Say what the papers' own experiments lack here (MODELS=<dir>, PAPERS=ssd), and about how many GPU hours they take
+	@status=0; $(BIN)/sst-check paper only=$(ONLY) models=$(MODELS) scoring=false || status=1; $(SCORER)/bin/sst-check judges only=$(ONLY) models=$(MODELS) || status=1; exit $$status
 
-ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into results/ (LIMIT=8 unless given)
+ifeq ($(SCALE),paper)
+# Of the papers that are asked for, nothing begins before all of them have all they need.
+ssd pcg mtp: preflight
+
+# $(call decode_paper,experiments,target's folder,codec's folder)
+decode_paper = for one in $(1); do $(BIN)/sst-decode experiment=$@/paper_$$one out=$(OUT)/$@ target.path=$(MODELS)/$(2) codec.path=$(MODELS)/$(3) $(GIVEN); done
+define score_paper
+	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ judges=$@ judges.models=$(MODELS)/judges judges.device=cuda workers=1
+	$(BIN)/sst-report runs=$(OUT)/$@ out=$(RESULTS)/paper/$@ paper=$@
+endef
+
+ssd:
+	$(call decode_paper,table1 table3 figure3,CosyVoice2-0.5B,CosyVoice2-0.5B)
+	$(score_paper)
+
+pcg:
+	$(call decode_paper,table1 figure2_ssd figure2 matched table2 figure3 theta,Llasa-8B,xcodec2-hf)
+	$(score_paper)
+
+mtp:
+	$(call decode_paper,table1_valle,valle,speechtokenizer_hubert_avg)
+	$(call decode_paper,table1_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
+	$(score_paper)
+else
+ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=8 unless given)
 	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/$$one out=$(OUT)/ssd $(SSD_LIMIT); done
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/ssd out=$(RESULTS)
@@ -75,6 +97,12 @@ mtp: $(STAMP) ## MTP + Viterbi: the same (LIMIT=4)
 	for one in $(MTP_RUNS); do $(BIN)/sst-decode experiment=$$one out=$(OUT)/mtp instrument=0 $(MTP_LIMIT); done
 	$(BIN)/sst-eval runs=$(OUT)/mtp
 	$(BIN)/sst-report paper=mtp page=false runs=$(OUT)/mtp out=$(RESULTS)
+endif
+
+tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances beside its goals: about 15 minutes on two cores
+	$(BIN)/sst-decode experiment=tiny_system out=$(OUT)/tiny $(GIVEN)
+	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
+	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 2.5 hours on two cores, needs flite; resumable
 	$(BIN)/sst-prepare # 25 minutes
