@@ -1,0 +1,85 @@
+"""make's chains at the papers' scale: what they run exists, and preflight looks for all of it."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.checks.needs import needs
+from speculative_tts.commands import check, decode, report
+from speculative_tts.commands import eval as evaluate
+from speculative_tts.schema import Paper
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = {
+    "sst-check": check.main,
+    "sst-decode": decode.main,
+    "sst-eval": evaluate.main,
+    "sst-report": report.main,
+}
+LOOP = re.compile(r"for one in ([^;]*); do (.*?); done")
+
+
+def planned(*arguments: str) -> list[list[str]]:
+    """The sst-commands that make would run, loops written out."""
+    make = ["make", "-n", "--no-print-directory", *arguments]
+    out = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    out = LOOP.sub(
+        lambda m: "\n".join(m[2].replace("$one", one) for one in m[1].split()), out
+    ).replace(";", "\n")
+    lines = [shlex.split(line.partition("||")[0]) for line in out.splitlines() if "sst-" in line]
+    return [[Path(line[0]).name, *line[1:]] for line in lines]
+
+
+@pytest.mark.parametrize("name", ["ssd", "pcg", "mtp"])
+def test_a_papers_chain(name: str) -> None:
+    """It begins with the paper's own preflight, runs all its experiments, and all composes."""
+    lines = planned(name, "SCALE=paper", "MODELS=m")
+    assert lines[0][:3] == ["sst-check", "paper", f"only={name}"]
+    assert lines[1][:3] == ["sst-check", "judges", f"only={name}"]
+    assert [line[0] for line in lines[-2:]] == ["sst-eval", "sst-report"]
+    for program, *options in lines:
+        assert COMMANDS[program].compose(options)
+    runs = [line for line in lines if line[0] == "sst-decode"]
+    configs = (ROOT / "configs/experiment" / name).glob("paper_*.yaml")
+    assert {line[1] for line in runs} == {f"experiment={name}/{path.stem}" for path in configs}
+    looked_for = {need.item for need in needs(Path("m"))[Paper[name]]}
+    for _, *options in runs:
+        config = decode.main.compose(options)
+        paths = {config.target.path, config.codec.path, config.data.path}
+        paths |= set() if name == "mtp" else {config.draft.path}
+        if name == "mtp":
+            paths |= {str(config.heads.path), str(config.viterbi.transitions.path)}
+        assert paths <= looked_for
+
+
+def test_papers_are_chosen() -> None:
+    def papers(*arguments: str) -> list[str]:
+        options = [line[1] for line in planned("reproduce", "MODELS=m", *arguments)]
+        found = [re.match(r"experiment=(\w+)/", option) for option in options]
+        return list(dict.fromkeys(match[1] for match in found if match))
+
+    assert papers("SCALE=paper") == papers() == ["ssd", "pcg", "mtp"]
+    assert papers("SCALE=paper", "PAPERS=ssd mtp") == ["ssd", "mtp"]
+    assert papers("PAPERS=pcg") == ["pcg"]
+    whole = planned("reproduce", "SCALE=paper", "PAPERS=ssd mtp")
+    assert [line[2] for line in whole[:2]] == ["only=ssd,mtp"] * 2
+
+
+def test_scales_do_not_mix() -> None:
+    tiny = [line[1] for line in planned("ssd") if line[0] == "sst-decode"]
+    assert tiny
+    assert not any("paper_" in option for option in tiny)
+    wrong = ["make", "-n", "ssd", "SCALE=large"]
+    failed = subprocess.run(wrong, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert failed.returncode == 2
+    assert "give SCALE=tiny or SCALE=paper" in failed.stderr
+
+
+def test_another_environment_scores() -> None:
+    make = ["make", "-n", "pcg", "SCALE=paper", "SCORER=/env"]
+    out = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "/env/bin/sst-eval runs=" in out
+    assert "/env/bin/sst-check judges only=pcg" in out
