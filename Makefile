@@ -7,9 +7,10 @@ PYTHON ?= python3
 SCALE ?= tiny
 LIMIT ?=
 OUT ?= runs
-RESULTS ?= results
+RESULTS ?= $(OUT)/results
 MODELS ?= models
-# Both are safe to give on the command line: make reproduce LIMIT=20 OUT=runs/quick RESULTS=runs/quick/results
+# The tables that ship, results/, are of more utterances: make ssd LIMIT=60, make pcg LIMIT=16, make mtp LIMIT=16, make tiny-system,
+# each with RESULTS=results.
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -32,11 +33,11 @@ ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2)
 MTP_RUNS := $(addprefix mtp/,table1 table1_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp tiny-models test check bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp tiny-system tiny-models test check bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
-	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=results, PYTHON=python3, SCALE=tiny, PAPERS, MODELS=models, SCORER=.venv"
+	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=runs/results, PYTHON=python3, SCALE=tiny, PAPERS, MODELS=models, SCORER=.venv"
 
 venv: $(STAMP) ## Make .venv with the package, the tiny extra and the development tools
 
@@ -81,7 +82,7 @@ mtp:
 	$(call decode_paper,table1_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
 	$(score_paper)
 else
-ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into results/ (LIMIT=8 unless given)
+ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=8 unless given)
 	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/$$one out=$(OUT)/ssd $(SSD_LIMIT); done
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/ssd out=$(RESULTS)
@@ -97,6 +98,11 @@ mtp: $(STAMP) ## MTP + Viterbi: the same (LIMIT=4)
 	$(BIN)/sst-eval runs=$(OUT)/mtp
 	$(BIN)/sst-report paper=mtp page=false runs=$(OUT)/mtp out=$(RESULTS)
 endif
+
+tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances beside its goals: about 15 minutes on two cores
+	$(BIN)/sst-decode experiment=tiny_system out=$(OUT)/tiny $(GIVEN)
+	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
+	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 2.5 hours on two cores, needs flite; resumable
 	$(BIN)/sst-prepare # 25 minutes
