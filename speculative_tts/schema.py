@@ -150,8 +150,10 @@ class CheckpointConfig:
 
     name: str = MISSING  # shown in tables
     path: str = MISSING  # the folder
-    # a draft takes its target's
+    # a draft takes its target's, as it does the instruction
     rows: RowsConfig = field(default_factory=RowsConfig)
+    # of CosyVoice 3: said before every prompt's text, up to and with its <|endofprompt|>
+    instruction: str | None = None
 
 
 @dataclass
@@ -356,7 +358,8 @@ class ReportConfig:
 
     runs: str = "runs"  # folder of run folders, decoded by sst-decode and scored by sst-eval
     out: str = "results"  # folder of the page; tables and figures go into <out>/<paper>
-    paper: str = "ssd"  # whose tables and figures: ssd, pcg, or all
+    # whose tables and figures: ssd, pcg, mtp, tiny (the tiny system beside its goals), or all
+    paper: str = "ssd"
     page: bool = True  # write index.html, with audio inside
     strict: bool = False  # exit code 3 when a table or figure lacks a run
 

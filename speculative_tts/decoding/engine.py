@@ -251,7 +251,8 @@ def build_engine(
     torch.set_num_threads(runtime.threads)
     device, dtype = torch.device(runtime.device.value), getattr(torch, runtime.dtype.value)
     # A draft writes its prompt as its target does.
-    checkpoints = [replace(c, path=str(resolve(c.path)), rows=target.rows) for c in (target, draft)]
+    like_target = replace(draft, rows=target.rows, instruction=target.instruction)
+    checkpoints = [replace(c, path=str(resolve(c.path))) for c in (target, like_target)]
     layouts = [load_layout(c) for c in checkpoints]
     layout = layouts[0]
     settings = _with_defaults(sampling, layout.sampling)

@@ -197,6 +197,8 @@ def result_settings(config: TrainDraftConfig, digest: str, processes: int) -> di
     plain = {key: value.name if isinstance(value, Enum) else value for key, value in plain.items()}
     init = None if config.init is None else source_hash(Path(config.init))
     made_from = {"target": config.target.name, "target_sha256": digest, "init": init}
+    if config.target.instruction is not None:
+        made_from["instruction"] = config.target.instruction
     return plain | made_from | {"processes": processes}
 
 

@@ -47,6 +47,22 @@ class CosyVoiceLayout(SpeechLayout):
     mix_ratio: tuple[int, int] = (5, 15)  # text ids and speech ids of a block there
     barred_ids: tuple[int, ...] = ()  # impossible before the minimum length; others are not
     tokenizer: TextTokenizer | None = field(default=None, compare=False, repr=False)
+    instruction: str = ""  # before every prompt's text that has no end of prompt
+
+    def instructed(self, instruction: str | None) -> "CosyVoiceLayout":
+        """This layout with an instruction, CosyVoice 3's. ValueError where it does not fit."""
+        if instruction is None:
+            return self
+        if self.version != 3:
+            raise ValueError(
+                f"target.instruction {instruction!r} is for CosyVoice 3, the target is CosyVoice "
+                f"{self.version}; leave it out"
+            )
+        if not instruction.endswith(END_OF_PROMPT):
+            raise ValueError(
+                f"target.instruction {instruction!r} does not end with {END_OF_PROMPT}; add it"
+            )
+        return replace(self, instruction=instruction)
 
     @property
     def eos_id(self) -> int:
@@ -68,6 +84,8 @@ class CosyVoiceLayout(SpeechLayout):
         own = self.encode(text)
         if not own:
             raise ValueError("the text is empty; give something to say")
+        if END_OF_PROMPT not in prompt_text + text:
+            prompt_text = self.instruction + prompt_text
         ids = self.encode(prompt_text) + own if prompt_text else own
         self.check_text(ids)
         return [self.text_offset + id_ for id_ in ids]
@@ -82,8 +100,9 @@ class CosyVoiceLayout(SpeechLayout):
         """CosyVoice 3 wants an end of prompt among its text ids; ValueError says so."""
         if self.version == 3 and self.end_of_prompt not in ids:
             raise ValueError(
-                f"no {END_OF_PROMPT} in the text of a CosyVoice 3 model; begin the prompt's "
-                f"text with 'You are a helpful assistant.{END_OF_PROMPT}'"
+                f"no {END_OF_PROMPT} in the text of a CosyVoice 3 model; give "
+                f"target.instruction='You are a helpful assistant.{END_OF_PROMPT}', as "
+                "target=cosyvoice3 does"
             )
 
     def limits(
@@ -128,7 +147,9 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     return _read_official(folder) if is_official(folder) else _read_merged(folder)
 
 
-def load(folder: Path, *, dtype: torch.dtype, device: torch.device) -> SpeechLM:
+def load(
+    folder: Path, *, dtype: torch.dtype, device: torch.device, instruction: str | None = None
+) -> SpeechLM:
     """The speech LM of a folder, in the native decoder."""
     checkpoint = read_checkpoint(folder)
     config, state = DecoderConfig.from_dict(checkpoint.config), checkpoint.state
@@ -136,7 +157,7 @@ def load(folder: Path, *, dtype: torch.dtype, device: torch.device) -> SpeechLM:
     bias = state.get("lm_head.bias")
     return SpeechLM(
         decoder,
-        checkpoint.layout,
+        checkpoint.layout.instructed(instruction),
         state[EMBEDDING].to(dtype=dtype, device=device),
         state["lm_head.weight"].to(dtype=dtype, device=device).T.contiguous(),
         None if bias is None else bias.to(dtype=dtype, device=device),

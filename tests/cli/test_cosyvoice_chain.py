@@ -76,3 +76,18 @@ def test_ras_can_be_changed_and_misfits_are_named(
         assert decode.main([*models, f"out={tmp_path / 'runs'}", override]) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert message in line
+
+
+def test_cosyvoice_3_learns_from_a_corpus_and_speaks_a_list(tmp_path: Path) -> None:
+    """Neither has an instruction; the target's configuration gives it, to the draft too."""
+    write_official(tmp_path / "target", TINY_CODES, version=3)
+    save_codes(tmp_path / "codes")
+    target = ["target=cosyvoice3", f"target.path={tmp_path / 'target'}"]
+    options = ["layers=[0,3]", "steps=2", "batch_size=2", "dev_utterances=2", "warmup=1"]
+    options += [f"codes={tmp_path / 'codes'}", f"out={tmp_path / 'draft'}"]
+    assert train_draft.main([*target, *options]) == 0
+    short = ["sampling.min_tokens_per_word=0.2", "sampling.max_tokens_per_word=0.5"]
+    run = [f"draft.path={tmp_path / 'draft'}", "limit=1", "runtime.warmup=0", "instrument=0"]
+    assert decode.main([*target, *short, *run, f"out={tmp_path / 'runs'}"]) == 0
+    (row,) = map(json.loads, next(tmp_path.glob("runs/*/records.jsonl")).read_text().splitlines())
+    assert row["tokens"] > 0

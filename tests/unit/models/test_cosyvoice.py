@@ -11,7 +11,7 @@ from torch import Tensor
 
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
-from speculative_tts.models.families import family_of, load_layout
+from speculative_tts.models.families import family_of, load_layout, load_speech_lm
 from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema import CheckpointConfig
 
@@ -76,6 +76,38 @@ def test_version_3_is_told_by_its_keys(folders: Path) -> None:
     with pytest.raises(ValueError, match=r"no <\|endofprompt\|> in the text of a CosyVoice 3"):
         logits(model)
     assert len(layout.encode("[AA0][ǜ]<|endofsystem|>")) == 3
+
+
+SAID = "You are a helpful assistant.<|endofprompt|>"
+
+
+def test_an_instruction_comes_before_every_prompts_text(folders: Path) -> None:
+    """So test lists and corpora, which have none, go with CosyVoice 3."""
+    config = CheckpointConfig("three", str(folders / "three"), instruction=SAID)
+    layout, plain = load_layout(config), cosyvoice.read_layout(folders / "three")
+    assert layout.text_ids("hello", "the world") == plain.text_ids("hello", SAID + "the world")
+    assert layout.text_ids("hello") == plain.text_ids("hello", SAID)
+    assert layout.limits("hello", 0, 2, 20) == plain.limits("hello", 0, 2, 20)
+    own = "Whisper.<|endofprompt|>the"
+    assert layout.text_ids("hello", own) == plain.text_ids("hello", own)
+    model = load_speech_lm(config, dtype=torch.float32, device=CPU)
+    assert model.layout.text_ids("hello") == layout.text_ids("hello")
+    assert isinstance(model, SpeechLM)
+    assert logits(model, "hello").shape == (4, CODES + 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction", "message"),
+    [
+        ("official", SAID, "is for CosyVoice 3, the target is CosyVoice 2; leave it out"),
+        ("three", "Be kind.", r"'Be kind.' does not end with <\|endofprompt\|>; add it"),
+    ],
+)
+def test_an_instruction_that_does_not_fit(
+    folders: Path, name: str, instruction: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_layout(CheckpointConfig(name, str(folders / name), instruction=instruction))
 
 
 @pytest.mark.parametrize("name", ["official", "merged"])
