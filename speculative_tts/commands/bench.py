@@ -66,8 +66,8 @@ def run(config: BenchConfig) -> int:
         "group_rule": benchmark.group_rule_costs(*GROUP_RULE, 30, engine.target.device),
         "path_search": search_costs(*PATH_SEARCH, config.steps, engine.target.device),
         "bytes_per_step": {
-            "target": benchmark.bytes_per_step(engine.target),
-            "draft": benchmark.bytes_per_step(engine.draft),
+            "target": engine.target.step_bytes,
+            "draft": engine.draft.step_bytes,
         },
         "tokens": config.tokens,
         "provenance": provenance(config),
@@ -83,6 +83,7 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
     """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
     from speculative_tts.codecs.audio import read_wave
     from speculative_tts.decoding.benchmark import Prompt
+    from speculative_tts.decoding.engine import first_layer
     from speculative_tts.decoding.run import encode_prompt
 
     prompts = []
@@ -91,7 +92,7 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
         codes = encode_prompt(engine, wave, item.prompt_audio)
         request = engine.request(item.id, item.text, item.prompt_text, codes, config.seed)
         request = dataclasses.replace(request, min_tokens=config.tokens, max_tokens=config.tokens)
-        ids = engine.target.prompt_ids(item.text, item.prompt_text, codes)
+        ids = engine.target.prompt_ids(item.text, item.prompt_text, first_layer(codes))
         prompts.append(Prompt(request, ids))
     return prompts
 

@@ -16,7 +16,6 @@ from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.peers import Transformers
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.families import FamilyLM
 from speculative_tts.schema import System
 
 OURS, SPECULATIVE = "autoregressive", "speculative"
@@ -130,12 +129,6 @@ def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group
     members = (key % tokens).int()
     back = transposed(offsets, members, tokens)
     return Group(*(x.to(device) for x in (*back, offsets, members)))
-
-
-def bytes_per_step(model: FamilyLM) -> int:
-    """Bytes of weights that one step reads: layers and speech head; an embedding lookup is free."""
-    tensors = [t for layer in model.decoder.layers for t in vars(layer).values() if t is not None]
-    return sum(t.numel() * t.element_size() for t in [*tensors, model.decoder.norm, model.head])
 
 
 def _median(part: Callable[[], object], repeats: int, device: torch.device) -> float:

@@ -17,8 +17,13 @@ class Transformers:
         from transformers import AutoModelForCausalLM
 
         load: Any = AutoModelForCausalLM.from_pretrained
-        self._target = load(target, dtype=dtype).to(device).eval()
-        self._draft = load(draft, dtype=dtype).to(device).eval()
+        try:
+            self._target = load(target, dtype=dtype).to(device).eval()
+            self._draft = load(draft, dtype=dtype).to(device).eval()
+        except (ValueError, OSError) as error:
+            raise ValueError(
+                f"transformers cannot load {target} or {draft}; give transformers=false"
+            ) from error
         self._draft.generation_config.num_assistant_tokens_schedule = "constant"
         self._draft.generation_config.assistant_confidence_threshold = 0.0
         self._device = device

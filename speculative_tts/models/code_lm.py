@@ -29,6 +29,12 @@ class CodeLM:
         """Where the weights are."""
         return self.decoder.device
 
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of weights that a step reads: layers and head; an embedding lookup is free."""
+        layers = (t for layer in self.decoder.layers for t in vars(layer).values() if t is not None)
+        return sum(t.numel() * t.element_size() for t in (*layers, self.decoder.norm, self.head))
+
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
         return self._embedding[ids]

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models import cosyvoice, llasa
-from speculative_tts.models.cache import KVCache
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.loading import stored_rows
 from speculative_tts.models.speech_lm import SpeechLM
@@ -118,24 +117,24 @@ class FamilyLM(Protocol):
         """A prompt, as `prefill` reads it, with speech ids [new] behind."""
         ...
 
-    def cache(self, batch: int, capacity: int) -> KVCache:
+    def cache(self, batch: int, capacity: int) -> Any:
         """Storage for `batch` rows of up to `capacity` positions."""
         ...
 
-    def prefill(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
         """Run the prompts; logits of the first token, [batch, vocab]."""
         ...
 
-    def extend(self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None) -> Tensor:
+    def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor:
         """Feed ids [batch, new] at positions start [batch]; logits of the last `keep` of them."""
         ...
 
-    def prefill_hidden(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+    def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
         """`prefill` without the head: final hidden states, [batch, hidden]."""
         ...
 
     def extend_hidden(
-        self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None
+        self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None
     ) -> Tensor:
         """`extend` without the head: final hidden states, [batch, keep, hidden]."""
         ...
@@ -192,7 +191,7 @@ def _valle_layout(config: CheckpointConfig) -> SpeechLayout:
     return read_layout(Path(config.path))
 
 
-def _load_valle(config: CheckpointConfig, **options: Any) -> Any:
+def _load_valle(config: CheckpointConfig, **options: Any) -> ValleLM:
     return ValleLM.load(Path(config.path), dtype=options["dtype"], device=options["device"])
 
 

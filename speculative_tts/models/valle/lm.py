@@ -6,20 +6,33 @@ text sees all text and audio all before it; then speech ids follow, one by one o
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from speculative_tts.models.cache import KVCache
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.models.valle.modules import sine_table
-from speculative_tts.models.valle.trunk import Trunk, ValleCache
+from speculative_tts.models.valle.trunk import Trunk
 
 CPU = torch.device("cpu")
 SHORTEST_TABLE = 512
+
+
+@dataclass(frozen=True)
+class ValleCache:
+    """Keys and values, and int64 [batch] text positions of each row, which prefill writes.
+
+    Audio positions count from there.
+    """
+
+    keys_values: KVCache
+    text: Tensor
 
 
 class ValleLM:
@@ -91,14 +104,14 @@ class ValleLM:
         """The end id."""
         return (self.config.eos_id,)
 
-    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Sequence[int]) -> list[int]:
+    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
         """Merged ids of a prompt in words: begin id, prompt's words, text's, end id, codes."""
         words = self.layout.text_ids(text, prompt_text)
-        return self.merged([self.layout.sos_id, *words, self.layout.task_id], prompt_codes)
+        return self.merged([self.layout.sos_id, *words, self.layout.task_id], prompt_codes.tolist())
 
     def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
         """The same as a row for `prefill`, int64 [length]; ValueError names unknown words."""
-        return self.row(self.prompt_ids(text, prompt_text, prompt_codes.tolist()))
+        return self.row(self.prompt_ids(text, prompt_text, prompt_codes))
 
     def merged(self, text_ids: Sequence[int], codes: Sequence[int]) -> list[int]:
         """Merged ids of text ids (with their begin and end id) and layer-1 codes of a prompt.
@@ -130,7 +143,8 @@ class ValleLM:
         """Key-value storage for `batch` rows of up to `capacity` positions, text included."""
         if capacity > self._positions.shape[1]:
             self._positions = self._tables(2 * capacity)
-        return self.trunk.cache(batch, capacity)
+        text = torch.zeros(batch, dtype=torch.int64, device=self.device)
+        return ValleCache(self.trunk.cache(batch, capacity), text)
 
     def prefill(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
         """Run prompts (merged ids, [length] each), a row at a time, so a batch equals its rows.
@@ -150,7 +164,8 @@ class ValleLM:
             text = self._text(prompt[None, :texts]) + self._positions[0, :texts]
             audio = self._audio(codes[None]) + self._positions[1, : len(codes)]
             inputs = torch.cat([text, audio], 1)
-            last.append(self.trunk.extend(inputs, cache.row(index), zero, prefix=texts)[:, -1])
+            row = cache.keys_values.row(index)
+            last.append(self.trunk.extend(inputs, row, zero, prefix=texts)[:, -1])
         return torch.cat(last)
 
     def extend(
@@ -168,7 +183,7 @@ class ValleLM:
         """The same as hidden states after the final norm, [batch, keep, dim], for other heads."""
         places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
         inputs = self._audio(ids) + self._positions[1, places]
-        hidden = self.trunk.extend(inputs, cache, start)
+        hidden = self.trunk.extend(inputs, cache.keys_values, start)
         return hidden if keep is None else hidden[:, -keep:]
 
     def logits(self, hidden: Tensor) -> Tensor:

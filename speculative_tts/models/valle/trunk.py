@@ -5,12 +5,14 @@ stored transposed ([in, out], contiguous), and what a row of the cache holds bey
 masked or overwritten, so that rolling back is lowering a number.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from speculative_tts.models.cache import KVCache
 from speculative_tts.models.valle.modules import Layer, PlainNorm, Stack
 
 Norm = tuple[Tensor, Tensor]  # gain and bias
@@ -35,43 +37,6 @@ class TrunkLayer:
     norm2: Norm
 
 
-@dataclass(frozen=True)
-class ValleCache:
-    """Keys and values of every layer: storage [layers, 2, rows, heads, capacity, head_dim].
-
-    offsets: int64 [batch, 1, 2 * heads], where the positions of each key head, then of each value
-    head, begin when a layer's positions are counted through. text: int64 [batch], text positions
-    of each row, which prefill writes; audio positions count from there. first: the first row.
-    """
-
-    storage: Tensor
-    offsets: Tensor
-    text: Tensor
-    first: int = 0
-
-    @property
-    def batch(self) -> int:
-        """Rows."""
-        return len(self.offsets)
-
-    @property
-    def capacity(self) -> int:
-        """Positions a row can hold, text included."""
-        return self.storage.shape[4]
-
-    def row(self, index: int) -> "ValleCache":
-        """One row as a cache of batch 1 that shares this storage."""
-        one = slice(index, index + 1)
-        return replace(
-            self, offsets=self.offsets[one], text=self.text[one], first=self.first + index
-        )
-
-    def heads(self, span: int) -> Tensor:
-        """Keys and values up to `span`: a view [layers, 2, batch * heads, span, head_dim]."""
-        rows = self.storage[:, :, self.first : self.first + self.batch, :, :span]
-        return rows.flatten(2, 3)
-
-
 class Trunk:
     """A stack of plain layers (the AR's) with a cache."""
 
@@ -82,18 +47,27 @@ class Trunk:
         self.norm_first = stack.norm is not None
         self.dim = self.layers[0].out.shape[1]
 
-    def cache(self, batch: int, capacity: int) -> ValleCache:
-        """Zeros: what is never written is masked, but NaN garbage would pass through a mask."""
-        shape = (len(self.layers), 2, batch, self.heads, capacity, self.dim // self.heads)
-        order = torch.arange(2 * batch * self.heads, device=self.device)
-        offsets = (order * capacity).view(2, batch, self.heads).transpose(0, 1)
-        return ValleCache(
-            torch.zeros(shape, dtype=self.dtype, device=self.device),
-            offsets.reshape(batch, 1, 2 * self.heads),
-            torch.zeros(batch, dtype=torch.int64, device=self.device),
+    def cache(self, batch: int, capacity: int) -> KVCache:
+        """Storage for `batch` rows of up to `capacity` positions."""
+        size = self.dim // self.heads
+        return KVCache.allocate(
+            len(self.layers),
+            batch,
+            self.heads,
+            capacity,
+            size,
+            dtype=self.dtype,
+            device=self.device,
         )
 
-    def extend(self, inputs: Tensor, cache: ValleCache, start: Tensor, prefix: int = 0) -> Tensor:
+    def weights(self) -> Iterator[Tensor]:
+        """All that a pass reads."""
+        for layer in self.layers:
+            for part in vars(layer).values():
+                yield from (part,) if isinstance(part, Tensor) else part
+        yield from self.norm or ()
+
+    def extend(self, inputs: Tensor, cache: KVCache, start: Tensor, prefix: int = 0) -> Tensor:
         """Run new positions through the layers and store their keys and values.
 
         inputs: [batch, new, dim] of positions start .. start + new of each row. start: int64
@@ -110,13 +84,12 @@ class Trunk:
         if batch * new > 1 or not on_cpu:
             mask = _mask(positions, span, prefix, self.dtype).repeat_interleave(self.heads, 0)
         x = inputs.reshape(batch * new, self.dim)
-        stored = cache.storage.flatten(1, 4).unbind()
-        for layer, slot_rows, (keys, values) in zip(
-            self.layers, stored, cache.heads(span), strict=True
+        for layer, stored, keys, values in zip(
+            self.layers, cache.positions(), *cache.heads(span), strict=True
         ):
             y = self._norm(x, layer.norm1) if self.norm_first else x
             fused = torch.addmm(layer.qkv_bias, y, layer.qkv).view(batch * new, 3 * self.heads, -1)
-            slot_rows.index_copy_(0, slots, fused[:, self.heads :].flatten(0, 1))
+            stored.index_copy_(0, slots, fused[:, self.heads :].flatten(0, 1))
             queries = fused[:, : self.heads].view(batch, new, self.heads, -1).transpose(1, 2)
             seen = _attention(queries.flatten(0, 1), keys, values, mask)
             seen = seen.view(batch, self.heads, new, -1).transpose(1, 2).reshape(batch * new, -1)
