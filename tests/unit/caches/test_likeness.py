@@ -20,11 +20,14 @@ def test_vectors_in_the_codebooks_order_agree_and_random_ones_do_not() -> None:
 
 
 def test_ranks_do_not_care_how_large_a_distance_is() -> None:
-    codebook = torch.arange(40.0)[:, None]
-    angle = codebook / 40
-    unit = torch.cat([angle.cos(), angle.sin()], 1)
-    assert likeness(unit, codebook)["spearman"] > 0.99
-    assert likeness(unit, codebook**3)["percentile"] is not None
+    """Chords of an arc rise with the distance on it, and are not proportional to it."""
+    random = torch.Generator().manual_seed(2)
+    place = torch.rand(40, 1, generator=random) * 3
+    arc = torch.cat([place.cos(), place.sin()], 1)
+    unit = torch.nn.functional.normalize(torch.randn(40, 8, generator=random) + 2 * place)
+    assert likeness(unit, arc) == likeness(unit, place)
+    assert likeness(arc, place)["spearman"] == 1
+    assert likeness(unit, place.exp()) != likeness(unit, place)  # another order
 
 
 def test_two_tokens_have_no_order() -> None:
