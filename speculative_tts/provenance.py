@@ -20,6 +20,7 @@ from typing import Any
 
 from speculative_tts import assets
 from speculative_tts.records import read_jsonl
+from speculative_tts.schema import CheckpointConfig
 
 ROOT = Path(__file__).parent
 LIBRARIES = (
@@ -40,6 +41,7 @@ LIBRARIES = (
     "transformers",
 )
 AUDIO = ("prompt_audio", "reference_audio")  # of a row of a list
+PROMPT = ("rows", "instruction")  # keys of a checkpoint that say how a prompt is written
 CONTENT = ("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yaml")
 
 
@@ -159,13 +161,19 @@ def hardware() -> dict[str, Any]:
 
 
 def _by_content(values: Any) -> Any:
-    """Everything with a `path` replaced by a hash of what is there."""
+    """Everything with a `path` replaced by a hash of what is there.
+
+    Of a checkpoint how its prompts are written counts too, where it is not the default.
+    """
     if isinstance(values, list):
         return [_by_content(value) for value in values]
     if not isinstance(values, dict):
         return values
     if isinstance(values.get("path"), str):
-        return content_hash(assets.resolve(values["path"]))
+        content = content_hash(assets.resolve(values["path"]))
+        usual = plain(CheckpointConfig())
+        prompt = {k: values[k] for k in PROMPT if k in values and values[k] != usual[k]}
+        return [content, prompt] if prompt else content
     return {key: _by_content(value) for key, value in values.items()}
 
 

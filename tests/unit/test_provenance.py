@@ -14,6 +14,7 @@ from speculative_tts.schema import (
     CodecConfig,
     DecodeConfig,
     ListConfig,
+    RowsConfig,
     Rule,
     RuleConfig,
     System,
@@ -43,6 +44,18 @@ def test_signature_is_eight_hex_digits_and_stable(config: DecodeConfig) -> None:
     assert len(value) == 8
     assert int(value, 16) >= 0
     assert value == provenance.signature(dataclasses.replace(config))
+
+
+@pytest.mark.parametrize(
+    "prompt", [{"rows": RowsConfig(date=None)}, {"instruction": "Be kind.<|endofprompt|>"}]
+)
+def test_how_prompts_are_written_changes_it(
+    config: DecodeConfig, prompt: dict[str, object]
+) -> None:
+    """A run with another date or instruction was once taken for done."""
+    target = dataclasses.replace(config.target, **prompt)
+    changed = dataclasses.replace(config, target=target)
+    assert provenance.signature(changed) != provenance.signature(config)
 
 
 @pytest.mark.parametrize(
