@@ -129,8 +129,9 @@ def _count(task: Task) -> tuple[Ints, Ints, Ints]:
 
 def _check(codes: Ints, size: int, path: Path) -> None:
     if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < size:
+        worst = min(int(codes.min()), 0) or int(codes.max())
         raise ValueError(
-            f"{path} has code {int(codes.max())}, the codec has {size}; "
+            f"{path} has code {worst}, the codec has 0 to {size - 1}; "
             "give the codes store and the codec that made it"
         )
 
@@ -175,7 +176,9 @@ def _batches(path: Path, column: str) -> Iterator[tuple[Ints, Ints]]:
         if "split" in names:
             table = table.filter(pc.equal(table["split"], "train"))
         rows = table[column].combine_chunks()
-        if pa.types.is_list(rows.type) and pa.types.is_nested(rows.type.value_type):
+        if pa.types.is_nested(rows.type) and pa.types.is_nested(rows.type.value_type):
+            if pc.any(pc.equal(pc.list_value_length(rows), 0)).as_py():
+                raise ValueError(f"{path} has a row without layers of codes; prepare it again")
             rows = pc.list_element(rows, 0)
         lengths = pc.list_value_length(rows).to_numpy(zero_copy_only=False).astype(np.int64)
         yield pc.list_flatten(rows).to_numpy(zero_copy_only=False).astype(np.int64), lengths

@@ -4,6 +4,7 @@ import dataclasses
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -74,6 +75,28 @@ def test_counts_are_a_plain_loops(
     ).all()
 
 
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+def test_of_layers_the_first_is_counted(tmp_path: Path, kind: Any) -> None:
+    rows = pa.array([[[3, 4], [5, 6]], [[4, 3]]], kind(kind(pa.int64())))
+    pq.write_table(pa.table({"codes": rows}), tmp_path / "a.parquet")
+    found = count_bigrams([tmp_path / "a.parquet"], SIZE, column="codes", workers=1)
+    assert list(zip(found.rows, found.columns, strict=True)) == [(3, 4), (4, 3)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[[1, 2]], []], "a.parquet has a row without layers of codes"),
+        ([[1, -4, 7]], "a.parquet has code -4, the codec has 0 to 11"),
+        ([[1, 12]], "a.parquet has code 12, the codec has 0 to 11"),
+    ],
+)
+def test_codes_that_are_none_are_told(tmp_path: Path, rows: list[Any], message: str) -> None:
+    pq.write_table(pa.table({"codes": rows}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=message):
+        count_bigrams([tmp_path / "a.parquet"], SIZE, column="codes", workers=1)
+
+
 def test_small_and_large_vocabularies_count_alike() -> None:
     keys = rng.integers(0, 100, 1000)
     table, sort = bigrams._distinct(keys, 10), bigrams._distinct(keys, 10_000)
@@ -137,7 +160,7 @@ def test_mistakes_are_told(codes: Path, codec: Path, tmp_path: Path) -> None:
     (codec / "codec.json").write_text("[]")
     with pytest.raises(ValueError, match="another codec"):
         transitions.transitions(named, ("tiny", codec), SIZE)
-    with pytest.raises(ValueError, match="the codec has 5"):
+    with pytest.raises(ValueError, match="the codec has 0 to 4"):
         find_or_count(config, ("tiny", codec), 5)
     for wrong, text in (
         ({"smoothing": Smoothing.floor}, "not in"),
