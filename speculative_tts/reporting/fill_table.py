@@ -11,6 +11,7 @@ from speculative_tts.reporting.definitions import (
     TableDefinition,
     quantity,
 )
+from speculative_tts.reporting.drafts import draft_notes
 from speculative_tts.reporting.origin import origin
 from speculative_tts.reporting.results import NOTHING, Measure, Scorer
 from speculative_tts.reporting.runs import Found
@@ -33,7 +34,12 @@ def fill_table(definition: TableDefinition, found: Found, scorer: Scorer) -> tup
         definition.title,
         blocks,
         caption(columns, list(chosen.results.values()), definition.spread),
-        [*definition.notes, *chosen.selection.notes, *_paper_notes(definition)],
+        [
+            *definition.notes,
+            *draft_notes(chosen.runs, definition.paper.draft),
+            *chosen.selection.notes,
+            *_paper_notes(definition),
+        ],
         origin(chosen.runs),
         chosen.missing,
     )

@@ -5,6 +5,15 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class DraftPolicy:
+    """How a paper makes its draft: in words, how many layers it trains, and for which losses."""
+
+    text: str
+    train_layers: int
+    losses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PaperTable:
     """One published table: rows by key, each a mapping from column to the printed text.
 
@@ -18,6 +27,7 @@ class PaperTable:
     settings: str = ""
     derived: Mapping[str, str] = field(default_factory=dict)
     called: str = "paper"
+    draft: DraftPolicy | None = None  # set beside how ours was made
 
     def text(self, row: str, column: str) -> str | None:
         """What the paper prints; None where it has no such row or figure."""
@@ -64,6 +74,11 @@ SSD_MEASURED = {
     "ss": "SS, ERes2Net",
     "speedup": "derived",
 }
+SSD_DRAFT = DraftPolicy(
+    "the lower 2 and upper 6 of 24 layers, the lower 2 and the head trained for cross entropy",
+    train_layers=2,
+    losses=("ce",),
+)
 SSD_BASELINE = 0.504  # LM-RTF of CosyVoice 2 alone, Table 1
 SSD_DERIVED = {"speedup": f"LM-RTF of CosyVoice 2 alone ({SSD_BASELINE}) over the row's LM-RTF"}
 _TARGET = "target | 3.67 | 3.96 | 0.62 | 0.504"
@@ -84,6 +99,7 @@ SSD_TABLE_1 = PaperTable(
         SSD_BASELINE,
     ),
     derived=SSD_DERIVED,
+    draft=SSD_DRAFT,
 )
 
 SSD_TABLE_3 = PaperTable(
@@ -105,6 +121,7 @@ SSD_TABLE_3 = PaperTable(
         SSD_BASELINE,
     ),
     derived=SSD_DERIVED,
+    draft=SSD_DRAFT,
 )
 
 
