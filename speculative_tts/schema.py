@@ -417,7 +417,8 @@ class TrainDraftConfig:
     losses: LossConfig = field(default_factory=LossConfig)
     select: Selection = Selection.accuracy
     steps: int = 450
-    batch_size: int = 16  # sequences a process and step
+    batch_size: int = 16  # sequences that a process runs at once
+    accumulate: int = 1  # batches of a process that make one step
     learning_rate: float = 2e-3
     muon: bool = False  # Muon for the layers' matrices (not sharded ones); false: AdamW for all
     warmup: int = 20  # steps of linear rise of the learning rate

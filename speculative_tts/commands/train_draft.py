@@ -64,7 +64,8 @@ def run(config: TrainDraftConfig) -> int:
 
 def _check(config: TrainDraftConfig) -> None:
     """ValueError for numbers that cannot work."""
-    app.at_least(config, 1, "batch_size", "eval_every", "save_every", "dev_utterances", "threads")
+    sizes = ("batch_size", "accumulate", "eval_every", "save_every", "dev_utterances", "threads")
+    app.at_least(config, 1, *sizes)
     if config.steps < 0:
         raise ValueError(f"steps {config.steps} is below 0; 0 exports the draft as inherited")
     if config.learning_rate <= 0:

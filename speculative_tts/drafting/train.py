@@ -1,11 +1,12 @@
 """Training loop of a draft: resumable, data parallel under torchrun, the best dev evaluation kept.
 
 All randomness is keyed by (seed, sample number); there is no dropout. Step s consumes samples
-s G to (s + 1) G - 1, with G = batch_size x processes, in the order of the processes. So a killed
-training that goes on from its last state ends bit for bit (on a CPU) where an undisturbed one ends,
-and two processes do what one does with twice the batch.
+s G to (s + 1) G - 1, with G = batch_size x accumulate x processes, in the order of the processes.
+So a killed training that goes on from its last state ends bit for bit (on a CPU) where an
+undisturbed one ends; two processes, or two batches added up, do what one of twice the size does.
 """
 
+import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +19,10 @@ from tqdm import tqdm
 from speculative_tts.drafting.data import Data
 from speculative_tts.drafting.evaluate import dev_figures
 from speculative_tts.drafting.journal import Log, journal, silence
-from speculative_tts.drafting.objective import Objective, Sampler
+from speculative_tts.drafting.objective import Batch, Objective, Sampler
 from speculative_tts.drafting.state import Best, State, load_state, save_state
 from speculative_tts.schema import Selection, TrainDraftConfig
+from speculative_tts.training.batches import IGNORED
 from speculative_tts.training.optimiser import Muon
 
 MAX_GRADIENT_NORM = 1.0
@@ -113,25 +115,40 @@ class DraftTraining:
     def _step(self, step: int) -> float:
         """One optimizer step on this process's samples; mean loss over all processes (nats)."""
         config, accelerator = self._config, self._accelerator
-        start = (step * accelerator.num_processes + accelerator.process_index) * config.batch_size
-        batch = self._data.batch(range(start, start + config.batch_size)).to(accelerator.device)
+        own, size = step * accelerator.num_processes + accelerator.process_index, config.batch_size
+        starts = [size * (own * config.accumulate + part) for part in range(config.accumulate)]
+        batches = [self._data.batch(range(start, start + size)) for start in starts]
+        learnt = sum(int((batch.targets != IGNORED).sum()) for batch in batches)
+        count = self._over_all(learnt)
         for group in (g for optimizer in self._optimizers for g in optimizer.param_groups):
             group["lr"] = learning_rate(step, config)
-        with accelerator.autocast():
-            sums = self._wrapped(batch.inputs, batch.targets)
-        totals = torch.stack([sums["loss"].detach().double(), sums["count"].double()])
-        loss, count = accelerator.reduce(totals, "sum").tolist()
+        # Gradients are averaged over processes: make that the mean over all positions.
+        share = accelerator.num_processes / count
+        loss = self._over_all(sum(self._backward(b, share, b is batches[-1]) for b in batches))
         if not math.isfinite(loss):
             raise ValueError(
                 f"loss is {loss} at step {step + 1}; lower learning_rate and start again"
             )
-        # Gradients are averaged over processes: make that the mean over all positions.
-        accelerator.backward(sums["loss"] * (accelerator.num_processes / count))
         accelerator.clip_grad_norm_(self._parameters.values(), MAX_GRADIENT_NORM)
         for optimizer in self._optimizers:
             optimizer.step()
             optimizer.zero_grad()
-        return float(loss / count)
+        return loss / count
+
+    def _backward(self, batch: Batch, share: float, last: bool) -> float:
+        """Add a batch's gradients, its loss times `share`; its loss. Processes meet at the last."""
+        accelerator, moved = self._accelerator, batch.to(self._accelerator.device)
+        waits = contextlib.nullcontext() if last else accelerator.no_sync(self._wrapped)
+        with waits:
+            with accelerator.autocast():
+                loss: Tensor = self._wrapped(moved.inputs, moved.targets)["loss"]
+            accelerator.backward(loss * share)
+        return float(loss.detach())
+
+    def _over_all(self, value: float) -> float:
+        """The sum over processes."""
+        own = torch.tensor(value, dtype=torch.float64, device=self._accelerator.device)
+        return float(self._accelerator.reduce(own, "sum"))
 
     def _evaluate(self, step: int, best: Best | None, write: Log) -> Best:
         figures = dev_figures(self._objective, self._data.dev, self._accelerator, self._sampler)

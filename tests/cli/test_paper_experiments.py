@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from speculative_tts.commands.decode import main
 from speculative_tts.commands.help import options
+from speculative_tts.commands.train_draft import main as train_draft
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.runs import Found, Run, flatten, matches, select
 from speculative_tts.schema import Device, DType, Rule, Similarity, System
@@ -112,3 +113,18 @@ def points(experiment: str) -> Iterator[Any]:
 def composed(overrides: list[str], **extra: bool) -> DictConfig:
     with initialize_config_module("speculative_tts.configs", version_base="1.3"):
         return compose(main.name, overrides=overrides, **extra)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sequences", "utterances"),
+    [("cosyvoice2", 32, 354_780), ("llasa_8b_subset", 256, 11_200_000)],
+)
+def test_recipes_see_their_corpus_once(recipe: str, sequences: int, utterances: int) -> None:
+    """On the GPUs that the recipe names: one, and eight."""
+    config = train_draft.compose([f"recipe={recipe}"])
+    per_process = config.batch_size * config.accumulate
+    assert sequences % per_process == 0
+    assert config.steps * sequences == pytest.approx(utterances, rel=0.02)
+    assert config.save_every == config.eval_every == 1000
+    assert config.warmup <= config.steps / 20
+    assert config.learning_rate <= 5e-4  # AdamW's on inherited layers; the default is Muon's

@@ -116,6 +116,23 @@ def test_distillation_raises_acceptance_above_cross_entropy(tmp_path, config):
     assert train(distilled)["dev_acceptance"] > plain["dev_acceptance"] + 0.02
 
 
+def test_batches_that_are_added_up_are_one_batch(tmp_path, config):
+    """Sequences differ in length: the mean is over positions, not over batches."""
+    settings = {"one": {"batch_size": 6}, "added": {"batch_size": 2, "accumulate": 3}}
+    for name, sizes in settings.items():
+        train(dataclasses.replace(config, out=str(tmp_path / name), **sizes))
+    losses = {
+        name: [
+            r["loss"] for r in read_jsonl(tmp_path / name / "training/metrics.jsonl") if "loss" in r
+        ]
+        for name in settings
+    }
+    assert losses["one"] == pytest.approx(losses["added"], rel=1e-4)
+    one, added = weights(tmp_path / "one"), weights(tmp_path / "added")
+    for name, tensor in one.items():
+        torch.testing.assert_close(tensor, added[name], atol=2e-4, rtol=1e-3)
+
+
 def test_text_and_padding_do_not_count(target, codes):
     config, tensors = read_checkpoint(target)
     model = build_model(config, tensors, torch.float32)
