@@ -6,13 +6,15 @@
     model.model.llm.inference_bistream = ours.bistream  # if text is streamed
 
 Nothing else of the official pipeline changes. Tokens come as they are accepted, so that streamed
-audio begins as early as before. With beta 0 their law is the official sampler's.
+audio begins as early as before. With beta 0 their law is the official sampler's. The pipeline's
+fp16=True is an autocast around this call; it does not reach in here, where `dtype` says it.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +26,8 @@ from speculative_tts.decoding.loops import rounds_of, steps
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.speech_lm import SpeechLM
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class Inference:
             seed=self.seed,
         )
         sent = 0
-        for state in self._states(request):
+        for state in self._as_loaded(self._states(request)):
             new = state.tokens[0, sent : int(state.count[0])].tolist()
             sent += len(new)
             yield from (token for token in new if token < self.layout.n_codes)
@@ -148,15 +152,30 @@ class Inference:
         min_token_text_ratio: float = 2,  # noqa: ARG002
     ) -> Iterator[int]:
         """Speech codes while text [1, n] arrives in pieces; the target alone, one id a step."""
-        return bistream(
-            self.target,
-            self.layout,
-            self.sampler,
-            (_ids(piece) for piece in text),
-            _ids(prompt_text),
-            _ids(prompt_speech_token),
-            seeded(self.seed + next(self.calls)),
+        return self._as_loaded(
+            bistream(
+                self.target,
+                self.layout,
+                self.sampler,
+                (_ids(piece) for piece in text),
+                _ids(prompt_text),
+                _ids(prompt_speech_token),
+                seeded(self.seed + next(self.calls)),
+            )
         )
+
+    def _as_loaded(self, work: Iterator[T]) -> Iterator[T]:
+        """Each step of `work` in the weights' dtype, whatever autocast its caller has on.
+
+        Switched off within a step only: between steps the caller's code runs.
+        """
+        while True:
+            with torch.autocast(self.target.device.type, enabled=False):
+                try:
+                    item = next(work)
+                except StopIteration:
+                    return
+            yield item
 
 
 def _ids(tensor: Tensor) -> list[int]:

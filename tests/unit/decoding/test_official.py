@@ -131,6 +131,29 @@ def test_text_in_pieces(folder: Path) -> None:
     assert all(0 <= token < CODES for token in found)
 
 
+def spoken(made: Inference, *, streamed: bool) -> Iterator[int]:
+    """A sentence, given whole or in two pieces."""
+    empty, none = torch.zeros(1, 0, dtype=torch.int32), torch.tensor([0])
+    if streamed:
+        pieces = (torch.tensor([[5] * 6]) for _ in range(2))
+        return made.bistream(pieces, empty, none, empty, none, torch.zeros(0, 192))
+    return made(torch.tensor([[5] * 12]), none, empty, none, empty, none)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_official_fp16_does_not_reach_in(folder: Path, *, streamed: bool) -> None:
+    """It is an autocast around the call: products of another dtype than the cache's."""
+    plain = [next(spoken(Inference.load(folder), streamed=streamed))]
+    made = spoken(Inference.load(folder), streamed=streamed)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = [next(made)]
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+        with contextlib.suppress(ValueError, StopIteration):
+            next(made)
+    assert found == plain
+    assert product.dtype is torch.bfloat16  # the caller's own work keeps it
+
+
 def test_nothing_to_say_gives_nothing(folder: Path) -> None:
     model = OfficialModel()
     model.llm.inference = with_draft(folder)  # type: ignore[method-assign]
