@@ -5,6 +5,7 @@ from torch import Tensor
 
 from speculative_tts.models.cache import KVCache
 from speculative_tts.models.decoder import Decoder
+from speculative_tts.models.matrix import Matrix
 
 
 class CodeLM:
@@ -16,6 +17,7 @@ class CodeLM:
         """embedding: [rows, hidden]; head: [hidden, vocab_size]; bias: [vocab_size]."""
         self.decoder = decoder
         self.head = head
+        self._project = Matrix(head, panels=decoder.panels)
         self._embedding = embedding
         self._bias = bias
 
@@ -83,10 +85,5 @@ class CodeLM:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of final hidden states [..., hidden]."""
-        flat = hidden.flatten(0, -2)
-        out = (
-            torch.mm(flat, self.head)
-            if self._bias is None
-            else torch.addmm(self._bias, flat, self.head)
-        )
+        out = self._project(hidden.flatten(0, -2), self._bias)
         return out.float().view(*hidden.shape[:-1], -1)

@@ -1,9 +1,8 @@
 """One lean decoder-only transformer for inference (Qwen2, Llama).
 
 RMSNorm, RoPE, grouped-query attention, SwiGLU. `extend` serves prefill, a draft step and
-verification alike. Weights are stored transposed ([in, out], contiguous): on a CPU a product with 4
-rows then costs 1.2 times one with 1 row, against 1.9 times in torch's usual layout, and that ratio
-is what speculative verification lives on.
+verification alike. What 4 rows cost beside 1 row is what speculative verification lives on: see
+`models.matrix` for the weights' layout.
 """
 
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from speculative_tts.models.cache import KVCache
 from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.matrix import Matrix, panels_fit
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,12 @@ class Decoder:
         self.norm = norm
         self.device = norm.device
         self.dtype = norm.dtype
+        weights = [(layer.qkv, layer.out, layer.gate_up, layer.down) for layer in layers]
+        self.panels = panels_fit(weight for four in weights for weight in four)
+        self._matrices = [
+            [Matrix(weight, panels=self.panels) for weight in four] for four in weights
+        ]
+        self.reads_all = norm.device.type != "cpu"  # of the cache: to look for the end would wait
         self._floor = torch.tensor((config.hidden * config.norm_eps) ** 0.5, device=norm.device)
         self._rotations = _rotation_table(config, 0, norm.device)
 
@@ -73,24 +79,24 @@ class Decoder:
         """
         c = self.config
         batch, new, _ = inputs.shape
-        span = _span(start, new, cache.capacity)
+        span = cache.capacity if self.reads_all else _span(start, new, cache.capacity)
         positions = start[:, None] + torch.arange(new, device=start.device)
         rotation = self._rotations[positions.view(-1)]
         slots = (positions[:, :, None] + cache.offsets).view(-1)
-        mask = _mask(positions, span, c) if batch * new > 1 else None
+        mask = _mask(positions, span, c) if batch * new > 1 or self.reads_all else None
         x = inputs.reshape(batch * new, c.hidden)
-        for layer, stored, keys, values in zip(
-            self.layers, cache.positions(), *cache.heads(span), strict=True
+        for layer, (qkv, out, gate_up, down), stored, keys, values in zip(
+            self.layers, self._matrices, cache.positions(), *cache.heads(span), strict=True
         ):
-            fused = _linear(self._normed(x), layer.qkv, layer.qkv_bias)
+            fused = qkv(self._normed(x), layer.qkv_bias)
             fused = fused.view(batch * new, c.heads + 2 * c.kv_heads, c.head_dim)
             _rotate(fused[:, : c.heads + c.kv_heads], rotation)
             stored.index_copy_(0, slots, fused[:, c.heads :].reshape(-1, c.head_dim))
             attended = self._attend(fused[:, : c.heads], keys, values, mask)
-            x = _project(attended, layer.out, layer.out_bias, residual=x)
-            wide = _linear(self._normed(x), layer.gate_up, layer.gate_up_bias)
+            x = _biased(out(attended, x), layer.out_bias)
+            wide = gate_up(self._normed(x), layer.gate_up_bias)
             gated = F.silu(wide[:, : c.intermediate]).mul_(wide[:, c.intermediate :])
-            x = _project(gated, layer.down, layer.down_bias, residual=x)
+            x = _biased(down(gated, x), layer.down_bias)
         return (self._normed(x) * self.norm).view(batch, new, c.hidden)
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -126,12 +132,7 @@ def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> T
 
 
 def _span(start: Tensor, new: int, capacity: int) -> int:
-    """Cache columns attention looks at: the longest row on a CPU.
-
-    On a GPU all, where reading the longest would wait.
-    """
-    if start.device.type != "cpu":
-        return capacity
+    """Cache columns attention looks at: up to the longest row."""
     span = int(start.max()) + new
     assert span <= capacity, f"cache of {capacity} positions cannot hold {span}"
     return span
@@ -175,10 +176,5 @@ def _rotate(x: Tensor, rotation: Tensor) -> None:
         x.copy_((x.float().view(torch.complex64) * rotation).view(torch.float32))
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
-
-
-def _project(x: Tensor, weight: Tensor, bias: Tensor | None, *, residual: Tensor) -> Tensor:
-    out = torch.addmm(residual, x, weight)
-    return out if bias is None else out + bias
+def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
+    return x if bias is None else x + bias

@@ -13,6 +13,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from speculative_tts.models import matrix
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.loading import build_decoder, read_state
@@ -108,10 +109,17 @@ def test_hidden_states_equal_transformers(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("way", ["as it is", "with panels", "reading all of the cache"])
 @pytest.mark.parametrize("name", ["qwen2 gqa", "llama3 rope, biased, head_dim"])
 @torch.inference_mode()
-def test_extending_in_pieces_with_ragged_starts_equals_one_pass(name: str, tmp_path: Path) -> None:
+def test_extending_in_pieces_with_ragged_starts_equals_one_pass(
+    name: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Panels are for wide weights, reading all of the cache is a GPU's way: here on small ones."""
+    if way == "with panels":
+        monkeypatch.setattr(matrix, "NARROW", 1)
     model, native = pair(name, tmp_path)
+    native.reads_all = way == "reading all of the cache"
     embed = model.get_input_embeddings()
     ids = torch.randint(0, 50, (2, 40), generator=torch.Generator().manual_seed(0))
     whole = native.extend(embed(ids), native.cache(2, 64), torch.zeros(2, dtype=torch.int64))
@@ -132,6 +140,8 @@ def test_extending_in_pieces_with_ragged_starts_equals_one_pass(name: str, tmp_p
         at = start + 4 + step
         out = native.extend(embed(ids[torch.arange(2), at])[:, None], cache, at)
         torch.testing.assert_close(out[:, 0], whole[torch.arange(2), at], atol=1e-4, rtol=0)
+    alone = native.extend(embed(ids[:1, None, 24]), cache.row(0), start[:1] + 7)  # batch 1, 1 token
+    torch.testing.assert_close(alone[0, 0], whole[0, 24], atol=1e-4, rtol=0)
 
 
 def test_config_of_transformers_4_reads_like_5(tmp_path: Path) -> None:
