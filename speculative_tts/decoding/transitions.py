@@ -39,7 +39,8 @@ class Table:
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
         """See `Transitions`."""
-        return self._after.take((after * self._ids)[..., None] + before[..., None, :])
+        place = (after * self._ids)[..., None] + before[..., None, :]
+        return self._after.view(-1).index_select(0, place.view(-1)).view(place.shape)
 
 
 class Sparse:

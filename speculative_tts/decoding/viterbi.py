@@ -12,6 +12,7 @@ to the paper: a block in which no path is possible takes each head's likeliest c
 Shapes: m candidates, transitions [batch, m of the later token, m of the earlier]. Torch only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,7 +36,13 @@ class Lattice:
 
     ids: Tensor  # int64 [batch, n, m], or [batch, m] when all positions share them
     scores: Tensor  # [batch, n, m], -inf where impossible
-    steps: tuple[Tensor, ...]  # n - 1 of [batch, m, m]
+    steps: Tensor  # [batch, n - 1, m, m], or [batch, 1, m, m] when all positions share it
+    start: Tensor | None  # [batch, m], what the step to the first position adds
+
+    @property
+    def first(self) -> Tensor:
+        """Scores at the first position, [batch, m]."""
+        return self.scores[:, 0] if self.start is None else self.scores[:, 0] + self.start
 
     def tokens(self, states: Tensor) -> Tensor:
         """States [batch, n] as ids."""
@@ -78,66 +85,65 @@ class PathSearch:
             chosen = scores.gather(2, ids[:, None].expand(-1, n, -1))
             if live is not None:
                 chosen = chosen.masked_fill(~live[:, None], IMPOSSIBLE)
-            steps = (self.transitions.pairs(ids, ids),) * (n - 1) if n > 1 else ()
+            steps = self.transitions.pairs(ids, ids)[:, None]
         else:
             chosen = scores.gather(2, ids)
-            steps = self.transitions.pairs(ids[:, :-1], ids[:, 1:]).unbind(1)
+            steps = self.transitions.pairs(ids[:, :-1], ids[:, 1:])
+        start = None
         if self.boundary:
             first = ids if self.union else ids[:, 0]
-            before = self.transitions.pairs(last[:, None], first)[..., 0]
-            chosen = torch.cat([chosen[:, :1] + before[:, None], chosen[:, 1:]], 1)
-        return Lattice(ids, chosen, steps)
+            start = self.transitions.pairs(last[:, None], first)[..., 0]
+        return Lattice(ids, chosen, steps, start)
 
 
 def best_path(lattice: Lattice) -> Path:
-    """Viterbi: the best score of a path to each state, then back from the best last state."""
-    scores = lattice.scores.unbind(1)
-    reached = [scores[0]]
-    for step, score in zip(lattice.steps, scores[1:], strict=True):
-        reached.append((step + reached[-1][:, None]).amax(-1).add_(score))
-    top, state = reached[-1].max(-1)
-    states = [state]
-    rows = _row_starts(state, lattice.scores.shape[-1])
-    for step, before in zip(reversed(lattice.steps), reversed(reached[:-1]), strict=True):
-        into = step.flatten(0, 1).index_select(0, state if rows is None else state + rows)
-        state = into.add_(before).argmax(-1)
-        states.append(state)
-    return _path(lattice, states, top == IMPOSSIBLE)
+    """Viterbi: the best score of a path to each state and its state before, then back."""
+    reached, back = lattice.first, []
+    arrivals = lattice.steps + lattice.scores[:, 1:, :, None]
+    for arrival in arrivals.unbind(1):
+        reached, before = arrival.add_(reached.unsqueeze(1)).max(-1)
+        back.append(before)
+    top, state = reached.max(-1, keepdim=True)
+    return _path(lattice, _followed(back, state), top)
 
 
 def sampled_path(lattice: Lattice, uniform: Tensor) -> Path:
     """Forward: the mass of all paths to each state; backward: draw the last state, then into it.
 
-    Masses are scaled to a maximum of 1 at every position.
+    Masses are scaled to a maximum of 1 at every position. What would be drawn before each state is
+    looked up for all of them at once.
     """
-    lowest = torch.finfo(lattice.scores.dtype).min
-    tops = lattice.scores.amax(-1, keepdim=True).clamp(min=lowest)
-    weights = (lattice.scores - tops).exp().unbind(1)
-    steps = _exponentials(lattice.steps)
-    mass = [weights[0]]
-    tiny = torch.finfo(lattice.scores.dtype).tiny
-    for step, weight in zip(steps, weights[1:], strict=True):
-        arrived = torch.bmm(step, mass[-1][..., None])[..., 0].mul_(weight)
-        mass.append(arrived.div_(arrived.amax(-1, keepdim=True).clamp_(min=tiny)))
-    width = lattice.scores.shape[-1]
-    state = _draw(mass[-1], uniform[:, -1])
-    states = [state]
-    rows = _row_starts(state, width)
-    for position in range(len(steps) - 1, -1, -1):
-        into = steps[position].flatten(0, 1)
-        into = into.index_select(0, state if rows is None else state + rows)
-        state = _draw(into.mul_(mass[position]), uniform[:, position])
-        states.append(state)
-    return _path(lattice, states, mass[-1].amax(-1) == 0)
+    n, (lowest, tiny) = uniform.shape[1], _limits(lattice.scores.dtype)
+    first, later = lattice.first.unsqueeze(1), lattice.scores[:, 1:]
+    first, later = (
+        (scores - scores.amax(-1, keepdim=True).clamp(min=lowest)).exp()
+        for scores in (first, later)
+    )
+    steps = lattice.steps.exp()
+    masses = [first.mT]
+    for into in (steps * later[..., None]).unbind(1):
+        mass = torch.bmm(into, masses[-1])
+        masses.append(mass.div_(mass.amax(1, keepdim=True).clamp_(min=tiny)))
+    ends = masses.pop()[..., 0]
+    back: tuple[Tensor, ...] = ()
+    if n > 1:
+        into = steps * torch.stack(masses, 1).mT
+        back = _draw(into, uniform[:, :-1, None].expand(into.shape[:-1])).unbind(1)
+    state = _draw(ends, uniform[:, -1])[:, None]
+    return _path(lattice, _followed(back, state), ends.amax(-1, keepdim=True).log())
 
 
-def _exponentials(steps: tuple[Tensor, ...]) -> list[Tensor]:
-    """Probabilities of log ones; steps that are one tensor stay one."""
-    done: dict[int, Tensor] = {}
-    for step in steps:
-        if id(step) not in done:
-            done[id(step)] = step.exp()
-    return [done[id(step)] for step in steps]
+def _followed(back: Sequence[Tensor], last: Tensor) -> Tensor:
+    """States [batch, n] from the last one, [batch, 1], and `back`: what comes before each state."""
+    states = [last]
+    for before in reversed(back):
+        states.append(before.gather(1, states[-1]))
+    return torch.cat(states[::-1], 1)
+
+
+def _limits(dtype: torch.dtype) -> tuple[float, float]:
+    """Lowest number, and smallest above 0."""
+    return torch.finfo(dtype).min, torch.finfo(dtype).tiny
 
 
 def _draw(mass: Tensor, uniform: Tensor) -> Tensor:
@@ -145,22 +151,24 @@ def _draw(mass: Tensor, uniform: Tensor) -> Tensor:
     return draw(mass, uniform).clamp_(max=mass.shape[-1] - 1)
 
 
-def _path(lattice: Lattice, states: list[Tensor], dead: Tensor) -> Path:
-    """Tokens of states given last position first; each head's likeliest where all is dead."""
-    found = torch.stack(states[::-1], 1)
-    states_or = torch.where(dead[:, None], lattice.scores.argmax(-1), found)
-    return Path(lattice.tokens(states_or), dead)
+def _path(lattice: Lattice, states: Tensor, top: Tensor) -> Path:
+    """Tokens of states [batch, n]; each head's likeliest candidates where `top` is impossible.
 
-
-def _row_starts(state: Tensor, width: int) -> Tensor | None:
-    """Where each batch row's states begin when all are counted through; None for one row."""
-    return None if len(state) == 1 else torch.arange(len(state), device=state.device) * width
+    top: [batch, 1], a score of the best path.
+    """
+    dead = top == IMPOSSIBLE
+    if dead.device.type == "cpu" and not dead.any():
+        return Path(lattice.tokens(states), dead[:, 0])
+    found = torch.where(dead, lattice.scores.argmax(-1), states)
+    return Path(lattice.tokens(found), dead[:, 0])
 
 
 def _union(ids: Tensor, vocab: int) -> tuple[Tensor, Tensor | None]:
     """Distinct ids of [batch, n, k], ascending: [batch, m], and which of them count (None: all)."""
     if ids.device.type == "cpu" and len(ids) == 1:
-        return torch.unique(ids)[None], None
+        found = torch.zeros(vocab, dtype=torch.bool)
+        found[ids.view(-1)] = True
+        return found.nonzero().T, None
     flat = ids.flatten(1).sort(-1).values
     again = torch.cat([flat.new_zeros(len(flat), 1), flat[:, 1:] == flat[:, :-1]], 1).bool()
     flat = flat.masked_fill(again, vocab).sort(-1).values

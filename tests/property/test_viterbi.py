@@ -23,7 +23,7 @@ from speculative_tts.decoding.viterbi import PathSearch
 VOCAB = 9
 GOLDEN = Path(__file__).parents[1] / "golden" / "viterbi"
 seeds = st.integers(0, 2**31)
-heads = st.integers(1, 4)
+heads = st.integers(1, 5)
 top_ks = st.integers(1, 3)
 flags = st.booleans()
 
