@@ -14,6 +14,8 @@ law is summed over all groups at once: no loop, no trials. Weights have the form
 sum of s over the groups of x with a *score* s per group; all ones is the paper's equal split.
 """
 
+import warnings
+
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
@@ -54,6 +56,9 @@ class Group:
         owner = torch.repeat_interleave(counts)
         self._total = torch.zeros_like(counts, dtype=torch.float64).index_add_(0, owner, spread)
         self._levels = self._cumulative(spread, owner)
+        ones = torch.ones(len(group_tokens), device=counts.device)
+        self._over_tokens = Sums(group_offsets, group_tokens, ones, len(counts))
+        self._over_groups = Sums(token_offsets, token_groups, ones, len(sizes))
 
     @property
     def n_groups(self) -> int:
@@ -109,7 +114,7 @@ class Group:
     def coarse(self, probs: Tensor) -> Tensor:
         """Law of the group: [..., vocab] -> [..., groups]."""
         rows = probs.reshape(-1, probs.shape[-1])
-        return self._gathered(rows).T.reshape(*probs.shape[:-1], -1)
+        return self._gathered(rows).reshape(*probs.shape[:-1], -1)
 
     def _cumulative(self, spread: Tensor, owner: Tensor) -> Tensor:
         """Upper end of each membership's share of [x, x + 1): one search finds a group of x.
@@ -155,30 +160,19 @@ class Group:
     def _everywhere(self, q: Tensor, p: Tensor, *, accepted: bool) -> Tensor:
         """Two passes over all memberships: tokens to groups, and back. [rows, vocab] each."""
         tiny = torch.finfo(q.dtype).tiny
-        groups = self._gathered(torch.cat([q, p]))
-        q_c, p_c = groups.chunk(2, -1)
+        q_c, p_c = self._gathered(torch.cat([q, p])).chunk(2)
         factors = [(q_c - p_c).clamp(min=0) / q_c.clamp(min=tiny)]
         if accepted:
             factors.append(torch.minimum(q_c, p_c) / p_c.clamp(min=tiny))
-        scores = self._scores.to(q.dtype)[:, None]
-        back = embedding_bag(
-            self._token_groups,
-            torch.cat(factors, -1) * scores,
-            self._token_offsets,
-            mode="sum",
-            include_last_offset=True,
-        )
-        shares = (back / self._total.to(q.dtype)[:, None]).T.chunk(len(factors))
+        back = self._over_groups(torch.cat(factors) * self._scores.to(q.dtype))
+        shares = (back / self._total.to(q.dtype)).chunk(len(factors))
         mass = torch.where(self._alone, (q - p).clamp(min=0), q * shares[0])
         return mass + p * shares[1] if accepted else mass
 
     def _gathered(self, probs: Tensor) -> Tensor:
-        """W @ probs: [rows, vocab] -> [groups, rows]."""
-        columns = (probs / self._total.to(probs.dtype)).T.contiguous()
-        sums = embedding_bag(
-            self._group_tokens, columns, self._group_offsets, mode="sum", include_last_offset=True
-        )
-        return sums * self._scores.to(probs.dtype)[:, None]
+        """Coarse laws: [rows, vocab] -> [rows, groups]."""
+        sums = self._over_tokens(probs / self._total.to(probs.dtype))
+        return sums * self._scores.to(probs.dtype)
 
     def _where_possible(
         self, q: Tensor, p: Tensor, row: Tensor, token: Tensor, *, accepted: bool
@@ -206,6 +200,35 @@ class Group:
         out = torch.zeros_like(q)
         out.view(-1).index_copy_(0, at, torch.bincount(of, mass, len(token)).to(q.dtype))
         return out
+
+
+class Sums:
+    """Sums over the columns that a 0/1 matrix in CSR has in each row: [n, columns] -> [n, rows].
+
+    In float32 on a CPU as n products with `ones` ([members], shared by several), which take two
+    thirds of embedding_bag's time; one at a time, so that a batch equals its rows.
+    """
+
+    def __init__(self, offsets: Tensor, indices: Tensor, ones: Tensor, columns: int) -> None:
+        self._offsets, self._indices, self._matrix = offsets, indices, None
+        if offsets.is_cuda or not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+            return
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            size = (len(offsets) - 1, columns)
+            self._matrix = torch.sparse_csr_tensor(
+                offsets, indices, ones, size, check_invariants=True
+            )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x: float [n, columns]."""
+        if self._matrix is not None and x.dtype == torch.float32:
+            return torch.stack([torch.mv(self._matrix, row) for row in x])
+        columns = x.T.contiguous()
+        bags = embedding_bag(
+            self._indices, columns, self._offsets, mode="sum", include_last_offset=True
+        )
+        return bags.T
 
 
 def _check(
