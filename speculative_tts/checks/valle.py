@@ -13,6 +13,9 @@ from torch import Tensor
 
 from speculative_tts.checks.compare import close, need, read_arrays, relative, same
 from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.valle import official
 from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint
 from speculative_tts.models.valle.lm import ValleLM
@@ -139,6 +142,7 @@ def _greedy(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
     for name, match in main.matching(r"(greedy|maxlen)_codes_prefix(\d)"):
         start = "maxlen_" if match[1] == "maxlen" else ""
         yield _layers(name, valle, lm, main, start, int(match[2]), GREEDY)
+        yield shipped(f"{name}: layer 1 by the shipped loop", lm, main, start, name)
     enrolled = int(main.get("enroll_x_lens")[0])
     *_, last = valle.nar.stage_logits(
         text, prompt, main.ids("greedy_codes_prefix1")[..., 0], enrolled=enrolled, prefix_mode=1
@@ -222,6 +226,19 @@ def _layers(
     )
     bare = name.rpartition("/")[2]
     return same(name, codes[0], main.get(bare)[0])
+
+
+def shipped(case: str, lm: ValleLM, main: Arrays, start: str, name: str) -> Row:
+    """Layer 1 of `name` by `decoding.loops`, greedy, without the end id.
+
+    Sampled cases are of the official sampler alone: its top-k keeps ties, torch's generator draws.
+    """
+    text, prompt = main.get(f"{start}x")[0].tolist(), main.get(f"{start}y")[0, :, 0].tolist()
+    longest = official.longest(lm.config, text)
+    request = Request("golden", lm.row(lm.merged(text, prompt)), None, 0, longest, seed=0)
+    (found,) = autoregressive(lm, lm.stop_ids, Sampler(temperature=0), [request])
+    codes = found.tokens[: -1 if found.stopped else None]
+    return same(case, np.array(codes), main.get(name)[0, :, 0])
 
 
 def _blocks(lm: ValleLM, prompt: list[int], codes: Tensor) -> Tensor:

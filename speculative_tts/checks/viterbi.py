@@ -1,7 +1,8 @@
 """Path search against exhaustive enumeration, and block decoding on the VALL-E golden beside it.
 
 The folder holds viterbi.npz (cases with the best path of four readings), dead.npz (cases without a
-possible path) and mtp_decode.npz with mtp_decode_info.json; the last need the folder valle beside.
+possible path) and mtp_decode.npz with mtp_decode_info.json; the last need the model and the prompt
+in the folder valle beside. What is checked is what decodes: `PathSearch` and `multi_token`.
 """
 
 import json
@@ -15,9 +16,13 @@ import torch
 from torch import Tensor
 
 from speculative_tts.checks.compare import close, need, read_arrays, same
-from speculative_tts.checks.registry import Row
-from speculative_tts.decoding.transitions import IMPOSSIBLE, Table
+from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.multi_token import Searched, multi_token
+from speculative_tts.decoding.sampling import StopRule
+from speculative_tts.decoding.transitions import Table
 from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.models.heads import Heads, HeadTensors
 from speculative_tts.models.valle.lm import ValleLM
 
 READINGS = ((False, False), (False, True), (True, False), (True, True))  # (union, boundary)
@@ -86,22 +91,34 @@ def _dead(cases: dict[str, Any], path: Path) -> Row:
 
 
 def _blocks(folder: Path) -> Iterator[Row]:
-    path = folder / "mtp_decode.npz"
+    """Decoding by `multi_token`, the loop that users run."""
+    path, info_path = folder / "mtp_decode.npz", folder / "mtp_decode_info.json"
     cases = read_arrays(path)
-    info_path = folder / "mtp_decode_info.json"
-    info = json.loads(info_path.read_text(encoding="utf-8"))
+    limit = int(need(json.loads(info_path.read_text(encoding="utf-8")), "limit", info_path))
     valle = folder.parent / "valle"
-    main = read_arrays(valle / "main.npz")
-    model = ValleLM.load(valle / "checkpoint.pt")
+    main, model = read_arrays(_one(valle, "*main.npz")), ValleLM.load(_one(valle, "*checkpoint.pt"))
+    text, codes = main["x"][0].tolist(), main["y"][0, :, 0].tolist()
+    prompt = model.row(model.merged(text, codes))
+    request = Request("golden", prompt, None, 0, limit, seed=0, last_code=codes[-1])
     q, extra = _transitions(cases, path), torch.as_tensor(need(cases, "extra_heads", path)).float()
+    weight = torch.cat([model.head.T[None], extra])
+    stop = StopRule.build(model.stop_ids, model.vocab_size, [0], model.device)
     for name in sorted(cases):
         match = re.fullmatch(r"tokens_n(\d+)_k(\d+)_(perhead|union)_(no)?boundary", name)
         if match is None:
             continue
-        n, k = int(match[1]), int(match[2])
-        search = PathSearch(Table(q), k, match[3] == "union", match[4] is None)
-        tokens = _decode(model, main, extra[: n - 1], search, int(need(info, "limit", info_path)))
-        yield same(name, np.array(tokens), cases[name])
+        search = PathSearch(Table(q), int(match[2]), match[3] == "union", match[4] is None)
+        choose = Searched(search, stop, temperature=1.0, sample=False)
+        heads = Heads(HeadTensors(weight[: int(match[1])]))
+        (found,) = multi_token(model, heads, choose, model.stop_ids, [request])
+        yield same(name, np.array(found.tokens[: -1 if found.stopped else None]), cases[name])
+
+
+def _one(folder: Path, pattern: str) -> Path:
+    """The file of a pattern; FormatError when there is none."""
+    for path in sorted(folder.glob(pattern)):
+        return path
+    raise FormatError(f"no {pattern} in {folder}, which mtp_decode.npz needs; copy it beside")
 
 
 def _transitions(cases: dict[str, Any], path: Path) -> Tensor:
@@ -111,28 +128,3 @@ def _transitions(cases: dict[str, Any], path: Path) -> Tensor:
     q = np.repeat(((1 - values.sum(1)) / size)[:, None], size, axis=1)
     np.add.at(q, (np.arange(size)[:, None], successors), values)
     return torch.as_tensor(q).double().log()
-
-
-@torch.inference_mode()
-def _decode(
-    model: ValleLM, main: dict[str, Any], extra: Tensor, search: PathSearch, limit: int
-) -> list[int]:
-    """The golden's loop: blocks of n tokens, cut before the first head that says end."""
-    end, text, codes = model.stop_ids[0], main["x"][0], main["y"][0, :, 0]
-    prompt = model.row(model.merged(text.tolist(), codes.tolist()))
-    cache, tokens = model.cache(1, len(prompt) + limit + 8), [int(codes[-1])]
-    hidden = model.prefill_hidden([prompt], cache)
-    while True:
-        own = model.logits(hidden)
-        logits = torch.cat([own[:, None], torch.einsum("bh,nvh->bnv", hidden, extra)], 1)
-        scores = logits.double().log_softmax(-1)
-        barred = scores.clone()
-        barred[..., end] = IMPOSSIBLE
-        block = search.best(barred, torch.tensor(tokens[-1:])).tokens[0].tolist()
-        ends = (logits.argmax(-1)[0] == end).tolist()
-        taken = block[: ends.index(True)] if True in ends else block
-        tokens += taken
-        if len(taken) < len(block) or len(tokens) > limit:
-            return tokens[1 : limit + 1]
-        start = torch.tensor([len(prompt) + len(tokens) - 1 - len(block)])
-        hidden = model.extend_hidden(torch.tensor([block]), cache, start, keep=1)[:, -1]

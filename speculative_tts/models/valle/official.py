@@ -1,7 +1,8 @@
 """The official decoding of lifeiteng/vall-e and 0nutation/USLM, step by step.
 
-A readable reference for `decoding` and golden checks: one utterance, one token a step, its sampler
-(ties at the top-k threshold are all kept) and its three ways to stop.
+What golden checks need where the official code differs from `decoding`: its sampler (ties at the
+top-k threshold are all kept, torch's generator draws), and an end as soon as the end id is the most
+likely, whatever was drawn. Greedy decoding is the same here and there, and checked through both.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.models.valle.nar import LONGEST_PREFIX, ValleNAR
 
@@ -41,6 +43,11 @@ def filtered(logits: Tensor, top_k: int, top_p: float = 1.0) -> Tensor:
     return logits
 
 
+def longest(config: ValleConfig, text_ids: Sequence[int]) -> int:
+    """Codes after which decoding is cut: 16 a text id, and one more without a BOS."""
+    return CODES_PER_TEXT_ID * len(text_ids) + (not config.prepend_bos)
+
+
 def sampler(top_k: int, temperature: float, generator: torch.Generator | None = None) -> Sampler:
     """The official sampler: temperature, filter, multinomial; top_k 1 is greedy."""
 
@@ -55,20 +62,19 @@ def sampler(top_k: int, temperature: float, generator: torch.Generator | None = 
 def decode(lm: ValleLM, text_ids: Sequence[int], prompt: Sequence[int], draw: Sampler) -> Decoded:
     """Layer-1 codes of one utterance after a prompt's.
 
-    Ends when the end id is the most likely or is drawn, or after 16 codes per text id (and one
-    more without a BOS).
-    Raises ValueError when it ends at once ("well trained model shouldn't reach here").
+    Ends when the end id is the most likely or is drawn, or after the `longest` sequence. Raises
+    ValueError when it ends at once ("well trained model shouldn't reach here").
     """
     end = lm.config.eos_id
-    longest = CODES_PER_TEXT_ID * len(text_ids) + (not lm.config.prepend_bos)
+    most = longest(lm.config, text_ids)
     row = lm.row(lm.merged(text_ids, prompt))
-    cache = lm.cache(1, len(row) + longest)
+    cache = lm.cache(1, len(row) + most)
     codes: list[int] = []
     states = [lm.prefill_hidden([row], cache)]
     while True:
         logits = lm.logits(states[-1])[0]
         drawn = draw(logits)
-        if int(logits.argmax()) == end or drawn == end or len(codes) == longest:
+        if int(logits.argmax()) == end or drawn == end or len(codes) == most:
             break
         start = torch.tensor([len(row) + len(codes)], device=lm.device)
         codes.append(drawn)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from valle_golden import SMALL, greedy, small_valle, write_checkpoint
 
-from speculative_tts.checks.valle import text_ids, variants
+from speculative_tts.checks.valle import check, text_ids, variants
 from speculative_tts.models.valle import official
 from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint, save_valle
 from speculative_tts.models.valle.config import ValleConfig
@@ -100,6 +100,13 @@ def test_teacher_forcing_counts_padding_as_the_official_loss_does(
     assert np.abs(out.hidden.numpy() - golden["tf_ar_hidden"]).max() < TOLERANCE
     assert float(out.loss()) == pytest.approx(float(golden["tf_ar_loss_sum"]), rel=1e-5)
     assert out.top10() * int(y_lens.sum()) == pytest.approx(float(golden["tf_ar_top10"]), abs=1e-5)
+
+
+def test_uslm_equals_its_official_class() -> None:
+    """All of the format: AR and NAR, teacher-forced and decoding, by the shipped loop too."""
+    rows = list(check(GOLDEN.parent / "uslm"))
+    assert len(rows) == 48
+    assert [row for row in rows if not row.passed] == []
 
 
 def test_variants_equal_the_official_classes() -> None:
