@@ -9,6 +9,7 @@ Tokens are made on a GPU where the library has one.
 
 import tempfile
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from speculative_tts.codecs.audio import UnfitWaveError
 
 N_CODES = 6561
 TOKENIZERS = ("speech_tokenizer_v2.onnx", "speech_tokenizer_v3.onnx")
+YAMLS = (("cosyvoice2.yaml", "cosyvoice.yaml"), ("cosyvoice3.yaml",))  # beside each of them
 SAMPLES = 960  # of 24 kHz a code: two mel frames of 480
 TOKENIZER_RATE, LONGEST = 16_000, 30.0  # Hz, seconds
 BANDS, WINDOW, HOP = 128, 400, 160
@@ -47,20 +49,18 @@ class CosyVoiceCodec:
     n_codes = N_CODES
     n_layers = 1
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, tokenizer: Path) -> None:
+        self._folder, self._tokenizer_file = folder, tokenizer
         self._prompts: dict[bytes, np.ndarray] = {}
         self._voices: dict[bytes, dict[str, Tensor]] = {}
 
     @classmethod
     def load(cls, folder: Path) -> "CosyVoiceCodec":
-        """The codec of a released model folder. ValueError when it has no speech tokenizer."""
-        if not any((folder / name).is_file() for name in TOKENIZERS):
-            raise ValueError(
-                f"no speech tokenizer in {folder}; looked for {' or '.join(TOKENIZERS)}; "
-                "download the whole released model"
-            )
-        return cls(folder)
+        """The codec of a released model folder.
+
+        ValueError when it has no speech tokenizer, or files of two versions.
+        """
+        return cls(folder, find_tokenizer(folder))
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
         """Mono wave at 24 kHz to codes. UnfitWaveError above 30 s, the official limit."""
@@ -185,9 +185,28 @@ class CosyVoiceCodec:
             str(self._tokenizer_file), options, providers=[one for one in PROVIDERS if one in there]
         )
 
-    @property
-    def _tokenizer_file(self) -> Path:
-        return next(self._folder / n for n in TOKENIZERS if (self._folder / n).is_file())
+
+def find_tokenizer(folder: Path) -> Path:
+    """The speech tokenizer of the version that the folder's yaml names, or the only one there.
+
+    Both versions have as many codes, so that the wrong one would go unnoticed. ValueError when
+    there is none, or not the one that is needed.
+    """
+    there = [name for name in TOKENIZERS if (folder / name).is_file()]
+    yamls = [[name for name in names if (folder / name).is_file()] for names in YAMLS]
+    named = [name for name, own in zip(TOKENIZERS, yamls, strict=True) if own]
+    fitting = [name for name in there if name in named or not named]
+    if len(fitting) == 1 and len(named) <= 1:
+        return folder / fitting[0]
+    if not there:
+        raise ValueError(
+            f"no speech tokenizer in {folder}; looked for {' or '.join(named or TOKENIZERS)}; "
+            "download the whole released model"
+        )
+    raise ValueError(
+        f"{folder} mixes CosyVoice 2 and 3: it has {', '.join([*chain(*yamls), *there])}; "
+        "download one model into a folder of its own"
+    )
 
 
 def _device() -> str:

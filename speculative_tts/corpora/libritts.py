@@ -4,10 +4,14 @@ Both lie in `<root>/<part>/<speaker>/<chapter>/<id>.wav|flac`, so a path is a fu
 Training data are read by lhotse, which checks the corpus and keeps its manifests.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from speculative_tts.corpora.utterance import Utterance, lhotse
+from speculative_tts.records import held
 
 PARTS = (
     *("dev-clean", "dev-other", "test-clean", "test-other"),
@@ -79,10 +83,7 @@ def utterances(root: Path, parts: list[str], manifests: Path, workers: int) -> I
     absent = [part for part in parts if part not in parts_of(root)]
     if absent:
         raise ValueError(f"{root} has no {absent[0]}; it has {', '.join(parts_of(root)) or 'none'}")
-    recipes = lhotse("recipes.libritts")
-    made = recipes.prepare_libritts(
-        root, dataset_parts=tuple(parts), output_dir=manifests, num_jobs=workers
-    )
+    made = _manifests(root, parts, manifests, workers)
     for part in parts:
         recordings = {one.id: one for one in made[part]["recordings"]}
         for said in sorted(made[part]["supervisions"], key=lambda one: str(one.id)):
@@ -93,3 +94,20 @@ def utterances(root: Path, parts: list[str], manifests: Path, workers: int) -> I
                 text=str(said.text),
                 audio=str(recordings[said.recording_id].sources[0].source),
             )
+
+
+def _manifests(root: Path, parts: list[str], folder: Path, workers: int) -> dict[str, Any]:
+    """Manifests of the parts by lhotse, made once: jobs that run at the same time wait for them.
+
+    lhotse takes a file that is there for a whole one, so what a killed job began must not be.
+    """
+    prepare = lhotse("recipes.libritts").prepare_libritts
+    with held(folder):
+        absent = [part for part in parts if not list(folder.glob(f"*_recordings_{part}.*"))]
+        if absent:
+            with TemporaryDirectory(dir=folder) as scratch:
+                prepare(root, dataset_parts=absent, output_dir=scratch, num_jobs=workers)
+                for file in sorted(Path(scratch).iterdir(), reverse=True):  # recordings come last
+                    os.replace(file, folder / file.name)
+    made: dict[str, Any] = prepare(root, dataset_parts=parts, output_dir=folder)
+    return made

@@ -1,5 +1,6 @@
 """CosyVoice's codec with stand-ins for the tokenizer and the official repository."""
 
+import re
 import sys
 import types
 import weakref
@@ -163,6 +164,37 @@ def test_what_is_missing_is_named(codec: CosyVoiceCodec, tmp_path: Path) -> None
         CosyVoiceCodec.load(tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"31\.0 s of speech is above the tokenizer's 30 s"):
         codec.encode(np.zeros(31 * RATE))
+
+
+V2, V3 = "speech_tokenizer_v2.onnx", "speech_tokenizer_v3.onnx"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ([V2], V2),
+        ([V3], V3),
+        (["cosyvoice3.yaml", V3], V3),
+        (["cosyvoice3.yaml", V2, V3], V3),
+        (["cosyvoice2.yaml", V2, V3], V2),
+        (["cosyvoice3.yaml", V2], f"mixes CosyVoice 2 and 3: it has cosyvoice3.yaml, {V2}; "),
+        (["cosyvoice2.yaml", V3], f"mixes CosyVoice 2 and 3: it has cosyvoice2.yaml, {V3}; "),
+        ([V2, V3], f"mixes CosyVoice 2 and 3: it has {V2}, {V3}; download one model"),
+        (["cosyvoice2.yaml", "cosyvoice3.yaml", V2], "it has cosyvoice2.yaml, cosyvoice3.yaml"),
+        (["cosyvoice3.yaml"], f"looked for {V3}; download"),
+    ],
+)
+def test_the_tokenizer_is_of_the_models_version(
+    tmp_path: Path, files: list[str], found: str
+) -> None:
+    """Both have 6,561 codes, which mean other sounds."""
+    for name in files:
+        (tmp_path / name).touch()
+    if found in (V2, V3):
+        assert cosyvoice.find_tokenizer(tmp_path) == tmp_path / found
+        return
+    with pytest.raises(ValueError, match=re.escape(found)):
+        CosyVoiceCodec.load(tmp_path)
 
 
 def test_frames_are_whispers() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from speculative_tts import assets
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.codecs.registry import load_codec
 from speculative_tts.commands import prepare as command
-from speculative_tts.corpora import extract
+from speculative_tts.corpora import extract, libritts, utterance
 from speculative_tts.corpora.extract import Extraction
 from speculative_tts.corpora.utterance import Utterance
 
@@ -73,6 +74,44 @@ def test_libritts_to_codes(corpus: Path, tmp_path: Path) -> None:
     assert {(row["speaker"], row["split"]) for row in rows} == {("8230", "test"), ("4077", "test")}
     assert rows[-1]["seconds"] == pytest.approx(5.61, abs=0.05)
     assert (tmp_path / "codes" / "test-00000.parquet").is_file()
+
+
+def test_manifests_of_a_killed_job_are_made_again(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they are made is no one else's: half a file there once counted as a whole."""
+    recipes = utterance.lhotse("recipes.libritts")
+    prepare = recipes.prepare_libritts
+
+    def killed(root: Path, dataset_parts: list[str], output_dir: Path, **_: Any) -> Any:
+        for kind in ("recordings", "supervisions"):
+            Path(output_dir, f"libritts_{kind}_test-clean.jsonl.gz").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recipes, "prepare_libritts", killed)
+    with pytest.raises(KeyboardInterrupt):
+        list(libritts.utterances(libritts.find_root(str(corpus)), ["test-clean"], tmp_path, 1))
+    monkeypatch.setattr(recipes, "prepare_libritts", prepare)
+    for _ in range(2):
+        found = libritts.utterances(libritts.find_root(str(corpus)), ["test-clean"], tmp_path, 1)
+        assert [one.id for one in found] == CLIPS
+    assert len(list(tmp_path.glob("*.jsonl.gz"))) == 2
+
+
+def test_jobs_at_the_same_time_share_one_set_of_manifests(corpus: Path, tmp_path: Path) -> None:
+    """Each once wrote into the files that the other was reading."""
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [
+            pool.submit(
+                lambda: list(
+                    libritts.utterances(
+                        libritts.find_root(str(corpus)), ["test-clean"], tmp_path, 1
+                    )
+                )
+            )
+            for _ in range(4)
+        ]
+    assert [[one.id for one in job.result()] for job in jobs] == [CLIPS] * 4
 
 
 def test_a_part_that_is_not_there(
