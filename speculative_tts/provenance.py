@@ -48,7 +48,7 @@ CONTENT = ("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yam
 def provenance(config: Any) -> dict[str, Any]:
     """How a result is made, as a JSON object; call it in the process that makes it."""
     return {
-        "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "argv": command_line(),
         "config": plain(config),
         "seed": getattr(config, "seed", None),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -57,6 +57,11 @@ def provenance(config: Any) -> dict[str, Any]:
         "libraries": library_versions(),
         "hardware": hardware(),
     }
+
+
+def command_line() -> list[str]:
+    """What was typed: the program without its folder, and its arguments."""
+    return [Path(sys.argv[0]).name, *sys.argv[1:]]
 
 
 def plain(config: Any) -> Any:

@@ -17,6 +17,7 @@ from speculative_tts.evaluation.registry import JUDGES
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
+from speculative_tts.provenance import command_line
 from speculative_tts.records import held, spread, to_row, write_json, write_jsonl
 from speculative_tts.schema import EvalConfig
 
@@ -143,6 +144,7 @@ def _write(one: Plan, rows: list[ScoreRow], how: Bootstrap, config: EvalConfig) 
     limits = {"limit": config.limit, "dnsmos_limit": config.dnsmos_limit}
     summary = {
         "run": one.source.run,
+        "argv": command_line(),
         "preset": config.judges.name,
         "judges": judges,
         "skipped": one.skipped,

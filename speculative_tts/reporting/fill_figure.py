@@ -12,7 +12,7 @@ from speculative_tts.reporting.definitions import (
     Published,
     quantity,
 )
-from speculative_tts.reporting.origin import origin
+from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.results import Measure, Scorer
 from speculative_tts.reporting.runs import Found
 from speculative_tts.reporting.selection import Chosen, choose
@@ -94,7 +94,7 @@ def fill_figure(
             f"Bands and bars: {intervals(shown, results)}",
             *definitions(shown, results),
         ],
-        definition.notes,
+        [*mixed(chosen.runs), *definition.notes],
         origin(chosen.runs),
         chosen.missing,
     )

@@ -12,7 +12,7 @@ from speculative_tts.reporting.definitions import (
     quantity,
 )
 from speculative_tts.reporting.drafts import draft_notes
-from speculative_tts.reporting.origin import origin
+from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.results import NOTHING, Measure, Scorer
 from speculative_tts.reporting.runs import Found
 from speculative_tts.reporting.selection import Chosen, choose, compare
@@ -35,6 +35,7 @@ def fill_table(definition: TableDefinition, found: Found, scorer: Scorer) -> tup
         blocks,
         caption(columns, list(chosen.results.values()), definition.spread),
         [
+            *mixed(chosen.runs),
             *definition.notes,
             *draft_notes(chosen.runs, definition.paper.draft),
             *chosen.selection.notes,

@@ -11,6 +11,7 @@ from typing import Any
 from speculative_tts.provenance import code_text
 from speculative_tts.reporting.runs import Run
 
+LONG = ("label", "words")  # options of a judge that its name tells
 LIBRARIES = ("torch", "pocketsphinx", "resemblyzer", "speechmos")
 
 
@@ -21,7 +22,8 @@ def origin(runs: Sequence[Run]) -> tuple[str, ...]:
     """
     unique = list({run.name: run for run in runs}.values())
     lines = {
-        "Commands": _distinct(f"`{command}`" for run in unique if (command := _command(run))),
+        "Commands": _distinct(_command(run.provenance.get("argv")) for run in unique),
+        "Scored by": _distinct(_command(run.summary.get("argv")) for run in unique),
         "Runs": [
             ", ".join(run.name for run in unique if _count(run) == count) + f" ({count})"
             for count in _distinct(map(_count, unique))
@@ -36,9 +38,25 @@ def origin(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(f"{name}: {', '.join(texts)}" for name, texts in lines.items() if texts)
 
 
-def _command(run: Run) -> str:
-    argv = run.provenance.get("argv") or []
-    return shlex.join([PurePath(argv[0]).name, *map(str, argv[1:])]) if argv else ""
+def mixed(runs: Sequence[Run]) -> list[str]:
+    """A line when runs that stand beside each other were not made alike; else none.
+
+    Their times then differ by more than their methods do.
+    """
+    kinds = {
+        "states of the code": _distinct(_code(run.provenance) for run in runs),
+        "kinds of hardware": _distinct(_hardware(run) for run in runs),
+    }
+    texts = [f"{len(d)} {name} ({'; '.join(d)})" for name, d in kinds.items() if len(d) > 1]
+    if not texts:
+        return []
+    return [f"Not made alike: its runs are of {' and '.join(texts)}; their times may differ by it."]
+
+
+def _command(argv: Any) -> str:
+    if not isinstance(argv, list) or not argv:
+        return ""
+    return f"`{shlex.join([PurePath(argv[0]).name, *map(str, argv[1:])])}`"
 
 
 def _count(run: Run) -> str:
@@ -69,8 +87,19 @@ def _libraries(provenance: Mapping[str, Any]) -> str:
 
 
 def _judges(run: Run) -> list[str]:
-    judges = _mapping(run.summary.get("judges"))
-    return [f"{judge.get('id')} {judge.get('version')}" for judge in judges.values()]
+    """Every judge with its settings, and how many utterances it heard at most."""
+    limits = _mapping(run.summary.get("limits"))
+    return [
+        f"{judge.get('id')} {judge.get('version')}{_settings(judge, limits.get(f'{metric}_limit'))}"
+        for metric, judge in _mapping(run.summary.get("judges")).items()
+    ]
+
+
+def _settings(judge: Mapping[str, Any], limit: int | None) -> str:
+    options = _mapping(judge.get("options"))
+    texts = [f"{key}={value}" for key, value in options.items() if key not in LONG]
+    texts += [f"at most {limit} utterances of a run"] if limit else []
+    return f" ({'; '.join(texts)})" if texts else ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

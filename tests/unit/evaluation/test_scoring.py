@@ -13,6 +13,7 @@ from loud_judge import LoudJudge
 from speculative_tts.commands import eval as command
 from speculative_tts.evaluation import scoring
 from speculative_tts.evaluation.summary import read_scores
+from speculative_tts.provenance import command_line
 from speculative_tts.schema import EvalConfig
 
 
@@ -44,6 +45,7 @@ def test_a_run_folder_is_scored(run_folder: Path, capsys: pytest.CaptureFixture[
     summary = summary_of(run_folder)
     assert summary["run"]["label"] == "ssd"
     assert summary["run"]["rule"] == "exact"
+    assert summary["argv"] == command_line()
     assert summary["judges"] == {"loud": {"id": "loud", "version": "1", "options": {}}}
     assert (summary["n"], summary["n_failed"]) == (4, 0)
     assert summary["metrics"]["dnsmos"]["n"] == 4

@@ -20,7 +20,11 @@ from speculative_tts.records import write_json, write_jsonl
 WORDS = ["alpha", "bravo", "charlie", "delta", "echo", "one", "two", "three", "four", "five"]
 TARGET_STEP, DRAFT_STEP, RATE = 0.0085, 0.0033, 16000
 JUDGES = {
-    "wer": {"id": "pocketsphinx-words", "version": "5.1.1", "options": {"label": "word grammar"}},
+    "wer": {
+        "id": "pocketsphinx-words",
+        "version": "5.1.1",
+        "options": {"label": "word grammar", "padding": 0.25},
+    },
     "similarity": {"id": "ge2e", "version": "0.1.4", "options": {}},
     "dnsmos": {"id": "dnsmos-p808", "version": "0.0.1.1", "options": {}},
 }
@@ -89,7 +93,9 @@ def make_run(
     if scored:
         write_jsonl(folder / "scores.jsonl", map(asdict, rows))
         summary = summarise(rows, Bootstrap(draws=500))
-        write_json(folder / "summary.json", {"run": {"complete": True}, "judges": JUDGES} | summary)
+        made = {"run": {"complete": True}, "judges": JUDGES, "limits": {"dnsmos_limit": 40}}
+        made["argv"] = ["sst-eval", "runs=runs"]
+        write_json(folder / "summary.json", made | summary)
     return folder
 
 

@@ -67,7 +67,11 @@ def test_captions_define_what_is_shown(results: Path) -> None:
     assert "without bonus it is accepted drafts over rounds" in text
     assert "autoregressively in the same engine and process" in text
     assert "- Commands: `sst-decode experiment=ssd/table1`" in text
+    assert "- Scored by: `sst-eval runs=runs`" in text
+    assert "pocketsphinx-words 5.1.1 (padding=0.25), ge2e 0.1.4, dnsmos" in text
+    assert "dnsmos-p808 0.0.1.1 (at most 40 utterances of a run)" in text
     assert "commit 012345678" in text
+    assert "Not made alike" not in text
     assert "Some CPU @ 2.00GHz / 2 cores / 1 thread" in text
     assert "/somewhere" not in text
     assert {name for names in MEANINGS for name in names} <= set(QUANTITIES)
@@ -160,6 +164,23 @@ def test_several_seeds_are_pooled(tmp_path: Path) -> None:
     assert float(row["wer_sd"]) >= 0
     assert "seeds 0, 1." in (tmp_path / "ssd" / "table1.md").read_text()
     assert not (tmp_path / "index.html").exists()
+
+
+def test_runs_of_other_code_or_hardware_are_told(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs", "target", n=4)
+    other = make_run(tmp_path / "runs", "draft", n=4) / "provenance.json"
+    made = json.loads(other.read_text())
+    made["code"] |= {"commit": "fedcba9876543210", "dirty": True}
+    made["hardware"]["cores"] = 1
+    other.write_text(json.dumps(made))
+    assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}", "page=false"]) == 0
+    text = (tmp_path / "ssd" / "table1.md").read_text()
+    assert (
+        "- Not made alike: its runs are of 2 states of the code (version 0.1.0 commit fedcba987 "
+        "with local changes; version 0.1.0 commit 012345678) and 2 kinds of hardware (Some CPU @ "
+        "2.00GHz / 1 cores / 1 thread; Some CPU @ 2.00GHz / 2 cores / 1 thread); their times may "
+        "differ by it."
+    ) in text
 
 
 def test_missing_runs_are_named_and_fail_a_strict_report(
