@@ -32,7 +32,7 @@ from speculative_tts.drafting.journal import Log
 from speculative_tts.drafting.losses import check_weights
 from speculative_tts.drafting.objective import Objective, Sampler
 from speculative_tts.drafting.state import Best, clear_states
-from speculative_tts.drafting.train import DraftTraining
+from speculative_tts.drafting.train import DraftTraining, check_launch
 from speculative_tts.records import write_atomic, write_json
 from speculative_tts.schema import Selection, TrainDraftConfig
 
@@ -115,6 +115,7 @@ def make_draft(
     `sampler` and `temperature` are the target's: they define dev acceptance and the distillation
     losses.
     """
+    check_launch(accelerator)
     weights = dataclasses.asdict(config.losses)
     check_weights(weights)
     source = Source.read(Path(config.target.path))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DistributedType
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -26,6 +27,17 @@ from speculative_tts.training.batches import IGNORED
 from speculative_tts.training.optimiser import Muon
 
 MAX_GRADIENT_NORM = 1.0
+SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
+
+
+def check_launch(accelerator: Accelerator) -> None:
+    """Processes hold the whole draft each. ValueError when a launcher would shard it."""
+    kind = accelerator.distributed_type
+    if kind in SHARDED:
+        raise ValueError(
+            f"launched with {kind.value}, which shards the draft, so that shards would be saved; "
+            "train data parallel: torchrun, or accelerate launch --multi_gpu"
+        )
 
 
 def freeze(model: nn.Module, trained: Sequence[str]) -> dict[str, nn.Parameter]:

@@ -1,10 +1,12 @@
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DistributedType
 from safetensors.torch import load_file, save_file
 from small_target import LAYOUT, save_target
 from transformers import AutoModelForCausalLM
@@ -276,6 +278,14 @@ def test_broken_targets_are_named(target, config, damage, message):
     with pytest.raises(ValueError, match=message) as raised:
         train(config)
     assert "\n" not in str(raised.value)
+
+
+def test_a_launch_that_shards_is_refused(tmp_path, config):
+    """It would train, and then save what one process has of the draft."""
+    launched = SimpleNamespace(distributed_type=DistributedType.FSDP)
+    with pytest.raises(ValueError, match=r"launched with FSDP, .*: torchrun, or accelerate launch"):
+        make_draft(config, list, launched, None, 1.0)
+    assert not (tmp_path / "draft").exists()
 
 
 def test_missing_folders_are_named(tmp_path, target, config):
