@@ -95,8 +95,10 @@ class Command(Generic[Config]):
         if "--version" in argv:
             print(f"{self.program} {version('speculative_tts')}")
             return
+        topic = next((a.partition("=")[2] for a in argv if a.startswith("--help=")), "")
         parser = get_args_parser()
         parser.error = _usage_error  # type: ignore[method-assign]
+        argv = [a.partition("=")[0] if a.startswith("--help=") else a for a in argv]
         argv = [self._quoted(self._written_out(argument)) for argument in argv]
         arguments = parser.parse_args(argv)
         argv += self._implied(arguments.overrides)
@@ -104,7 +106,7 @@ class Command(Generic[Config]):
         if arguments.help:
             from speculative_tts.commands.help import help_text
 
-            print(help_text(self))
+            print(help_text(self, topic))
         else:
             self._hydra(argv, arguments)
 

@@ -1,5 +1,6 @@
-"""The text of `--help`: what a command does, examples to copy, every key with default and meaning.
+"""The text of `--help`: what a command does, examples to copy, keys with defaults and meanings.
 
+A command's own keys come first, a group of keys as a line; `--help=<group>` lists what is in it.
 Meanings come from the comments beside the fields in `schema`, defaults from the composed
 configuration.
 """
@@ -18,31 +19,76 @@ if TYPE_CHECKING:
     from speculative_tts.commands.app import Command
 
 HYDRA = """\
-Lists of values sweep: rule.beta=0,0.2,0.4 runs the command three times.
+Lists of values sweep: key=1,2,3 runs the command three times.
 Configurations of your own: --config-dir FOLDER (laid out like the package's configs).
 Exit codes: 0 done, 2 bad input (one line says what), other: something failed.
 The whole configuration: --cfg job.  Hydra's own flags: --hydra-help.  A traceback: SST_DEBUG=1."""
 
+GROUPS_HEADING = """\
+Groups (group=choice, group.key=value; --help=<group> explains one, --help=all everything):"""
+SEVERAL = {  # groups of no key of their own
+    "experiment": "Runs of a paper's table or figure: the settings they share, and their sweep.",
+    "family": "Another kind of target, with the steps and folders that suit it.",
+    "method": "A method by its name: sets system and rule.",
+    "recipe": "Settings that suit a target, or made a shipped model.",
+}
+MANY = 12
 WIDEST = 40  # a key with its default that is longer stands on a line of its own
 
 
-def help_text(command: "Command[Any]") -> str:
-    """Everything that `sst-... --help` prints."""
+@dataclasses.dataclass(frozen=True)
+class _Composed:
+    """A command's schema, its composed values, and which file each config group chose."""
+
+    schema: type[Any]
+    values: dict[Any, Any]
+    choices: dict[str, Any]
+
+    @property
+    def several(self) -> list[str]:
+        """Config groups that set keys all over, such as experiment."""
+        fields = {entry.name for entry in dataclasses.fields(self.schema)}
+        return sorted(g for g in self.choices if "/" not in g and g not in fields)
+
+    @property
+    def nested(self) -> dict[str, type[Any]]:
+        """Fields that are dataclasses themselves."""
+        types = typing.get_type_hints(self.schema)
+        names = [entry.name for entry in dataclasses.fields(self.schema)]
+        return {name: types[name] for name in names if dataclasses.is_dataclass(types[name])}
+
+
+def help_text(command: "Command[Any]", topic: str = "") -> str:
+    """What `--help` prints; `topic` is what follows in --help=<group> or --help=all.
+
+    Raises ValueError for a topic that is no group of this command.
+    """
     from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
     with initialize_config_module("speculative_tts.configs", version_base="1.3"):
         config = compose(command.name, return_hydra_config=True)
-    choices = dict(config.hydra.runtime.choices)
     values = OmegaConf.to_container(config, resolve=False)
     assert isinstance(values, dict)
+    shown = _Composed(command.schema, values, dict(config.hydra.runtime.choices))
+    groups = [*shown.several, *shown.nested]
+    if topic not in {"", "all", *groups}:
+        raise ValueError(f"--help={topic}: no such group; there are {', '.join(groups)}, all")
+    if topic not in {"", "all"}:
+        return _table([*_option_rows(topic), *_key_rows(shown, topic)])
     examples = "\n".join(f"  {example}" for example in command.examples)
-    rows = [*_group_rows(choices, command.schema), *_rows(command.schema, values, choices, "")]
-    indent = max(len(left) for left, _ in rows if len(left) <= WIDEST) + 4
-    table = "\n".join(_wrapped(f"  {left}", right, indent) for left, right in rows)
+    inside = _group_rows(shown)
+    if topic == "all":
+        inside = [
+            row
+            for group, about in zip(groups, inside, strict=True)
+            for row in (about, *_key_rows(shown, group))
+        ]
+    tail = f"\n\n{GROUPS_HEADING}\n{_table(inside)}" if inside else ""
     return (
         f"{command.program}: {command.about}\n\nUsage: {command.program} [key=value ...]\n\n"
-        f"Examples:\n{examples}\n\nKeys, with their defaults:\n{table}\n\n{HYDRA}"
+        f"Examples:\n{examples}\n\nKeys, with their defaults:\n{_table(_key_rows(shown))}"
+        f"{tail}\n\n{HYDRA}"
     )
 
 
@@ -72,34 +118,68 @@ def options(group: str) -> list[str]:
     return sorted(found)
 
 
-def _group_rows(choices: dict[str, Any], schema: type[Any]) -> list[tuple[str, str]]:
-    """Groups that set several keys at once, such as experiment."""
-    fields = {entry.name for entry in dataclasses.fields(schema)}
-    groups = [group for group in choices if "/" not in group and group not in fields]
-    return [
-        (f"{group}={choices[group] or ''}", f"one of: {', '.join(options(group))}")
-        for group in sorted(groups)
-    ]
+def _group_rows(shown: _Composed) -> list[tuple[str, str]]:
+    """A line a group: what it is, what it can be, which keys it has."""
+    rows = [(f"{g}={shown.choices[g] or ''}", f"{SEVERAL[g]} {_there(g)}") for g in shown.several]
+    for name, kind in shown.nested.items():
+        about = " ".join(filter(None, (_first_line(kind), _there(name))))
+        keys = ", ".join(entry.name for entry in dataclasses.fields(kind))
+        choice = f"={shown.choices.get(name) or ''}" if name in shown.choices else ".<key>"
+        rows.append((f"{name}{choice}", f"{about} Keys: {keys}."))
+    return rows
 
 
-def _rows(
-    schema: type[Any], values: Any, choices: dict[str, Any], prefix: str
-) -> list[tuple[str, str]]:
+def _there(group: str) -> str:
+    """The options of a config group, or some of many."""
+    names = options(group)
+    if len(names) > MANY:
+        return f"{len(names)} of them, such as {', '.join(names[-3:])}."
+    return f"One of: {', '.join(names)}." if names else ""
+
+
+def _option_rows(group: str) -> list[tuple[str, str]]:
+    """Options of a config group with the first comment in their files."""
+    folder, rows = files("speculative_tts.configs") / group, []
+    for name in options(group):
+        lines = (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+        said = [x.removeprefix("# ") for x in lines if x.startswith("# ") and "@package" not in x]
+        rows.append((f"{group}={name}", said[0] if said else ""))
+    return rows
+
+
+def _key_rows(shown: _Composed, group: str = "") -> list[tuple[str, str]]:
+    """A group's keys, those of groups in it too; without a group the command's own ones."""
+    if group in shown.several:
+        return []
+    if group:
+        return _rows(shown.nested[group], shown.values[group], f"{group}.")
+    return _rows(shown.schema, shown.values)
+
+
+def _rows(schema: type[Any], values: Any, prefix: str = "") -> list[tuple[str, str]]:
     types, meanings, rows = typing.get_type_hints(schema), comments(schema), []
     for entry in dataclasses.fields(schema):
         kind, key, meaning = types[entry.name], prefix + entry.name, meanings.get(entry.name, "")
-        if dataclasses.is_dataclass(kind):
-            assert isinstance(kind, type)
-            about = _null((kind.__doc__ or "").partition("\n")[0])
-            if key in choices and (there := options(key)):
-                about = f"{about} One of: {', '.join(there)}"
-            rows.append((f"{key}={choices.get(key) or ''}", about))
-            rows += _rows(kind, values[entry.name], choices, f"{key}.")
-        else:
+        if not dataclasses.is_dataclass(kind):
             if isinstance(kind, type) and issubclass(kind, Enum):
                 meaning = f"{', '.join(kind.__members__)}. {meaning}".strip()
             rows.append((f"{'  ' if prefix else ''}{key}={_shown(values[entry.name])}", meaning))
+        elif prefix:
+            assert isinstance(kind, type)
+            rows.append((f"  {key}", _first_line(kind)))
+            rows += _rows(kind, values[entry.name], f"{key}.")
     return rows
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    """Two columns, the right one wrapped."""
+    indent = max(len(left) for left, _ in rows if len(left) <= WIDEST) + 4
+    return "\n".join(_wrapped(f"  {left}", right, indent) for left, right in rows)
+
+
+def _first_line(schema: type[Any]) -> str:
+    """What a dataclass says of itself."""
+    return _null((schema.__doc__ or "").partition("\n")[0])
 
 
 def _null(text: str) -> str:

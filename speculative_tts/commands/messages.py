@@ -76,14 +76,16 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
 
 
 def _unknown_choice(group: str, name: str, text: str) -> str:
-    """A config group's option that does not exist; Hydra lists those of the innermost folder."""
-    listed = re.search(r"Available options in '(.+)':\n((?:\t.+\n?)*)", text)
-    if listed:
+    """A config group's option that does not exist.
+
+    There are the packaged ones, and those of a user's own folder: Hydra lists both, but of the
+    innermost folder alone.
+    """
+    there = set(options(group))
+    if listed := re.search(r"Available options in '(.+)':\n((?:\t.+\n?)*)", text):
         folder = listed[1].removeprefix(group).lstrip("/")
-        there = [f"{folder}/{option}" if folder else option for option in listed[2].split()]
-    else:
-        there = options(group)
-    near = ", ".join(there) or "none"
+        there |= {f"{folder}/{option}" if folder else option for option in listed[2].split()}
+    near = ", ".join(sorted(there)) or "none"
     return (
         f"{group}={name}: no such choice; there are {near} (--config-dir adds a folder of your own)"
     )
@@ -116,7 +118,7 @@ def _module_line(error: ModuleNotFoundError) -> str:
 def _unknown_key(key: str, schema: type[Any]) -> str:
     near = difflib.get_close_matches(key, keys(schema), n=1, cutoff=0.5)
     return f"unknown key {key}; " + (
-        f"did you mean {near[0]}? (--help lists all)" if near else "--help lists the keys"
+        f"did you mean {near[0]}? (--help=all lists all)" if near else "--help=all lists the keys"
     )
 
 

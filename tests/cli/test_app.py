@@ -172,14 +172,37 @@ def test_help_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
         "Usage: sst-decode",
         "sst-decode limit=5",
         "lookahead=3",
-        "rule.beta=0.0",
-        "utterances decoded before any clock starts",  # a comment of the schema
-        "One of: exact, group, tolerance",
+        "tokens drafted per round",  # a comment of the schema
+        "exact, group, tolerance. Keys: name, beta, groups",
+        "method=",
+        "A method by its name",
         "ssd/table1",
+        "--help=<group>",
         "--hydra-help",
         "--config-dir",
     ):
         assert part in out
+    assert out.index("lookahead=") < out.index("method=") < out.index("target=tiny")
+    assert out.count("\n") < 75
+    assert "target.rows" not in out
+    assert seen == []
+
+
+def test_help_of_a_group_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert decode(["--help=rule"]) == 0
+    out = capsys.readouterr().out
+    assert "rule=tolerance" in out
+    assert "SSD: accept when u < min(1, q/p) + beta" in out  # a comment of the file
+    assert "rule.beta=0.0" in out
+    assert "rule.groups.theta=null" in out
+    assert decode(["--help=method"]) == 0
+    assert "method=codec" in capsys.readouterr().out
+    assert decode(["--help=all"]) == 0
+    out = capsys.readouterr().out
+    assert "target.rows.code" in out
+    assert "utterances decoded before any clock starts" in out
+    assert decode(["--help=rules"]) == app.BAD_INPUT
+    assert "--help=rules: no such group; there are experiment, method" in capsys.readouterr().err
     assert seen == []
 
 

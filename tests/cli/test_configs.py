@@ -177,9 +177,10 @@ def test_help_has_a_meaning_for_every_key(program: str) -> None:
     assert unclear <= SPEAKS_FOR_ITSELF
 
 
+@pytest.mark.parametrize("topic", ["", "all"])
 @pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
-def test_help_lists_options_where_there_are_some(program: str) -> None:
-    lines = [line.rstrip() for line in help_text(command(program)).splitlines()]
+def test_help_lists_options_where_there_are_some(program: str, topic: str) -> None:
+    lines = [line.rstrip() for line in help_text(command(program), topic).splitlines()]
     meanings = " ".join(line.strip() for line in lines)
     assert not re.search(r"[Oo]ne of:(?= \w+(\.\w+)*=)", meanings)
     table = lines[lines.index("Keys, with their defaults:") :]
