@@ -35,7 +35,7 @@ def run(config: BenchConfig) -> int:
     from tqdm import tqdm
 
     from speculative_tts.decoding import benchmark
-    from speculative_tts.decoding.engine import build_engine
+    from speculative_tts.decoding.build import build_engine
     from speculative_tts.decoding.peers import Transformers
     from speculative_tts.decoding.search_benchmark import search_costs
     from speculative_tts.provenance import provenance

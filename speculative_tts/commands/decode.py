@@ -114,7 +114,7 @@ def _engine(config: DecodeConfig) -> "Engine":
     """What decodes: target, draft or heads, rule, codec."""
     import torch
 
-    from speculative_tts.decoding.engine import build_engine
+    from speculative_tts.decoding.build import build_engine
 
     drafting = config.system in (System.draft, System.speculative)
     engine = build_engine(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def run(config: SpeakConfig) -> int:
     """Speak one text, speculatively and autoregressively, and write the speculative audio."""
     from speculative_tts.codecs.audio import read_wave, write_wave
-    from speculative_tts.decoding.engine import build_engine
+    from speculative_tts.decoding.build import build_engine
     from speculative_tts.decoding.run import encode_prompt
 
     app.at_least(config, 1, "runtime.threads")
