@@ -1,9 +1,9 @@
 """GPU hours of the papers' experiments, from a probe of some seconds.
 
 The probe times decode steps of one and of four layers of each target's size (random weights, this
-package's engine) and a head; the rest is counting. A run decodes every utterance twice, itself and
-its autoregressive baseline, and is taken to be as slow as that baseline: an upper bound for every
-rule that gains anything. Flow matching, vocoders and judges come on top.
+package's engine), a head and a sampler; the rest is counting. A run decodes every utterance twice,
+itself and its autoregressive baseline, and is taken to be as slow as that baseline. `LEFT_OUT` is
+not in it, nor what a loop does between the steps.
 """
 
 import statistics
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from speculative_tts.decoding.observer import synchronise
+from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder, Layer
 from speculative_tts.schema import Paper
@@ -21,6 +22,10 @@ from speculative_tts.schema import Paper
 PROBED = (1, 4)  # layers
 REPEATS, WARM_UP, CONTEXT = 20, 5, 256
 BASELINE = 2  # each utterance is decoded twice
+LEFT_OUT = (
+    "uncached baselines, searches for a speed (match=), codes of the corpora, training of drafts "
+    "and heads, groups, flow, vocoders and codecs, judges"
+)
 SECONDS = 6.5  # of an utterance of LibriTTS test-clean, about
 
 
@@ -32,7 +37,7 @@ class Job:
     shape: DecoderConfig
     head: int  # rows
     token_rate: float
-    runs: int  # of a language model, over all its experiments
+    runs: int  # of a language model with its cache, over all its experiments
     utterances: int
 
     @property
@@ -67,7 +72,7 @@ _VALLE = replace(
 JOBS = (
     Job(Paper.ssd, _QWEN, 6_564, 25.0, runs=4 + 5 + 16, utterances=499),
     Job(Paper.pcg, _LLAMA_8B, 65_537, 50.0, runs=9 + 12 + 15 + 6 + 24 + 12, utterances=500),
-    Job(Paper.mtp, _VALLE, 1_025, 50.0, runs=6 + 12 + 14, utterances=4_837),
+    Job(Paper.mtp, _VALLE, 1_025, 50.0, runs=2 + 2 + 12 + 14, utterances=4_837),
 )
 
 
@@ -84,7 +89,8 @@ def estimate(job: Job, device: torch.device, dtype: torch.dtype) -> Estimate:
     """Probe one target's step and count."""
     few, many = (step_seconds(job.shape, n, device, dtype) for n in PROBED)
     layer = max(many - few, 0.0) / (PROBED[1] - PROBED[0])
-    step = few + layer * (job.shape.layers - PROBED[0]) + head_seconds(job, device, dtype)
+    step = few + layer * (job.shape.layers - PROBED[0])
+    step += head_seconds(job, device, dtype) + sampler_seconds(job, device)
     return Estimate(job.paper, 1e3 * step, step * job.tokens / 3600)
 
 
@@ -123,6 +129,16 @@ def head_seconds(job: Job, device: torch.device, dtype: torch.dtype) -> float:
     head = torch.randn(job.shape.hidden, job.head, dtype=dtype, device=device)
     token = torch.randn(1, job.shape.hidden, dtype=dtype, device=device)
     return _median(lambda: token @ head, device)
+
+
+@torch.inference_mode()
+def sampler_seconds(job: Job, device: torch.device) -> float:
+    """Median seconds of one distribution: temperature and the 50 likeliest."""
+    sampler = Sampler(temperature=0.8, top_k=50)
+    logits = torch.randn(1, 1, job.head, device=device)
+    nothing = torch.zeros(1, 1, dtype=torch.int64, device=device)
+    stop = StopRule.build((job.head - 1,), job.head, [0], device)
+    return _median(lambda: sampler(logits, nothing, nothing, stop), device)
 
 
 def _median(call: Callable[[], object], device: torch.device) -> float:

@@ -48,14 +48,14 @@ def _hours(only: Paper) -> None:
     """Probe this machine and print what the experiments would take on it."""
     import torch
 
-    from speculative_tts.checks.hours import JOBS, estimate
+    from speculative_tts.checks.hours import JOBS, LEFT_OUT, estimate
 
     if not torch.cuda.is_available():
         print("GPU hours are measured by a probe: run this on the machine with the GPU")
         return
     device, dtype = torch.device("cuda"), torch.bfloat16
     name = torch.cuda.get_device_name(device)
-    print(f"Decoding at batch 1 on {name}, upper bound, without codecs and judges:")
+    print(f"Decoding at batch 1 on {name}, from times of single steps; not in it: {LEFT_OUT}:")
     for job in JOBS if only is Paper.all else [job for job in JOBS if job.paper is only]:
         one, name = estimate(job, device, dtype), job.paper.name.upper()
         print(f"  {name}: {one.milliseconds:.1f} ms a target step, {one.hours:,.0f} h")

@@ -1,14 +1,20 @@
 """sst-check judges: what is here and what gets the rest; the probe behind the GPU hours."""
 
+import math
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from speculative_tts.checks import hours
 from speculative_tts.checks.hours import JOBS, Job, estimate
 from speculative_tts.commands.check import main
-from speculative_tts.schema import Paper
+from speculative_tts.commands.decode import main as decode
+from speculative_tts.schema import Paper, System
+
+SPOKEN = {System.target, System.draft, System.speculative, System.multi_token}
 
 
 def test_judges_name_their_commands(
@@ -28,11 +34,32 @@ def test_judges_name_their_commands(
 def test_hours_grow_with_layers_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hours, "step_seconds", lambda shape, layers, *_: 0.001 + 0.002 * layers)
     monkeypatch.setattr(hours, "head_seconds", lambda *_: 0.001)
+    monkeypatch.setattr(hours, "sampler_seconds", lambda *_: 0.001)
     job = Job(Paper.ssd, JOBS[0].shape, 10, 25.0, runs=1, utterances=100)
     one = estimate(job, torch.device("cpu"), torch.float32)
-    assert one.milliseconds == pytest.approx(1 + 24 * 2 + 1)
-    assert one.hours == pytest.approx(0.050 * 2 * 100 * 6.5 * 25 / 3600)
+    assert one.milliseconds == pytest.approx(1 + 24 * 2 + 1 + 1)
+    assert one.hours == pytest.approx(0.051 * 2 * 100 * 6.5 * 25 / 3600)
 
 
 def test_a_probe_runs_the_engine() -> None:
     assert hours.step_seconds(JOBS[0].shape, 1, torch.device("cpu"), torch.float32) > 0
+    assert hours.sampler_seconds(JOBS[0], torch.device("cpu")) > 0
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.paper.name)
+def test_runs_are_those_of_the_experiments(job: Job) -> None:
+    """All points of the sweeps in which a language model speaks with its cache."""
+    counted = 0
+    folder = Path(__file__).parents[2] / "configs/experiment" / job.paper.name
+    for path in sorted(folder.glob("paper_*.yaml")):
+        experiment = f"experiment={job.paper.name}/{path.stem}"
+        params = yaml.safe_load(path.read_text())["hydra"]["sweeper"]["params"]
+        axes = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
+        values = [
+            [f"{axis.get_key_element()}={value}" for value in axis.sweep_string_iterator()]
+            for axis in axes
+        ]
+        first = [axis[0] for axis in values[1:]]
+        systems = [decode.compose([experiment, one, *first]).system for one in values[0]]
+        counted += sum(one in SPOKEN for one in systems) * math.prod(map(len, values[1:]))
+    assert counted == job.runs
