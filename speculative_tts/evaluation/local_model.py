@@ -18,6 +18,7 @@ class LocalModel:
 
     published: ClassVar[Published]
     packages: ClassVar[dict[str, str]]  # module -> the pip requirement that brings it
+    install: ClassVar[str | None] = None  # gets packages that do not go beside this one's
     decoding: ClassVar[dict[str, Any]] = {}  # what else changes a measurement
 
     @property
@@ -43,11 +44,11 @@ class LocalModel:
         } | self.decoding
 
     def missing(self) -> str | None:
-        """The packages first, then the folder."""
+        """What is not here, packages and folder, and one line that gets all of it."""
         absent = [pip for module, pip in self.packages.items() if not installed(module)]
-        if absent:
-            wanted = " ".join(f"'{name}'" if "[" in name else name for name in absent)
-            return f"{self.id} needs {', '.join(absent)}; pip install {wanted}"
+        wanted = " ".join(f"'{name}'" if "[" in name else name for name in absent)
+        steps = [self.install or f"pip install {wanted}"] if absent else []
         if self.folder is None:
-            return f"{self.id} is not on this machine; {self.published.remedy(self.models)}"
-        return None
+            absent = [*absent, "its model"]
+            steps = [*steps, self.published.remedy(self.models)]
+        return f"{self.id} lacks {', '.join(absent)}; {' && '.join(steps)}" if steps else None

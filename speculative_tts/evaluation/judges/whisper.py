@@ -29,7 +29,8 @@ class Whisper(Transcriber, LocalModel):
         "whisper",
         "whisper-large-v3",
         ("config.json", "preprocessor_config.json", "tokenizer.json|vocab.json", WEIGHTS),
-        "hf download openai/whisper-large-v3 --local-dir {folder} --exclude '*.msgpack' '*fp32*'",
+        "hf download openai/whisper-large-v3 --local-dir {folder} --exclude '*.msgpack' "
+        "--exclude '*fp32*'",
         hub="openai/whisper-large-v3",
     )
     packages: ClassVar = {"transformers": "transformers", "torch": "torch"}

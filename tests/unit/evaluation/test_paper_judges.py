@@ -212,11 +212,15 @@ def test_a_missing_model_is_one_line_with_its_command(
     monkeypatch.setattr("speculative_tts.evaluation.local_model.installed", lambda *_: True)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     line = located(kind, JudgesConfig(models=str(tmp_path / "models"))).missing()
-    assert f"is not on this machine; {kind.published.command.split()[0]} " in line
+    assert f" lacks its model; {kind.published.command.split()[0]} " in line
+    assert line.count("--exclude") == line.count("--exclude '")  # hf takes one pattern at a time
+    assert "' '" not in line
     assert f"{tmp_path}/models/{kind.published.name}" in line
     assert "\n" not in line
     monkeypatch.setattr("speculative_tts.evaluation.local_model.installed", lambda *_: False)
-    assert "pip install" in located(kind, JudgesConfig()).missing()
+    both = located(kind, JudgesConfig()).missing()
+    assert "pip install" in both
+    assert both.endswith(f" && {kind.published.remedy(None)}")  # one line for all that is absent
 
 
 @pytest.mark.parametrize("kind", MODELS)
