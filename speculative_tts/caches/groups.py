@@ -8,17 +8,19 @@ All cosines are computed a block at a time and only the pairs above a floor are 
 follows the number of memberships, not the square of the vocabulary. The same code runs on a GPU.
 """
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from speculative_tts.caches.progress import Stage, silent
+
 ROWS, COLUMNS = 2048, 8192  # a block of cosines: 64 MiB in float32
 SAMPLE = 1024  # tokens whose cosines to all others show where theta lies
 MOST_PAIRS = 2**25  # of two tokens; 12 bytes each, and several times that while they are sorted
 CLOSE = 0.002  # how near the mean size must come to the wanted one, relatively
-Progress = Callable[[int], None]  # told how many more cosines are done
+FINEST = 1e-6  # of theta
 
 
 @dataclass(frozen=True)
@@ -58,31 +60,35 @@ def check_theta(theta: float) -> None:
         )
 
 
+def check_mean_size(mean_size: float, n_tokens: int, cap: int | None) -> None:
+    """ValueError for a mean size that no theta gives."""
+    if not 1 <= mean_size <= n_tokens:
+        raise ValueError(f"mean_size {mean_size} is outside [1, {n_tokens}], the number of codes")
+    if cap is not None and mean_size > cap:
+        raise ValueError(f"mean_size {mean_size} is above cap {cap}; raise cap or drop it")
+
+
 def normalised(vectors: Tensor) -> Tensor:
     """Rows scaled to length 1, in place; rows of zeros stay: their cosines are 0."""
     lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
     return vectors.div_(lengths.clamp_(min=torch.finfo(vectors.dtype).tiny))
 
 
-def similar_pairs(vectors: Tensor, floor: float, progress: Progress = lambda _: None) -> Pairs:
+def similar_pairs(vectors: Tensor, floor: float, stage: Stage = silent) -> Pairs:
     """Pairs with a cosine above `floor`; vectors: float32 [tokens, size], rows of length 1.
 
     Raises ValueError when they are too many to hold.
     """
-    count, found = 0, []
-    for top in range(0, len(vectors), ROWS):
-        rows = vectors[top : top + ROWS]
-        for left in range(top, len(vectors), COLUMNS):
-            cosine = (rows @ vectors[left : left + COLUMNS].T).clamp_(max=1)
-            above = (cosine > floor).triu_(top - left + 1)  # each pair once
+    count, found, n = 0, [], len(vectors)
+    blocks = [(top, left) for top in range(0, n, ROWS) for left in range(top, n, COLUMNS)]
+    work = sum(min(ROWS, n - top) * (n - top) for top in range(0, n, ROWS))
+    with stage("similarity", work) as progress:
+        for top, left in blocks:
+            cosine = vectors[top : top + ROWS] @ vectors[left : left + COLUMNS].T
+            above = (cosine.clamp_(max=1) > floor).triu_(top - left + 1)  # each pair once
             first, second = above.nonzero().unbind(1)
-            found.append(
-                (
-                    (first + top).int().cpu(),
-                    (second + left).int().cpu(),
-                    cosine[first, second].cpu(),
-                )
-            )
+            pairs = (first + top).int(), (second + left).int(), cosine[first, second]
+            found.append([part.cpu() for part in pairs])
             count += len(first)
             if count > MOST_PAIRS:
                 raise ValueError(
@@ -90,8 +96,7 @@ def similar_pairs(vectors: Tensor, floor: float, progress: Progress = lambda _: 
                     "raise theta or lower mean_size"
                 )
             progress(cosine.numel())
-    first, second, cosine = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return Pairs(first, second, cosine)
+    return Pairs(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 
 def distinct_sets(pairs: Pairs, theta: float, n_tokens: int, cap: int | None = None) -> Sets:
@@ -124,28 +129,21 @@ def transposed(offsets: Tensor, values: Tensor, n: int) -> tuple[Tensor, Tensor]
 
 
 def find_theta(
-    vectors: Tensor,
-    mean_size: float,
-    cap: int | None,
-    progress: Progress = lambda _: None,
+    vectors: Tensor, mean_size: float, cap: int | None, stage: Stage = silent
 ) -> tuple[float, Pairs]:
     """The theta whose groups have the wanted mean size, and pairs down to it (or lower).
 
     The cosines of a sample of tokens say from where on pairs are worth keeping; theta is then found
-    by bisection over those, with the real groups. Raises ValueError for a size out of reach.
+    by bisection over those, with the real groups. `check_mean_size` says which sizes there are.
     """
     n = len(vectors)
-    if not 1 <= mean_size <= n:
-        raise ValueError(f"mean_size {mean_size} is outside [1, {n}], the number of codes")
-    if cap is not None and mean_size > cap:
-        raise ValueError(f"mean_size {mean_size} is above cap {cap}; raise cap or drop it")
     wanted = mean_size
     while True:
         wanted = min(1.5 * wanted + 2, n)
-        floor = _sampled_floor(vectors, wanted)
-        pairs = similar_pairs(vectors, floor, progress)
+        floor = _sampled_floor(vectors, wanted, stage)
+        pairs = similar_pairs(vectors, floor, stage)
         if wanted == n or distinct_sets(pairs, floor, n, cap).mean_size >= mean_size:
-            return _bisected(pairs, floor, n, mean_size, cap), pairs
+            return _bisected(pairs, floor, n, mean_size, cap, stage), pairs
 
 
 def scores_by_unigram(sets: Sets, counts: Tensor) -> Tensor:
@@ -191,7 +189,7 @@ def _first_of_equals(row: Tensor, column: Tensor, sizes: Tensor) -> tuple[Tensor
     return chosen, torch.searchsorted(chosen, like)
 
 
-def _sampled_floor(vectors: Tensor, mean_size: float) -> float:
+def _sampled_floor(vectors: Tensor, mean_size: float, stage: Stage) -> float:
     """A cosine above which a token has about `mean_size` - 1 others; -1 when all are wanted."""
     n = len(vectors)
     if mean_size >= n:
@@ -200,21 +198,29 @@ def _sampled_floor(vectors: Tensor, mean_size: float) -> float:
     bins = 20_000
     histogram = torch.zeros(bins, dtype=torch.float64)
     sample = vectors[picked.to(vectors.device)]
-    for left in range(0, n, COLUMNS):
-        cosine = (sample @ vectors[left : left + COLUMNS].T).clamp_(-1, 1).cpu()
-        histogram += torch.histc(cosine, bins, -1, 1).double()
+    with stage("sample", len(picked) * n) as progress:
+        for left in range(0, n, COLUMNS):
+            cosine = (sample @ vectors[left : left + COLUMNS].T).clamp_(-1, 1).cpu()
+            histogram += torch.histc(cosine, bins, -1, 1).double()
+            progress(cosine.numel())
     above = histogram.flip(0).cumsum(0) / len(picked)
     return 1 - 2 * (int((above < mean_size).sum()) + 1) / bins
 
 
-def _bisected(pairs: Pairs, floor: float, n: int, mean_size: float, cap: int | None) -> float:
+def _bisected(
+    pairs: Pairs, floor: float, n: int, mean_size: float, cap: int | None, stage: Stage
+) -> float:
     """Theta in [floor, 1], to six places."""
     low, high, best = floor, 1.0, (float("inf"), 1.0)
-    while high - low > 1e-6:
-        theta = round((low + high) / 2, 6)
-        size = distinct_sets(pairs, theta, n, cap).mean_size
-        best = min(best, (abs(size / mean_size - 1), theta))
-        if best[0] < CLOSE or theta in (low, high):
-            break
-        low, high = (theta, high) if size > mean_size else (low, theta)
+    steps = math.ceil(math.log2((high - low) / FINEST))
+    with stage("theta", steps) as progress:
+        for step in range(steps):
+            theta = round((low + high) / 2, 6)
+            size = distinct_sets(pairs, theta, n, cap).mean_size
+            best = min(best, (abs(size / mean_size - 1), theta))
+            if best[0] < CLOSE or theta in (low, high):
+                progress(steps - step)
+                break
+            progress(1)
+            low, high = (theta, high) if size > mean_size else (low, theta)
     return best[1]

@@ -1,7 +1,6 @@
 """Groups for a configuration: out of the store, or made and kept; or one named folder, checked."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from speculative_tts.caches import groups, store, vectors
 from speculative_tts.caches.likeness import likeness
+from speculative_tts.caches.progress import bar
 from speculative_tts.codecs.registry import load_codec
 from speculative_tts.models.families import Layout, code_embedding, load_layout
 from speculative_tts.provenance import content_hash
@@ -74,17 +73,22 @@ def make(
     """Arrays and facts of groups. The vocabulary is the speech ids; only codes have company."""
     size, stops = layout.speech_vocab_size, set(layout.stop_ids)
     codes = torch.tensor([t for t in range(layout.n_codes) if t not in stops])
+    if config.theta is None:
+        groups.check_mean_size(config.mean_size, len(codes), config.cap)
     unit = groups.normalised(_vectors(config.source, layout, sources)[codes.to(sources.device)])
-    with _bar(len(unit)) as progress:
-        if config.theta is None:
-            theta, pairs = groups.find_theta(unit, config.mean_size, config.cap, progress)
-        else:
-            theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, progress)
-    known = _likeness(unit, codes, sources)
-    del unit
-    whole = groups.Pairs(codes[pairs.first].int(), codes[pairs.second].int(), pairs.cosine)
-    sets = groups.distinct_sets(whole, theta, size, config.cap)
-    token_offsets, token_groups = groups.transposed(sets.offsets, sets.tokens, size)
+    if config.theta is None:
+        theta, pairs = groups.find_theta(unit, config.mean_size, config.cap, bar)
+    else:
+        theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, bar)
+    with bar("groups", 3) as progress:
+        known = _likeness(unit, codes, sources)
+        del unit
+        progress(1)
+        whole = groups.Pairs(codes[pairs.first].int(), codes[pairs.second].int(), pairs.cosine)
+        sets = groups.distinct_sets(whole, theta, size, config.cap)
+        progress(1)
+        token_offsets, token_groups = groups.transposed(sets.offsets, sets.tokens, size)
+        progress(1)
     scores = (
         torch.ones(len(sets.sizes)) if counts is None else groups.scores_by_unigram(sets, counts)
     )
@@ -187,7 +191,7 @@ def _vectors(source: Similarity, layout: Layout, sources: Sources) -> Tensor:
     """float32 [n_codes, size] on the device."""
     if source is Similarity.mel:
         codec = load_codec(sources.codec[0], sources.codec[1])
-        return vectors.mel_vectors(codec, layout.n_codes).to(sources.device)
+        return vectors.mel_vectors(codec, layout.n_codes, bar).to(sources.device)
     return code_embedding(sources.checkpoint).to(sources.device, torch.float32)
 
 
@@ -218,12 +222,3 @@ def _named(folder: Path, origin: Mapping[str, Any], sources: Sources) -> store.E
 
 def _short(value: object) -> str:
     return value[:12] if isinstance(value, str) else str(value)
-
-
-@contextmanager
-def _bar(n: int) -> Iterator[groups.Progress]:
-    """Progress over all cosines of n tokens, each pair once but for the corners of blocks."""
-    rows = range(0, n, groups.ROWS)
-    total = sum(min(groups.ROWS, n - top) * (n - top) for top in rows)
-    with tqdm(total=total, desc="similarity", unit="cos", unit_scale=True) as bar:
-        yield bar.update

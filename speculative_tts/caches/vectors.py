@@ -7,10 +7,14 @@ Hann window of 25 ms every 10 ms, natural logarithm of power, floor 1e-10) whose
 the token's time are averaged, and the mean over all codes is taken away. Cosines are of these.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from speculative_tts.caches.progress import Stage, silent
 from speculative_tts.caches.store import array_hash
 from speculative_tts.codecs.registry import Codec
 
@@ -24,32 +28,40 @@ def embedding_hash(embedding: Tensor) -> str:
     return array_hash([head, embedding.view(torch.uint8).numpy()])
 
 
-def mel_vectors(codec: Codec, n_codes: int) -> Tensor:
+def mel_vectors(codec: Codec, n_codes: int, stage: Stage = silent) -> Tensor:
     """Mel vectors of codes 0 .. n_codes - 1: float32 [n_codes, BANDS]."""
-    silence = quietest(codec, n_codes)
+    silence = quietest(codec, n_codes, stage)
     found = []
-    for begin in range(0, n_codes, CHUNK):
-        codes = np.arange(begin, min(begin + CHUNK, n_codes))
-        padded = np.full((len(codes), AROUND + 1), silence)
-        padded[:, AROUND] = codes
-        sequence = np.append(padded.ravel(), np.full(AROUND, silence))
-        frames = log_mel(codec.decode(sequence), codec.sample_rate)
-        found.append(_token_means(frames, AROUND + np.arange(len(codes)) * (AROUND + 1), codec))
+    with stage("mel frames", n_codes) as progress:
+        for codes in _chunks(n_codes):
+            padded = np.full((len(codes), AROUND + 1), silence)
+            padded[:, AROUND] = codes
+            sequence = np.append(padded.ravel(), np.full(AROUND, silence))
+            frames = log_mel(codec.decode(sequence), codec.sample_rate)
+            found.append(_token_means(frames, AROUND + np.arange(len(codes)) * (AROUND + 1), codec))
+            progress(len(codes))
     vectors = torch.cat(found)
     return vectors - vectors.mean(0)
 
 
-def quietest(codec: Codec, n_codes: int) -> int:
+def quietest(codec: Codec, n_codes: int, stage: Stage = silent) -> int:
     """The code that sounds least when it is held for three tokens."""
     size = codec.sample_rate / codec.token_rate
     energy = np.empty(n_codes)
-    for begin in range(0, n_codes, CHUNK):
-        codes = np.arange(begin, min(begin + CHUNK, n_codes))
-        wave = codec.decode(np.repeat(codes, 3))
-        for index, code in enumerate(codes):
-            middle = wave[round((3 * index + 1) * size) : round((3 * index + 2) * size)]
-            energy[code] = np.square(middle, dtype=np.float64).mean()
+    with stage("silence", n_codes) as progress:
+        for codes in _chunks(n_codes):
+            wave = codec.decode(np.repeat(codes, 3))
+            for index, code in enumerate(codes):
+                middle = wave[round((3 * index + 1) * size) : round((3 * index + 2) * size)]
+                energy[code] = np.square(middle, dtype=np.float64).mean()
+            progress(len(codes))
     return int(energy.argmin())
+
+
+def _chunks(n_codes: int) -> Iterator[NDArray[np.int64]]:
+    """Codes 0 .. n_codes - 1, as many at once as are decoded together."""
+    for begin in range(0, n_codes, CHUNK):
+        yield np.arange(begin, min(begin + CHUNK, n_codes))
 
 
 def log_mel(wave: np.ndarray, sample_rate: int) -> Tensor:

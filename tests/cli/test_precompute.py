@@ -53,7 +53,9 @@ def test_mistakes_are_one_line(
 ) -> None:
     arguments = [*options(models, "target", "codec"), f"groups.cache={tmp_path}", override]
     assert precompute(arguments) == 2
-    assert message in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert message in told
+    assert "%" not in told  # before any bar
 
 
 def test_decode_by_groups_makes_what_it_needs_and_says_so(

@@ -1,6 +1,8 @@
 """Groups of vectors against a plain loop; theta for a mean size; sources and options."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +14,33 @@ from fake_models import write_fake_models
 from torch import Tensor
 
 from speculative_tts.caches import groups, provide, vectors
+from speculative_tts.caches.progress import Progress
 from speculative_tts.decoding.groups import Group
 from speculative_tts.models.loading import EMBEDDING, stored_rows
 from speculative_tts.schema import GroupsConfig, Similarity, Weights
 
 N, STOPS = 40, [40]  # of the fake models
+
+
+class Stages:
+    """Keeps what is told of progress: work done and all work of each stage, in order."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.done: list[int] = []
+        self.work: list[int] = []
+
+    @contextmanager
+    def __call__(self, name: str, work: int) -> Iterator[Progress]:
+        self.names.append(name)
+        self.work.append(work)
+        self.done.append(0)
+
+        def progress(more: int) -> None:
+            self.done[-1] += more
+            assert self.done[-1] <= work
+
+        yield progress
 
 
 def unit_vectors(n: int, size: int = 6, seed: int = 0) -> Tensor:
@@ -43,14 +67,16 @@ def test_sets_are_those_of_the_definition(
     """With blocks far smaller than the vocabulary."""
     monkeypatch.setattr(groups, "ROWS", 7)
     monkeypatch.setattr(groups, "COLUMNS", 16)
-    unit, done = unit_vectors(60), []
+    unit, stages = unit_vectors(60), Stages()
     if cap is None:  # a cap would have to choose among equals
         unit[59] = unit[3]  # equal vectors, equal sets
-    pairs = groups.similar_pairs(unit, theta, done.append)
+    pairs = groups.similar_pairs(unit, theta, stages)
     sets = groups.distinct_sets(pairs, theta, 60, cap)
     found = [s.tolist() for s in sets.tokens.split(sets.sizes.tolist())]
     assert found == slow_sets(unit, theta, cap)
-    assert sum(done) >= 60 * 59 / 2
+    assert stages.names == ["similarity"]
+    assert stages.done == stages.work
+    assert stages.work[0] >= 60 * 59 / 2
     if cap is not None:
         assert int(sets.sizes.max()) <= cap
 
@@ -97,7 +123,28 @@ def test_theta_is_found_under_a_cap() -> None:
 )
 def test_mean_sizes_out_of_reach_are_refused(size: float, cap: int | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        groups.find_theta(unit_vectors(30), size, cap)
+        groups.check_mean_size(size, 30, cap)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_every_stage_of_the_search_ends_at_its_work(
+    passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the first floor was too high, and the cosines are gone through again."""
+    monkeypatch.setattr(groups, "ROWS", 7)
+    monkeypatch.setattr(groups, "COLUMNS", 64)
+    stages, real, calls = Stages(), groups._sampled_floor, []
+
+    def floor(*arguments: object) -> float:
+        calls.append(arguments)
+        found = real(*arguments)
+        return 0.999 if len(calls) < passes else found
+
+    monkeypatch.setattr(groups, "_sampled_floor", floor)
+    theta, pairs = groups.find_theta(unit_vectors(300, 8), 4.5, None, stages)
+    assert groups.distinct_sets(pairs, theta, 300).mean_size == pytest.approx(4.5, rel=0.01)
+    assert stages.names == [*["sample", "similarity"] * passes, "theta"]
+    assert stages.done == stages.work
 
 
 def test_too_many_pairs_are_refused_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,10 +288,11 @@ class Tones:
 
 def test_mel_vectors_hear_a_token_between_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mean of the token's own frames less the mean of all, wherever it is in a chunk."""
-    codec = Tones()
+    codec, stages = Tones(), Stages()
     monkeypatch.setattr(vectors, "CHUNK", 7)
     assert vectors.quietest(codec, 30) == 0
-    found = vectors.mel_vectors(codec, 30)
+    found = vectors.mel_vectors(codec, 30, stages)
+    assert stages.done == stages.work == [30, 30]
     assert found.shape == (30, vectors.BANDS)
     alone = []
     for code in range(30):
