@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.compare import close, need, read_arrays, same
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.acceptance import Tolerance
@@ -29,8 +30,6 @@ from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema import Repetition
 
 CPU = torch.device("cpu")
-FALSE_ALARM = 1e-9  # of each chi-square
-FEWEST = 25  # expected counts below which cells are pooled
 DRAWS = 3_000  # utterances that are decoded beside the recorded sequences
 LOOKAHEAD = 3
 VARIANTS = {
@@ -309,46 +308,6 @@ def _cells(sequences: np.ndarray, place: int | str | tuple[int, int]) -> np.ndar
         return first * 100_000 + second
     assert isinstance(place, int)
     return sequences[:, place].astype(np.int64)
-
-
-def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, float]:
-    """Pearson's statistic of counts against a law and its bound of false-alarm rate 1e-9.
-
-    Infinite when something was drawn that has no probability.
-    """
-    total = counts.sum()
-    if (counts[law <= 0] > 0).any():
-        return float("inf"), 0.0
-    expected = law / law.sum() * total
-    large = expected >= FEWEST
-    seen = np.append(counts[large], counts[~large].sum()).astype(np.float64)
-    wanted = np.append(expected[large], expected[~large].sum())
-    if len(wanted) > 1 and wanted[-1] < FEWEST:  # too small a rest joins the smallest cell
-        least = int(wanted[:-1].argmin())
-        wanted[least] += wanted[-1]
-        seen[least] += seen[-1]
-        seen, wanted = seen[:-1], wanted[:-1]
-    return float(((seen - wanted) ** 2 / wanted).sum()), _bound(len(wanted) - 1)
-
-
-def two_samples(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """Chi-square of homogeneity of two samples of cell numbers, rare cells pooled; its bound."""
-    cells, place = np.unique(np.concatenate([one, other]), return_inverse=True)
-    table = np.stack(
-        [np.bincount(part, minlength=len(cells)) for part in np.split(place, [len(one)])]
-    ).astype(np.float64)
-    expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
-    rare = expected.min(0) < FEWEST
-    table = np.hstack([table[:, ~rare], table[:, rare].sum(1, keepdims=True)])
-    table = table[:, table.sum(0) > 0]
-    expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
-    return float(((table - expected) ** 2 / expected).sum()), _bound(table.shape[1] - 1)
-
-
-def _bound(freedom: int) -> float:
-    from scipy.stats import chi2
-
-    return float(chi2.isf(FALSE_ALARM, max(freedom, 1)))
 
 
 def _json(path: Path) -> Any:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.cosyvoice2 import check, chi_square, closed_form, two_samples
+from speculative_tts.checks.chi_square import chi_square, two_samples
+from speculative_tts.checks.cosyvoice2 import check, closed_form
 from speculative_tts.checks.registry import FormatError, Row
 
 GOLDEN = Path(__file__).parents[2] / "golden/cosyvoice2"

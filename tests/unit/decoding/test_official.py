@@ -10,7 +10,7 @@ import pytest
 import torch
 from cosyvoice_folders import write_official
 
-from speculative_tts.checks.cosyvoice2 import two_samples
+from speculative_tts.checks.chi_square import two_samples
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.official import Inference
 from speculative_tts.models import cosyvoice
