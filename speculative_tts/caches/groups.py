@@ -134,8 +134,11 @@ def find_theta(
     """The theta whose groups have the wanted mean size, and pairs down to it (or lower).
 
     The cosines of a sample of tokens say from where on pairs are worth keeping; theta is then found
-    by bisection over those, with the real groups. `check_mean_size` says which sizes there are.
+    by bisection over those, with the real groups. `check_mean_size` says which sizes there are; at
+    1 every token is alone, however near another is, so that the rule is the exact one.
     """
+    if mean_size == 1:
+        return 1.0, Pairs(torch.empty(0).int(), torch.empty(0).int(), torch.empty(0))
     n = len(vectors)
     wanted = mean_size
     while True:

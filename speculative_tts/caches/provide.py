@@ -19,7 +19,7 @@ from speculative_tts.schema import CheckpointConfig, GroupsConfig, RowsConfig, S
 
 KIND = "groups"
 # What a cache has beside memberships; part of its key.
-BESIDE = "own groups, sizes, likeness to the codebook: 2"
+BESIDE = "own groups, sizes, likeness to the codebook: 3"
 RULE = ("token_offsets", "token_groups", "group_offsets", "group_tokens", "scores")
 
 
@@ -114,7 +114,7 @@ def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
         "groups": len(sizes),
         "members": len(sets.tokens),
         "mean_size": round(sets.mean_size, 3),
-        "median_size": float(sizes.double().median()),
+        "median_size": float(sizes.double().quantile(0.5)),
         "max_size": int(sizes.max()),
         "singletons": round(float((sizes == 1).double().mean()), 4),
         "bytes": 8 * len(sets.tokens) + 4 * (len(sizes) + n_tokens + 2),

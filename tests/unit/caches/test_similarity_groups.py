@@ -112,6 +112,21 @@ def test_theta_is_found_for_a_mean_size(wanted: float) -> None:
     assert theta == round(theta, 6)
 
 
+def test_at_mean_size_one_all_are_alone_however_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: sizes within 0.2 % were good enough, with some pairs under the label 1."""
+    unit = unit_vectors(4000, 3)
+    unit[1] = unit[0]
+    monkeypatch.setattr(groups, "similar_pairs", None)  # nothing to look for
+    theta, pairs = groups.find_theta(unit, 1, None)
+    assert theta == 1
+    assert groups.distinct_sets(pairs, theta, 4000).mean_size == 1
+
+
+def test_the_median_of_an_even_number_of_groups_lies_between() -> None:
+    sets = groups.Sets(torch.tensor([0, 1, 3, 7, 12]), torch.arange(12), torch.zeros(12))
+    assert provide.facts(sets, 0.5, 12)["median_size"] == 3
+
+
 def test_theta_is_found_under_a_cap() -> None:
     unit = unit_vectors(300, 8)
     theta, pairs = groups.find_theta(unit, 8, 10)
