@@ -378,7 +378,7 @@ class SpeakConfig:
     text: str = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
     # a wav, or a speaker of the test list; None = the list's first speaker
     prompt: str | None = None
-    prompt_text: str | None = None  # words spoken in a prompt wav
+    prompt_text: str | None = None  # words spoken in a prompt wav; null: what is recognised
     out: str = "out.wav"  # the wav
     lookahead: int = 3  # tokens drafted per round
     seed: int = 0  # same seed, same tokens

@@ -225,6 +225,15 @@ def require_writable(path: str | Path) -> Path:
         ) from error
 
 
+def require_codes(path: str) -> Path:
+    """The folder of training codes; ValueError when it is not there."""
+    if not Path(path).is_dir():
+        raise ValueError(
+            f"no folder {path} of codes; run sst-prepare first, or give codes=<folder>"
+        )
+    return Path(path)
+
+
 def at_least(config: object, least: int, *keys: str) -> None:
     """ValueError for the first of these (dotted) keys of `config` whose number is below `least`."""
     for key in keys:

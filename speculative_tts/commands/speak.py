@@ -1,8 +1,11 @@
 """Speak a text in the voice of a prompt, at once, and say what speculation bought.
 
-The prompt is a recording (with prompt_text, the words spoken in it) or a speaker of the test list.
+The prompt is a recording or a speaker of the test list. Words of a recording that prompt_text does
+not give are recognised, if the model has a vocabulary of words.
 """
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +15,10 @@ from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema import SpeakConfig, System
 
 if TYPE_CHECKING:
-    from speculative_tts.decoding.engine import Timed
+    from speculative_tts.decoding.outcome import Outcome
+
+# Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
+ORDER = (System.speculative, System.target, System.target, System.speculative)
 
 
 def run(config: SpeakConfig) -> int:
@@ -35,20 +41,24 @@ def run(config: SpeakConfig) -> int:
         config.runtime,
         config.lookahead,
     )
-    engine.target.layout.text_ids(config.text, prompt.prompt_text)
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
     codes = encode_prompt(engine, wave, prompt.prompt_audio)
+    if not prompt.prompt_text:
+        words = getattr(engine.target.layout, "words", ())
+        prompt = dataclasses.replace(prompt, prompt_text=words_in(prompt.prompt_audio, words))
+    engine.target.layout.text_ids(config.text, prompt.prompt_text)
     request = engine.request("speak", config.text, prompt.prompt_text, codes, config.seed)
-    for _ in range(config.runtime.warmup):
-        engine.decode(System.speculative, [request])
-    timed = {
-        system: engine.decode(system, [request]) for system in (System.target, System.speculative)
-    }
-    outcome = timed[System.speculative].outcomes[0]
+    for system in ORDER[:2] * config.runtime.warmup:
+        engine.decode(system, [request])
+    timed = [engine.decode(system, [request]) for system in ORDER]
+    outcome, plain = timed[0].outcomes[0], timed[1].outcomes[0]
+    own, baseline = (
+        sum(timed[place].seconds for place in places) / 2 for places in ((0, 3), (1, 2))
+    )
     spoken = engine.audio(outcome, config.text, prompt.prompt_text, codes).wave
     write_wave(out, spoken, engine.codec.sample_rate)
     seconds = len(spoken) / engine.codec.sample_rate
-    print(summary(out, seconds, timed[System.target], timed[System.speculative]))
+    print(summary(out, seconds, (plain, baseline), (outcome, own)))
     return 0
 
 
@@ -65,29 +75,42 @@ def find_prompt(config: SpeakConfig) -> ListItem:
         raise ValueError(
             f"prompt {config.prompt} is neither a file nor a speaker; speakers: {speakers}"
         )
-    if not config.prompt_text:
+    return ListItem("prompt", config.text, config.prompt, config.prompt_text or "")
+
+
+def words_in(prompt: str, words: Sequence[str]) -> str:
+    """What pocketsphinx hears in a recording when only `words` can be said; says so.
+
+    Raises ValueError when that is nothing, or when there is no vocabulary to listen for.
+    """
+    from speculative_tts.evaluation.audio import load_wave
+    from speculative_tts.evaluation.judges.pocketsphinx import load_recogniser
+
+    heard = load_recogniser("words", tuple(words))(load_wave(Path(prompt))) if words else ""
+    if not heard:
+        why = "no word was heard in it" if words else "this model has no list of words to hear"
         raise ValueError(
-            f'the words spoken in {config.prompt} are needed; add prompt_text="<words>", '
-            "in the vocabulary of the model"
+            f'the words spoken in {prompt} are needed, and {why}; add prompt_text="<words>"'
         )
-    return ListItem(
-        id="prompt", text=config.text, prompt_audio=config.prompt, prompt_text=config.prompt_text
-    )
+    print(f'{prompt}: heard "{heard}"; if that is wrong, give prompt_text="<words>"')
+    return heard
 
 
-def summary(out: Path, seconds: float, baseline: "Timed", own: "Timed") -> str:
-    """Two lines for people."""
-    outcome, plain = own.outcomes[0], baseline.outcomes[0]
-    per_token = [t.seconds / len(t.outcomes[0].tokens) for t in (baseline, own)]
+def summary(
+    out: Path, seconds: float, baseline: "tuple[Outcome, float]", own: "tuple[Outcome, float]"
+) -> str:
+    """Two lines for people; baseline and own are what was decoded and its seconds."""
+    (plain, slow), (outcome, fast) = baseline, own
+    speedup = slow / len(plain.tokens) * len(outcome.tokens) / fast
     rate = outcome.accepted / max(outcome.drafted, 1)
     length = (len(outcome.tokens) - 1) / max(outcome.rounds, 1)
     end = "" if outcome.stopped else " (cut at the length limit)"
     return (
         f"{out}: {seconds:.2f} s of speech, "
-        f"{len(outcome.tokens)} tokens in {own.seconds:.3f} s{end}\n"
+        f"{len(outcome.tokens)} tokens in {fast:.3f} s{end}\n"
         f"accepted {rate:.0%} of the drafted tokens, {length:.2f} tokens a round; "
-        f"{per_token[0] / per_token[1]:.2f}x the tokens/s of the same engine without a draft "
-        f"({len(plain.tokens)} tokens in {baseline.seconds:.3f} s)"
+        f"{speedup:.2f}x the tokens/s of the same engine without a draft "
+        f"({len(plain.tokens)} tokens in {slow:.3f} s)"
     )
 
 
@@ -97,7 +120,8 @@ main = app.command(
     run,
     examples=(
         'sst-speak text="alpha seven tango"',
-        'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu" out=x.wav',
+        'sst-speak text="lima nine" prompt=voice.wav out=x.wav',
+        'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu"',
     ),
     verbatim=("text", "prompt_text", "prompt", "out"),
     implied=app.RULE_OF_KEY,

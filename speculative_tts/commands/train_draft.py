@@ -36,7 +36,7 @@ def run(config: TrainDraftConfig) -> int:
         config,
         target=dataclasses.replace(config.target, path=str(assets.resolve(config.target.path))),
     )
-    out = app.require_writable(config.out)
+    codes, out = app.require_codes(config.codes), app.require_writable(config.out)
     torch.set_num_threads(config.threads)
     precision = "bf16" if config.dtype is DType.bfloat16 else "no"
     accelerator = Accelerator(cpu=config.device is Device.cpu, mixed_precision=precision)
@@ -45,7 +45,7 @@ def run(config: TrainDraftConfig) -> int:
         summary = make_draft(
             config,
             lambda: load_data(
-                assets.resolve(config.codes),
+                codes,
                 config.target,
                 seed=config.seed,
                 batch_size=config.batch_size,

@@ -6,7 +6,6 @@ trained along, and written beside the heads. A killed training goes on where it 
 
 import dataclasses
 import json
-from pathlib import Path
 
 from speculative_tts import assets
 from speculative_tts.commands import app
@@ -23,10 +22,10 @@ def run(config: TrainHeadsConfig) -> int:
     _check(config)
     path = assets.resolve(config.target.path)
     config = dataclasses.replace(config, target=dataclasses.replace(config.target, path=str(path)))
-    out = app.require_writable(config.out)
+    codes, out = app.require_codes(config.codes), app.require_writable(config.out)
     torch.set_num_threads(config.threads)
     data = load_data(
-        Path(assets.resolve(config.codes)),
+        codes,
         config.target,
         seed=config.seed,
         batch_size=16,

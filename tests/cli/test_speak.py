@@ -1,5 +1,6 @@
 """sst-speak as a newcomer runs it, on random little models."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,11 @@ import pytest
 import soundfile
 
 from speculative_tts.commands import speak
-from tests.fake_models import FakeModels, tone, write_fake_models
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.schema import System
+from tests.fake_models import WORDS, FakeModels, tone, write_fake_models
+
+SPEECH = Path(__file__).parents[1] / "assets" / "speech" / "slt_kilo_seven_india.flac"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +45,42 @@ def test_stereo_prompts_of_another_rate_are_converted(models: FakeModels, tmp_pa
     assert soundfile.info(tmp_path / "a.wav").frames > 0
 
 
+def test_words_of_a_prompt_are_heard_unless_given(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*models.overrides, "text=one", f"prompt={SPEECH}", f"out={tmp_path / 'x.wav'}"]
+    assert speak.main(arguments) == 0
+    first, *_ = capsys.readouterr().out.splitlines()
+    heard = re.fullmatch(
+        r'.*flac: heard "(.+)"; if that is wrong, give prompt_text="<words>"', first
+    )
+    assert heard is not None
+    assert set(heard[1].split()) <= set(WORDS)
+    assert speak.main([*arguments, "prompt_text=two"]) == 0
+    assert "heard" not in capsys.readouterr().out
+
+
+def test_words_of_a_prompt_that_cannot_be_heard() -> None:
+    with pytest.raises(ValueError, match="has no list of words to hear; add prompt_text"):
+        speak.words_in("voice.wav", ())
+
+
+def test_both_systems_are_warmed_and_timed_in_turn(
+    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    plain = Engine.decode
+
+    def noted(self: Engine, system: System, *rest: object) -> object:
+        order.append(system.name[0])
+        return plain(self, system, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Engine, "decode", noted)
+    arguments = ["text=one", "runtime.warmup=1", f"out={tmp_path / 'x.wav'}"]
+    assert speak.main([*models.overrides, *arguments]) == 0
+    assert "".join(order) == "st" + "stts"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -52,7 +93,7 @@ def test_stereo_prompts_of_another_rate_are_converted(models: FakeModels, tmp_pa
         (["text=one", "prompt={empty}", "prompt_text=two"], "holds no samples"),
         (["text=one", "prompt={broken}", "prompt_text=two"], "is not readable audio"),
         (["text=one", "prompt={short}", "prompt_text=two"], "below one speech token"),
-        (["text=one", "prompt={short}"], "the words spoken in"),
+        (["text=one", "prompt={silent}"], "are needed, and no word was heard in it; add prompt_"),
         (["text=one", "out=/dev/null/x.wav"], "output folder /dev/null is not writable"),
         (["text=one", "runtime.threads=0"], "runtime.threads 0 is below 1"),
         (["text=one", "runtime.warmup=-1"], "runtime.warmup -1 is below 0"),
@@ -66,10 +107,11 @@ def test_mistakes_are_one_line_and_leave_no_file(
     arguments: list[str],
     message: str,
 ) -> None:
-    prompts = {name: tmp_path / f"{name}.wav" for name in ("empty", "broken", "short")}
+    prompts = {name: tmp_path / f"{name}.wav" for name in ("empty", "broken", "short", "silent")}
     soundfile.write(prompts["empty"], np.zeros(0), 16_000)
     prompts["broken"].write_bytes(b"RIFF")
     soundfile.write(prompts["short"], np.zeros(300), 16_000)
+    soundfile.write(prompts["silent"], np.zeros(16_000), 16_000)
     out = tmp_path / "out.wav"
     filled = [argument.format(**prompts) for argument in arguments]
     assert speak.main([*models.overrides, f"out={out}", *filled]) == 2

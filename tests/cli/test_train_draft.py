@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from small_target import save_codes, save_target
 
-from speculative_tts.commands import train_draft
+from speculative_tts.commands import train_draft, train_heads
 from speculative_tts.records import read_jsonl
 
 MODULE = "speculative_tts.commands.train_draft"
@@ -125,3 +125,12 @@ def test_wandb_gets_the_rows_of_the_journal(tmp_path, options, monkeypatch):
     rows = list(read_jsonl(tmp_path / "out/training/metrics.jsonl"))
     assert wandb.rows == [(row["step"], row) for row in rows]
     assert wandb.inits[0]["id"] == wandb.inits[1]["id"]
+
+
+@pytest.mark.parametrize("program", [train_draft.main, train_heads.main])
+def test_without_codes_it_says_who_makes_them(program, tmp_path, capsys):
+    none, out = tmp_path / "none", tmp_path / "out"
+    assert program([f"codes={none}", f"out={out}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"no folder {none} of codes; run sst-prepare first, or give codes=<folder>" in line
+    assert not out.exists()
