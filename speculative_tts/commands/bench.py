@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
-GROUP_RULE = (65_536, 140, 4)  # PCG's target: tokens, mean group size, positions verified at once
+# PCG's target: tokens, mean group size, positions verified at once; threads
+GROUP_RULE = (65_536, 140, 4, 2)
 
 
 def run(config: BenchConfig) -> int:
@@ -62,7 +63,7 @@ def run(config: BenchConfig) -> int:
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
         "seconds": seconds,
         "context": context,
-        "steps": benchmark.step_costs(engine, context, config.steps),
+        "steps": benchmark.step_costs(engine, context, PATH_SEARCH[1], config.steps),
         "group_rule": benchmark.group_rule_costs(*GROUP_RULE, 30, engine.target.device),
         "path_search": search_costs(*PATH_SEARCH, config.steps, engine.target.device),
         "bytes_per_step": {
@@ -70,6 +71,7 @@ def run(config: BenchConfig) -> int:
             "draft": engine.draft.step_bytes,
         },
         "tokens": config.tokens,
+        "threads": config.runtime.threads,
         "provenance": provenance(config),
     }
     write_json(out / "tiny.json", result)
@@ -119,6 +121,9 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
 
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
+    from speculative_tts.decoding.benchmark import block_step
+    from speculative_tts.reporting.origin import made_by
+
     lines = [
         "| system | tokens/s | ms/token | x autoregressive (95 % CI) | x generate (95 % CI) |",
         "|---|---|---|---|---|",
@@ -129,15 +134,25 @@ def table(result: dict[str, Any]) -> str:
         lines.append(f"| {name} | {speed} | {' | '.join(cells)} |")
     lines += ["", f"| step at {result['context']} cached positions | median ms |", "|---|---|"]
     lines += [f"| {name} | {1000 * value:.3f} |" for name, value in result["steps"].items()]
-    tokens, size, positions = GROUP_RULE
+    tokens, size, positions, threads = GROUP_RULE
     lines += [
-        f"| group rule, {tokens} tokens, groups of {size}, {positions} positions, {name} "
-        f"| {1000 * value:.3f} |"
+        f"| group rule, {tokens} tokens, groups of {size}, {positions} positions, {name}, "
+        f"{threads} threads | {1000 * value:.3f} |"
         for name, value in result["group_rule"].items()
     ]
-    lines += [f"| {name} | {1000 * value:.3f} |" for name, value in result["path_search"].items()]
+    pass_name = block_step(PATH_SEARCH[1])
+    lines += ["", f"| path search | median ms | of the {pass_name} |", "|---|---|---|"]
+    lines += [
+        f"| {name} | {1000 * value:.3f} | {value / result['steps'][pass_name]:.1%} |"
+        for name, value in result["path_search"].items()
+    ]
     sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
-    lines += ["", f"Weights read per step: {sizes}. Batch 1, {result['tokens']} tokens each."]
+    prompts = len(next(iter(result["seconds"].values())))
+    lines += [
+        "",
+        f"{prompts} prompts, {result['tokens']} tokens each, batch 1, {result['threads']} thread(s).",
+    ]
+    lines += [f"Weights read per step: {sizes}.", "", made_by(result["provenance"])]
     return "\n".join(lines) + "\n"
 
 

@@ -107,6 +107,8 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
+    from speculative_tts.reporting.origin import made_by
+
     lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", ""]
     lines += ["| system | tokens/s |", "|---|---|"]
     lines += [f"| {name} | {speed:.2f} |" for name, speed in result["tokens_per_second"].items()]
@@ -115,4 +117,5 @@ def table(result: dict[str, Any]) -> str:
     rates = ", ".join(f"{rate}: {x:.2f}" for rate, x in result["computed_speedup"].items())
     lines += ["", f"Acceptance rate of the random draft {result['acceptance_rate']:.2f}."]
     lines += [f"Speedup computed from the steps by acceptance rate: {rates}."]
-    return "\n".join([*lines, f"Peak memory {result['peak_gib']:.1f} GiB."]) + "\n"
+    lines += [f"Peak memory {result['peak_gib']:.1f} GiB.", "", made_by(result["provenance"])]
+    return "\n".join(lines) + "\n"

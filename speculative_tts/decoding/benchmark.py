@@ -59,12 +59,16 @@ def continuations(
 
 
 @torch.inference_mode()
-def step_costs(engine: Engine, context: int, repeats: int) -> dict[str, float]:
-    """Median seconds of the parts of a round at `context` cached positions, batch 1."""
+def step_costs(engine: Engine, context: int, block: int, repeats: int) -> dict[str, float]:
+    """Median seconds of the parts of a round at `context` cached positions, batch 1.
+
+    `block` is how many tokens a pass of multi-token prediction is fed.
+    """
     k, device, vocab = engine.lookahead, engine.target.device, engine.target.vocab_size
     start = torch.tensor([context], device=device)
-    caches = [m.cache(1, context + k + 2) for m in (engine.target, engine.draft)]
-    ids = torch.zeros(1, k + 1, dtype=torch.int64, device=device)
+    room = context + max(k + 2, block)
+    caches = [m.cache(1, room) for m in (engine.target, engine.draft)]
+    ids = torch.zeros(1, max(k + 1, block), dtype=torch.int64, device=device)
     rows = torch.softmax(
         torch.randn(2, k + 1, vocab, generator=torch.Generator().manual_seed(0)), -1
     )
@@ -78,7 +82,8 @@ def step_costs(engine: Engine, context: int, repeats: int) -> dict[str, float]:
 
     parts: dict[str, Callable[[], object]] = {
         "target step (1 token)": lambda: engine.target.extend(ids[:, :1], caches[0], start),
-        f"verify ({k + 1} tokens)": lambda: engine.target.extend(ids, caches[0], start),
+        f"verify ({k + 1} tokens)": lambda: engine.target.extend(ids[:, : k + 1], caches[0], start),
+        block_step(block): lambda: engine.target.extend(ids[:, :block], caches[0], start, keep=1),
         "draft step (1 token)": lambda: engine.draft.extend(ids[:, :1], caches[1], start),
         "draft step (2 tokens)": lambda: engine.draft.extend(ids[:, :2], caches[1], start, keep=1),
         "accept": accept,
@@ -86,15 +91,22 @@ def step_costs(engine: Engine, context: int, repeats: int) -> dict[str, float]:
     return {name: _median(part, repeats, device) for name, part in parts.items()}
 
 
+def block_step(block: int) -> str:
+    """The name of a target's pass over a block in `step_costs`."""
+    return f"target pass ({block} tokens)"
+
+
 @torch.inference_mode()
 def group_rule_costs(
-    tokens: int, mean_size: int, positions: int, repeats: int, device: torch.device
+    tokens: int, mean_size: int, positions: int, threads: int, repeats: int, device: torch.device
 ) -> dict[str, float]:
     """Median seconds of one verification by groups that ends in a rejection, the dearest case.
 
     Synthetic laws over `tokens` ids, with and without top-k, and groups of `mean_size` on average;
     `positions` counts the one behind the drafted tokens. Batch 1.
     """
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     rule = synthetic_groups(tokens, mean_size, device)
     generator = torch.Generator().manual_seed(0)
     target = 3 * torch.randn(1, positions, tokens, generator=generator)
@@ -113,6 +125,7 @@ def group_rule_costs(
             return verify(rule, q, p, drafted, length, random).next_probs
 
         costs[name] = _median(accept, repeats, device)
+    torch.set_num_threads(before)
     return costs
 
 

@@ -29,13 +29,25 @@ def origin(runs: Sequence[Run]) -> tuple[str, ...]:
             for count in _distinct(map(_count, unique))
         ],
         "Code": _distinct(_code(run.provenance) for run in unique),
-        "Hardware": _distinct(_hardware(run) for run in unique),
+        "Hardware": _distinct(_hardware_of(run) for run in unique),
         "Libraries": _distinct(_libraries(run.provenance) for run in unique),
         "Seeds": _distinct(str(run.seed) for run in sorted(unique, key=lambda run: run.seed)),
         "Dates": _span(str(run.provenance.get("date") or "")[:10] for run in unique),
         "Judges": _distinct(text for run in unique for text in _judges(run)),
     }
     return tuple(f"{name}: {', '.join(texts)}" for name, texts in lines.items() if texts)
+
+
+def made_by(provenance: Mapping[str, Any]) -> str:
+    """The same of one result that is no run, in one line."""
+    texts = (
+        _command(provenance.get("argv")),
+        _code(provenance),
+        _hardware(_mapping(provenance.get("hardware")), None),
+        _libraries(provenance),
+        str(provenance.get("date") or "")[:10],
+    )
+    return f"Made by: {', '.join(text for text in texts if text)}"
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
@@ -45,7 +57,7 @@ def mixed(runs: Sequence[Run]) -> list[str]:
     """
     kinds = {
         "states of the code": _distinct(_code(run.provenance) for run in runs),
-        "kinds of hardware": _distinct(_hardware(run) for run in runs),
+        "kinds of hardware": _distinct(_hardware_of(run) for run in runs),
     }
     texts = [f"{len(d)} {name} ({'; '.join(d)})" for name, d in kinds.items() if len(d) > 1]
     if not texts:
@@ -68,10 +80,13 @@ def _code(provenance: Mapping[str, Any]) -> str:
     return code_text(_mapping(provenance.get("code")) or provenance)
 
 
-def _hardware(run: Run) -> str:
+def _hardware_of(run: Run) -> str:
     hardware = _mapping(run.provenance.get("hardware"))
+    return _hardware(hardware, run.config.get("runtime.threads") or hardware.get("threads"))
+
+
+def _hardware(hardware: Mapping[str, Any], threads: Any) -> str:
     gpus = hardware.get("gpus") or hardware.get("gpu") or []
-    threads = run.config.get("runtime.threads") or hardware.get("threads")
     parts = [
         *([gpus] if isinstance(gpus, str) else map(str, gpus)),
         str(hardware.get("cpu") or ""),
