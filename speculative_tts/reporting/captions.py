@@ -28,8 +28,9 @@ MEANINGS = {  # in the order of the caption; a sentence is used when one of its 
     ),
     ("speedup_by_length",): (
         "Speedup by acceptance length is acceptance length over what a round costs in steps of the "
-        "target alone, one figure for all systems of a lookahead (geometric mean of acceptance "
-        "length over measured speedup): its differences between rules are free of timing noise."
+        "target alone: one figure for all runs of the report with a lookahead, the geometric mean "
+        "of acceptance length over measured speedup. It is free of timing noise; what the rules' "
+        "own work differs by (see accept %) is not in it."
     ),
     ("swapped", "changed"): (
         "Swapped tokens have company in their group and are drawn again, uniformly and themselves "
@@ -111,12 +112,20 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
     if not counts:
         return []
     text = f"{counts} utterances"
+    words = _range(_words(one) for one in results)
+    if words and {"wer", "wer_mean"} & set(shown):
+        text += f" ({words} words)"
     for name in ("similarity", "dnsmos", "tv"):
         fewer = _range(one.measure(name).n for one in results)
         if name in shown and fewer and fewer != counts:
             text += f", {quantity(name).heading} on {fewer}"
     seeds = sorted({run.seed for one in results for run in one.runs})
     return [f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."]
+
+
+def _words(one: Result) -> int:
+    """Words that a system's WER rests on, of one seed."""
+    return sum(row.get("words") or 0 for row in one.runs[0].rows("scores.jsonl").values())
 
 
 def _range(counts: Iterable[Any]) -> str:

@@ -162,6 +162,7 @@ class Curve:
                 f"{self.label}, {self.key}={value}",
                 {**self.where, self.key: value},
                 optional=self.optional,
+                curve=self.label,
             )
             for value in self.values
         }

@@ -13,9 +13,8 @@ from speculative_tts.reporting.definitions import (
     quantity,
 )
 from speculative_tts.reporting.origin import mixed, origin
-from speculative_tts.reporting.results import Measure, Scorer
-from speculative_tts.reporting.runs import Found
-from speculative_tts.reporting.selection import Chosen, choose
+from speculative_tts.reporting.results import Measure
+from speculative_tts.reporting.selection import Chosen, cost_notes
 from speculative_tts.reporting.tables import csv_text, exact
 
 
@@ -77,28 +76,42 @@ class Figure:
         return not any(s.points for plot in self.plots for s in plot.series if s.kind in kinds)
 
 
-def fill_figure(
-    definition: FigureDefinition, found: Found, scorer: Scorer
-) -> tuple[Figure, Chosen]:
-    """The figure, and the results in it by need."""
-    chosen = choose(found, scorer, definition.needs(), definition.experiment)
+def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
+    """The figure from the results of its needs."""
     results = list(chosen.results.values())
     shown = {curve.y or axes.y for axes in definition.axes for curve in axes.curves}
     shown |= {axes.x for axes in definition.axes if axes.x}
-    figure = Figure(
+    return Figure(
         definition.name,
         definition.title,
         [_plot(axes, chosen) for axes in definition.axes],
         definition.columns,
         [
             f"Bands and bars: {intervals(shown, results)}",
+            *_seeds(definition, chosen),
             *definitions(shown, results),
         ],
-        [*mixed(chosen.runs), *definition.notes],
+        [*mixed(chosen.runs), *definition.notes, *cost_notes(shown, chosen)],
         origin(chosen.runs),
         chosen.missing,
     )
-    return figure, chosen
+
+
+def _seeds(definition: FigureDefinition, chosen: Chosen) -> list[str]:
+    """Which seeds each curve and level has; one line."""
+    keys = {
+        curve.label: list(curve.points()) for axes in definition.axes for curve in axes.curves
+    } | {level.label: [level.label] for axes in definition.axes for level in axes.levels}
+    labels: dict[str, list[str]] = {}
+    for label, points in keys.items():
+        runs = [run for key in points if key in chosen.results for run in chosen.results[key].runs]
+        if runs:
+            seeds = ", ".join(map(str, sorted({run.seed for run in runs})))
+            labels.setdefault(seeds, []).append(label)
+    if len(labels) < 2:
+        return [f"Seeds: {seeds}." for seeds in labels]
+    texts = [f"{seeds} ({', '.join(names)})" for seeds, names in labels.items()]
+    return [f"Seeds: {'; '.join(texts)}."]
 
 
 def figure_csv(figure: Figure) -> str:

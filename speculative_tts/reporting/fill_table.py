@@ -14,22 +14,20 @@ from speculative_tts.reporting.definitions import (
 from speculative_tts.reporting.drafts import draft_notes
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.results import NOTHING, Measure, Scorer
-from speculative_tts.reporting.runs import Found
-from speculative_tts.reporting.selection import Chosen, choose, compare
+from speculative_tts.reporting.selection import Chosen, compare, cost_notes
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
 
 Differences = Mapping[tuple[str, str, str], Measure]  # by (baseline, system, metric), of a panel
 
 
-def fill_table(definition: TableDefinition, found: Found, scorer: Scorer) -> tuple[Table, Chosen]:
-    """The table, and the results in it by row."""
-    chosen = choose(found, scorer, definition.needs(), definition.experiment)
+def fill_table(definition: TableDefinition, chosen: Chosen, scorer: Scorer) -> Table:
+    """The table from the results of its rows."""
     blocks = [
         _block(definition, panel, chosen, _differences(definition, panel, chosen, scorer))
         for panel in definition.panels
     ]
     columns = [column for panel in definition.panels for column in panel.columns]
-    table = Table(
+    return Table(
         definition.name,
         definition.title,
         blocks,
@@ -39,12 +37,12 @@ def fill_table(definition: TableDefinition, found: Found, scorer: Scorer) -> tup
             *definition.notes,
             *draft_notes(chosen.runs, definition.paper.draft),
             *chosen.selection.notes,
+            *cost_notes({column.quantity for column in columns}, chosen),
             *_paper_notes(definition),
         ],
         origin(chosen.runs),
         chosen.missing,
     )
-    return table, chosen
 
 
 def _differences(
@@ -91,7 +89,7 @@ def _headings(definition: TableDefinition, column: Column, chosen: Chosen) -> It
     judge = judge_name(shown.judge, chosen.results.values())
     if column.against is not None:
         baseline = definition.rows[column.against].label
-        group = f"Δ {shown.heading.removesuffix(' %')} to {baseline[:1].lower()}{baseline[1:]}"
+        group = f"Δ {shown.heading.removesuffix(' %')} to {_inside(baseline)}"
         name = f"{column.quantity}_minus_{column.against}"
         if column.test == "bootstrap":
             yield Heading(group, f"{shown.unit} [95 % CI] p".strip(), name)
@@ -101,12 +99,17 @@ def _headings(definition: TableDefinition, column: Column, chosen: Chosen) -> It
         return
     if column.over is not None:
         baseline = definition.rows[column.over].label
-        group = f"{shown.heading} over {baseline[:1].lower()}{baseline[1:]}"
+        group = f"{shown.heading} over {_inside(baseline)}"
         yield Heading(group, "here", f"{column.quantity}_over_{column.over}")
         yield from _paper_heading(definition, column, group)
         return
     yield Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
     yield from _paper_heading(definition, column, shown.heading)
+
+
+def _inside(label: str) -> str:
+    """A label within a sentence: `target alone`, but `SSD (β = 0.3)`."""
+    return f"{label[:1].lower()}{label[1:]}" if label[1:2].islower() else label
 
 
 def _paper_heading(definition: TableDefinition, column: Column, group: str) -> Iterable[Heading]:

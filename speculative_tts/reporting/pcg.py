@@ -191,7 +191,7 @@ TABLE_3 = TableDefinition(
     paper=paper.PCG_TABLE_3,
     spread="sd",
     rows={
-        "ssd": Row("SSD (β = 0.3), whose speed it is", SSD),
+        "ssd": Row("SSD (β = 0.3)", SSD),
         "mel": Row("Mel spectrogram", MEL, nearest=LIKE_SSD),
         "embedding": Row("Cosine of embeddings", EMBEDDING, nearest=LIKE_SSD),
     },

@@ -68,12 +68,16 @@ class Nearest:
 
 @dataclass(frozen=True)
 class Need:
-    """A system that a table shows: its name for people and the configuration it must have."""
+    """A system that a table shows: its name for people and the configuration it must have.
+
+    Points of one `curve` are shown over the seeds that all of them have.
+    """
 
     label: str
     where: Where
     optional: bool = False
     nearest: Nearest | None = None
+    curve: str | None = None
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,7 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
     )
     plain = {key: runs for key, runs in candidates.items() if needs[key].nearest is None}
     return Selection(
-        filled,
+        _of_common_seeds(needs, filled),
         missing,
         tuple(_remarks(plain, filled, chosen, varied)),
         tuple(_notes(needs, filled)),
@@ -257,6 +261,22 @@ def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
     """A run a seed, the last of each."""
     seeds = {run.seed: run for run in runs}
     return tuple(seeds[seed] for seed in sorted(seeds))
+
+
+def _of_common_seeds(
+    needs: Mapping[str, Need], filled: Mapping[str, tuple[Run, ...]]
+) -> dict[str, tuple[Run, ...]]:
+    """The same, points of a curve without the seeds that another of its points lacks."""
+    shared: dict[str | None, set[int]] = {}
+    for key, runs in filled.items():
+        seeds = {run.seed for run in runs}
+        shared[needs[key].curve] = shared.get(needs[key].curve, seeds) & seeds
+
+    def kept(key: str, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        seeds = shared[needs[key].curve] if needs[key].curve is not None else set()
+        return tuple(run for run in runs if run.seed in seeds) if seeds else runs
+
+    return {key: kept(key, runs) for key, runs in filled.items()}
 
 
 def _nearest(runs: Sequence[Run], reference: Sequence[Run], quantity: str) -> tuple[Run, ...]:

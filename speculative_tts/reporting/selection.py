@@ -1,13 +1,14 @@
 """The results that a definition asks for: its runs, figures over their seeds, comparisons."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from speculative_tts.reporting.results import Measure, Result, Scorer, difference, result
-from speculative_tts.reporting.runs import Found, Need, Run, Selection, select
+from speculative_tts.reporting.runs import Found, Need, Run, Selection, figure, select
 
 SCALED = ("value", "low", "high", "sd")
+RoundCosts = Mapping[int, float]  # by lookahead: what a round costs, in steps of the target alone
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Chosen:
 
     results: Mapping[str, Result]
     selection: Selection
+    costs: "RoundCosts" = field(default_factory=dict)  # once they are known of the whole report
 
     @property
     def runs(self) -> list[Run]:
@@ -40,28 +42,40 @@ def choose(
         if names not in cache:
             cache[names] = result(runs, scorer)
         results[key] = cache[names]
-    return Chosen(_with_speed_by_length(results), selection)
+    return Chosen(results, selection)
 
 
-def _with_speed_by_length(results: Mapping[str, Result]) -> dict[str, Result]:
-    """Results with `speedup_by_length`: acceptance length over the cost of a round.
+def round_costs(runs: Sequence[Run]) -> RoundCosts:
+    """What a round costs with each lookahead: acceptance length over measured speedup.
 
-    The cost, in steps of the target alone, is acceptance length over measured speedup, of which the
-    geometric mean over all systems with one lookahead is taken: drafting and verifying are the same
-    work for all rules. What their accept steps differ in (about 3 % of a round) is lost.
+    The geometric mean over all runs given. Rules share the drafting and verifying and differ in the
+    few percent of a round that their own work takes, so that one figure serves them all.
     """
-    names = ("acceptance_length", "speedup")
-    measured: dict[object, dict[int, float]] = {}
-    for one in results.values():
-        length, speedup = (one.measure(name).value for name in names)
+    measured: dict[int, list[float]] = {}
+    for run in runs:
+        length, speedup = (figure([run], name) for name in ("acceptance_length", "speedup"))
         if length and speedup:
-            lookahead = one.runs[0].config.get("lookahead")
-            measured.setdefault(lookahead, {})[id(one.runs)] = math.log(length / speedup)
-    cost = {k: math.exp(sum(logs.values()) / len(logs)) for k, logs in measured.items()}
-    return {
-        key: _divided(one, cost.get(one.runs[0].config.get("lookahead")))
-        for key, one in results.items()
+            logs = measured.setdefault(int(run.config.get("lookahead", 0)), [])
+            logs.append(math.log(length / speedup))
+    return {k: math.exp(sum(logs) / len(logs)) for k, logs in sorted(measured.items())}
+
+
+def with_speed_by_length(chosen: Chosen, costs: RoundCosts) -> Chosen:
+    """The same with `speedup_by_length` in its results: acceptance length over a round's cost."""
+    results = {
+        key: _divided(one, costs.get(int(one.runs[0].config.get("lookahead", 0))))
+        for key, one in chosen.results.items()
     }
+    return replace(chosen, results=results, costs=costs)
+
+
+def cost_notes(shown: Collection[str], chosen: Chosen) -> list[str]:
+    """The round's costs behind speeds by length, if any are shown."""
+    used = {run.config.get("lookahead") for run in chosen.runs}
+    known = [f"{cost:.3f} at lookahead {k}" for k, cost in chosen.costs.items() if k in used]
+    if "speedup_by_length" not in shown or not known:
+        return []
+    return [f"A round costs, in steps of the target alone: {', '.join(known)}."]
 
 
 def _divided(one: Result, cost: float | None) -> Result:

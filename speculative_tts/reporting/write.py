@@ -15,7 +15,12 @@ from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.page import Section
 from speculative_tts.reporting.results import Scorer
 from speculative_tts.reporting.runs import Found, Run
-from speculative_tts.reporting.selection import Chosen
+from speculative_tts.reporting.selection import (
+    Chosen,
+    choose,
+    round_costs,
+    with_speed_by_length,
+)
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
 
 REPORTS: dict[str, Report] = {
@@ -45,45 +50,44 @@ def reports(name: str) -> list[Report]:
 def write_report(report: Report, found: Found, scorer: Scorer, out: Path) -> Written:
     """Write every table and figure that has a run into `out`/<paper>; the others are missing."""
     folder = _Folder(out / report.name)
-    tables: dict[str, tuple[Table, Chosen]] = {}
-    figures: list[tuple[Figure, bytes]] = []
-    chosen: list[Chosen] = []
-    for table in report.tables:
-        tables[table.name] = fill_table(table, found, scorer)
-        chosen.append(tables[table.name][1])
-        if chosen[-1].results:
-            folder.table(tables[table.name][0])
-    for definition in report.figures:
-        figure, used = fill_figure(definition, found, scorer)
-        chosen.append(used)
-        if not figure.empty:
-            figures.append((figure, folder.figure(figure)))
-    used_runs = {run.name: run for one in chosen for run in one.runs}
-    if used_runs:
-        folder.runs(used_runs)
-    section = Section(
-        report,
-        [table for table, used in tables.values() if used.results],
-        figures,
-        _listening(report, {name: used for name, (_, used) in tables.items()}),
-    )
-    definitions: list[TableDefinition | FigureDefinition] = [*report.tables, *report.figures]
+    chosen = _choose(report, found, scorer)
+    runs = _runs(chosen)
+    tables = [fill_table(one, chosen[one.name], scorer) for one in report.tables]
+    tables = [table for table in tables if chosen[table.name].results]
+    for table in tables:
+        folder.table(table)
+    figures = [fill_figure(one, chosen[one.name]) for one in report.figures]
+    drawn = [(figure, folder.figure(figure)) for figure in figures if not figure.empty]
+    if runs:
+        folder.runs(runs)
+    section = Section(report, tables, drawn, _listening(report, chosen[report.listening]))
     missing = [
-        f"{report.name} {definition.name}: {line}"
-        for definition, one in zip(definitions, chosen, strict=True)
-        for line in one.missing
+        f"{report.name} {name}: {line}" for name, one in chosen.items() for line in one.missing
     ]
-    remarks = dict.fromkeys(line for one in chosen for line in one.selection.remarks)
+    remarks = dict.fromkeys(line for one in chosen.values() for line in one.selection.remarks)
     return Written(section, tuple(folder.files), tuple(missing), tuple(remarks))
 
 
-def _listening(report: Report, tables: Mapping[str, Chosen]) -> list[Example]:
+def _choose(report: Report, found: Found, scorer: Scorer) -> dict[str, Chosen]:
+    """Results by table and figure; one cost of a round serves all of them."""
+    definitions: list[TableDefinition | FigureDefinition] = [*report.tables, *report.figures]
+    chosen = {one.name: choose(found, scorer, one.needs(), one.experiment) for one in definitions}
+    costs = round_costs(list(_runs(chosen).values()))
+    return {name: with_speed_by_length(one, costs) for name, one in chosen.items()}
+
+
+def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
+    """Every run of a report, once, by name."""
+    return {run.name: run for one in chosen.values() for run in one.runs}
+
+
+def _listening(report: Report, chosen: Chosen) -> list[Example]:
     """Audio of the first seed of every system of the report's listening table."""
     definition = next(table for table in report.tables if table.name == report.listening)
     systems = {
-        row.label: tables[definition.name].results[key].runs[0]
+        row.label: chosen.results[key].runs[0]
         for key, row in definition.rows.items()
-        if key in tables[definition.name].results
+        if key in chosen.results
     }
     return examples(systems, *(definition.rows[key].label for key in report.contrast))
 

@@ -1,6 +1,7 @@
 """The PCG report from run folders: the search for one speed, tests over seeds, the swap test."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,39 @@ def test_speed_by_length_orders_rules_as_acceptance_length_does(results: Path) -
     measured = [float(table[key]["speedup"]) for key in ("exact", "ssd", "pcg")]
     by_length = [float(table[key]["speedup_by_length"]) for key in ("exact", "ssd", "pcg")]
     assert by_length == pytest.approx(measured, rel=0.1)
+
+
+def test_a_run_has_one_speed_by_length_in_the_whole_report(results: Path) -> None:
+    tables = [rows(results / f"table{number}.csv") for number in (1, 3)]
+    with (results / "figure2.csv").open() as file:
+        points = [p for p in csv.DictReader(file) if p["plot"] == "Word errors, speed by length"]
+    found = {table["ssd"]["speedup_by_length"] for table in tables}
+    found |= {p["x"] for p in points if (p["series"], p["tag"]) == ("SSD, β", "0.3")}
+    assert len(found) == 1
+    for name in ("table1", "table3", "groups", "figure2"):
+        text = (results / f"{name}.md").read_text()
+        assert "A round costs, in steps of the target alone:" in text
+
+
+def test_figure3_has_the_seeds_that_all_of_its_points_have(results: Path) -> None:
+    """Lookahead 3 has three seeds and the others one: bands of two meanings in one curve."""
+    text = (results / "figure3.md").read_text()
+    assert "Seeds: 0 (PCG, mean size 40, SSD, β = 0.3, exact SD); 0, 1, 2 (target alone)." in text
+    assert "Seeds: 0, 1, 2." in (results / "figure2.md").read_text()
+    with (results / "figure3.csv").open() as file:
+        points = [p for p in csv.DictReader(file) if p["series"] == "exact SD"]
+    alone = json.loads((results / "runs.json").read_text())
+    (run,) = (name for name in alone if name.startswith("speculative-exact-b0-k3-s0"))
+    (point,) = (p for p in points if p["plot"] == "Acceptance length" and p["x"] == "3")
+    length = alone[run]["summary"]["metrics"]["acceptance_length"]["value"]
+    assert float(point["y"]) == pytest.approx(length, rel=1e-5)
+
+
+def test_labels_keep_their_names_in_headings(results: Path) -> None:
+    text = (results / "table3.md").read_text()
+    assert "| Δ WER to SSD (β = 0.3), points" in text
+    assert "sSD" not in text
+    assert "Δ WER to target alone" in (results / "table1.md").read_text()
 
 
 def test_table2_has_the_swap_beside_the_paper(results: Path) -> None:
