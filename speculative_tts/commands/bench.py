@@ -148,10 +148,8 @@ def table(result: dict[str, Any]) -> str:
     ]
     sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
     prompts = len(next(iter(result["seconds"].values())))
-    lines += [
-        "",
-        f"{prompts} prompts, {result['tokens']} tokens each, batch 1, {result['threads']} thread(s).",
-    ]
+    size = f"{prompts} prompts, {result['tokens']} tokens each"
+    lines += ["", f"{size}, batch 1, {result['threads']} thread(s)."]
     lines += [f"Weights read per step: {sizes}.", "", made_by(result["provenance"])]
     return "\n".join(lines) + "\n"
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.cache import KVCache
+from speculative_tts.models.matrix import Matrix
 from speculative_tts.models.valle.modules import Layer, PlainNorm, Stack
 
 Norm = tuple[Tensor, Tensor]  # gain and bias
@@ -25,13 +26,13 @@ class TrunkLayer:
     The attention scale is folded into the queries' columns of `qkv`.
     """
 
-    qkv: Tensor
+    qkv: Matrix
     qkv_bias: Tensor
-    out: Tensor
+    out: Matrix
     out_bias: Tensor
-    up: Tensor
+    up: Matrix
     up_bias: Tensor
-    down: Tensor
+    down: Matrix
     down_bias: Tensor
     norm1: Norm
     norm2: Norm
@@ -45,7 +46,7 @@ class Trunk:
         self.layers = [_layer(layer, heads, dtype, device) for layer in stack.layers]
         self.norm = None if stack.norm is None else _norm(stack.norm, dtype, device)
         self.norm_first = stack.norm is not None
-        self.dim = self.layers[0].out.shape[1]
+        self.dim = self.layers[0].out.weight.shape[1]
 
     def cache(self, batch: int, capacity: int) -> KVCache:
         """Storage for `batch` rows of up to `capacity` positions."""
@@ -64,7 +65,10 @@ class Trunk:
         """All that a pass reads."""
         for layer in self.layers:
             for part in vars(layer).values():
-                yield from (part,) if isinstance(part, Tensor) else part
+                if isinstance(part, Matrix):
+                    yield part.weight
+                else:
+                    yield from (part,) if isinstance(part, Tensor) else part
         yield from self.norm or ()
 
     def extend(self, inputs: Tensor, cache: KVCache, start: Tensor, prefix: int = 0) -> Tensor:
@@ -88,16 +92,16 @@ class Trunk:
             self.layers, cache.positions(), *cache.heads(span), strict=True
         ):
             y = self._norm(x, layer.norm1) if self.norm_first else x
-            fused = torch.addmm(layer.qkv_bias, y, layer.qkv).view(batch * new, 3 * self.heads, -1)
+            fused = layer.qkv(y, layer.qkv_bias).view(batch * new, 3 * self.heads, -1)
             stored.index_copy_(0, slots, fused[:, self.heads :].flatten(0, 1))
             queries = fused[:, : self.heads].view(batch, new, self.heads, -1).transpose(1, 2)
             seen = _attention(queries.flatten(0, 1), keys, values, mask)
             seen = seen.view(batch, self.heads, new, -1).transpose(1, 2).reshape(batch * new, -1)
-            x = x + torch.addmm(layer.out_bias, seen, layer.out)
+            x = x + layer.out(seen, layer.out_bias)
             x = x if self.norm_first else self._norm(x, layer.norm1)
             y = self._norm(x, layer.norm2) if self.norm_first else x
-            wide = torch.addmm(layer.up_bias, y, layer.up).relu_()
-            x = x + torch.addmm(layer.down_bias, wide, layer.down)
+            wide = layer.up(y, layer.up_bias).relu_()
+            x = x + layer.down(wide, layer.down_bias)
             x = x if self.norm_first else self._norm(x, layer.norm2)
         return (x if self.norm is None else self._norm(x, self.norm)).view(batch, new, self.dim)
 
@@ -131,8 +135,8 @@ def _layer(
     scale = torch.ones(3 * dim)
     scale[:dim] = (dim // heads) ** -0.5
 
-    def matrix(weight: Tensor) -> Tensor:
-        return weight.detach().float().to(device, dtype).T.contiguous()
+    def matrix(weight: Tensor) -> Matrix:
+        return Matrix(weight.detach().float().to(device, dtype).T.contiguous())
 
     def vector(bias: Tensor) -> Tensor:
         return bias.detach().to(device, dtype)
