@@ -28,6 +28,32 @@ class System(Enum):
     swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
 
 
+WITHOUT_HEADS = ("heads", "viterbi")
+WITHOUT_DRAFT = ("rule", "lookahead", "instrument", *WITHOUT_HEADS)
+WITHOUT_MODEL = ("target", "draft", "sampling", "runtime", "baseline", "seed", *WITHOUT_DRAFT)
+# Settings that a system does not read: they make no other run, and may differ within a table.
+UNUSED: dict[System, tuple[str, ...]] = {
+    System.target: ("draft", "baseline", *WITHOUT_DRAFT),
+    System.draft: WITHOUT_DRAFT,
+    System.speculative: WITHOUT_HEADS,
+    System.multi_token: ("draft", "rule", "lookahead", "instrument"),
+    System.uncached: ("draft", *WITHOUT_DRAFT),
+    System.codec: WITHOUT_MODEL,
+    System.reference: WITHOUT_MODEL,
+    System.swap: (
+        "draft",
+        "baseline",
+        "runtime",
+        "lookahead",
+        "instrument",
+        "batch_size",
+        "rule.name",
+        "rule.beta",
+        *WITHOUT_HEADS,
+    ),
+}
+
+
 class Rule(Enum):
     """Acceptance rules of `decoding.acceptance`."""
 

@@ -14,6 +14,7 @@ from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.records import held, read_list, spread, write_json
 from speculative_tts.schema import (
+    UNUSED,
     DecodeConfig,
     GroupsConfig,
     HeadsConfig,
@@ -30,29 +31,6 @@ if TYPE_CHECKING:
     from speculative_tts.records import DecodeRecord
 
 DONE = "DONE"
-WITHOUT_HEADS = ("heads", "viterbi")
-WITHOUT_DRAFT = ("rule", "lookahead", "instrument", *WITHOUT_HEADS)
-WITHOUT_MODEL = ("target", "draft", "sampling", "runtime", "baseline", "seed", *WITHOUT_DRAFT)
-UNUSED = {  # settings a system does not read, which hence do not make another run
-    System.target: ("draft", "baseline", *WITHOUT_DRAFT),
-    System.draft: WITHOUT_DRAFT,
-    System.speculative: WITHOUT_HEADS,
-    System.multi_token: ("draft", "rule", "lookahead", "instrument"),
-    System.uncached: ("draft", *WITHOUT_DRAFT),
-    System.codec: WITHOUT_MODEL,
-    System.reference: WITHOUT_MODEL,
-    System.swap: (
-        "draft",
-        "baseline",
-        "runtime",
-        "lookahead",
-        "instrument",
-        "batch_size",
-        "rule.name",
-        "rule.beta",
-        *WITHOUT_HEADS,
-    ),
-}
 
 
 def run(config: DecodeConfig) -> int:

@@ -15,22 +15,21 @@ from typing import Any
 
 from speculative_tts.records import read_jsonl
 from speculative_tts.reporting.remedy import decode_command
+from speculative_tts.schema import UNUSED, System
 
 Where = Mapping[str, Any]  # dotted configuration key -> value
 
 # May differ in a table.
-BOOKKEEPING = ("out", "baseline", "instrument", "seed", "source", "runtime.warmup")
+BOOKKEEPING = (
+    "out",
+    "baseline",
+    "instrument",
+    "seed",
+    "source",
+    "runtime.warmup",
+    "viterbi.transitions",
+)
 MET = 0.03  # a searched figure that is nearer than this, relatively, is met
-UNUSED = {  # parts of the configuration that a system does not use, by prefix
-    "target": ("draft.", "heads.", "viterbi."),
-    "uncached": ("draft.", "heads.", "viterbi."),
-    "multi_token": ("draft.", "viterbi.transitions."),
-    "draft": ("heads.", "viterbi."),
-    "speculative": ("heads.", "viterbi."),
-    "codec": ("target.", "draft.", "sampling.", "runtime.", "batch_size"),
-    "reference": ("target.", "draft.", "sampling.", "runtime.", "batch_size"),
-    "swap": ("draft.", "runtime.", "batch_size"),
-}
 
 
 @dataclass(frozen=True)
@@ -165,11 +164,13 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def matches(config: Where, where: Where) -> bool:
-    """Does a configuration have these values? Numbers that differ by rounding are equal."""
+    """Does a configuration have these values? Of a tuple one; numbers may differ by rounding."""
     return all(key in config and _equal(config[key], value) for key, value in where.items())
 
 
 def _equal(a: Any, b: Any) -> bool:
+    if isinstance(b, tuple):
+        return any(_equal(a, one) for one in b)
     if isinstance(a, int | float) and isinstance(b, int | float):
         return abs(a - b) < 1e-9
     return bool(a == b)
@@ -180,15 +181,20 @@ def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
 
     Fingerprints of weights, where provenance has them, are part of it.
     """
-    free = {*BOOKKEEPING, *varied}
-    unused = UNUSED.get(str(run.config.get("system")), ())
+    system = System.__members__.get(str(run.config.get("system")))
+    free = (*BOOKKEEPING, *varied, *(UNUSED[system] if system else ()))
     weights = run.provenance.get("weights")
     values = {**run.config, **flatten(weights if isinstance(weights, dict) else {}, "weights.")}
     return {
         key: value
         for key, value in values.items()
-        if key not in free and not key.removeprefix("weights.").startswith(unused)
+        if not _within(key.removeprefix("weights."), free)
     }
+
+
+def _within(key: str, names: Iterable[str]) -> bool:
+    """Is the key one of these, or inside a group of them?"""
+    return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
 def select(found: Found, needs: Mapping[str, Need], experiment: str | None = None) -> Selection:
