@@ -92,6 +92,7 @@ def _engine(config: DecodeConfig) -> "Engine":
     """What decodes: target, draft or heads, rule, codec."""
     import torch
 
+    from speculative_tts.decoding import run as decoding
     from speculative_tts.decoding.build import build_engine
 
     drafting = config.system in (System.draft, System.speculative)
@@ -103,6 +104,7 @@ def _engine(config: DecodeConfig) -> "Engine":
         config.sampling,
         config.runtime,
         config.lookahead,
+        models=config.system not in decoding.WITHOUT_MODEL,
     )
     if config.system is System.multi_token:
         engine = engine.with_heads(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import torch
 
@@ -46,6 +47,13 @@ RULES: dict[Rule, Callable[[RuleConfig, Sources, int], Made]] = {
 }
 
 
+class Unread:
+    """In place of a model in runs without one: what ids mean, and no weights."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+
 def build_engine(
     target: CheckpointConfig,
     draft: CheckpointConfig,
@@ -54,8 +62,13 @@ def build_engine(
     sampling: SamplingConfig,
     runtime: RuntimeConfig,
     lookahead: int,
+    *,
+    models: bool = True,
 ) -> Engine:
-    """Check the settings, then load everything. Raises ValueError for any that cannot work."""
+    """Check the settings, then load everything, weights only if `models`.
+
+    Raises ValueError for settings that cannot work.
+    """
     if lookahead < 1:
         raise ValueError(f"lookahead {lookahead} is below 1; draft at least 1 token a round")
     if runtime.device.name == "cuda" and not torch.cuda.is_available():
@@ -81,6 +94,9 @@ def build_engine(
             f"codec {codec.path} has {speech_codec.n_codes} codes, "
             f"target {target.path} {layout.n_codes}; they do not belong together"
         )
+    if not models:
+        none = cast("FamilyLM", Unread(layout))
+        return Engine(none, none, speech_codec, acceptance, sampler, settings, lookahead, groups)
     refiner = load_refiner(checkpoints[0], dtype=dtype, device=device)
     _check_layers(codec, speech_codec, refiner)
     target_lm, draft_lm = _load_pair(checkpoints, dtype, device, text_rows=settings.text_rows)

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 
 from speculative_tts.commands import decode
+from speculative_tts.decoding import build
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.records import held
 from speculative_tts.schema import System
@@ -178,8 +179,15 @@ def test_system_and_baseline_go_first_in_turn(
 
 
 def test_systems_without_a_model_copy_and_resynthesise_the_reference(
-    models: FakeModels, tmp_path: Path
+    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor is one loaded: LLaSA-8B would take a minute and 17 GB."""
+
+    def load(*_: object, **__: object) -> None:
+        raise AssertionError("weights are read")
+
+    monkeypatch.setattr(build, "load_speech_lm", load)
+    monkeypatch.setattr(build, "load_refiner", load)
     assert (
         decode.main([*models.overrides, f"out={tmp_path}", "limit=1", "system=reference,codec"])
         == 0
