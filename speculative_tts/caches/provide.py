@@ -1,5 +1,6 @@
 """Groups for a configuration: out of the store, or made and kept; or one named folder, checked."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +59,7 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
         "cap": config.cap,
         "unigram": None if counts is None else store.array_hash([counts.numpy()]),
         "beside": BESIDE,
+        "codec": content_hash(sources.codec[1]),  # whose codebook the likeness is to
     }
     return store.find_or_make(
         Path(config.cache),
@@ -171,6 +173,11 @@ def count_codes(folder: Path, size: int) -> Tensor:
 def _check(config: GroupsConfig) -> None:
     if config.theta is not None:
         groups.check_theta(config.theta)
+        if config.mean_size != GroupsConfig.mean_size:
+            raise ValueError(
+                f"theta {config.theta} and mean_size {config.mean_size} are both given; leave one "
+                "out (theta=null searches the theta of a mean_size)"
+            )
     if config.cap is not None and config.cap < 1:
         raise ValueError(f"cap {config.cap} is below 1; a group has at least its own token")
 
@@ -204,11 +211,16 @@ def _likeness(unit: Tensor, codes: Tensor, sources: Sources) -> dict[str, Any] |
 
 
 def _named(folder: Path, origin: Mapping[str, Any], sources: Sources) -> store.Entry:
-    """The cache folder that was asked for, if it was made from what `origin` says."""
+    """The cache folder that was asked for, if it holds groups made from what `origin` says."""
     try:
         entry = store.open_entry(folder)
     except store.DamagedError as error:
         raise ValueError(f"{error}; make it again with sst-precompute cache=groups") from error
+    if entry.kind != KIND or not set(RULE) <= entry.arrays.keys():
+        raise ValueError(
+            f"{folder} holds {entry.kind} ({', '.join(sorted(entry.arrays))}), and {KIND} are "
+            f"{', '.join(RULE)}; make them with sst-precompute, or leave groups.path null"
+        )
     made_from = entry.description
     for name, found in origin.items():
         if made_from.get(name) != found:
@@ -217,6 +229,8 @@ def _named(folder: Path, origin: Mapping[str, Any], sources: Sources) -> store.E
                 f"{_short(made_from.get(name))}, that of {sources.target} is {_short(found)}; "
                 "make it with sst-precompute, or leave groups.path null"
             )
+    if made_from.get("codec") != content_hash(sources.codec[1]):  # likeness is to another codebook
+        return dataclasses.replace(entry, facts=entry.facts | {"likeness": None})
     return entry
 
 

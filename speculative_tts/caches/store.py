@@ -1,15 +1,17 @@
 """A content-keyed store: arrays in a folder named by a hash of what they were made from.
 
 A folder holds a .npy file an array and manifest.json: the description (what the key is the hash
-of), the SHA-256 of every file, and facts for people. It is written beside its place and renamed
-into it, so a kill leaves no half of one. Every file is checked when it is opened; arrays are
-memory-mapped.
+of), the SHA-256 of every file, facts for people, and the hash of all that. It is written beside its
+place and renamed into it, so a kill leaves no half of one, and of two processes that make the same
+one wins. Everything is checked when it is opened; arrays are memory-mapped.
 """
 
+import errno
 import hashlib
 import json
 import logging
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 Arrays = Mapping[str, NDArray[Any]]
 Description = Mapping[str, Any]  # JSON values
@@ -36,6 +38,7 @@ class Entry:
     """One opened cache: memory-mapped arrays, what they were made from, and facts about them."""
 
     folder: Path
+    kind: str
     arrays: dict[str, NDArray[Any]]
     description: dict[str, Any]
     facts: dict[str, Any]
@@ -74,17 +77,17 @@ def open_entry(folder: Path) -> Entry:
             )
         # Copy-on-write: torch takes writable memory only, and the file stays as it is.
         arrays[path.stem] = np.load(path, mmap_mode="c" if expected["bytes"] else None)
-    return Entry(folder, arrays, manifest["description"], manifest["facts"])
+    return Entry(folder, manifest["kind"], arrays, manifest["description"], manifest["facts"])
 
 
 def save_entry(
     root: Path, kind: str, description: Description, arrays: Arrays, facts: Mapping[str, Any]
 ) -> Path:
-    """Write a cache and return its folder. What is there already, perhaps damaged, is replaced."""
+    """Write a cache and return its folder; one that is there stays if whole, else is replaced."""
     place = folder_of(root, kind, description)
     root.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(root, place.name)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.{os.getpid()}.", dir=root))
+    temporary = Path(tempfile.mkdtemp(prefix=f"{_mark(place.name)}{os.getpid()}.", dir=root))
     try:
         files = {}
         for name, array in arrays.items():
@@ -97,16 +100,18 @@ def save_entry(
         content = {
             "format": FORMAT,
             "kind": kind,
-            "key": key_of(description),
             "description": dict(description),
             "files": files,
             "facts": dict(facts),
         }
-        (temporary / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")
+        content = json.loads(json.dumps(content))  # as it will be read
+        text = json.dumps(content | {"sha256": key_of(content)}, indent=2)
+        (temporary / MANIFEST).write_text(text + "\n")
         temporary.chmod(0o755)  # mkdtemp's is private
-        if place.exists():
-            shutil.rmtree(place)
-        temporary.rename(place)
+        try:
+            _whole(place, description)  # another process was quicker
+        except (FileNotFoundError, DamagedError):
+            _move(temporary, place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return place
@@ -121,10 +126,7 @@ def find_or_make(
     """The cache with this description: of the store if whole, else by `make` (arrays, facts)."""
     place = folder_of(root, kind, description)
     try:
-        entry = open_entry(place)
-        if key_of(entry.description) == key_of(description):
-            return entry
-        logger.warning("%s was made from something else; making it again", place)
+        return _whole(place, description)
     except FileNotFoundError:
         pass
     except DamagedError as error:
@@ -147,31 +149,53 @@ def array_hash(arrays: Iterable[NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
+def _whole(place: Path, description: Description) -> Entry:
+    """The cache in its place; DamagedError for one of another description."""
+    entry = open_entry(place)
+    if key_of(entry.description) != key_of(description):
+        raise DamagedError(f"{place} was made from something else")
+    return entry
+
+
+def _move(folder: Path, place: Path) -> None:
+    """Rename, over what is there; if another process puts its own there first, that stays."""
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        folder.rename(place)
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not folder.is_dir():
         raise FileNotFoundError(2, "no such cache folder", str(folder))
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        described, key = key_of(content["description"]), content["key"]
-        known = content["format"] == FORMAT and {"kind", "files", "facts"} <= content.keys()
+        known, digest = content["format"] == FORMAT, content.pop("sha256", None)
     except FileNotFoundError:
         raise DamagedError(f"{path} is missing") from None
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(f"{path} is damaged ({error!r})") from error
     if not known:
         raise DamagedError(f"{path} has another format than this version's {FORMAT}")
-    if described != key:
-        raise DamagedError(f"{path} is damaged (its key is not the hash of its description)")
+    if key_of(content) != digest:
+        raise DamagedError(f"{path} is damaged (its sha256 is not that of its content)")
     return content
 
 
 def _remove_leftovers(root: Path, name: str) -> None:
-    """Folders of processes that were killed while writing this cache."""
-    for folder in root.glob(f".{name}.*"):
-        process = folder.name.removeprefix(f".{name}.").partition(".")[0]
+    """Folders of processes of this machine that were killed while writing this cache."""
+    for folder in root.glob(f"{_mark(name)}*"):
+        process = folder.name.removeprefix(_mark(name)).partition(".")[0]
         if process.isdigit() and not _alive(int(process)):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _mark(name: str) -> str:
+    """How folders of this machine's processes begin while they write the cache of this name."""
+    return f".{name}.{platform.node()}."
 
 
 def _alive(process: int) -> bool:

@@ -1,5 +1,6 @@
 """Groups of vectors against a plain loop; theta for a mean size; sources and options."""
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from fake_models import write_fake_models
+from fake_models import write_codec, write_fake_models
 from torch import Tensor
 
-from speculative_tts.caches import groups, provide, vectors
+from speculative_tts.caches import groups, provide, store, vectors
 from speculative_tts.caches.progress import Progress
 from speculative_tts.decoding.groups import Group
 from speculative_tts.models.loading import EMBEDDING, stored_rows
@@ -256,6 +257,32 @@ def test_a_named_cache_of_another_target_is_refused_saying_which(
     array.write_bytes(array.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"group_tokens.npy is damaged .* sst-precompute"):
         provide.acoustic_groups(named, sources)
+
+
+def test_a_named_cache_of_something_else_is_named_as_such(
+    sources: provide.Sources, tmp_path: Path
+) -> None:
+    zeros = {"counts": np.zeros(3)}
+    other = store.save_entry(tmp_path, "transitions", {"codes": "x"}, zeros, {})
+    with pytest.raises(ValueError, match=r"holds transitions \(counts\), and groups are tok"):
+        provide.acoustic_groups(config(tmp_path, path=str(other)), sources)
+
+
+def test_likeness_is_to_the_codec_that_is_used(sources: provide.Sources, tmp_path: Path) -> None:
+    """Another codec once got the first one's figures."""
+    first = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
+    (tmp_path / "codec").mkdir()
+    write_codec(tmp_path / "codec", np.random.default_rng(5))
+    others = dataclasses.replace(sources, codec=("tiny", tmp_path / "codec"))
+    second = provide.acoustic_groups(config(tmp_path, theta=0.5), others)
+    assert first.facts["likeness"] != second.facts["likeness"]
+    named = provide.acoustic_groups(config(tmp_path, path=str(first.folder)), others)
+    assert named.facts["likeness"] is None
+
+
+def test_theta_and_mean_size_are_not_both_given(sources: provide.Sources, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"theta 0.5 and mean_size 4.0 are both given"):
+        provide.acoustic_groups(config(tmp_path, theta=0.5, mean_size=4.0), sources)
 
 
 def change_weights(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -74,13 +75,23 @@ def test_a_damaged_file_is_refused_and_made_again(
     assert remake(tmp_path).facts == {"n": "made again"}
 
 
-def test_an_edited_description_is_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"description": DESCRIPTION | {"theta": 0.6}},
+        {"facts": {"n": 999}},
+        {"files": {}},
+        {"files": []},
+        {"kind": "transitions"},
+    ],
+)
+def test_an_edited_manifest_is_damage(tmp_path: Path, edit: dict[str, object]) -> None:
     manifest = save(tmp_path) / store.MANIFEST
     content = json.loads(manifest.read_text())
-    content["description"]["theta"] = 0.6
-    manifest.write_text(json.dumps(content))
-    with pytest.raises(store.DamagedError, match="its key is not the hash of its description"):
+    manifest.write_text(json.dumps(content | edit))
+    with pytest.raises(store.DamagedError, match="its sha256 is not that of its content"):
         store.open_entry(manifest.parent)
+    assert remake(tmp_path).facts == {"n": "made again"}
 
 
 def test_a_cache_under_another_ones_name_is_not_used(tmp_path: Path) -> None:
@@ -91,7 +102,7 @@ def test_a_cache_under_another_ones_name_is_not_used(tmp_path: Path) -> None:
 
 def test_a_format_of_another_version_is_refused(tmp_path: Path) -> None:
     manifest = save(tmp_path) / store.MANIFEST
-    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
+    manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 3'))
     with pytest.raises(store.DamagedError, match="another format"):
         store.open_entry(manifest.parent)
 
@@ -122,7 +133,41 @@ def test_a_kill_while_writing_leaves_nothing_that_is_used(tmp_path: Path) -> Non
 
 def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
     name = store.folder_of(tmp_path, "groups", DESCRIPTION).name
-    theirs = tmp_path / f".{name}.{os.getppid()}.x"
-    theirs.mkdir(parents=True)
+    theirs = tmp_path / f".{name}.{platform.node()}.{os.getppid()}.x"
+    elsewhere = tmp_path / f".{name}.another-host.{2**22 + 1}.x"  # no process of this machine
+    dead = tmp_path / f".{name}.{platform.node()}.{2**22 + 1}.x"
+    for folder in (theirs, elsewhere, dead):
+        folder.mkdir(parents=True)
     save(tmp_path)
     assert theirs.is_dir()
+    assert elsewhere.is_dir()
+    assert not dead.exists()
+
+
+def test_of_two_that_make_the_same_the_first_stays(tmp_path: Path) -> None:
+    """Over a cache that another process had just renamed into its place, `rename` once failed."""
+
+    def make() -> tuple[store.Arrays, dict[str, object]]:
+        save(tmp_path)
+        return ARRAYS, {"n": "second"}
+
+    entry = store.find_or_make(tmp_path, "groups", DESCRIPTION, make)
+    assert entry.facts == {"n": 1000}
+    assert [p.name for p in tmp_path.iterdir()] == [entry.folder.name]
+
+
+def test_a_cache_that_comes_while_the_last_one_is_moved_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = save(tmp_path)
+    (place / "a.npy").unlink()
+    whole = save(tmp_path / "other")
+    remove = store.shutil.rmtree
+
+    def raced(folder: Path, **options: bool) -> None:
+        remove(folder, **options)
+        if folder == place:
+            whole.rename(place)
+
+    monkeypatch.setattr(store.shutil, "rmtree", raced)
+    assert remake(tmp_path).facts == {"n": 1000}
