@@ -121,11 +121,7 @@ def rounds_of(
             bare = rows.count - before == verdict.accepted
             behind = _behind(active & (verdict.accepted == drafted))
         rounds.append(Round(active, drafted, verdict.accepted, verdict.fallback, bare))
-        depth = torch.arange(number, device=drafted.device)
-        reached = (
-            (depth <= verdict.accepted[:, None]) & (depth < drafted[:, None]) & active[:, None]
-        )
-        watch.verified(target_probs[:, :number], draft_probs, reached)
+        watch.verified(target_probs[:, :number], draft_probs, rounds[-1])
         yield rows, rounds
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.outcome import Round
 
 # Emitted probabilities below it count as it: a relaxed rule may give none to what the target says.
 KL_FLOOR = 1e-10
@@ -34,8 +35,8 @@ class Observer:
         """A part of the round: draft, verify or accept."""
         return nullcontext()
 
-    def verified(self, target_probs: Tensor, draft_probs: Tensor, reached: Tensor) -> None:
-        """Laws of one verification, [batch, drafted, vocab]; positions reached [batch, drafted]."""
+    def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
+        """Laws of one verification, [batch, drafted, vocab], and what it came to."""
 
 
 class Instruments(Observer):
@@ -65,8 +66,9 @@ class Instruments(Observer):
         synchronise(self._device)
         self.seconds[name] += time.perf_counter() - begin
 
-    def verified(self, target_probs: Tensor, draft_probs: Tensor, reached: Tensor) -> None:
+    def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
         """Add what is summed over the positions that a verification reached."""
+        reached = made.reached(draft_probs.shape[1])
         emitted = self._rule.output_law(target_probs, draft_probs)
         ratio = target_probs / emitted.clamp(min=KL_FLOOR)
         found = {

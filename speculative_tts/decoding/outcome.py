@@ -21,6 +21,12 @@ class Round:
     fallback: Tensor
     bare: Tensor  # no token after the accepted ones, because they end with a stop id
 
+    def reached(self, depths: int) -> Tensor:
+        """Positions whose verdict counted, [batch, depths]: the accepted and the first rejected."""
+        depth = torch.arange(depths, device=self.drafted.device)
+        tried = (depth <= self.accepted[:, None]) & (depth < self.drafted[:, None])
+        return tried & self.active[:, None]
+
 
 @dataclass(frozen=True)
 class Outcome:

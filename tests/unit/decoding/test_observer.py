@@ -12,11 +12,14 @@ from torch import Tensor
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.loops import speculative
 from speculative_tts.decoding.observer import Instruments, Observer
+from speculative_tts.decoding.outcome import Round
 from speculative_tts.decoding.sampling import Sampler
 
 STOPS, SAMPLER, BETA, LOOKAHEAD = (4,), Sampler(temperature=0.8, top_k=4), 0.3, 3
 TARGET = Markov.random(5, 0)
 DRAFT = TARGET.near(1, 0.7)
+YES, NUMBER = torch.tensor([True]), torch.tensor([1])
+ONE = Round(YES, drafted=NUMBER, accepted=NUMBER, fallback=~YES, bare=~YES)
 ROWS = [request(f"row {k}", minimum=3, maximum=9 + k % 4) for k in range(30)]
 
 
@@ -26,8 +29,9 @@ class Ledger(Observer):
     def __init__(self) -> None:
         self.calls: list[tuple[Tensor, Tensor, Tensor]] = []
 
-    def verified(self, target_probs: Tensor, draft_probs: Tensor, reached: Tensor) -> None:
-        self.calls.append((target_probs.clone(), draft_probs.clone(), reached.clone()))
+    def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
+        reached = made.reached(draft_probs.shape[1])
+        self.calls.append((target_probs.clone(), draft_probs.clone(), reached))
 
 
 def run(observer: Observer | None, beta: float = BETA) -> list[tuple[list[int], int]]:
@@ -75,7 +79,7 @@ def test_kl_stays_finite_where_the_rule_never_says_what_the_target_could() -> No
     """The floor of 1e-10 of an emitted probability: KL log(1e10) at most."""
     tools = Instruments(Tolerance(1.0), 1, CPU)
     target, draft = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[0.0, 1.0]]])
-    tools.verified(target, draft, torch.tensor([[True]]))
+    tools.verified(target, draft, ONE)
     assert (tools.sums["tv"], tools.positions) == ([1.0], [1])
     assert tools.sums["kl"] == pytest.approx([math.log(1e10)], rel=1e-5)
 
@@ -104,7 +108,7 @@ def test_trials_of_thinning_equal_a_direct_computation() -> None:
     assert tools.sums["expected_trials"] == trials
     assert sum(trials) / sum(rejections) > 1.5
     same = torch.full((1, 1, 5), 0.2)
-    tools.verified(same, same, torch.tensor([[True]]))
+    tools.verified(same, same, ONE)
     assert tools.sums["expected_trials"] == trials
     assert set(Instruments(Tolerance(BETA), LOOKAHEAD, CPU).sums) == {"tv", "kl"}
 
