@@ -61,6 +61,7 @@ def test_table1_has_ours_beside_the_paper(results: Path, ssd_runs: Path) -> None
 def test_captions_define_what_is_shown(results: Path) -> None:
     text = (results / "ssd" / "table1.md").read_text()
     assert "WER %, pocketsphinx word grammar" in text
+    assert re.search(r"24 utterances \(\d+ words\)", text)
     assert "Those of times and speedups hold for these utterances in this run" in text
     assert "none (and no p) below 10 of them" in text
     assert "tokens emitted by rounds over rounds, residual and bonus tokens included" in text
