@@ -4,8 +4,9 @@ What made the CosyVoice-2-shaped target follow its text makes this one too (`tra
 curriculum from one word to eight, and probes that name the word spoken and the next one. Absolute
 positions need more help: text rows name their neighbours, and two heads are told where to attend
 (`training.valle_losses`). The multi-token heads (Nguyen et al., ICASSP 2025, eq. 3) are trained
-jointly from scratch: head i predicts the code i steps on from the same hidden state. The NAR sees
-an acoustic prompt as in prefix mode 1.
+jointly from scratch: head i predicts the code i steps on from the same hidden state. Unlike the
+paper's plain sum over all positions, further heads count `prediction_weight` at some positions. The
+NAR sees an acoustic prompt as in prefix mode 1.
 """
 
 from __future__ import annotations

@@ -46,13 +46,15 @@ def ar_losses(
     spoken = batch.targets[..., 0] != IGNORED
     audio: Float[Tensor, "n dim"] = inside.final[spoken]
     targets: Int64[Tensor, "n heads"] = batch.targets[spoken]
-    own = cross_entropy(model.ar_predict_layer(audio), targets[:, 0])
+    logits = model.ar_predict_layer(audio)
+    own = cross_entropy(logits, targets[:, 0])
+    hits = (logits.detach().argmax(-1) == targets[:, 0]).float().mean()
     current = cross_entropy(extras.probes.current(audio), batch.current_word[spoken])
     guesses, words = extras.probes.following(audio), batch.next_word[spoken]
     following = cross_entropy(guesses, words)
     neighbours = neighbour_losses(extras.neighbours(inside.early), batch.neighbours)
     guidance = guidance_loss(middle_layer(model).self_attn, inside.middle, batch)
-    further = further_losses(extras.predictions, audio[some], targets[some, 1:])
+    further, further_hits = further_losses(extras.predictions, audio[some], targets[some, 1:])
     logged = {
         "loss": own,
         "current_word_loss": current,
@@ -61,6 +63,7 @@ def ar_losses(
         "guidance_loss": guidance,
         "next_word_accuracy": (guesses.argmax(-1) == words).float().mean(),
         "head_losses": further,
+        "head_accuracies": torch.cat([hits[None], further_hits]),  # the AR's own first
     }
     return own, current + following + neighbours + guidance, further, logged
 
@@ -148,14 +151,15 @@ def further_losses(
     weights: Float[Tensor, "heads classes dim"],
     states: Float[Tensor, "n dim"],
     targets: Int64[Tensor, "n heads"],
-) -> Float[Tensor, " heads"]:
-    """Cross entropy of each head, means over positions."""
+) -> tuple[Float[Tensor, " heads"], Float[Tensor, " heads"]]:
+    """Cross entropy (nats) and accuracy of each head, means over positions."""
     heads, classes, _ = weights.shape
     if heads == 0:
-        return states.new_zeros(0)
+        return states.new_zeros(0), states.new_zeros(0)
     logits = (states @ weights.flatten(0, 1).T).view(len(states) * heads, classes)
     nats = cross_entropy(logits, targets.flatten(), reduction="none")
-    return nats.view(-1, heads).mean(0)
+    hits = (logits.detach().argmax(-1) == targets.flatten()).float()
+    return nats.view(-1, heads).mean(0), hits.view(-1, heads).mean(0)
 
 
 def nar_losses(model: ValleNAR, batch: ValleBatch, seed: int, step: int) -> tuple[Tensor, Logged]:

@@ -168,6 +168,9 @@ def test_losses_fall(stage: str) -> None:
     assert last < 0.8 * first
     if stage == "ar":
         begin, end = (np.mean([v["head_losses"] for v in p], 0) for p in (logged[:5], logged[-5:]))
+        right = np.array([values["head_accuracies"] for values in logged])
+        assert right.shape[1] == len(begin) + 1  # the AR's own head comes first
+        assert 0 <= right.min() < right.max() <= 1
         assert (end < begin).all()
         assert begin.shape == (2,)
 
