@@ -47,6 +47,8 @@ def _settings(context: Mapping[str, Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, tuple):  # any of them will do
+        return _text(value[0])
     if value is None:
         return "null"
     return f"{value:g}" if isinstance(value, float) else str(value)

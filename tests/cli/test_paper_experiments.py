@@ -20,7 +20,7 @@ from speculative_tts.reporting.runs import Found, Run, flatten, matches, select
 from speculative_tts.schema import Device, DType, Rule, Similarity, System
 
 SEARCHED, AT_SPEED, ELSEWHERE = 77.0, 3.0, 2.0  # a mean size; acceptance lengths
-PAPERS = ("ssd", "pcg")
+PAPERS = ("ssd", "pcg", "mtp")
 
 
 @pytest.mark.parametrize(
