@@ -48,7 +48,7 @@ def test_mistakes_are_one_line(
 ) -> None:
     assert decode([*common, "method=swap"]) == 2
     assert "system=swap needs the target's, made by sst-decode" in capfd.readouterr().err
-    assert decode([*common, "system=swap"]) == 2
+    assert decode([*common, "system=swap", "rule=exact"]) == 2
     assert "swaps within groups, and rule is exact; give rule=group" in capfd.readouterr().err
     assert decode([*common, "method=draft"]) == 0
     (draft,) = (tmp_path / "runs").glob("draft-*")
