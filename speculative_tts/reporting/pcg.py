@@ -14,17 +14,30 @@ from speculative_tts.reporting.definitions import (
     TableDefinition,
 )
 from speculative_tts.reporting.runs import Nearest
+from speculative_tts.reporting.systems import (
+    CHOSEN,
+    DRAFT,
+    EXACT,
+    LOOKAHEADS,
+    SPECULATION,
+    TARGET,
+    TARGET_LEVEL,
+    TARGET_ROW,
+    TOLERANCE,
+    against,
+    length_over_lookahead,
+    over_lookahead,
+    speedup_over_lookahead,
+)
 
-LOOKAHEADS = tuple(range(1, 9))
 BETAS = (0.1, 0.2, 0.3, 0.4)
 SIZES = (1.0, 4.5, 10.0, 40.0, 140.0)  # mean tokens of a group; theta follows from them
 FIGURE_3_SIZE = 40.0
 THETAS = (0.38, 0.4, 0.42, 0.45)  # the range that the paper calls best, of LLaSA-8B's embeddings
 
-TARGET = {"system": "target"}
-EXACT = {"system": "speculative", "rule.name": "exact", "lookahead": 3}
-TOLERANCE = {"system": "speculative", "rule.name": "tolerance", "lookahead": 3}
-SSD = {**TOLERANCE, "rule.beta": 0.3}
+AT_3 = {"lookahead": CHOSEN}
+SSD_RULE = {**TOLERANCE, "rule.beta": 0.3}
+SSD = {**SSD_RULE, **AT_3}
 PAPERS_GROUPS = {
     "rule.name": "group",
     "rule.groups.theta": None,
@@ -32,9 +45,9 @@ PAPERS_GROUPS = {
     "rule.groups.weights": "equal",
     "rule.groups.path": None,
 }
-GROUPS = {**PAPERS_GROUPS, "system": "speculative", "lookahead": 3}
-EMBEDDING = {**GROUPS, "rule.groups.source": "embedding"}
-MEL = {**GROUPS, "rule.groups.source": "mel"}
+GROUPS = {**PAPERS_GROUPS, "system": "speculative", "rule.groups.source": "embedding"}
+EMBEDDING = {**GROUPS, **AT_3}
+MEL = {**EMBEDDING, "rule.groups.source": "mel"}
 SWAP = {**PAPERS_GROUPS, "system": "swap", "rule.groups.source": "embedding"}
 LIKE_SSD = Nearest("ssd", "acceptance_length")
 
@@ -45,12 +58,7 @@ def _key(size: float) -> str:
 
 QUALITY = (Column("wer", "wer"), Column("cer", "cer"), Column("similarity", "sim"))
 SPEED = (
-    Column("acceptance_rate"),
-    Column("acceptance_length"),
-    Column("acceptance_length_without_bonus"),
-    Column("tv"),
-    Column("kl"),
-    Column("time_per_token_ms"),
+    *SPECULATION,
     Column("draft_share"),
     Column("verify_share"),
     Column("accept_share"),
@@ -65,7 +73,7 @@ GROUP_FACTS = (
 )
 
 
-def _against(row: str, *metrics: str) -> tuple[Column, ...]:
+def _tested(row: str, *metrics: str) -> tuple[Column, ...]:
     """Every test of the difference to a row: over utterances, and over seeds."""
     return tuple(
         Column(metric, against=row, test=test)
@@ -81,9 +89,9 @@ TABLE_1 = TableDefinition(
     paper=paper.PCG_TABLE_1,
     spread="sd",
     rows={
-        "draft": Row("Draft alone", {"system": "draft"}),
-        "target": Row("Target alone", TARGET, fixed={"speedup": 1.0, "speedup_by_length": 1.0}),
-        "exact": Row("Target + SD", EXACT),
+        "draft": Row("Draft alone", DRAFT),
+        "target": TARGET_ROW,
+        "exact": Row("Target + SD", {**EXACT, **AT_3}),
         "ssd": Row("Target + SSD (β = 0.3)", SSD),
         "pcg": Row("Target + PCG at SSD's speed", EMBEDDING, nearest=LIKE_SSD),
     },
@@ -101,17 +109,12 @@ TABLE_1 = TableDefinition(
         Panel("Speculation", SPEED, ("exact", "ssd", "pcg")),
         Panel(
             "PCG against SSD, paired",
-            _against("ssd", "wer", "cer", "similarity", "dnsmos"),
+            _tested("ssd", "wer", "cer", "similarity", "dnsmos"),
             ("pcg",),
         ),
         Panel(
             "Paired differences to the target alone",
-            (
-                Column("wer", against="target"),
-                Column("cer", against="target"),
-                Column("similarity", against="target"),
-                Column("dnsmos", against="target"),
-            ),
+            against("target", "wer", "cer", "similarity", "dnsmos"),
             ("draft", "exact", "ssd", "pcg"),
         ),
     ),
@@ -156,9 +159,9 @@ TABLE_2 = TableDefinition(
                 Column("changed"),
                 Column("wer"),
                 Column("wer", "delta_wer", against="target"),
-                Column("cer", against="target"),
+                *against("target", "cer"),
                 Column("similarity", "delta_sim", against="target"),
-                Column("dnsmos", against="target"),
+                *against("target", "dnsmos"),
             ),
             ("target", *map(_key, SIZES)),
         ),
@@ -203,9 +206,9 @@ TABLE_3 = TableDefinition(
         Panel("Groups", GROUP_FACTS, ("mel", "embedding")),
         Panel("Speculation", SPEED),
         Panel(
-            "Embeddings against mel, paired", _against("mel", "wer", "similarity"), ("embedding",)
+            "Embeddings against mel, paired", _tested("mel", "wer", "similarity"), ("embedding",)
         ),
-        Panel("Against SSD, paired", _against("ssd", "wer", "similarity"), ("mel", "embedding")),
+        Panel("Against SSD, paired", _tested("ssd", "wer", "similarity"), ("mel", "embedding")),
     ),
     notes=(
         (
@@ -264,13 +267,10 @@ THETA_CURVE = Curve(
     style=2,
     optional=True,
 )
-SSD_CURVE = Curve("SSD, β", TOLERANCE, "rule.beta", BETAS, style=1)
+SSD_CURVE = Curve("SSD, β", {**TOLERANCE, **AT_3}, "rule.beta", BETAS, style=1)
 MEASURED = "speedup over the target alone (measured)"
 BY_LENGTH = "speedup by acceptance length (no timing noise)"
-POINTS = (
-    Level("exact SD", EXACT),
-    Level("target alone", TARGET, fixed={"speedup": 1.0, "speedup_by_length": 1.0, "tv": 0.0}),
-)
+POINTS = (Level("exact SD", {**EXACT, **AT_3}), TARGET_LEVEL)
 
 
 def _published(row: str, label: str) -> Published:
@@ -311,58 +311,21 @@ FIGURE_2 = FigureDefinition(
     ),
 )
 
+PCG_AT_SIZE = {**GROUPS, "rule.groups.mean_size": FIGURE_3_SIZE}
 FIGURE_3_CURVES = (
-    Curve(
-        f"PCG, mean size {FIGURE_3_SIZE:g}",
-        {
-            **{key: value for key, value in EMBEDDING.items() if key != "lookahead"},
-            "rule.groups.mean_size": FIGURE_3_SIZE,
-        },
-        "lookahead",
-        LOOKAHEADS,
-        style=0,
-    ),
-    Curve(
-        "SSD, β = 0.3",
-        {key: value for key, value in SSD.items() if key != "lookahead"},
-        "lookahead",
-        LOOKAHEADS,
-        style=1,
-    ),
-    Curve(
-        "exact SD",
-        {key: value for key, value in EXACT.items() if key != "lookahead"},
-        "lookahead",
-        LOOKAHEADS,
-        style=2,
-    ),
+    Curve(f"PCG, mean size {FIGURE_3_SIZE:g}", PCG_AT_SIZE, "lookahead", LOOKAHEADS, style=0),
+    Curve("SSD, β = 0.3", SSD_RULE, "lookahead", LOOKAHEADS, style=1),
+    Curve("exact SD", EXACT, "lookahead", LOOKAHEADS, style=2),
 )
-LOOKAHEAD_AXIS = "lookahead (tokens drafted a round)"
 
 FIGURE_3 = FigureDefinition(
     name="figure3",
     title="PCG Figure 3: speed against lookahead",
     experiment="pcg/figure3",
     axes=(
-        Axes(
-            "Speedup over the target alone",
-            "speedup",
-            FIGURE_3_CURVES,
-            x_label=LOOKAHEAD_AXIS,
-            y_label="speedup (same engine)",
-            levels=(Level("target alone", TARGET, fixed={"speedup": 1.0}),),
-            chosen=3,
-        ),
-        Axes(
-            "Acceptance length",
-            "acceptance_length",
-            FIGURE_3_CURVES,
-            x_label=LOOKAHEAD_AXIS,
-            y_label="emitted tokens a round",
-            ceiling="lookahead + 1",
-            chosen=3,
-        ),
-        Axes("Word errors", "wer", FIGURE_3_CURVES, x_label=LOOKAHEAD_AXIS, chosen=3),
+        speedup_over_lookahead(FIGURE_3_CURVES),
+        length_over_lookahead(FIGURE_3_CURVES),
+        over_lookahead("Word errors", "wer", FIGURE_3_CURVES),
     ),
     notes=("The paper finds 3 best (vertical line); it prints no values.",),
 )

@@ -1,29 +1,37 @@
 """The SSD paper's tables and figures: what they show and which runs they need."""
 
+from dataclasses import replace
+
 from speculative_tts.reporting import paper
 from speculative_tts.reporting.definitions import (
     Axes,
     Column,
     Curve,
     FigureDefinition,
-    Level,
     Panel,
     Published,
     Report,
     Row,
     TableDefinition,
 )
+from speculative_tts.reporting.systems import (
+    CHOSEN,
+    DRAFT,
+    EXACT,
+    LOOKAHEADS,
+    SPECULATION,
+    TARGET_LEVEL,
+    TARGET_ROW,
+    TOLERANCE,
+    against,
+    length_over_lookahead,
+    over_lookahead,
+    speedup_over_lookahead,
+)
 
-LOOKAHEADS = tuple(range(1, 9))
 BETAS = (0.0, 0.1, 0.2, 0.3, 0.4)
-
-TARGET = {"system": "target"}
-DRAFT = {"system": "draft"}
-EXACT = {"system": "speculative", "rule.name": "exact"}
-TOLERANCE = {"system": "speculative", "rule.name": "tolerance"}
 SSD = {**TOLERANCE, "rule.beta": 0.4}
 
-TARGET_ROW = Row("Target alone", TARGET, fixed={"speedup": 1.0})
 BESIDE_PAPER = Panel(
     "Beside the paper",
     (
@@ -35,15 +43,6 @@ BESIDE_PAPER = Panel(
         Column("speedup", "speedup"),
     ),
 )
-SPECULATION = (
-    Column("acceptance_rate"),
-    Column("acceptance_length"),
-    Column("acceptance_length_without_bonus"),
-    Column("tv"),
-    Column("kl"),
-    Column("time_per_token_ms"),
-)
-
 TABLE_1 = TableDefinition(
     name="table1",
     title="SSD Table 1: draft alone, target alone, target with speculation (lookahead 3)",
@@ -66,10 +65,9 @@ TABLE_1 = TableDefinition(
         Panel(
             "Paired differences",
             (
-                Column("wer", against="target"),
-                Column("wer", against="exact"),
-                Column("similarity", against="target"),
-                Column("dnsmos", against="target"),
+                *against("target", "wer"),
+                *against("exact", "wer"),
+                *against("target", "similarity", "dnsmos"),
             ),
             ("draft", "target", "exact", "ssd"),
         ),
@@ -101,11 +99,8 @@ TABLE_3 = TableDefinition(
         Panel(
             "Paired differences",
             (
-                Column("wer", against="target"),
-                Column("wer", against="0.0"),
-                Column("similarity", against="0.0"),
-                Column("dnsmos", against="0.0"),
-                Column("speedup", against="0.0"),
+                *against("target", "wer"),
+                *against("0.0", "wer", "similarity", "dnsmos", "speedup"),
             ),
         ),
     ),
@@ -121,42 +116,22 @@ TABLE_3 = TableDefinition(
 
 SSD_CURVE = Curve("SSD, β = 0.4", SSD, "lookahead", LOOKAHEADS, style=0)
 EXACT_CURVE = Curve("exact", EXACT, "lookahead", LOOKAHEADS, style=1)
-LOOKAHEAD_AXIS = "lookahead (tokens drafted a round)"
+CURVES = (SSD_CURVE, EXACT_CURVE)
+PUBLISHED_SPEEDUP = Published(
+    "paper, β = 0.4", (CHOSEN,), (paper.SSD_TABLE_1.value("ssd", "speedup"),)
+)
+
 
 FIGURE_3 = FigureDefinition(
     name="figure3",
     title="SSD Figure 3: speed against lookahead",
     experiment="ssd/figure3",
     axes=(
-        Axes(
-            "LM-RTF (lower is faster)",
-            "lm_rtf",
-            (SSD_CURVE, EXACT_CURVE),
-            x_label=LOOKAHEAD_AXIS,
-            levels=(Level("target alone", TARGET),),
-            chosen=3,
+        replace(
+            over_lookahead("LM-RTF (lower is faster)", "lm_rtf", CURVES), levels=(TARGET_LEVEL,)
         ),
-        Axes(
-            "Speedup over the target alone",
-            "speedup",
-            (SSD_CURVE, EXACT_CURVE),
-            x_label=LOOKAHEAD_AXIS,
-            chosen=3,
-            y_label="speedup (same engine)",
-            levels=(Level("target alone", TARGET, fixed={"speedup": 1.0}),),
-            published=(
-                Published("paper, β = 0.4", (3,), (paper.SSD_TABLE_1.value("ssd", "speedup"),)),
-            ),
-        ),
-        Axes(
-            "Acceptance length",
-            "acceptance_length",
-            (SSD_CURVE, EXACT_CURVE),
-            x_label=LOOKAHEAD_AXIS,
-            y_label="emitted tokens a round",
-            ceiling="lookahead + 1",
-            chosen=3,
-        ),
+        speedup_over_lookahead(CURVES, PUBLISHED_SPEEDUP),
+        length_over_lookahead(CURVES),
     ),
     notes=(
         (
@@ -200,7 +175,7 @@ BETA = FigureDefinition(
             "wer",
             (BETA_CURVE,),
             x_label=BETA_AXIS,
-            levels=(Level("target alone", TARGET),),
+            levels=(TARGET_LEVEL,),
             published=(_published("wer"),),
         ),
         Axes(
@@ -209,7 +184,7 @@ BETA = FigureDefinition(
             (BETA_CURVE,),
             x_label=BETA_AXIS,
             y_label="speedup (same engine)",
-            levels=(Level("target alone", TARGET, fixed={"speedup": 1.0}),),
+            levels=(TARGET_LEVEL,),
             published=(_published("speedup"),),
         ),
         Axes(
@@ -246,7 +221,7 @@ TRADEOFF = FigureDefinition(
             (Curve("SSD, β from 0 to 0.4", BETA_CURVE.where, "rule.beta", BETAS),),
             x="speedup",
             x_label="speedup over the target alone (same engine)",
-            levels=(Level("target alone", TARGET, fixed={"speedup": 1.0}),),
+            levels=(TARGET_LEVEL,),
             published=(_published("wer", "speedup"),),
         ),
     ),
