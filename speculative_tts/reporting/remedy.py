@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from speculative_tts.schema import DecodeConfig
@@ -25,6 +26,17 @@ def decode_command(
     return (
         f"{' (all of them: '.join(commands)}{')' if experiment else ''}, then sst-eval runs={out}"
     )
+
+
+def place(folder: Path) -> str:
+    """How a command names a folder, so that nothing of one machine is in it.
+
+    Seen from here, or where it lies elsewhere its name alone.
+    """
+    given = folder if folder.is_absolute() else Path.cwd() / folder
+    if given.is_relative_to(Path.cwd()):
+        return str(given.relative_to(Path.cwd()))
+    return f"<folder>/{folder.name}"
 
 
 def _overrides(where: Mapping[str, Any]) -> list[str]:

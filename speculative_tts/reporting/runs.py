@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.records import read_jsonl
-from speculative_tts.reporting.remedy import decode_command
+from speculative_tts.reporting.remedy import decode_command, place
 from speculative_tts.schema import UNUSED, System
 
 Where = Mapping[str, Any]  # dotted configuration key -> value
@@ -216,7 +216,7 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
     filled = fillings[order[0]] if order else {}
     chosen = contexts[order[0]] if order else {}
     missing = tuple(
-        Missing(need.label, decode_command(need.where, chosen, str(found.folder), experiment))
+        Missing(need.label, decode_command(need.where, chosen, place(found.folder), experiment))
         for key, need in needs.items()
         if key not in filled and not need.optional
     )

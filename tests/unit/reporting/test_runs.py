@@ -28,14 +28,22 @@ def test_no_folder_and_no_runs(tmp_path: Path) -> None:
         find_runs(tmp_path)
 
 
-def test_a_missing_run_names_the_command_that_makes_it(tmp_path: Path) -> None:
-    make_run(tmp_path, "target", n=4)
-    (missing,) = select(find_runs(tmp_path), NEEDS, "ssd/table1").missing
-    assert str(missing) == (
+def test_a_missing_run_names_the_command_that_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "runs", "target", n=4)
+    monkeypatch.chdir(tmp_path)
+    (missing,) = select(find_runs(tmp_path / "runs"), NEEDS, "ssd/table1").missing
+    text = (
         "SSD: sst-decode system=speculative rule=tolerance rule.beta=0.4 lookahead=3 "
-        f"out={tmp_path} (all of them: sst-decode experiment=ssd/table1 out={tmp_path}), "
-        f"then sst-eval runs={tmp_path}"
+        "out=runs (all of them: sst-decode experiment=ssd/table1 out=runs), "
+        "then sst-eval runs=runs"
     )
+    assert str(missing) == text
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(Path, "cwd", lambda: tmp_path / "elsewhere")
+    (missing,) = select(find_runs(tmp_path / "runs"), NEEDS, "ssd/table1").missing
+    assert str(missing) == text.replace("=runs", "=<folder>/runs")
 
 
 def test_the_command_repeats_what_the_other_runs_have(tmp_path: Path) -> None:
