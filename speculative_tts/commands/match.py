@@ -169,8 +169,9 @@ def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
     """Figures, by setting, of the finished runs in `trial.out` that differ in the setting alone."""
     files = Path(trial.out).glob("*/config.json")
     rules = [json.loads(file.read_text(encoding="utf-8"))["rule"] for file in files]
+    same = [rule for rule in rules if rule["name"] == trial.rule.name.name]
     by_size = trial.rule.name is Rule.group
-    settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in rules}
+    settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in same}
     found = {setting: finished(with_setting(trial, setting), figure) for setting in settings}
     return {setting: value for setting, value in found.items() if value is not None}
 
