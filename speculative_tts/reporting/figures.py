@@ -20,6 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
 
 Array = npt.NDArray[np.float64]
+Box = tuple[float, ...]  # left, bottom, right, top
 
 STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))
 PAPER = "#767676"
@@ -27,6 +28,8 @@ INK = "#333333"
 LONG_LABEL = 17  # characters; two such columns would be wider than a panel
 WIDTH, HEIGHT = 3.6, 3.0  # inches a plot
 DPI = 160
+ROOM = np.array([0.8 * WIDTH, 0.58 * HEIGHT]) * 72  # points inside a plot's axes, roughly
+TAG_SIZE = 7.5
 SETTINGS: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 9,
@@ -92,6 +95,8 @@ def _draw_plot(axes: Axes, plot: Plot) -> None:
         axes.margins(x=0.06)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
     _frame(axes, plot)
+    if not plot.sweep:
+        _tags(axes, plot)
     _legend(axes, plot.title)
 
 
@@ -139,10 +144,9 @@ def _draw_curve(axes: Axes, series: Series, plot: Plot) -> None:
     if not series.points:
         return
     color, marker = STYLES[series.style % len(STYLES)]
-    x, y = _xy(series.points)
+    points = series.points if plot.sweep else sorted(series.points, key=lambda point: point.x)
+    x, y = _xy(points)
     axes.plot(x, y, color=color, marker=marker, ms=5, lw=1.6, label=series.label, zorder=3)
-    if not plot.sweep:
-        _tags(axes, series.points, color)
     known = [(p.x, p.y.low, p.y.high) for p in series.points]
     band = sorted((x, a, b) for x, a, b in known if a is not None and b is not None)
     if band:
@@ -193,17 +197,44 @@ def _bars(axes: Axes, points: Sequence[Point], color: str) -> None:
             axes.vlines(point.x, point.y.low, point.y.high, color=color, lw=1.0, alpha=0.5)
 
 
-def _tags(axes: Axes, points: Sequence[Point], color: str) -> None:
-    for point in points:
-        assert point.y.value is not None
-        axes.annotate(
-            point.tag,
-            (point.x, point.y.value),
-            xytext=(5, -11),
-            textcoords="offset points",
-            fontsize=7.5,
-            color=color,
-        )
+def _tags(axes: Axes, plot: Plot) -> None:
+    """The swept value beside each point of a curve, where it covers least of points and tags."""
+    curves = [one for one in plot.series if one.kind == "curve"]
+    marked = [p for one in plot.series if one.kind != "level" for p in one.points]
+    limits = np.array([axes.get_xlim(), axes.get_ylim()])
+
+    def place(point: Point) -> Array:
+        at = np.array([point.x, point.y.value], dtype=float)
+        inside: Array = ROOM * (at - limits[:, 0]) / (limits[:, 1] - limits[:, 0])
+        return inside
+
+    taken = [(*(place(p) - 3), *(place(p) + 3)) for p in marked]
+    taken.append((0, -100, ROOM[0], 0))  # numbers of the axis
+    for series in curves:
+        for point in series.points:
+            x, y = place(point)
+            width = TAG_SIZE * 0.64 * len(point.tag)
+            offsets = [
+                (dx, dy) for dy in (-11, 5, -20, 14, -3) for dx in (5, -5 - width, -width / 2)
+            ]
+            boxes = [(x + dx, y + dy, x + dx + width, y + dy + TAG_SIZE) for dx, dy in offsets]
+            best = min(range(len(boxes)), key=lambda i: sum(_shared(boxes[i], t) for t in taken))
+            taken.append(boxes[best])
+            axes.annotate(
+                point.tag,
+                (point.x, point.y.value or 0.0),
+                xytext=offsets[best],
+                textcoords="offset points",
+                fontsize=TAG_SIZE,
+                color=STYLES[series.style % len(STYLES)][0],
+            )
+
+
+def _shared(a: Box, b: Box) -> float:
+    """Area that two boxes (left, bottom, right, top) share."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    return max(width, 0.0) * max(height, 0.0)
 
 
 DRAW = {

@@ -2,10 +2,11 @@
 
 import io
 import struct
+from itertools import combinations
 
 import pytest
 
-from speculative_tts.reporting.figures import draw
+from speculative_tts.reporting.figures import _canvas, draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
 from speculative_tts.reporting.results import Measure
 
@@ -45,6 +46,25 @@ def test_draws(plot: Plot) -> None:
     assert min(size(files["png"])) > 400
     assert files["svg"].startswith(b"<?xml")
     assert b"<dc:date>" not in files["svg"]
+
+
+def test_tags_do_not_cover_each_other_and_curves_run_along_x() -> None:
+    """PCG's figure 2 as it came out: settings whose order is not that of their speeds."""
+    group = [(1.02, 10.5, "1"), (1.09, 10.1, "4.5"), (1.05, 11.9, "10"), (1.13, 10.4, "40")]
+    other = [(1.12, 10.1, "0.1"), (1.196, 4.3, "0.2"), (1.195, 10.1, "0.3")]
+    curves = [
+        Series(name, "curve", [Point(x, Measure(y), tag) for x, y, tag in points], style)
+        for style, (name, points) in enumerate({"PCG": group, "SSD": other}.items())
+    ]
+    canvas = _canvas(figure(Plot("p", "x", "y", curves)))
+    canvas.draw_without_rendering()  # type: ignore[no-untyped-call]
+    (axes,) = canvas.axes
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == len(group) + len(other)
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+    for line in axes.lines:
+        xs = list(line.get_xdata())
+        assert xs == sorted(xs)
 
 
 def test_plots_fill_rows() -> None:
