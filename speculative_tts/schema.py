@@ -489,7 +489,7 @@ class TrainHeadsConfig:
 
 @dataclass
 class ImportConfig:
-    """sst-import: an official VALL-E or USLM checkpoint."""
+    """sst-import-valle: an official VALL-E or USLM checkpoint."""
 
     checkpoint: str = MISSING  # the .pt file of training, such as best-valid-loss.pt
     symbols: str = MISSING  # the unique_text_tokens.k2symbols that it was trained with

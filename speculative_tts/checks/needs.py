@@ -101,8 +101,8 @@ def _mtp(models: Path) -> list[Need]:
             Need(
                 str(target),
                 partial(_valle, target),
-                "sst-import checkpoint=<best-valid-loss.pt> symbols=<unique_text_tokens.k2symbols> "
-                f"out={target}",
+                "sst-import-valle checkpoint=<best-valid-loss.pt> "
+                f"symbols=<unique_text_tokens.k2symbols> out={target}",
             ),
             Need(
                 str(own),

@@ -141,7 +141,14 @@ class CosyVoiceCodec:
         except ImportError as error:
             raise ValueError(f"audio needs the official CosyVoice ({error}); {HOW}") from error
         build = getattr(cosyvoice, "AutoModel", None) or cosyvoice.CosyVoice2
-        return build(model_dir=str(self._folder))
+        try:
+            return build(model_dir=str(self._folder))
+        except Exception as error:  # whatever of the many packages that it opens
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ValueError(
+                f"the official CosyVoice does not open {self._folder} ({reason}); it needs "
+                f"{', '.join(AUDIO)} there, and beside its clone: {HOW}"
+            ) from error
 
     def _tokens(self, mel: Tensor) -> list[int]:
         """Codes of log-mel frames [128, frames]."""

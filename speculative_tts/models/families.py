@@ -233,7 +233,7 @@ ROWS = Family(
 VALLE = Family(
     "VALL-E",
     f"config.json of model_type {MODEL_TYPE}, model.safetensors and {FILE} "
-    "(sst-import makes them of an official .pt file)",
+    "(sst-import-valle makes them of an official .pt file)",
     lambda folder: _model_type(folder) == MODEL_TYPE,
     _valle_layout,
     _load_valle,

@@ -49,7 +49,7 @@ def test_command_composes_and_explains_itself(
     required = {
         "speak": ["text=alpha"],
         "check": ["target=valle", "golden=here"],
-        "import": ["checkpoint=a.pt", "symbols=b"],
+        "import_valle": ["checkpoint=a.pt", "symbols=b"],
     }.get(main.name, [])
     assert isinstance(main.compose(required), main.schema)
     assert main(["--help"]) == 0

@@ -105,7 +105,7 @@ def test_what_is_made_is_what_the_runs_read(lines: list[str]) -> None:
         read = decode.main.compose([f"target={target}", "codec=speechtokenizer"])
         assert (train_heads.main.program, read.heads.path) in made
         assert (precompute.main.program, read.viterbi.transitions.path) in made
-        assert ("sst-import", read.target.path) in made
+        assert ("sst-import-valle", read.target.path) in made
     for draft in ("cosyvoice2", "llasa_8b_subset"):
         assert ("sst-train-draft", decode.main.compose([f"draft={draft}"]).draft.path) in made
     for data in ("unicats_b", "test_clean_500", "test_clean"):

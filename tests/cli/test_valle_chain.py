@@ -13,7 +13,7 @@ from fake_models import write_fake_models
 from small_target import save_codes
 from valle_golden import small_valle, write_checkpoint
 
-from speculative_tts.commands import decode, import_checkpoint, train_heads
+from speculative_tts.commands import decode, import_valle, train_heads
 from speculative_tts.drafting.valle_data import hidden_states
 from speculative_tts.models.heads import read_heads
 from speculative_tts.models.valle import text
@@ -54,7 +54,7 @@ def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def imported(official: Path, out: Path, *options: str) -> int:
     files = [f"checkpoint={official / 'best.pt'}", f"symbols={official / 'symbols'}"]
-    return import_checkpoint.main([*files, f"out={out}", *options])
+    return import_valle.main([*files, f"out={out}", *options])
 
 
 def records(out: Path) -> list[dict[str, object]]:
@@ -140,7 +140,7 @@ def test_files_that_do_not_belong_together(
     folder.mkdir()
     shutil.copy(bare, folder)
     assert decode.main([f"target.path={folder}", "method=target", f"out={tmp_path / 'runs'}"]) == 2
-    assert "sst-import" in capsys.readouterr().err
+    assert "sst-import-valle" in capsys.readouterr().err
 
 
 def test_states_of_a_padded_batch_are_those_of_its_rows() -> None:

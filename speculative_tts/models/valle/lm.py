@@ -86,7 +86,7 @@ class ValleLM:
     def layout(self) -> SpeechLayout:
         """Facts about texts and ids; ValueError for a bare checkpoint file."""
         if self._layout is None:
-            raise ValueError(f"this VALL-E has no {FILE}; make its folder with sst-import")
+            raise ValueError(f"this VALL-E has no {FILE}; make its folder with sst-import-valle")
         return self._layout
 
     @property

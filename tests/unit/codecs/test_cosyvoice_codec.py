@@ -101,6 +101,20 @@ def test_without_the_official_repository_it_says_how_to_get_it(
         codec.decode(codec.encode_prompt(np.zeros(RATE)))
 
 
+def test_what_the_official_classes_say_of_a_folder_is_one_line(
+    codec: CosyVoiceCodec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    official(monkeypatch)
+
+    def refuses(model_dir: str) -> None:
+        raise OSError("no file named model.safetensors\nfound in directory")
+
+    monkeypatch.setattr(sys.modules["cosyvoice.cli.cosyvoice"], "AutoModel", refuses)
+    with pytest.raises(ValueError, match=r"no file named model\.safetensors\).*flow\.pt") as error:
+        codec.decode(codec.encode_prompt(np.zeros(RATE)))
+    assert "\n" not in str(error.value)
+
+
 def test_waves_of_a_corpus_are_not_kept(codec: CosyVoiceCodec) -> None:
     """Hundreds of hours are encoded by one codec."""
     waves = [np.zeros(RATE * seconds, dtype=np.float32) for seconds in (1, 2, 3)]

@@ -331,5 +331,5 @@ def test_what_must_be_given_is_named(tmp_path: Path) -> None:
         lm.merged([1, 2], [])
     with pytest.raises(ValueError, match=r"text ids must lie in \[0, 9\)"):
         lm.merged([1, 9], [3])
-    with pytest.raises(ValueError, match="make its folder with sst-import"):
+    with pytest.raises(ValueError, match="make its folder with sst-import-valle"):
         lm.prompt("one", "", torch.tensor([1]))

@@ -28,12 +28,12 @@ def run(config: ImportConfig) -> int:
 
 
 main = app.command(
-    "import",
+    "import_valle",
     ImportConfig,
     run,
     examples=(
-        "sst-import checkpoint=exp/best-valid-loss.pt symbols=unique_text_tokens.k2symbols",
-        "sst-import checkpoint=USLM.pt symbols=uslm.k2symbols heads=16 out=models/uslm",
+        "sst-import-valle checkpoint=exp/best-valid-loss.pt symbols=unique_text_tokens.k2symbols",
+        "sst-import-valle checkpoint=USLM.pt symbols=uslm.k2symbols heads=16 out=models/uslm",
     ),
 )
 
