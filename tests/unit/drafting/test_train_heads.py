@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cosyvoice_folders import SIZES, write_official
 
 from speculative_tts.commands.train_heads import main
 from speculative_tts.drafting.heads import head_targets
@@ -79,3 +80,22 @@ def test_mistakes_are_told(
 ) -> None:
     assert main([*arguments, wrong, f"out={tmp_path}"]) == 2
     assert wrong.partition("=")[0] in capsys.readouterr().err
+
+
+def test_a_cosyvoice_target_gets_heads_of_its_speech_rows(codes: Path, tmp_path: Path) -> None:
+    write_official(tmp_path / "cosy", 24)
+    options = ["n=2", "steps=2", "batch_size=8", "sequences=8", "eval_every=2", "dev_utterances=2"]
+    where = [f"target.path={tmp_path / 'cosy'}", f"codes={codes}", f"out={tmp_path / 'heads'}"]
+    assert main([*where, *options]) == 0
+    tensors, description = read_heads(tmp_path / "heads")
+    assert tensors.weight.shape == (2, 24 + 3, SIZES["hidden_size"])  # codes and three stop ids
+    assert tensors.bias is not None
+    assert description["target"] == target_hash(tmp_path / "cosy")
+
+
+def test_a_target_whose_codes_are_vocabulary_rows_is_refused(
+    codes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    llasa = Path(__file__).parents[2] / "golden/llasa/model_1b_style"
+    assert main([f"target.path={llasa}", f"codes={codes}", f"out={tmp_path}"]) == 2
+    assert "are not trained here" in capsys.readouterr().err
