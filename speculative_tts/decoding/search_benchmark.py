@@ -5,35 +5,24 @@ candidates about a third as large as those of independent heads.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.multi_token import HiddenModel
 from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.transitions import Rows
 from speculative_tts.decoding.viterbi import Path, PathSearch
 
 SEEN = 40  # successors a code has on average; the tiny codec's corpus has 37
-CONTEXT = 150  # positions before the block: a prompt and half an utterance of the tiny test list
 
 
 @torch.inference_mode()
 def search_costs(
-    vocabularies: tuple[int, ...],
-    n: int,
-    top_k: int,
-    repeats: int,
-    device: torch.device,
-    targets: Mapping[int, tuple[str, HiddenModel]] | None = None,
+    vocabularies: tuple[int, ...], n: int, top_k: int, repeats: int, device: torch.device
 ) -> dict[str, float]:
-    """Median seconds of choosing one block of n tokens, batch 1, by vocabulary, set and mode.
-
-    `targets` are models by their number of codes, with a name: the pass that a search stands
-    beside, over a block of n tokens, comes behind the rows of its vocabulary.
-    """
+    """Median seconds of choosing one block of n tokens, batch 1, by vocabulary, set and mode."""
     costs = {}
     for size in vocabularies:
         transitions = synthetic_transitions(size).on(device, ids=size, weight=1.0)
@@ -51,20 +40,7 @@ def search_costs(
             }
             for mode, run in modes.items():
                 costs[f"{mode} path, {name}"] = _median(run, repeats, device)
-        if targets and size in targets:
-            label, model = targets[size]
-            costs[f"pass of {label}, {size} codes, n = {n}"] = pass_cost(model, n, repeats)
     return costs
-
-
-@torch.inference_mode()
-def pass_cost(model: HiddenModel, n: int, repeats: int) -> float:
-    """Median seconds of a pass of the trunk over n tokens behind `CONTEXT` others, batch 1."""
-    cache = model.cache(1, CONTEXT + n)
-    start = torch.tensor([CONTEXT], device=model.device)
-    ids = torch.zeros(1, n, dtype=torch.int64, device=model.device)
-    run = partial(model.extend_hidden, ids, cache, start, keep=1)
-    return _median(run, repeats, model.device)
 
 
 def _drawn(search: PathSearch, scores: Tensor, last: Tensor, uniform: Tensor) -> Path:
