@@ -68,6 +68,8 @@ class Instruments(Observer):
 
     def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
         """Add what is summed over the positions that a verification reached."""
+        if draft_probs.shape[1] == 0:  # a last round that has room for one token only
+            return
         reached = made.reached(draft_probs.shape[1])
         emitted = self._rule.output_law(target_probs, draft_probs)
         ratio = target_probs / emitted.clamp(min=KL_FLOOR)

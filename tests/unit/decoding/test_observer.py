@@ -113,6 +113,15 @@ def test_trials_of_thinning_equal_a_direct_computation() -> None:
     assert set(Instruments(Tolerance(BETA), LOOKAHEAD, CPU).sums) == {"tv", "kl"}
 
 
+def test_a_round_that_drafts_nothing_adds_nothing() -> None:
+    """The last one before the maximum length, where only the target's own token fits."""
+    cover = Cover(5, ((0, 1, 3), (1, 2), (4,)), (1.0, 1.0, 1.0))
+    tools, none = Instruments(cover.rule(), LOOKAHEAD, CPU), torch.zeros(1, 0, 5)
+    made = Round(YES, drafted=0 * NUMBER, accepted=0 * NUMBER, fallback=~YES, bare=~YES)
+    tools.verified(none, none, made)
+    assert sum(tools.positions) == 0
+
+
 def test_sections_are_clocked() -> None:
     tools = Instruments(Tolerance(0.0), LOOKAHEAD, CPU)
     run(tools)
