@@ -148,8 +148,8 @@ def table(result: dict[str, Any]) -> str:
     ]
     sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
     prompts = len(next(iter(result["seconds"].values())))
-    size = f"{prompts} prompts, {result['tokens']} tokens each"
-    lines += ["", f"{size}, batch 1, {result['threads']} thread(s)."]
+    amount = f"{prompts} prompts, {result['tokens']} tokens each"
+    lines += ["", f"{amount}, batch 1, {result['threads']} thread(s)."]
     lines += [f"Weights read per step: {sizes}.", "", made_by(result["provenance"])]
     return "\n".join(lines) + "\n"
 
