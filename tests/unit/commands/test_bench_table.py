@@ -8,9 +8,12 @@ RESULT = {
     "continuations": {
         "autoregressive": {"tokens_per_second": 100.0, "ms_per_token": 10.0},
     },
-    "steps": {"accept": 0.001},
+    "steps": {"accept": 0.001, "target pass (8 tokens)": 0.01},
     "group_rule": {},
-    "path_search": {},
+    "path_search": {"best path": 0.0004},
+    "seconds": {"autoregressive": [1.0]},
+    "threads": 1,
+    "provenance": {"argv": ["sst-bench", "limit=1"], "date": "2026-11-21T10:00:00"},
     "bytes_per_step": {"target": 22e6},
     "context": 80,
     "tokens": 100,
@@ -25,3 +28,10 @@ def test_one_prompt_alone_has_no_interval(interval: list[float | None], cell: st
     row = RESULT["continuations"]["autoregressive"] | {"vs_autoregressive": interval}  # type: ignore[index]
     printed = table(RESULT | {"continuations": {"autoregressive": row}})
     assert f"100 | 10.00 {cell} - |" in printed
+
+
+def test_searches_are_shares_of_a_pass_and_the_origin_is_told() -> None:
+    printed = table(RESULT)
+    assert "| best path | 0.400 | 4.0% |" in printed
+    assert "1 prompts, 100 tokens each, batch 1, 1 thread(s)." in printed
+    assert "Made by: `sst-bench limit=1`" in printed
