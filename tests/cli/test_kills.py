@@ -62,8 +62,10 @@ def test_scoring_with_workers(tmp_path: Path) -> None:
     assert evaluate([*common, f"out={cut}"]) == 0
     assert kept().startswith(there)
     assert kept().count(b"\n") == UTTERANCES + 1
-    for name in ("scores.jsonl", "summary.json"):
-        assert (cut / name).read_bytes() == (whole / name).read_bytes()
+    assert (cut / "scores.jsonl").read_bytes() == (whole / "scores.jsonl").read_bytes()
+    summaries = [json.loads((out / "summary.json").read_text()) for out in (cut, whole)]
+    assert all(summary.pop("argv") for summary in summaries)  # they name their folder
+    assert summaries[0] == summaries[1]
 
 
 def test_training_of_a_target(tmp_path: Path) -> None:
