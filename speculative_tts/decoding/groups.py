@@ -113,8 +113,8 @@ class Group:
 
     def coarse(self, probs: Tensor) -> Tensor:
         """Law of the group: [..., vocab] -> [..., groups]."""
-        rows = probs.reshape(-1, probs.shape[-1])
-        return self._gathered(rows).reshape(*probs.shape[:-1], -1)
+        rows = probs.reshape(-1, 1, probs.shape[-1])
+        return self._gathered(rows).view(*probs.shape[:-1], -1)
 
     def _cumulative(self, spread: Tensor, owner: Tensor) -> Tensor:
         """Upper end of each membership's share of [x, x + 1): one search finds a group of x.
@@ -145,14 +145,12 @@ class Group:
             return torch.where(drafted[:, None], self._everywhere(q, p, accepted=accepted), q).view(
                 shape
             )
-        if not drafted.any():
-            return target_probs
-        row, token = (q + p).nonzero().unbind(1)
-        few = drafted & (row.bincount(minlength=len(q)) * FEW <= shape[-1])
-        if few.all():
-            return self._where_possible(q, p, row, token, accepted=accepted).view(shape)
-        out, rest, ours = q.clone(), drafted & ~few, few[row]
-        out[few] = self._where_possible(q, p, row[ours], token[ours], accepted=accepted)[few]
+        possible = (q + p) > 0
+        few = drafted & (possible.sum(1) * FEW <= shape[-1])
+        out, rest = q.clone(), drafted & ~few
+        if few.any():
+            row, token = (possible & few[:, None]).nonzero().unbind(1)
+            out[few] = self._where_possible(q, p, row, token, accepted=accepted)[few]
         if rest.any():
             out[rest] = self._everywhere(q[rest], p[rest], accepted=accepted)
         return out.view(shape)
@@ -160,17 +158,17 @@ class Group:
     def _everywhere(self, q: Tensor, p: Tensor, *, accepted: bool) -> Tensor:
         """Two passes over all memberships: tokens to groups, and back. [rows, vocab] each."""
         tiny = torch.finfo(q.dtype).tiny
-        q_c, p_c = self._gathered(torch.cat([q, p])).chunk(2)
+        q_c, p_c = self._gathered(torch.stack([q, p], 1)).unbind(1)
         factors = [(q_c - p_c).clamp(min=0) / q_c.clamp(min=tiny)]
         if accepted:
             factors.append(torch.minimum(q_c, p_c) / p_c.clamp(min=tiny))
-        back = self._over_groups(torch.cat(factors) * self._scores.to(q.dtype))
-        shares = (back / self._total.to(q.dtype)).chunk(len(factors))
+        back = self._over_groups(torch.stack(factors, 1) * self._scores.to(q.dtype))
+        shares = (back / self._total.to(q.dtype)).unbind(1)
         mass = torch.where(self._alone, (q - p).clamp(min=0), q * shares[0])
         return mass + p * shares[1] if accepted else mass
 
     def _gathered(self, probs: Tensor) -> Tensor:
-        """Coarse laws: [rows, vocab] -> [rows, groups]."""
+        """Coarse laws: [rows, n, vocab] -> [rows, n, groups]."""
         sums = self._over_tokens(probs / self._total.to(probs.dtype))
         return sums * self._scores.to(probs.dtype)
 
@@ -203,10 +201,11 @@ class Group:
 
 
 class Sums:
-    """Sums over the columns that a 0/1 matrix in CSR has in each row: [n, columns] -> [n, rows].
+    """Sums over the columns that a 0/1 matrix in CSR has in each row.
 
-    In float32 on a CPU as n products with `ones` ([members], shared by several), which take two
-    thirds of embedding_bag's time; one at a time, so that a batch equals its rows.
+    [batch, n, columns] -> [batch, n, rows]. In float32 on a CPU as sparse products with `ones`
+    ([members], shared by several), which take two thirds of embedding_bag's time; one product a row
+    of the batch, so that a batch equals its rows bit for bit.
     """
 
     def __init__(self, offsets: Tensor, indices: Tensor, ones: Tensor, columns: int) -> None:
@@ -221,14 +220,24 @@ class Sums:
             )
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x: float [n, columns]."""
+        """x: float [batch, n, columns]."""
         if self._matrix is not None and x.dtype == torch.float32:
-            return torch.stack([torch.mv(self._matrix, row) for row in x])
-        columns = x.T.contiguous()
+            return torch.stack([_product(self._matrix, row) for row in x])
         bags = embedding_bag(
-            self._indices, columns, self._offsets, mode="sum", include_last_offset=True
+            self._indices,
+            x.flatten(0, 1).T.contiguous(),
+            self._offsets,
+            mode="sum",
+            include_last_offset=True,
         )
-        return bags.T
+        return bags.T.reshape(*x.shape[:-1], -1)
+
+
+def _product(matrix: Tensor, rows: Tensor) -> Tensor:
+    """The matrix times each of [n, columns]: [n, rows]. One alone has a quicker kernel."""
+    if len(rows) == 1:
+        return torch.mv(matrix, rows[0])[None]
+    return (matrix @ rows.T.contiguous()).T
 
 
 def _check(
