@@ -15,7 +15,7 @@ from torch import Tensor
 
 PANEL = 32  # columns
 NARROW = 256  # columns below which panels gain nothing
-FEW = range(2, 17)  # rows at which panels win
+FEW = range(3, 17)  # rows at which panels win; a draft's steps of 1 or 2 do without the memory
 COPIES = 2 << 30  # bytes of panels that one decoder may hold
 
 
@@ -24,17 +24,19 @@ class Matrix:
 
     def __init__(self, weight: Tensor, *, panels: bool = True) -> None:
         self.weight = weight
-        self._panels = _panels(weight) if panels and has_panels(weight) else None
-        self._width = weight.shape[1]
+        self._wanted = panels and has_panels(weight)
+        self._panels: Tensor | None = None  # made when first needed
 
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
         """x: [rows, in]; addend: [out] or [rows, out]. Returns [rows, out]."""
-        if self._panels is None or len(x) not in FEW:
+        if not self._wanted or len(x) not in FEW:
             if addend is None:
                 return torch.mm(x, self.weight)
             return torch.addmm(addend, x, self.weight)
+        if self._panels is None:
+            self._panels = _panels(self.weight)
         parts = torch.bmm(x.expand(len(self._panels), -1, -1), self._panels).transpose(0, 1)
-        out = parts.reshape(len(x), -1)[:, : self._width]
+        out = parts.reshape(len(x), -1)[:, : self.weight.shape[1]]
         return out if addend is None else out.add_(addend)
 
 
