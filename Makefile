@@ -20,9 +20,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,typeguard.typechecked -W "ignore:instrumentor did not find"
 # Utterances of each run unless LIMIT says how many: all three papers then fit 15 minutes on two cores. LIMIT=null takes all.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
-SSD_LIMIT = $(or $(GIVEN),limit=5)
-PCG_LIMIT = $(or $(GIVEN),limit=2 instrument=1)
-MTP_LIMIT = $(or $(GIVEN),limit=2)
+QUICK = instrument=1 runtime.warmup=1
+SSD_LIMIT = $(or $(GIVEN),limit=4 $(QUICK))
+PCG_LIMIT = $(or $(GIVEN),limit=2 $(QUICK))
+MTP_LIMIT = $(or $(GIVEN),limit=2 runtime.warmup=1)
 SEEDS ?= 0,1,2
 # Papers to reproduce, and with SCALE=paper the environment whose judges hear them: docs/paper-scale.md says one a paper.
 PAPERS ?= $(or $(filter ssd pcg mtp,$(MAKECMDGOALS)),ssd pcg mtp)
@@ -82,7 +83,7 @@ mtp:
 	$(call decode_paper,table1_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
 	$(score_paper)
 else
-ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=5 unless given)
+ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=4 unless given)
 	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/$$one out=$(OUT)/ssd $(SSD_LIMIT); done
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/ssd out=$(RESULTS)
