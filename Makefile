@@ -58,7 +58,11 @@ endif
 reproduce: $(PAPERS) ## Reproduce every paper, or those of PAPERS="ssd pcg"; SCALE=paper MODELS=<dir>: the papers' own targets (docs/paper-scale.md)
 
 preflight: $(STAMP) ## Say what the papers' own experiments lack here (MODELS=<dir>, PAPERS=ssd), and about how many GPU hours they take
-	@status=0; $(BIN)/sst-check paper only=$(ONLY) models=$(MODELS) scoring=false || status=1; $(SCORER)/bin/sst-check judges only=$(ONLY) models=$(MODELS) || status=1; exit $$status
+ifeq ($(SCORER),$(VENV))
+	@$(BIN)/sst-check paper "only=[$(ONLY)]" models=$(MODELS)
+else
+	@status=0; $(BIN)/sst-check paper "only=[$(ONLY)]" models=$(MODELS) scoring=false || status=1; $(SCORER)/bin/sst-check judges "only=[$(ONLY)]" models=$(MODELS) || status=1; exit $$status
+endif
 
 ifeq ($(SCALE),paper)
 # Of the papers that are asked for, nothing begins before all of them have all they need.

@@ -645,7 +645,6 @@ class Paper(Enum):
     ssd = "ssd"
     pcg = "pcg"
     mtp = "mtp"
-    all = "all"
 
 
 @dataclass
@@ -665,7 +664,7 @@ class CheckConfig:
     # golden, judges (sst-check judges) or paper (sst-check paper)
     what: Checked = Checked.golden
     models: str = "models"  # folder of the papers' checkpoints; judges' are below <models>/judges
-    only: Paper = Paper.all  # of judges and paper: what this paper needs
+    only: list[Paper] = field(default_factory=list)  # of judges and paper: what these papers need
     scoring: bool = True  # sst-check paper: look for judges too; false: runs are scored elsewhere
     probe: bool = True  # sst-check paper: time steps of random weights to estimate hours
     out: str | None = None  # a JSON file for the results

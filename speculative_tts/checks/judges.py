@@ -1,6 +1,6 @@
 """Which judges can run here, and the one command that makes each of the others run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from speculative_tts.checks.table import Finding
@@ -24,8 +24,11 @@ PRESETS: dict[Recogniser | Encoder | str, str] = {  # configs/judges says the sa
 }
 
 
-def judges(models: str, only: Paper = Paper.all) -> list[Finding]:
-    """Every judge or one paper's, models sought below `models`; a wrong folder is a missing one."""
+def judges(models: str, only: Sequence[Paper] = ()) -> list[Finding]:
+    """Every judge or those of some papers, models sought below `models`.
+
+    A wrong folder is a missing one.
+    """
     config = EvalConfig(judges=JudgesConfig(models=models))
     nothing = Source(Path(), [], {"label": "none"})
     makers: list[tuple[Recogniser | Encoder | str, Making]] = [
@@ -36,7 +39,7 @@ def judges(models: str, only: Paper = Paper.all) -> list[Finding]:
     return [
         _finding(maker(nothing, config), PRESETS[key])
         for key, maker in makers
-        if only is Paper.all or only.name in PRESETS[key]
+        if not only or any(one.name in PRESETS[key] for one in only)
     ]
 
 

@@ -19,12 +19,12 @@ GPU_GIB = {  # weights in bfloat16 with draft, caches and codec
 }
 
 
-def paper(models: str, only: Paper = Paper.all, *, scoring: bool = True) -> list[Finding]:
+def paper(models: str, only: Sequence[Paper] = (), *, scoring: bool = True) -> list[Finding]:
     """Everything the papers' experiments need, in the order in which one gets it.
 
-    `scoring` false leaves out the judges: runs are scored elsewhere.
+    `only` empty means all papers. `scoring` false leaves out the judges: runs are scored elsewhere.
     """
-    chosen = [one for one in GPU_GIB if only in (one, Paper.all)]
+    chosen = [one for one in GPU_GIB if not only or one in only]
     found, absent = [], []
     wanted = needs(Path(models))
     for one in chosen:
@@ -33,7 +33,7 @@ def paper(models: str, only: Paper = Paper.all, *, scoring: bool = True) -> list
             found.append(_finding(need, one.name.upper(), lacking))
             absent += [] if lacking is None else [need]
     if scoring:
-        found += [judge for one in chosen for judge in judges(f"{models}/judges", one)]
+        found += judges(f"{models}/judges", chosen)
     return [*dict.fromkeys(found), *_disks(absent, Path(models)), _gpu(chosen)]
 
 

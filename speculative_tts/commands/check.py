@@ -7,6 +7,7 @@ lack and about how many GPU hours they take; both name the command for what is m
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ def _machine(config: CheckConfig) -> int:
     return MISSED if absent else 0
 
 
-def _hours(only: Paper) -> None:
+def _hours(only: Sequence[Paper]) -> None:
     """Probe this machine and print what the experiments would take on it."""
     import torch
 
@@ -56,7 +57,7 @@ def _hours(only: Paper) -> None:
     device, dtype = torch.device("cuda"), torch.bfloat16
     name = torch.cuda.get_device_name(device)
     print(f"Decoding at batch 1 on {name}, from times of single steps; not in it: {LEFT_OUT}:")
-    for job in JOBS if only is Paper.all else [job for job in JOBS if job.paper is only]:
+    for job in (job for job in JOBS if not only or job.paper in only):
         one, name = estimate(job, device, dtype), job.paper.name.upper()
         print(f"  {name}: {one.milliseconds:.1f} ms a target step, {one.hours:,.0f} h")
 
@@ -123,7 +124,7 @@ main = app.command(
         "sst-check target=speechtokenizer golden=goldens/speechtokenizer out=check.json",
         "sst-check judges models=models",
         "sst-check paper models=models",
-        "sst-check paper only=ssd,pcg scoring=false",
+        "sst-check paper only=[ssd,pcg] scoring=false",
     ),
     shorthand=(
         ("target", "target.name"),

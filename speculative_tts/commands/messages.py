@@ -71,6 +71,9 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
     if override := getattr(error, "override", None):  # the parser's error
         return f"cannot read '{override}'; settings are written key=value, and --help lists them"
     if match := re.search(r"Error merging override (.+)", text):
+        if "is not a ListConfig" in str(cause):
+            key, _, value = match[1].partition("=")
+            return f"{match[1]}: a list is wanted; give {key}=[{value}]"
         return f"{match[1]}: {_first_line(cause or error)}; --help lists the keys"
     return text.replace("You must specify", "give").replace("\n", " ")
 

@@ -197,9 +197,9 @@ def test_packages_are_looked_for(
 
 def test_disk_counts_what_is_still_to_be_made(big_machine: Path, check: Rows) -> None:
     write_everything(big_machine)
-    (disk,) = (state for item, state in check("only=pcg").items() if item.startswith("free disk"))
+    (disk,) = (state for item, state in check("only=[pcg]").items() if item.startswith("free disk"))
     shutil.rmtree(big_machine / "runs/draft-llasa-8b")
-    (more,) = (state for item, state in check("only=pcg").items() if item.startswith("free disk"))
+    (more,) = (state for item, state in check("only=[pcg]").items() if item.startswith("free disk"))
     assert "of 40 GiB" in disk
     assert "of 190 GiB" in more  # two states of the draft's training and one being written
 
@@ -207,7 +207,12 @@ def test_disk_counts_what_is_still_to_be_made(big_machine: Path, check: Rows) ->
 def test_one_paper_asks_for_its_own_things(big_machine: Path, check: Rows) -> None:
     write_everything(big_machine)
     shutil.rmtree(big_machine / "models/Llasa-8B")
-    assert "whisper" in check("only=ssd")
-    assert "whisper" not in check("only=ssd", "scoring=false")
-    assert main(["paper", "probe=false", "only=ssd"]) == 0
-    assert main(["paper", "probe=false", "only=ssd,pcg"]) == 1
+    assert "whisper" in check("only=[ssd]")
+    assert "whisper" not in check("only=[ssd]", "scoring=false")
+    assert main(["paper", "probe=false", "only=[ssd]"]) == 0
+    assert main(["paper", "probe=false", "only=[ssd,pcg]"]) == 1
+
+
+def test_papers_are_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["judges", "only=ssd"]) == 2
+    assert "only=ssd: a list is wanted; give only=[ssd]" in capsys.readouterr().err
