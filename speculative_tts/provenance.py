@@ -165,6 +165,21 @@ def hardware() -> dict[str, Any]:
     }
 
 
+def peak_gib() -> float:
+    """Most memory that this process has held so far, in GiB.
+
+    Not `ru_maxrss` on Linux: there it also counts the process that started this one.
+    """
+    status = Path("/proc/self/status")
+    if status.is_file():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 2**20
+    import resource  # not on every system
+
+    unit = 1 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+
+
 def _by_content(values: Any) -> Any:
     """Everything with a `path` replaced by a hash of what is there.
 

@@ -4,7 +4,6 @@ Steps cost what they cost with real weights; the acceptance is that of random we
 speed is also given for other acceptance rates, computed from the steps.
 """
 
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
 
     from speculative_tts.decoding import random_llasa, random_models
     from speculative_tts.decoding.acceptance import Tolerance
-    from speculative_tts.provenance import provenance
+    from speculative_tts.provenance import peak_gib, provenance
     from speculative_tts.records import write_atomic, write_json
 
     kinds = {"cosyvoice2": random_models.COSYVOICE2, "llasa_1b": random_llasa.LLASA_1B}
@@ -53,7 +52,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
         "acceptance_rate": sum(o.accepted for o in sped) / max(1, sum(o.drafted for o in sped)),
         "steps": steps,
         "computed_speedup": {rate: computed(steps, rate, config.lookahead) for rate in RATES},
-        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "peak_gib": peak_gib(),
         "tokens": config.tokens,
         "prompts": config.limit,
         "provenance": provenance(config),

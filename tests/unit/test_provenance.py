@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -144,3 +145,14 @@ def test_an_installed_package_has_no_commit_of_a_repository_around_it(
 ) -> None:
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     assert set(provenance.code_version()) == {"version"}
+
+
+def test_peak_memory_is_this_process_alone() -> None:
+    """A large parent does not count: ru_maxrss would hand its peak on to the child."""
+    held = bytearray(2**29)
+    held[:: 2**12] = b"x" * len(held[:: 2**12])
+    script = "from speculative_tts.provenance import peak_gib; print(peak_gib())"
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert 0 < float(found.stdout) < 0.4 < provenance.peak_gib()
