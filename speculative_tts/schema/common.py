@@ -1,0 +1,125 @@
+"""Settings that several stages share: checkpoints, codec, test list, caches, device."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from omegaconf import MISSING
+
+
+class Device(Enum):
+    """Where models run."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class DType(Enum):
+    """Number format of model weights; distributions are always float32."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+@dataclass
+class RowsConfig:
+    """Of LMs whose codes are vocabulary rows (LLaSA, NeuTTS): names of tokens, prompt, sampler."""
+
+    code: str = "<|s_{}|>"  # token of a code; {} is its number
+    end: str = "<|SPEECH_GENERATION_END|>"  # token that ends the speech
+    # what the user says; {text} is the prompt's text and the text
+    user: str = (
+        "Convert the text to speech:<|TEXT_UNDERSTANDING_START|>{text}<|TEXT_UNDERSTANDING_END|>"
+    )
+    assistant: str = "<|SPEECH_GENERATION_START|>"  # what comes before the codes
+    system: str | None = None  # a system message
+    chat: bool = True  # write the prompt by the checkpoint's chat template; false: user + assistant
+    bos: bool = False  # let the tokenizer add its special tokens (a chat template writes them)
+    # date in a chat template that has one; None: what the template says, which may be today
+    date: str | None = "26 Jul 2024"
+    separator: str = ""  # between the prompt's text and the text
+    phonemes: str | None = None  # espeak language of a checkpoint that reads phonemes (en-us)
+    max_length: int = 2048  # tokens of prompt and speech together
+    min_tokens: int = 0  # speech cannot end before
+    temperature: float = 0.8  # the authors' sampler, unless sampling.* says otherwise
+    top_k: int = 50  # the default of transformers, which the model cards leave unsaid
+    top_p: float = 1.0  # 1: off
+    repetition_penalty: float = 1.0  # 1: none
+    text_rows: bool = True  # may rows that are no speech be emitted
+
+
+@dataclass
+class CheckpointConfig:
+    """A speech LM checkpoint: a folder of one of the families of `models.families`."""
+
+    name: str = MISSING  # shown in tables
+    path: str = MISSING  # the folder
+    # a draft takes its target's, as it does the instruction
+    rows: RowsConfig = field(default_factory=RowsConfig)
+    # of CosyVoice 3: said before every prompt's text, up to and with its <|endofprompt|>
+    instruction: str | None = None
+
+
+@dataclass
+class CodecConfig:
+    """Turns speech codes into audio and prompts into codes."""
+
+    name: str = MISSING  # shown in tables
+    path: str = MISSING  # the folder
+
+
+@dataclass
+class ListConfig:
+    """A test list: JSONL rows of `records.ListItem`, audio paths relative to the file."""
+
+    name: str = MISSING  # shown in tables
+    path: str = MISSING  # the JSONL file
+
+
+class Similarity(Enum):
+    """What similarity of tokens is measured on."""
+
+    embedding = "embedding"  # the target's input embeddings
+    mel = "mel"  # log-mel frames of each token's sound
+
+
+class Weights(Enum):
+    """How a token's probability is split among its groups."""
+
+    equal = "equal"
+    unigram = "unigram"  # by how often a group's tokens are used
+
+
+@dataclass
+class GroupsConfig:
+    """Acoustic similarity groups of the rule `group`; found in the cache or made."""
+
+    source: Similarity = Similarity.embedding
+    theta: float | None = None  # tokens with a cosine above it are similar; null: see mean_size
+    mean_size: float = 10.0  # without theta: mean tokens of a group, for which theta is searched
+    cap: int | None = None  # keep the most similar tokens of a group only; null: all
+    weights: Weights = Weights.equal
+    unigram: str = "data/tiny/codes"  # Parquet shards whose codes are counted for weights=unigram
+    cache: str = "data/caches"  # folder of the caches
+    path: str | None = None  # one cache folder instead, which must be the target's
+
+
+class Smoothing(Enum):
+    """What pairs of codes that were never counted get (`caches.transitions` has the formulas)."""
+
+    unigram = "unigram"  # their second code's share
+    add = "add"  # a constant count
+    floor = "floor"  # a share of the uniform law
+    none = "none"  # nothing: they are impossible
+
+
+@dataclass
+class TransitionsConfig:
+    """Transition probabilities between neighbouring codes; found in the cache or counted."""
+
+    codes: str = "data/tiny/codes"  # Parquet shards whose training rows are counted
+    column: str = "codes"  # list of codes; of nested lists the first layer
+    smoothing: Smoothing = Smoothing.unigram
+    strength: float = 1.0  # pseudo-counts of the smoothing; of floor the uniform share
+    workers: int = 2  # processes that count
+    cache: str = "data/caches"  # folder of the caches
+    path: str | None = None  # one folder instead, which must be the codec's

@@ -1,0 +1,219 @@
+"""Settings of sst-decode, sst-speak and sst-bench."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from omegaconf import MISSING
+
+from speculative_tts.schema.common import (
+    CheckpointConfig,
+    CodecConfig,
+    Device,
+    DType,
+    GroupsConfig,
+    ListConfig,
+    TransitionsConfig,
+)
+
+
+class System(Enum):
+    """What produces the tokens of a decode run."""
+
+    target = "target"  # the target alone, autoregressively
+    draft = "draft"  # the draft alone, autoregressively
+    speculative = "speculative"  # draft and target with an acceptance rule
+    multi_token = "multi_token"  # the target's heads: n tokens a pass, none verified
+    uncached = "uncached"  # the target alone, all recomputed for every token: a paper's baseline
+    codec = (
+        "codec"  # no model: the reference recording through the codec (upper bound of the codec)
+    )
+    reference = "reference"  # no model: the reference recording itself
+    swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
+
+
+WITHOUT_HEADS = ("heads", "viterbi")
+WITHOUT_DRAFT = ("rule", "lookahead", "instrument", *WITHOUT_HEADS)
+WITHOUT_MODEL = ("target", "draft", "sampling", "runtime", "baseline", "seed", *WITHOUT_DRAFT)
+# Settings that a system does not read: they make no other run, and may differ within a table.
+UNUSED: dict[System, tuple[str, ...]] = {
+    System.target: ("draft", "baseline", *WITHOUT_DRAFT),
+    System.draft: WITHOUT_DRAFT,
+    System.speculative: WITHOUT_HEADS,
+    System.multi_token: ("draft", "rule", "lookahead", "instrument"),
+    System.uncached: ("draft", *WITHOUT_DRAFT),
+    System.codec: WITHOUT_MODEL,
+    System.reference: WITHOUT_MODEL,
+    System.swap: (
+        "draft",
+        "baseline",
+        "runtime",
+        "lookahead",
+        "instrument",
+        "batch_size",
+        "rule.name",
+        "rule.beta",
+        *WITHOUT_HEADS,
+    ),
+}
+
+
+class Rule(Enum):
+    """Acceptance rules of `decoding.acceptance`."""
+
+    exact = "exact"
+    tolerance = "tolerance"
+    group = "group"
+
+
+@dataclass
+class RuleConfig:
+    """Acceptance rule and its parameters (unused ones keep their default)."""
+
+    name: Rule = Rule.exact
+    beta: float = 0.0  # tolerance: accept when u < min(1, q/p) + beta
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
+
+
+class Repetition(Enum):
+    """Versions of CosyVoice's repetition-aware sampler (`decoding.ras`)."""
+
+    current = "current"  # from 2026-02-11: never the repeated id again; end of speech barred
+    redraw_eos = "redraw_eos"  # until 2025-12-09: any id again; drawn again until not the end
+    redraw_stops = "redraw_stops"  # in between: any id again; drawn again until no stop id
+
+
+@dataclass
+class SamplingConfig:
+    """Sampler of target and draft alike; None: the checkpoint's own, from its speech.json."""
+
+    temperature: float | None = None  # 0 is greedy
+    top_k: int | None = None  # keep this many most likely tokens
+    top_p: float | None = None  # keep the smallest set with this probability
+    min_tokens_per_word: float | None = None  # the stop token is barred before
+    max_tokens_per_word: float | None = None  # decoding is cut after
+    repetition_penalty: float | None = None  # of ids in prompt and speech so far; 1: none
+    # may rows of a merged vocabulary that are no speech be emitted; false cuts the heads
+    text_rows: bool | None = None
+    # an id that fills ras_tau of the last ras_window tokens is drawn again (CosyVoice); 0: off
+    ras_window: int | None = None
+    ras_tau: float | None = None  # share of the window
+    ras_variant: Repetition = Repetition.current  # version of the official sampler
+
+
+@dataclass
+class RuntimeConfig:
+    """Hardware of a run."""
+
+    device: Device = Device.cpu
+    dtype: DType = DType.float32  # of weights; distributions are always float32
+    threads: int = 1  # of torch
+    warmup: int = 2  # utterances decoded before any clock starts
+
+
+@dataclass
+class HeadsConfig:
+    """Multi-token heads of the target (`sst-train-heads`)."""
+
+    path: str | None = None  # the folder
+    n: int | None = None  # use this many of them, the first ones; null: all
+
+
+class Candidates(Enum):
+    """Which tokens the path search may use at each of the n positions."""
+
+    union = "union"  # the likeliest of any head
+    perhead = "perhead"  # the likeliest of that position's head
+
+
+class PathMode(Enum):
+    """How the tokens of a multi-token block are chosen."""
+
+    none = "none"  # each from its own head by the sampler, without looking at the others
+    best = "best"  # the most probable path (Viterbi)
+    sample = "sample"  # a path drawn from the law of all paths
+
+
+@dataclass
+class ViterbiConfig:
+    """How a block of n tokens is chosen from the heads (Nguyen et al., 2025)."""
+
+    mode: PathMode = PathMode.sample
+    candidates: Candidates = Candidates.union
+    top_k: int = 3  # candidates of each head
+    weight: float = 1.0  # of the log transition probabilities
+    boundary: bool = False  # count the transition from the token before the block too
+    temperature: float | None = None  # of the heads; null: the sampler's, 1 if that is greedy
+    transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
+
+
+@dataclass
+class DecodeConfig:
+    """sst-decode: one system over one test list."""
+
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    draft: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codec: CodecConfig = field(default_factory=CodecConfig)
+    data: ListConfig = field(default_factory=ListConfig)
+    rule: RuleConfig = field(default_factory=RuleConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    heads: HeadsConfig = field(default_factory=HeadsConfig)
+    viterbi: ViterbiConfig = field(default_factory=ViterbiConfig)
+    system: System = System.speculative  # what produces the tokens
+    lookahead: int = 3  # tokens drafted per round
+    seed: int = 0  # same seed, same tokens
+    limit: int | None = None  # utterances of the list, evenly spread over it; None = all
+    batch_size: int = 1  # utterances decoded together
+    # decode each utterance autoregressively too, in the same process, for paired speedups
+    baseline: bool = True
+    instrument: int = 20  # utterances decoded once more with split timers and distortion
+    # search rule.groups.mean_size (rule=group) or rule.beta (rule=tolerance) at seed 0 until the
+    # rule is as fast as: 0.3, SSD with this beta; length:3.2, so many tokens a round; speedup:1.4,
+    # so much faster than the target alone by the clock
+    match: str | None = None
+    # system=swap: a finished target run; None = the one of the same settings in `out`
+    source: str | None = None
+    out: str = "runs"  # folder of the run folders
+
+
+@dataclass
+class SpeakConfig:
+    """sst-speak: text and a voice prompt in, a wav out."""
+
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    draft: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codec: CodecConfig = field(default_factory=CodecConfig)
+    data: ListConfig = field(default_factory=ListConfig)
+    rule: RuleConfig = field(default_factory=RuleConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    text: str = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
+    # a wav, or a speaker of the test list; None = the list's first speaker
+    prompt: str | None = None
+    prompt_text: str | None = None  # words spoken in a prompt wav; null: what is recognised
+    out: str = "out.wav"  # the wav
+    lookahead: int = 3  # tokens drafted per round
+    seed: int = 0  # same seed, same tokens
+
+
+@dataclass
+class BenchConfig:
+    """sst-bench: engine speed on the same weights beside transformers', and each step's cost."""
+
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    draft: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codec: CodecConfig = field(default_factory=CodecConfig)
+    data: ListConfig = field(default_factory=ListConfig)
+    rule: RuleConfig = field(default_factory=RuleConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    lookahead: int = 3  # tokens drafted per round
+    seed: int = 0
+    limit: int = 10  # utterances of the list whose prompts are continued
+    tokens: int = 100  # speech tokens of each continuation; stop ids do not end it
+    transformers: bool = True  # also time transformers' generate and assisted generation
+    steps: int = 200  # repeats of each single step that is timed; the median counts
+    draws: int = 10_000  # bootstrap draws of the speed ratios
+    # cosyvoice2 or llasa_1b: real size, random weights, instead of target, draft and list
+    random: str | None = None
+    out: str = "results/bench"  # a table for people and JSON for programs go here

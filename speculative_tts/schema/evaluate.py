@@ -1,0 +1,124 @@
+"""Settings of sst-eval, sst-report and sst-check."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from speculative_tts.schema.common import Device
+
+Names = list[str]  # EvalConfig has a key called list, which hides the type of that name
+
+
+class Recogniser(Enum):
+    """Who hears the words."""
+
+    pocketsphinx = "pocketsphinx"  # offline; two grammars
+    whisper = "whisper"  # Whisper large-v3 (SSD)
+    hubert = "hubert"  # HuBERT-large CTC (PCG)
+    conformer = "conformer"  # NeMo Conformer-Transducer large (MTP)
+
+
+class Encoder(Enum):
+    """Who compares voices."""
+
+    ge2e = "ge2e"  # offline
+    eres2net = "eres2net"  # ERes2Net, VoxCeleb (SSD)
+    wavlm = "wavlm"  # WavLM-large with an ECAPA head (PCG)
+    xvector = "xvector"  # WavLM-base-plus with an x-vector head (MTP)
+
+
+@dataclass
+class JudgesConfig:
+    """The judges, and where their models are; nothing is downloaded."""
+
+    name: str = "offline"  # the preset
+    recogniser: Recogniser = Recogniser.pocketsphinx  # of wer and cer
+    encoder: Encoder = Encoder.ge2e  # of similarity
+    device: Device = Device.cpu  # of models that can use a GPU; give workers=1 then
+    # folder with one folder a model, as sst-check judges=<preset> names them
+    models: str | None = None
+    whisper: str | None = None  # folder of this model, if it is not below judges.models
+    hubert: str | None = None  # folder of this model
+    conformer: str | None = None  # folder of this model
+    eres2net: str | None = None  # folder of this model
+    wavlm: str | None = None  # folder of this model
+    xvector: str | None = None  # folder of this model
+    utmos: str | None = None  # folder of this model
+
+
+@dataclass
+class EvalConfig:
+    """sst-eval: score decode runs, or any folder of audio given a list."""
+
+    judges: JudgesConfig = field(default_factory=JudgesConfig)
+
+    runs: str = "runs"  # one run folder, or a folder of run folders
+    # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
+    list: str | None = None
+    out: str | None = None  # where scores of such a list go
+    # any of wer, similarity, dnsmos, utmos; a preset of judges chooses the paper's
+    metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
+    # auto: word grammar when every word is in the tiny vocabulary, else the general model
+    grammar: str = "auto"
+    limit: int | None = None  # utterances of each run; None = all
+    # utterances that DNSMOS scores (it is the slowest judge); None = all
+    dnsmos_limit: int | None = 40
+    workers: int = 2  # processes
+    draws: int = 10_000  # bootstrap draws of the confidence intervals
+    cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
+    strict: bool = False  # exit code 3 when a judge is missing or an utterance is not scored
+    seed: int = 0  # of the bootstrap
+    # scored run folder that the others are compared with, utterance by utterance
+    baseline: str | None = None
+    # folder of transcripts and measurements; None = .scores beside the run folders
+    cache: str | None = None
+
+
+@dataclass
+class ReportConfig:
+    """sst-report: tables and figures beside the papers' from scored runs."""
+
+    runs: str = "runs"  # folder of run folders, decoded by sst-decode and scored by sst-eval
+    out: str = "results"  # folder of the page; tables and figures go into <out>/<paper>
+    # whose tables and figures: ssd, pcg, mtp, tiny (the tiny system beside its goals), or all
+    paper: str = "ssd"
+    page: bool = True  # write index.html, with audio inside
+    strict: bool = False  # exit code 3 when a table or figure lacks a run
+
+
+class Checked(Enum):
+    """What sst-check looks at."""
+
+    golden = "golden"  # golden files of one target
+    judges = "judges"  # which judges can run here
+    paper = "paper"  # what the papers' experiments lack here, and what they would cost
+
+
+class Paper(Enum):
+    """Whose experiments."""
+
+    ssd = "ssd"
+    pcg = "pcg"
+    mtp = "mtp"
+
+
+@dataclass
+class CheckTargetConfig:
+    """What is checked."""
+
+    # cosyvoice2, llasa, speechtokenizer, uslm, valle or viterbi; target=valle says the same
+    name: str | None = None
+
+
+@dataclass
+class CheckConfig:
+    """sst-check: results of this package beside golden files made by the official code."""
+
+    target: CheckTargetConfig = field(default_factory=CheckTargetConfig)
+    golden: str | None = None  # the folder of golden files
+    # golden, judges (sst-check judges) or paper (sst-check paper)
+    what: Checked = Checked.golden
+    models: str = "models"  # folder of the papers' checkpoints; judges' are below <models>/judges
+    only: list[Paper] = field(default_factory=list)  # of judges and paper: what these papers need
+    scoring: bool = True  # sst-check paper: look for judges too; false: runs are scored elsewhere
+    probe: bool = True  # sst-check paper: time steps of random weights to estimate hours
+    out: str | None = None  # a JSON file for the results

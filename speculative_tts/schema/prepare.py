@@ -1,0 +1,93 @@
+"""What is made before training or decoding: sst-prepare, sst-precompute, sst-import-valle."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from omegaconf import MISSING
+
+from speculative_tts.schema.common import (
+    CheckpointConfig,
+    CodecConfig,
+    Device,
+    GroupsConfig,
+    TransitionsConfig,
+)
+
+
+class Corpus(Enum):
+    """What sst-prepare prepares."""
+
+    tiny = "tiny"  # spoken by Flite: codec, codes, dev and test list
+    libritts = "libritts"  # codes of LibriTTS, read by lhotse
+    libriheavy = "libriheavy"  # codes of Libriheavy, read by lhotse
+    list = "list"  # a published test list as rows of this package
+
+
+class ListFormat(Enum):
+    """Published test lists."""
+
+    unicats = "unicats"  # UniCATS test sets A and B: `utterance prompt` a line (LibriTTS ids)
+    f5 = "f5"  # F5-TTS's cross-sentence list: six columns (LibriSpeech ids)
+    seedtts = "seedtts"  # seed-tts-eval's meta.lst: id|prompt text|prompt wav|text[|wav]
+    random = "random"  # no list: random utterances and prompts of the corpus (PCG)
+
+
+@dataclass
+class PrepareConfig:
+    """sst-prepare: a corpus; `corpora.tiny.Recipe` adds what nobody changes."""
+
+    corpus: Corpus = Corpus.tiny  # corpus=<name> also chooses the defaults of the others
+    path: str | None = None  # where the corpus is: the folder with dev-clean, test-clean, ...
+    # folders of LibriTTS, or libriheavy_cuts_<part>.jsonl.gz; for a list: where its ids are sought
+    parts: list[str] = field(default_factory=list)
+    audio: str | None = None  # Libriheavy: folder of the Libri-Light recordings; null: path
+    codec: CodecConfig = field(default_factory=CodecConfig)  # the target's tokenizer
+    shard_size: int = 1000  # utterances of a Parquet shard
+    job: int = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
+    jobs: int = 1  # over how many processes or machines the shards are spread
+    format: ListFormat = ListFormat.unicats  # of list_file
+    list_file: str | None = None  # the published list
+    rows: int | None = 500  # utterances of format=random; null: all
+    keep_leaks: bool = False  # keep rows that are their own prompt
+    allow_missing: bool = False  # leave out rows whose audio or text is missing
+
+    n_takes: int = 9000  # utterances to speak
+    n_codes: int = 2048  # entries of the codec's codebook
+    test_rows_per_speaker: int = 8  # utterances of each speaker in the test list
+    dev_rows_per_speaker: int = 4  # utterances of each speaker in the dev list
+    workers: int = 2  # processes
+    seed: int = 1  # of words, takes and codec
+    out: str = "data/tiny"  # features/, codec/, codes/, dev/ and test/ go here
+
+
+class Cache(Enum):
+    """What sst-precompute makes."""
+
+    groups = "groups"  # acoustic similarity groups
+    transitions = "transitions"  # how probable a code is after another
+
+
+@dataclass
+class PrecomputeConfig:
+    """sst-precompute: what many runs of one target share."""
+
+    cache: Cache = Cache.groups
+    target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    codec: CodecConfig = field(default_factory=CodecConfig)
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
+    transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
+    export: str | None = None  # write the counts of cache=transitions alone, compressed, here too
+    device: Device = Device.cpu
+    threads: int = 2  # of torch
+
+
+@dataclass
+class ImportConfig:
+    """sst-import-valle: an official VALL-E or USLM checkpoint."""
+
+    checkpoint: str = MISSING  # the .pt file of training, such as best-valid-loss.pt
+    symbols: str = MISSING  # the unique_text_tokens.k2symbols that it was trained with
+    heads: int | None = None  # attention heads, if the file does not say (official: 16)
+    prefix_mode: int | None = None  # of the NAR: 0, 1, 2 or 4; null: what the file says, or 1
+    phonemes: str = "en-us"  # espeak's language
+    out: str = "models/valle"  # the folder
