@@ -212,15 +212,7 @@ def _likeness(unit: Tensor, codes: Tensor, sources: Sources) -> dict[str, Any] |
 
 def _named(folder: Path, origin: Mapping[str, Any], sources: Sources) -> store.Entry:
     """The cache folder that was asked for, if it holds groups made from what `origin` says."""
-    try:
-        entry = store.open_entry(folder)
-    except store.DamagedError as error:
-        raise ValueError(f"{error}; make it again with sst-precompute cache=groups") from error
-    if entry.kind != KIND or not set(RULE) <= entry.arrays.keys():
-        raise ValueError(
-            f"{folder} holds {entry.kind} ({', '.join(sorted(entry.arrays))}), and {KIND} are "
-            f"{', '.join(RULE)}; make them with sst-precompute, or leave groups.path null"
-        )
+    entry = store.open_named(folder, KIND, RULE)
     made_from = entry.description
     for name, found in origin.items():
         if made_from.get(name) != found:

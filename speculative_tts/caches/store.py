@@ -14,7 +14,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,27 @@ def find_or_make(
     except DamagedError as error:
         logger.warning("%s; making it again", error)
     return open_entry(save_entry(root, kind, description, *make()))
+
+
+def open_named(folder: Path, kind: str, names: Collection[str]) -> Entry:
+    """The cache that a user named, with arrays of these names.
+
+    ValueError saying what the folder is when it is damaged or no such cache.
+    """
+    remedy = f"make {kind} with sst-precompute cache={kind}"
+    try:
+        entry = open_entry(folder)
+    except DamagedError as error:
+        if (folder / MANIFEST).is_file():
+            raise ValueError(f"{error}; {remedy}") from error
+        held = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
+        raise ValueError(f"{folder} is no cache, it has {held}; {remedy}") from error
+    if entry.kind != kind or not set(names) <= entry.arrays.keys():
+        raise ValueError(
+            f"{folder} holds {entry.kind} ({', '.join(sorted(entry.arrays))}), and {kind} are "
+            f"{', '.join(names)}; {remedy}"
+        )
+    return entry
 
 
 def file_hash(path: Path) -> str:

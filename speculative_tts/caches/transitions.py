@@ -28,6 +28,9 @@ from speculative_tts.schema import Smoothing, TransitionsConfig
 
 KIND = "transitions"
 COUNTS, ABOUT = "counts.npz", "transitions.json"  # of counts alone, compressed: as they are shipped
+# Arrays of a cache: what `Bigrams` takes, and what `LogTransitions` does.
+COUNTED = ("offsets", "columns", "counts", "unigrams")
+LOGS = ("offsets", "columns", "seen", "row", "column")
 Floats = NDArray[np.float32]
 
 
@@ -155,12 +158,11 @@ def _arrays(bigrams: Bigrams, logs: LogTransitions) -> dict[str, Any]:
 
 
 def _of_entry(entry: store.Entry) -> LogTransitions:
-    names = ("offsets", "columns", "seen", "row", "column")
-    return LogTransitions(*(entry.arrays[name] for name in names))
+    return LogTransitions(*(entry.arrays[name] for name in LOGS))
 
 
 def _bigrams(arrays: Mapping[str, NDArray[Any]]) -> Bigrams:
-    return Bigrams(*(arrays[name] for name in ("offsets", "columns", "counts", "unigrams")))
+    return Bigrams(*(arrays[name] for name in COUNTED))
 
 
 def export_counts(entry: store.Entry, folder: Path) -> None:
@@ -190,13 +192,8 @@ def _named(
         description, bigrams = _shipped(folder)
         stored, about = None, description.pop("facts")
     else:
-        try:
-            entry = store.open_entry(folder)
-            bigrams, stored = _bigrams(entry.arrays), _of_entry(entry)
-        except (store.DamagedError, KeyError) as error:
-            raise ValueError(
-                f"{folder}: {error}; make it again with sst-precompute cache=transitions"
-            ) from error
+        entry = store.open_named(folder, KIND, dict.fromkeys((*COUNTED, *LOGS)))
+        bigrams, stored = _bigrams(entry.arrays), _of_entry(entry)
         description, about = entry.description, entry.facts
     expected = {"codec": content_hash(codec[1]), "size": n_codes}
     for name, value in expected.items():

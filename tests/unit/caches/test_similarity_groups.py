@@ -266,6 +266,10 @@ def test_a_named_cache_of_something_else_is_named_as_such(
     other = store.save_entry(tmp_path, "transitions", {"codes": "x"}, zeros, {})
     with pytest.raises(ValueError, match=r"holds transitions \(counts\), and groups are tok"):
         provide.acoustic_groups(config(tmp_path, path=str(other)), sources)
+    (tmp_path / "shipped").mkdir()
+    (tmp_path / "shipped" / "transitions.json").touch()
+    with pytest.raises(ValueError, match=r"is no cache, it has transitions.json; make groups"):
+        provide.acoustic_groups(config(tmp_path, path=str(tmp_path / "shipped")), sources)
 
 
 def test_likeness_is_to_the_codec_that_is_used(sources: provide.Sources, tmp_path: Path) -> None:

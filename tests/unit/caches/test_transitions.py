@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from speculative_tts.caches import bigrams, transitions
+from speculative_tts.caches import bigrams, store, transitions
 from speculative_tts.caches.bigrams import count_bigrams
 from speculative_tts.caches.transitions import LogTransitions, export_counts, find_or_count
 from speculative_tts.schema import Smoothing, TransitionsConfig
@@ -162,12 +162,14 @@ def test_mistakes_are_told(codes: Path, codec: Path, tmp_path: Path) -> None:
         transitions.transitions(named, ("tiny", codec), SIZE)
     with pytest.raises(ValueError, match="the codec has 0 to 4"):
         find_or_count(config, ("tiny", codec), 5)
+    groups = store.save_entry(tmp_path, "groups", {}, {"scores": np.ones(3)}, {})
     for wrong, text in (
         ({"smoothing": Smoothing.floor}, "not in"),
         ({"strength": 0.0}, "not above 0"),
         ({"codes": str(tmp_path)}, "no Parquet"),
         ({"column": "layers"}, "no column layers"),
-        ({"path": str(codec)}, "missing"),
+        ({"path": str(codec)}, "is no cache, it has codec.json; make transitions with"),
+        ({"path": str(groups)}, r"holds groups \(scores\), and transitions are offsets, col"),
     ):
         with pytest.raises(ValueError, match=text):
             transitions.transitions(dataclasses.replace(config, **wrong), ("tiny", codec), SIZE)
