@@ -1,7 +1,8 @@
 """Speech codes of a corpus: Parquet shards made in parallel by the target's own tokenizer.
 
 A shard is a fixed stretch of the corpus, written whole under its number: those that are there are
-skipped, so a killed run continues, and several machines can each take every n-th.
+skipped, so a killed run continues, and several machines can each take every n-th. What a shard
+leaves out stands in its metadata.
 """
 
 import functools
@@ -10,12 +11,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
@@ -27,6 +29,7 @@ from speculative_tts.records import write_json
 
 SETTINGS = "extraction.json"
 AHEAD = 4  # shards that wait for each worker
+LEFT_OUT = b"left out"  # key of a shard's metadata
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -98,23 +101,29 @@ class Shard:
 
 
 def extract(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> Dropped:
-    """Make `folder/<split>-00000.parquet`, ...; returns what was left out of shards made now.
+    """Make `folder/<split>-00000.parquet`, ...; returns what all shards there leave out.
 
     ValueError when the folder was made with other settings, or, unless `allow_missing`, when audio
     is missing.
     """
     _check_settings(how, folder)
-    dropped = Dropped()
     pending = (shard for shard in _shards(utterances, how, folder) if not shard.path.exists())
-    with tqdm(desc=f"encoding into {folder.name}", unit="shard") as bar:
-        for left_out in _each(pending, how.workers):
-            dropped.add(left_out)
-            bar.update()
+    for _ in tqdm(_each(pending, how.workers), f"encoding into {folder.name}", unit="shard"):
+        pass
+    dropped = Dropped()
+    for path in sorted(folder.glob("*.parquet")):
+        dropped.add(left_out(path))
     return dropped
 
 
-def make_shard(shard: Shard) -> Dropped:
-    """Encode one shard and write it; returns what was left out."""
+def left_out(path: Path) -> Dropped:
+    """What a shard says that it leaves out."""
+    metadata = pq.read_schema(path).metadata or {}
+    return Dropped(**json.loads(metadata.get(LEFT_OUT, b"{}")))
+
+
+def make_shard(shard: Shard) -> None:
+    """Encode one shard and write it, with what is left out."""
     missing = [one.id for one in shard.utterances if not Path(one.audio).is_file()]
     if missing and not shard.allow_missing:
         raise ValueError(
@@ -129,8 +138,8 @@ def make_shard(shard: Shard) -> Dropped:
                 rows.append(row(one, codec))
         except UnfitWaveError as error:
             dropped.unfit[one.id] = str(error)
-    write_shard(rows, SCHEMA, shard.path)
-    return dropped
+    about = {LEFT_OUT: json.dumps(asdict(dropped))}
+    write_shard(rows, SCHEMA.with_metadata(about), shard.path)
 
 
 def row(one: Utterance, codec: Codec) -> dict[str, object]:
@@ -156,13 +165,13 @@ def _shards(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> I
             made[split] += 1
 
 
-def _each(shards: Iterator[Shard], workers: int) -> Iterator[Dropped]:
+def _each(shards: Iterator[Shard], workers: int) -> Iterator[None]:
     """Make shards here or in processes, never more than a few ahead of the workers."""
     if workers == 1:
         yield from map(make_shard, shards)
         return
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting: set[Future[Dropped]] = set()
+        waiting: set[Future[None]] = set()
         for shard in shards:
             waiting.add(pool.submit(make_shard, shard))
             if len(waiting) >= AHEAD * workers:

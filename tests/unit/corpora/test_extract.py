@@ -218,6 +218,34 @@ def test_a_clip_the_codec_cannot_encode_is_left_out_and_said(
     assert [row["id"] for row in rows_of(tmp_path / "codes")] == CLIPS[:-1]
 
 
+def test_what_was_left_out_before_a_kill_is_counted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It once said only what the last of the runs left out."""
+    level = extract.load_codec("tiny", Path())
+
+    class Unfit:
+        sample_rate, token_rate, n_codes = level.sample_rate, level.token_rate, level.n_codes
+
+        def encode(self, wave: Any) -> Any:
+            raise UnfitWaveError("too long")
+
+    gone = Utterance("gone", "1", "train", "text", str(tmp_path / "gone.wav"))
+    said = [gone, *utterances()]
+    monkeypatch.setattr(extract, "load_codec", lambda name, path: Unfit())
+    first = extract.extract(said[:2], how(allow_missing=True), tmp_path / "codes")
+    extract._codec.cache_clear()
+    monkeypatch.setattr(extract, "load_codec", lambda name, path: level)
+    for job in (0, 1):
+        resumed = extract.extract(
+            said, how(allow_missing=True, job=job, jobs=2), tmp_path / "codes"
+        )
+        assert resumed == first
+    assert first.missing == ["gone"]
+    assert first.unfit == {CLIPS[0]: "too long"}
+    assert [row["id"] for row in rows_of(tmp_path / "codes")] == CLIPS[1:]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"shard_size": 0}, "shard_size=0 is below 1"), ({"job": 2}, "job=2 is not in 0..0; jobs=1")],
