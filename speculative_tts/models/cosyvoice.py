@@ -105,16 +105,9 @@ class CosyVoiceLayout(SpeechLayout):
                 "target=cosyvoice3 does"
             )
 
-    def limits(
-        self,
-        text: str,
-        prompt_length: int,  # noqa: ARG002 - see `SpeechLayout.limits`
-        minimum: float,
-        maximum: float,
-    ) -> tuple[int, int]:
-        """Fewest and most new tokens: `minimum` and `maximum` a text id, prompt not counted."""
-        length = len(self.encode(text))
-        return int(length * minimum), max(1, int(length * maximum))
+    def text_length(self, text: str) -> int:
+        """Text ids of a text, without its prompt's."""
+        return len(self.encode(text))
 
 
 @dataclass(frozen=True)

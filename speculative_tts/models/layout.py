@@ -114,9 +114,13 @@ class SpeechLayout:
         minimum: float,
         maximum: float,
     ) -> tuple[int, int]:
-        """Fewest and most new tokens for a text: `minimum` and `maximum` a word."""
-        words = len(words_in(text))
-        return int(words * minimum), max(1, int(words * maximum))
+        """Fewest and most new tokens for a text: `minimum` and `maximum` for each of its parts."""
+        parts = self.text_length(text)
+        return int(parts * minimum), max(1, int(parts * maximum))
+
+    def text_length(self, text: str) -> int:
+        """Parts of a text that limits are a multiple of: words."""
+        return len(words_in(text))
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
         """Merged-vocabulary ids of the prompt's words and then the text's.

@@ -24,16 +24,9 @@ class PhonemeLayout(SpeechLayout):
         found = phonemes(f"{prompt_text} {text}".strip(), self.phonemes)
         return Symbols.of(self.words).encode(found)[1:-1]
 
-    def limits(
-        self,
-        text: str,
-        prompt_length: int,  # noqa: ARG002 - see `SpeechLayout.limits`
-        minimum: float,
-        maximum: float,
-    ) -> tuple[int, int]:
-        """Fewest and most new tokens: `minimum` and `maximum` a phoneme, prompt not counted."""
-        length = len(self.text_ids(text))
-        return int(length * minimum), max(1, int(length * maximum))
+    def text_length(self, text: str) -> int:
+        """Phonemes of a text."""
+        return len(self.text_ids(text))
 
 
 def read_layout(folder: Path) -> SpeechLayout:
