@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 import soundfile
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.schema import System
 
 N_CODES = 40
 WORDS = ["alpha", "bravo", "charlie", "one", "two"]
@@ -107,3 +110,16 @@ def tone(rng: np.random.Generator, *, seconds: float) -> np.ndarray:
     time = np.arange(int(seconds * world.SAMPLE_RATE)) / world.SAMPLE_RATE
     buzz = sum(np.sin(2 * np.pi * 120 * k * time) / k for k in range(1, 20))
     return (0.1 * buzz + 0.001 * rng.standard_normal(len(time))).astype(np.float32)
+
+
+def watch_systems(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Initials of the systems that engines decode with from now on, one a batch."""
+    order: list[str] = []
+    plain = Engine.decode
+
+    def noted(self: Engine, system: System, *rest: object) -> object:
+        order.append(system.name[0])
+        return plain(self, system, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Engine, "decode", noted)
+    return order

@@ -13,7 +13,7 @@ from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.loading import build_decoder, read_state
+from speculative_tts.models.loading import EMBEDDING, build_decoder, read_state
 
 
 class SpeechLM(CodeLM):
@@ -45,24 +45,27 @@ class SpeechLM(CodeLM):
         config, layout = DecoderConfig.from_folder(folder), SpeechLayout.from_folder(folder)
         state = read_state(folder)
         decoder = build_decoder(config, state, dtype=dtype, device=device)
-        names = ["model.embed_tokens.weight"] + ([] if config.tied else ["lm_head.weight"])
-        for name in names:
-            if name not in state or state[name].shape[0] < layout.speech_vocab_size:
+        head_name = EMBEDDING if config.tied else "lm_head.weight"
+        for name, rows in (
+            (EMBEDDING, layout.vocab_size),
+            (head_name, layout.speech_vocab_size),
+        ):
+            if name not in state or state[name].shape[0] < rows:
                 raise ValueError(
-                    f"checkpoint {folder} has no {layout.speech_vocab_size} rows of {name}; "
+                    f"checkpoint {folder} has no {rows} rows of {name}; "
                     "config.json, speech.json and weights do not belong together"
                 )
         embedding, head = (
-            state[name].to(dtype=dtype, device=device) for name in (names[0], names[-1])
+            state[name].to(dtype=dtype, device=device) for name in (EMBEDDING, head_name)
         )
         bias = state.get("lm_head.bias")
-        rows = slice(0, layout.speech_vocab_size)
+        spoken = slice(0, layout.speech_vocab_size)
         return cls(
             decoder,
             layout,
             embedding,
-            head[rows].T.contiguous(),
-            None if bias is None else bias[rows].to(dtype=dtype, device=device),
+            head[spoken].T.contiguous(),
+            None if bias is None else bias[spoken].to(dtype=dtype, device=device),
         )
 
     def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:

@@ -14,10 +14,14 @@ import soundfile
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding import build
-from speculative_tts.decoding.engine import Engine
 from speculative_tts.records import held
-from speculative_tts.schema import System
-from tests.fake_models import FakeModels, write_checkpoint, write_codec, write_fake_models
+from tests.fake_models import (
+    FakeModels,
+    watch_systems,
+    write_checkpoint,
+    write_codec,
+    write_fake_models,
+)
 
 CLOCKS = {"lm_seconds", "baseline_seconds", "split"}
 
@@ -165,14 +169,7 @@ def test_system_and_baseline_go_first_in_turn(
     models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """With batches of an even size the system once always ran before its baseline."""
-    order: list[str] = []
-    plain = Engine.decode
-
-    def noted(self: Engine, system: System, *rest: object) -> object:
-        order.append(system.name[0])
-        return plain(self, system, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Engine, "decode", noted)
+    order = watch_systems(monkeypatch)
     limits = [f"limit={3 * size}", f"batch_size={size}", "instrument=0", "runtime.warmup=0"]
     assert decode.main([*models.overrides, f"out={tmp_path}", *limits]) == 0
     assert "".join(order) == "sttsst"
@@ -264,20 +261,31 @@ def test_models_that_do_not_belong_together_are_named(
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "lm_head.weight"])
-def test_a_checkpoint_without_its_embedding_or_head_is_named(
-    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+@pytest.mark.parametrize(
+    ("name", "rows"), [("model.embed_tokens.weight", 48), ("lm_head.weight", 41)]
+)
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_a_checkpoint_that_lacks_rows_of_embedding_or_head_is_named(
+    models: FakeModels,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    rows: int,
+    damage: str,
 ) -> None:
+    """Too few rows for the words of speech.json were once an IndexError, at the first prompt."""
     from safetensors.torch import load_file, save_file
 
     shutil.copytree(models.root / "target", tmp_path / "target")
     state = load_file(tmp_path / "target" / "model.safetensors")
-    del state[name]
+    matrix = state.pop(name)
+    if damage == "short":
+        state[name] = matrix[: rows - 1].clone()
     save_file(state, tmp_path / "target" / "model.safetensors")
     arguments = [f"target.path={tmp_path / 'target'}", f"out={tmp_path / 'runs'}"]
     assert decode.main([*models.overrides, *arguments]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert f"has no 41 rows of {name}" in line
+    assert f"has no {rows} rows of {name}" in line
 
 
 def test_a_list_row_that_cannot_be_spoken_is_named_before_work(

@@ -8,9 +8,7 @@ import pytest
 import soundfile
 
 from speculative_tts.commands import speak
-from speculative_tts.decoding.engine import Engine
-from speculative_tts.schema import System
-from tests.fake_models import WORDS, FakeModels, tone, write_fake_models
+from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake_models
 
 SPEECH = Path(__file__).parents[1] / "assets" / "speech" / "slt_kilo_seven_india.flac"
 
@@ -68,14 +66,7 @@ def test_words_of_a_prompt_that_cannot_be_heard() -> None:
 def test_both_systems_are_warmed_and_timed_in_turn(
     models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order: list[str] = []
-    plain = Engine.decode
-
-    def noted(self: Engine, system: System, *rest: object) -> object:
-        order.append(system.name[0])
-        return plain(self, system, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Engine, "decode", noted)
+    order = watch_systems(monkeypatch)
     arguments = ["text=one", "runtime.warmup=1", f"out={tmp_path / 'x.wav'}"]
     assert speak.main([*models.overrides, *arguments]) == 0
     assert "".join(order) == "st" + "stts"
