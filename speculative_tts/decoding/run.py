@@ -84,9 +84,11 @@ class DecodeRun:
                     f"{lacking[0]} has no reference_audio, "
                     f"which system={self._config.system.name} needs"
                 )
+            _check_audio({item.id: str(item.reference_audio) for item in items})
             return
         for item in items:
             self._engine.target.layout.text_ids(item.text, item.prompt_text)
+        _check_audio({item.id: item.prompt_audio for item in items})
 
     def _warm_up(self, items: list[ListItem]) -> None:
         if self._config.system not in WITHOUT_MODEL:
@@ -211,6 +213,16 @@ class DecodeRun:
             passes=outcome.passes,
             unverified=outcome.unverified,
             dead_blocks=outcome.dead_blocks,
+        )
+
+
+def _check_audio(files: Mapping[str, str]) -> None:
+    """ValueError when files, by the row that names them, are not there."""
+    absent = [name for name, file in files.items() if not Path(file).is_file()]
+    if absent:
+        raise ValueError(
+            f"audio of {len(absent)} of {len(files)} rows is missing: {absent[0]} "
+            f"({files[absent[0]]}); get it, or take those rows out of the list"
         )
 
 
