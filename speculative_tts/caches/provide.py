@@ -55,7 +55,7 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
         counts = count_codes(Path(config.unigram), layout.speech_vocab_size)
     options = {
         "theta": config.theta,
-        "mean_size": config.mean_size if config.theta is None else None,
+        "mean_size": config.size if config.theta is None else None,
         "cap": config.cap,
         "unigram": None if counts is None else store.array_hash([counts.numpy()]),
         "beside": BESIDE,
@@ -76,10 +76,10 @@ def make(
     size, stops = layout.speech_vocab_size, set(layout.stop_ids)
     codes = torch.tensor([t for t in range(layout.n_codes) if t not in stops])
     if config.theta is None:
-        groups.check_mean_size(config.mean_size, len(codes), config.cap)
+        groups.check_mean_size(config.size, len(codes), config.cap)
     unit = groups.normalised(_vectors(config.source, layout, sources)[codes.to(sources.device)])
     if config.theta is None:
-        theta, pairs = groups.find_theta(unit, config.mean_size, config.cap, bar)
+        theta, pairs = groups.find_theta(unit, config.size, config.cap, bar)
     else:
         theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, bar)
     with bar("groups", 3) as progress:
@@ -173,7 +173,7 @@ def count_codes(folder: Path, size: int) -> Tensor:
 def _check(config: GroupsConfig) -> None:
     if config.theta is not None:
         groups.check_theta(config.theta)
-        if config.mean_size != GroupsConfig.mean_size:
+        if config.mean_size is not None:
             raise ValueError(
                 f"theta {config.theta} and mean_size {config.mean_size} are both given; leave one "
                 "out (theta=null searches the theta of a mean_size)"

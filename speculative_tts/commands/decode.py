@@ -41,6 +41,9 @@ def run(config: DecodeConfig) -> int:
 
     app.at_least(config, 1, "batch_size", "runtime.threads")
     app.at_least(config, 0, "instrument", "runtime.warmup")
+    groups = config.rule.groups
+    if groups.theta is None:  # a run has one name, whether or not the default is written out
+        groups.mean_size = groups.size
     if config.match is not None:
         from speculative_tts.commands.match import matched
 
@@ -228,7 +231,7 @@ def search_label(heads: HeadsConfig, viterbi: ViterbiConfig) -> list[str]:
 
 def groups_label(config: GroupsConfig) -> list[str]:
     """Which groups a run uses: t0.5 (theta) or m10 (mean size), and what differs from the paper."""
-    size = f"m{config.mean_size:g}" if config.theta is None else f"t{config.theta:g}"
+    size = f"m{config.size:g}" if config.theta is None else f"t{config.theta:g}"
     if config.path is not None:
         size = Path(config.path).name
     source = [] if config.source is Similarity.embedding else [config.source.name]

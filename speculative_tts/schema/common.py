@@ -95,12 +95,18 @@ class GroupsConfig:
 
     source: Similarity = Similarity.embedding
     theta: float | None = None  # tokens with a cosine above it are similar; null: see mean_size
-    mean_size: float = 10.0  # without theta: mean tokens of a group, for which theta is searched
+    # instead of theta: mean tokens of a group, for which theta is searched; null: 10
+    mean_size: float | None = None
     cap: int | None = None  # keep the most similar tokens of a group only; null: all
     weights: Weights = Weights.equal
     unigram: str = "data/tiny/codes"  # Parquet shards whose codes are counted for weights=unigram
     cache: str = "data/caches"  # folder of the caches
     path: str | None = None  # one cache folder instead, which must be the target's
+
+    @property
+    def size(self) -> float:
+        """The mean size that theta is searched for."""
+        return 10.0 if self.mean_size is None else self.mean_size
 
 
 class Smoothing(Enum):

@@ -38,6 +38,7 @@ def test_it_prints_sizes_and_finds_them_again(
     [
         ("groups.theta=1.5", "theta 1.5 is outside (-1, 1]"),
         ("groups.theta=-1", "theta -1.0 is outside (-1, 1]"),
+        ("groups.theta=0.5 groups.mean_size=10", "theta 0.5 and mean_size 10.0 are both given"),
         ("groups.mean_size=1000", "mean_size 1000.0 is outside [1, 40]"),
         ("groups.path=/nowhere", "/nowhere: no such cache folder"),
         ("threads=0", "threads 0 is below 1"),
@@ -51,8 +52,8 @@ def test_mistakes_are_one_line(
     override: str,
     message: str,
 ) -> None:
-    arguments = [*options(models, "target", "codec"), f"groups.cache={tmp_path}", override]
-    assert precompute(arguments) == 2
+    arguments = [*options(models, "target", "codec"), f"groups.cache={tmp_path}"]
+    assert precompute([*arguments, *override.split()]) == 2
     told = capfd.readouterr().err
     assert message in told
     assert "%" not in told  # before any bar
@@ -73,6 +74,17 @@ def test_decode_by_groups_makes_what_it_needs_and_says_so(
     for split in (row["split"] for row in rows):
         assert sum(split["positions"]) >= sum(split["expected_trials"]) > 0
         assert sum(split["expected_trials"]) > sum(split["expected_rejections"]) > 0
+
+
+def test_the_default_size_written_out_is_the_same_run(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = ["rule=group", f"rule.groups.cache={tmp_path / 'caches'}", "instrument=0"]
+    common = [*models.overrides, f"out={tmp_path / 'runs'}", "limit=1", "runtime.warmup=0"]
+    assert decode([*common, *groups]) == decode([*common, *groups, "rule.groups.mean_size=10"]) == 0
+    assert "done already, skipped" in capsys.readouterr().out
+    (run,) = (tmp_path / "runs").iterdir()
+    assert json.loads((run / "config.json").read_text())["rule"]["groups"]["mean_size"] == 10
 
 
 def test_options_of_groups_make_another_run_only_by_groups() -> None:

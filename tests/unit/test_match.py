@@ -69,7 +69,7 @@ class Runs:
     def __call__(self, config: DecodeConfig) -> int:
         """A run of one utterance of 1,000 rounds."""
         rule, folder = config.rule, Path(config.out) / run_name(config)
-        length = 1.5 + 0.2 * math.log(rule.groups.mean_size)
+        length = 1.5 + 0.2 * math.log(rule.groups.size)
         if rule.name is Rule.tolerance:
             length = 1.8 + 1.6 * rule.beta
         emitted = round(1000 * length)

@@ -285,8 +285,9 @@ def test_likeness_is_to_the_codec_that_is_used(sources: provide.Sources, tmp_pat
 
 
 def test_theta_and_mean_size_are_not_both_given(sources: provide.Sources, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"theta 0.5 and mean_size 4.0 are both given"):
-        provide.acoustic_groups(config(tmp_path, theta=0.5, mean_size=4.0), sources)
+    """Nor is the default, 10, when it is written out."""
+    with pytest.raises(ValueError, match=r"theta 0.5 and mean_size 10.0 are both given"):
+        provide.acoustic_groups(config(tmp_path, theta=0.5, mean_size=10.0), sources)
 
 
 def change_weights(folder: Path) -> None:
