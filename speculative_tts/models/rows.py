@@ -228,8 +228,11 @@ def _tokenizer(folder: Path) -> Any:
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"the tokenizer in {folder} is not readable ({reason})") from error
+        reason = str(error).strip().splitlines()[0].rstrip(": ")
+        raise ValueError(
+            f"the tokenizer in {folder} is not readable ({reason}); looked for "
+            f"{' and '.join(TOKENIZER)}: copy them there again"
+        ) from error
 
 
 def _phonemes(text: str, language: str) -> str:

@@ -179,8 +179,10 @@ def test_wrong_folders_say_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no speech LM known here; looked for .*tokenizer\.json"):
         family_of(tmp_path)
     folder = copied(tmp_path)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (folder / name).unlink()
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match=r"not readable \(.*\); looked for tokenizer\.json and"):
+        RowLayout.read(folder, RowsConfig())
+    (folder / "tokenizer_config.json").unlink()
     with pytest.raises(ValueError, match=r"looked for .*tokenizer\.json"):
         family_of(folder)
     with pytest.raises(ValueError, match=r"no tokenizer in .*; looked for tokenizer\.json"):
