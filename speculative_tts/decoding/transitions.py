@@ -35,12 +35,12 @@ class Table:
     def __init__(self, log_probs: Tensor, size: int | None = None) -> None:
         self._ids = len(log_probs)
         self.size = self._ids if size is None else size
-        self._after = log_probs.T.contiguous()  # candidates are ascending: rows are read in order
+        self.after = log_probs.T.contiguous()  # candidates are ascending: rows are read in order
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
         """See `Transitions`."""
         place = (after * self._ids)[..., None] + before[..., None, :]
-        return self._after.view(-1).index_select(0, place.view(-1)).view(place.shape)
+        return self.after.view(-1).index_select(0, place.view(-1)).view(place.shape)
 
 
 class Sparse:

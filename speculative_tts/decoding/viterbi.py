@@ -9,7 +9,8 @@ to a constant of each head, so nothing is normalised. Batched and of fixed shape
 by the host; only on a CPU, where reading is free, a union is as wide as it has to be. One exception
 to the paper: a block in which no path is possible takes each head's likeliest candidate.
 
-Shapes: m candidates, transitions [batch, m of the later token, m of the earlier]. Torch only.
+Shapes: m candidates, transitions [batch, m of the later token, m of the earlier]. Torch only; best
+paths on a CPU come from `decoding.cpu_search`, tested to equal those of `best_path` here.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from speculative_tts.decoding import cpu_search
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.transitions import IMPOSSIBLE, Transitions
 
@@ -71,6 +73,12 @@ class PathSearch:
 
         Ids that no path may take have -inf.
         """
+        if scores.device.type == "cpu":
+            return Path(*cpu_search.best_paths(self, scores, last))
+        return self.best_batch(scores, last)
+
+    def best_batch(self, scores: Tensor, last: Tensor) -> Path:
+        """The same for a whole batch at once: the readable reference, and what a GPU runs."""
         ids = scores.topk(self.top_k, -1).indices
         return best_path(self._lattice(ids, scores, last))
 
@@ -98,10 +106,12 @@ class PathSearch:
 
 def best_path(lattice: Lattice) -> Path:
     """Viterbi: the best score of a path to each state and its state before, then back."""
+    later = lattice.scores[:, 1:].unbind(1)
+    steps = lattice.steps.expand(-1, len(later), -1, -1).unbind(1)
     reached, back = lattice.first, []
-    arrivals = lattice.steps + lattice.scores[:, 1:, :, None]
-    for arrival in arrivals.unbind(1):
-        reached, before = arrival.add_(reached.unsqueeze(1)).max(-1)
+    for step, score in zip(steps, later, strict=True):
+        best, before = (step + reached.unsqueeze(1)).max(-1)
+        reached = best + score
         back.append(before)
     top, state = reached.max(-1, keepdim=True)
     return _path(lattice, _followed(back, state), top)
