@@ -13,7 +13,7 @@ from torch import Tensor
 from speculative_tts.caches import groups, store, vectors
 from speculative_tts.caches.likeness import likeness
 from speculative_tts.caches.progress import bar
-from speculative_tts.codecs.registry import load_codec
+from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.models.families import Layout, code_embedding, load_layout
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema import CheckpointConfig, GroupsConfig, RowsConfig, Similarity, Weights
@@ -75,15 +75,19 @@ def make(
     """Arrays and facts of groups. The vocabulary is the speech ids; only codes have company."""
     size, stops = layout.speech_vocab_size, set(layout.stop_ids)
     codes = torch.tensor([t for t in range(layout.n_codes) if t not in stops])
+    codec = load_codec(*sources.codec)
+    check_codec(codec, sources.codec[1], layout, sources.target)
     if config.theta is None:
         groups.check_mean_size(config.size, len(codes), config.cap)
-    unit = groups.normalised(_vectors(config.source, layout, sources)[codes.to(sources.device)])
+    unit = groups.normalised(
+        _vectors(config.source, layout, codec, sources)[codes.to(sources.device)]
+    )
     if config.theta is None:
         theta, pairs = groups.find_theta(unit, config.size, config.cap, bar)
     else:
         theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, bar)
     with bar("groups", 3) as progress:
-        known = _likeness(unit, codes, sources)
+        known = _likeness(unit, codes, codec)
         del unit
         progress(1)
         whole = groups.Pairs(codes[pairs.first].int(), codes[pairs.second].int(), pairs.cosine)
@@ -170,6 +174,15 @@ def count_codes(folder: Path, size: int) -> Tensor:
     return counts
 
 
+def check_codec(codec: Codec, folder: str | Path, layout: Layout, target: str | Path) -> None:
+    """ValueError for a codec that has not the target's number of codes."""
+    if codec.n_codes != layout.n_codes:
+        raise ValueError(
+            f"codec {folder} has {codec.n_codes} codes, target {target} {layout.n_codes}; "
+            "they do not belong together, give codec=<the target's>"
+        )
+
+
 def _check(config: GroupsConfig) -> None:
     if config.theta is not None:
         groups.check_theta(config.theta)
@@ -194,18 +207,17 @@ def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, A
     return origin | {"embedding": vectors.embedding_hash(stored)}
 
 
-def _vectors(source: Similarity, layout: Layout, sources: Sources) -> Tensor:
+def _vectors(source: Similarity, layout: Layout, codec: Codec, sources: Sources) -> Tensor:
     """float32 [n_codes, size] on the device."""
     if source is Similarity.mel:
-        codec = load_codec(sources.codec[0], sources.codec[1])
         return vectors.mel_vectors(codec, layout.n_codes, bar).to(sources.device)
     return code_embedding(sources.checkpoint).to(sources.device, torch.float32)
 
 
-def _likeness(unit: Tensor, codes: Tensor, sources: Sources) -> dict[str, Any] | None:
+def _likeness(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:
     """How far the vectors' cosines agree with the codebook; None for a codec without one."""
-    codebook = getattr(load_codec(*sources.codec), "codebook", None)
-    if codebook is None or len(codebook) <= int(codes.max()):
+    codebook = getattr(codec, "codebook", None)
+    if codebook is None:
         return None
     return likeness(unit, torch.from_numpy(codebook)[codes])
 

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 
 from speculative_tts.assets import resolve
-from speculative_tts.caches.provide import Sources, acoustic_groups, tensors
+from speculative_tts.caches.provide import Sources, acoustic_groups, check_codec, tensors
 from speculative_tts.caches.store import Entry
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
@@ -89,11 +89,7 @@ def build_engine(
     sources = Sources(resolve(target.path), (codec.name, resolve(codec.path)), device, target.rows)
     acceptance, groups = RULES[rule.name](rule, sources, vocab_size)
     speech_codec = load_codec(codec.name, resolve(codec.path))
-    if speech_codec.n_codes != layout.n_codes:
-        raise ValueError(
-            f"codec {codec.path} has {speech_codec.n_codes} codes, "
-            f"target {target.path} {layout.n_codes}; they do not belong together"
-        )
+    check_codec(speech_codec, codec.path, layout, target.path)
     if not models:
         none = cast("FamilyLM", Unread(layout))
         return Engine(none, none, speech_codec, acceptance, sampler, settings, lookahead, groups)

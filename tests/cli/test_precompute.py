@@ -40,6 +40,7 @@ def test_it_prints_sizes_and_finds_them_again(
         ("groups.theta=-1", "theta -1.0 is outside (-1, 1]"),
         ("groups.theta=0.5 groups.mean_size=10", "theta 0.5 and mean_size 10.0 are both given"),
         ("groups.mean_size=1000", "mean_size 1000.0 is outside [1, 40]"),
+        ("codec.path=tiny:codec", "has 2048 codes, target"),
         ("groups.path=/nowhere", "/nowhere: no such cache folder"),
         ("threads=0", "threads 0 is below 1"),
         ("device=cuda", "device=cuda needs a GPU"),

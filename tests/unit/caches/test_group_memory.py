@@ -21,7 +21,7 @@ torch.set_num_threads(2)
 layout = SimpleNamespace(n_codes=n, speech_vocab_size=n + 1, stop_ids=(n,))
 sources = provide.Sources(Path(), ("none", Path()), torch.device("cpu"))
 provide._vectors = lambda *_: torch.randn(n, size, generator=torch.Generator().manual_seed(0))
-provide._likeness = lambda *_: None
+provide.load_codec = lambda *_: SimpleNamespace(n_codes=n)
 _, facts = provide.make(GroupsConfig(mean_size=wanted), layout, sources, None)
 print(facts["mean_size"], facts["bytes"], peak_gib())
 """
