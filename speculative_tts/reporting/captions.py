@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from speculative_tts.reporting.definitions import Column, quantity
+from speculative_tts.reporting.definitions import Column, quantity, whole
 from speculative_tts.reporting.results import Result
 
 JUDGES = {  # id of a judge -> its name in a heading
@@ -62,6 +62,16 @@ MEANINGS = {  # in the order of the caption; a sentence is used when one of its 
     ("length_ratio",): "Length ratio is seconds of output over seconds of the recording.",
 }
 
+SEEDS_SPREAD = "Figures are mean ± standard deviation over seeds."
+PAIRED_TESTS = (
+    "Δ columns are paired differences with two-sided bootstrap p, corrected by Holm's method for "
+    "the systems compared."
+)
+SEED_TESTS = (
+    "Tests over seeds take each seed's corpus figure, two-sided and not corrected: Welch's t, and "
+    "the paired t over seeds that both have."
+)
+
 TIMED = {"lm_rtf", "time_per_token_ms", "tokens_per_second", "speedup", "speedup_by_length"}
 
 
@@ -78,25 +88,19 @@ def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -
     shown = {column.quantity for column in columns}
     return [
         *_utterances(shown, results),
-        _spread(shown, results, spread),
-        *([_tests()] if any(column.against for column in columns) else []),
-        *([_seed_tests()] if any(column.test != "bootstrap" for column in columns) else []),
+        SEEDS_SPREAD if spread == "sd" else f"Brackets: {intervals(shown, results)}",
+        *([PAIRED_TESTS] if any(column.against for column in columns) else []),
+        *([SEED_TESTS] if any(column.test != "bootstrap" for column in columns) else []),
         *definitions(shown, results),
     ]
 
 
 def definitions(shown: Collection[str], results: Sequence[Result]) -> list[str]:
     """What the quantities mean, and how far WER of this grammar can be compared."""
-    bases = {name.partition("@")[0].replace("acceptance_rate", "acceptance") for name in shown}
-    sentences = [
-        text
-        for names, text in MEANINGS.items()
-        if any(name.replace("acceptance_rate", "acceptance") in bases for name in names)
-    ]
-    if (
-        any(one.judge("wer").get("id") == "pocketsphinx-words" for one in results)
-        and "wer" in shown
-    ):
+    bases = set(map(whole, shown))
+    sentences = [text for names, text in MEANINGS.items() if bases.intersection(names)]
+    judges = {one.judge("wer").get("id") for one in results}
+    if "wer" in shown and "pocketsphinx-words" in judges:
         sentences.append(
             "The recogniser's grammar knows only the words of the tiny system: its WER compares "
             "systems with each other, not with an open recogniser."
@@ -133,12 +137,6 @@ def _range(counts: Iterable[Any]) -> str:
     return "" if not known else str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 
-def _spread(shown: Collection[str], results: Sequence[Result], spread: str) -> str:
-    if spread == "sd":
-        return "Figures are mean ± standard deviation over seeds."
-    return f"Brackets: {intervals(shown, results)}"
-
-
 def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
     """What was drawn for the intervals of these quantities, and what they do not say."""
     settings = results[0].runs[0].summary.get("bootstrap", {}) if results else {}
@@ -152,17 +150,3 @@ def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
             "a repeat on a shared machine can differ by more"
         )
     return f"{text}."
-
-
-def _seed_tests() -> str:
-    return (
-        "Tests over seeds take each seed's corpus figure, two-sided and not corrected: Welch's t, "
-        "and the paired t over seeds that both have."
-    )
-
-
-def _tests() -> str:
-    return (
-        "Δ columns are paired differences with two-sided bootstrap p, corrected by Holm's method "
-        "for the systems compared."
-    )

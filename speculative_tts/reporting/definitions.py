@@ -63,10 +63,15 @@ QUANTITIES = {
 }
 
 
-def quantity(name: str) -> Quantity:
-    """Of `wer`, or of one position's figure, `acceptance@1` (first drafted token)."""
+def whole(name: str) -> str:
+    """Of one position's figure, `acceptance@1` (first drafted token), that of all positions."""
     base, at, _ = name.partition("@")
-    return QUANTITIES["acceptance_rate" if at and base == "acceptance" else base]
+    return "acceptance_rate" if at and base == "acceptance" else base
+
+
+def quantity(name: str) -> Quantity:
+    """How `wer` or one position's `acceptance@1` is written."""
+    return QUANTITIES[whole(name)]
 
 
 @dataclass(frozen=True)

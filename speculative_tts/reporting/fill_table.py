@@ -3,14 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from speculative_tts.reporting.captions import caption, judge_name
-from speculative_tts.reporting.definitions import (
-    TESTS,
-    Column,
-    Panel,
-    Row,
-    TableDefinition,
-    quantity,
-)
+from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition, quantity
 from speculative_tts.reporting.drafts import draft_notes
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.results import NOTHING, Measure, Scorer
@@ -85,38 +78,34 @@ def _block(
 
 
 def _headings(definition: TableDefinition, column: Column, chosen: Chosen) -> Iterable[Heading]:
+    """Of our figure, and of the paper's beside it."""
+    ours = _heading(definition, column, chosen)
+    yield ours
+    if column.paper is not None:
+        called, measured = definition.paper.called, definition.paper.measured.get(column.paper)
+        sub = f"{called} ({measured})" if measured else called
+        yield Heading(ours.group, sub, f"{called}_{column.paper}")
+
+
+def _heading(definition: TableDefinition, column: Column, chosen: Chosen) -> Heading:
     shown = quantity(column.quantity)
-    judge = judge_name(shown.judge, chosen.results.values())
     if column.against is not None:
-        baseline = definition.rows[column.against].label
-        group = f"Δ {shown.heading.removesuffix(' %')} to {_inside(baseline)}"
+        baseline = _inside(definition.rows[column.against].label)
+        group = f"Δ {shown.heading.removesuffix(' %')} to {baseline}"
         name = f"{column.quantity}_minus_{column.against}"
         if column.test == "bootstrap":
-            yield Heading(group, f"{shown.unit} [95 % CI] p".strip(), name)
-        else:
-            yield Heading(group, TESTS[column.test], f"{name}_p_{column.test}")
-        yield from _paper_heading(definition, column, group)
-        return
+            return Heading(group, f"{shown.unit} [95 % CI] p".strip(), name)
+        return Heading(group, TESTS[column.test], f"{name}_p_{column.test}")
     if column.over is not None:
-        baseline = definition.rows[column.over].label
-        group = f"{shown.heading} over {_inside(baseline)}"
-        yield Heading(group, "here", f"{column.quantity}_over_{column.over}")
-        yield from _paper_heading(definition, column, group)
-        return
-    yield Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
-    yield from _paper_heading(definition, column, shown.heading)
+        group = f"{shown.heading} over {_inside(definition.rows[column.over].label)}"
+        return Heading(group, "here", f"{column.quantity}_over_{column.over}")
+    judge = judge_name(shown.judge, chosen.results.values())
+    return Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
 
 
 def _inside(label: str) -> str:
     """A label within a sentence: `target alone`, but `SSD (β = 0.3)`."""
     return f"{label[:1].lower()}{label[1:]}" if label[1:2].islower() else label
-
-
-def _paper_heading(definition: TableDefinition, column: Column, group: str) -> Iterable[Heading]:
-    if column.paper is not None:
-        called, measured = definition.paper.called, definition.paper.measured.get(column.paper)
-        sub = f"{called} ({measured})" if measured else called
-        yield Heading(group, sub, f"{called}_{column.paper}")
 
 
 def _cells(
@@ -126,38 +115,42 @@ def _cells(
     chosen: Chosen,
     differences: Differences,
 ) -> Iterable[Cell]:
-    shown, row = quantity(column.quantity), definition.rows[key]
+    """Our figure, and the paper's beside it."""
+    yield _cell(definition, key, column, chosen, differences)
+    if column.paper is not None:
+        row = definition.rows[key].paper or key
+        yield Cell(text=definition.paper.text(row, column.paper) or "-")
+
+
+def _cell(
+    definition: TableDefinition,
+    key: str,
+    column: Column,
+    chosen: Chosen,
+    differences: Differences,
+) -> Cell:
+    shown = quantity(column.quantity)
     if column.against is not None:
         measure = differences.get((column.against, key, column.quantity), NOTHING)
         if column.test == "bootstrap":
-            yield Cell(measure.scaled(shown.scale), shown.digits, signed=True)
-        else:
-            yield Cell(Measure(measure.tests.get(column.test)), 3)
-    elif column.over is not None:
-        yield Cell(_over(definition, key, column, chosen), 2)
-    else:
-        measure = _measure(row, key, column.quantity, chosen)
-        yield Cell(measure.scaled(shown.scale), shown.digits, spread=definition.spread)
-    if column.paper is not None:
-        yield Cell(text=definition.paper.text(row.paper or key, column.paper) or "-")
+            return Cell(measure.scaled(shown.scale), shown.digits, signed=True)
+        return Cell(Measure(measure.tests.get(column.test)), 3)
+    measure = _measure(definition, key, column.quantity, chosen)
+    if column.over is not None:
+        other = _measure(definition, column.over, column.quantity, chosen)
+        return Cell(_over(measure, other), 2)
+    return Cell(measure.scaled(shown.scale), shown.digits, spread=definition.spread)
 
 
-def _over(definition: TableDefinition, key: str, column: Column, chosen: Chosen) -> Measure:
-    """This row's figure divided by that of the row `over`."""
-    assert column.over is not None
-    own, other = (
-        _measure(definition.rows[name], name, column.quantity, chosen).value
-        for name in (key, column.over)
-    )
-    return Measure(own / other) if own and other else NOTHING
+def _over(own: Measure, other: Measure) -> Measure:
+    return Measure(own.value / other.value) if own.value and other.value else NOTHING
 
 
-def _measure(row: Row, key: str, name: str, chosen: Chosen) -> Measure:
+def _measure(definition: TableDefinition, key: str, name: str, chosen: Chosen) -> Measure:
     if key not in chosen.results:
         return NOTHING
-    if name in row.fixed:
-        return Measure(row.fixed[name])
-    return chosen.results[key].measure(name)
+    fixed = definition.rows[key].fixed
+    return Measure(fixed[name]) if name in fixed else chosen.results[key].measure(name)
 
 
 def _paper_notes(definition: TableDefinition) -> Sequence[str]:

@@ -27,6 +27,9 @@ class Scorer(Protocol):
         """Paired differences by system and metric: difference, low, high, p, p_holm, n."""
 
 
+SCALED = ("value", "low", "high", "sd")  # parts of a measure that have its unit
+
+
 @dataclass(frozen=True)
 class Measure:
     """A figure with its 95 % interval, its standard deviation over seeds, and the p of a test.
@@ -44,17 +47,8 @@ class Measure:
 
     def scaled(self, factor: float) -> "Measure":
         """In another unit."""
-
-        def times(number: float | None) -> float | None:
-            return None if number is None else number * factor
-
-        return replace(
-            self,
-            value=times(self.value),
-            low=times(self.low),
-            high=times(self.high),
-            sd=times(self.sd),
-        )
+        known = {name: number for name in SCALED if (number := getattr(self, name)) is not None}
+        return replace(self, **{name: number * factor for name, number in known.items()})
 
 
 NOTHING = Measure(None)
@@ -80,11 +74,8 @@ class Result:
             values = self.per_position.get(base) or []
             index = int(position) - 1
             return Measure(values[index]) if index < len(values) else NOTHING
-        figure = self.metrics.get(name)
-        if figure is None:
-            return NOTHING
-        names = ("value", "low", "high", "sd", "n")
-        parts: dict[str, Any] = {key: figure.get(key) for key in names}
+        figure = self.metrics.get(name) or {}
+        parts: dict[str, Any] = {key: figure.get(key) for key in (*SCALED, "n")}
         return Measure(**parts)
 
     def judge(self, metric: str) -> Mapping[str, Any]:

@@ -4,10 +4,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from speculative_tts.reporting.results import Measure, Result, Scorer, difference, result
+from speculative_tts.reporting.results import SCALED, Measure, Result, Scorer, difference, result
 from speculative_tts.reporting.runs import Found, Need, Run, Selection, figure, select
 
-SCALED = ("value", "low", "high", "sd")
 RoundCosts = Mapping[int, float]  # by lookahead: what a round costs, in steps of the target alone
 
 
@@ -17,7 +16,7 @@ class Chosen:
 
     results: Mapping[str, Result]
     selection: Selection
-    costs: "RoundCosts" = field(default_factory=dict)  # once they are known of the whole report
+    costs: RoundCosts = field(default_factory=dict)  # once they are known of the whole report
 
     @property
     def runs(self) -> list[Run]:
