@@ -17,6 +17,7 @@ from speculative_tts.evaluation.statistics import standard_deviation
 from speculative_tts.evaluation.summary import METRICS, Bootstrap, interval, read_scores
 
 NOT_COMPARED = ("seed", "out")  # keys of a decode configuration that may differ between seeds
+ALONE = Bootstrap(draws=0)  # the figure without its interval
 
 
 def group_by_config(folders: Sequence[Path]) -> list[list[Path]]:
@@ -53,13 +54,10 @@ def aggregate(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[str
 def _aggregate_rows(runs: dict[int, list[ScoreRow]], how: Bootstrap) -> dict[str, Any]:
     every = [row for rows in runs.values() for row in rows]
     scored = [row for row in every if row.error is None]
+    by_seed = {seed: [row for row in rows if row.error is None] for seed, rows in runs.items()}
     metrics = {}
     for name, metric in METRICS.items():
-        alone = Bootstrap(draws=0, cluster=how.cluster, seed=how.seed)
-        seeds = {
-            seed: interval([row for row in rows if row.error is None], metric, alone).value
-            for seed, rows in runs.items()
-        }
+        seeds = {seed: interval(rows, metric, ALONE).value for seed, rows in by_seed.items()}
         values = [value for value in seeds.values() if value is not None]
         metrics[name] = asdict(interval(scored, metric, how)) | {
             "sd": standard_deviation(values),

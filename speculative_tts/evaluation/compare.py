@@ -31,15 +31,15 @@ class Comparison:
     """
 
     metric: str
-    a: float | None
-    b: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_t: float | None
-    p_wilcoxon: float | None
-    n: int  # utterances in both
+    a: float | None = None
+    b: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_t: float | None = None
+    p_wilcoxon: float | None = None
+    n: int = 0  # utterances in both
     p_holm: float | None = None
     p_welch: float | None = None  # seeds of one system against seeds of the other
     p_seeds: float | None = None  # paired t over the seeds that both have
@@ -88,7 +88,7 @@ def compare_rows(
     (units_a, table_a), (units_b, table_b) = _by_id(a, metric), _by_id(b, metric)
     shared = [key for key in table_a if key in table_b]
     if not shared:
-        return Comparison(name, None, None, None, None, None, None, None, None, 0)
+        return Comparison(name)
     columns_a = np.stack([table_a[key] for key in shared])
     columns_b = np.stack([table_b[key] for key in shared])
     units = {key: unit_of(row, how.cluster) for key, row in {**units_b, **units_a}.items()}
@@ -106,15 +106,15 @@ def compare_rows(
     defined = np.isfinite(single_a) & np.isfinite(single_b)
     return Comparison(
         name,
-        _value(metric, columns_a),
-        _value(metric, columns_b),
-        difference.value,
-        difference.low,
-        difference.high,
-        difference.p,
-        statistics.paired_t(single_a[defined], single_b[defined]),
-        statistics.wilcoxon(single_a[defined], single_b[defined]),
-        len(shared),
+        a=_value(metric, columns_a),
+        b=_value(metric, columns_b),
+        difference=difference.value,
+        low=difference.low,
+        high=difference.high,
+        p=difference.p,
+        p_t=statistics.paired_t(single_a[defined], single_b[defined]),
+        p_wilcoxon=statistics.wilcoxon(single_a[defined], single_b[defined]),
+        n=len(shared),
         p_welch=statistics.welch(np.array([*seeds_a.values()]), np.array([*seeds_b.values()])),
         p_seeds=statistics.paired_t(
             np.array([seeds_a[seed] for seed in both]), np.array([seeds_b[seed] for seed in both])

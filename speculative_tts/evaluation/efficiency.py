@@ -6,7 +6,7 @@ the prefill. Where no language model ran (reference, codec, another system's aud
 empty and so are the figures.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,12 @@ def mean(column: str) -> Metric:
     return Metric(lambda row: (getattr(row, column), 1.0))
 
 
+def total(columns: Sequence[float | None]) -> float | None:
+    """Sum of some columns of a row; None where one of them was not measured."""
+    known = [value for value in columns if value is not None]
+    return float(sum(known)) if len(known) == len(columns) else None
+
+
 def speedup(sums: Array) -> Array:
     """Tokens a second over the paired baseline's, from sums in `_speedup_columns`'s order.
 
@@ -68,18 +74,15 @@ def _instrumented(name: str, over: str = "positions") -> Metric:
 
 def _emitted(row: ScoreRow) -> tuple[float | None, ...]:
     """Tokens that rounds emitted, and rounds: the prefill's token is no round's."""
-    counts = (row.accepted, row.residuals, row.bonuses)
-    known = [count for count in counts if count is not None]
-    return (float(sum(known)) if len(known) == len(counts) else None, row.rounds)
+    return (total((row.accepted, row.residuals, row.bonuses)), row.rounds)
 
 
 def _share(part: str) -> Metric:
     """Share of a part of the round in the seconds of the instrumented decode."""
 
     def columns(row: ScoreRow) -> tuple[float | None, ...]:
-        parts = (row.draft_seconds, row.verify_seconds, row.accept_seconds)
-        known = [seconds for seconds in parts if seconds is not None]
-        return (getattr(row, part), sum(known) if len(known) == len(parts) else None)
+        seconds = (row.draft_seconds, row.verify_seconds, row.accept_seconds)
+        return (getattr(row, part), total(seconds))
 
     return Metric(columns)
 

@@ -13,10 +13,8 @@ from speculative_tts.records import DecodeRecord
 class ScoreRow:
     """Scores and raw counts of one utterance; None where nothing was measured.
 
-    Ratios are taken by `summary`.
-
-    Columns from `tokens` on are copies of the decode record's, and None where no language model
-    ran (the reference recording, the codec, another system's audio).
+    Ratios are taken by `summary`. Columns from `tokens` on are copies of the decode record's, and
+    None where no language model ran (the reference recording, the codec, another system's audio).
     """
 
     id: str
@@ -24,12 +22,10 @@ class ScoreRow:
     seed: int
     text: str
     audio: str
-    error: str | None = (
-        None  # why the utterance could not be scored; its other columns are None then
-    )
-    flags: list[str] = field(
-        default_factory=list
-    )  # empty_audio, silent_audio, empty_text, empty_hypothesis, no_tokens
+    # why the utterance could not be scored; its other columns are None then
+    error: str | None = None
+    # empty_audio, silent_audio, empty_text, empty_hypothesis, no_tokens, prompt_unreadable
+    flags: list[str] = field(default_factory=list)
     grammar: str | None = None  # words | general, of pocketsphinx
     hypothesis: str | None = None
     words: int | None = None

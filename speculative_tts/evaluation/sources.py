@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,21 +54,15 @@ def read_run(folder: Path, limit: int | None = None) -> Source:
 
     A record cut short by a kill is left out, and the run noted as incomplete.
     """
-    rows = read_jsonl(folder / RECORDS)
-    records = list(
-        {record.id: record for record in (from_row(DecodeRecord, r) for r in rows)}.values()
-    )
+    rows = [from_row(DecodeRecord, row) for row in read_jsonl(folder / RECORDS)]
+    records = list({record.id: record for record in rows}.values())
     config_file = folder / "config.json"
     config = json.loads(config_file.read_text(encoding="utf-8")) if config_file.is_file() else {}
     complete = (folder / "DONE").exists()
-    notes = (
-        []
-        if complete
-        else [f"{folder.name}: decoding has not finished, {len(records)} utterances so far"]
-    )
+    unfinished = f"{folder.name}: decoding has not finished, {len(records)} utterances so far"
     samples = [_sample(folder, record) for record in spread(records, limit)]
     run = describe_run(folder.name, config) | {"complete": complete}
-    return Source(folder, samples, run, vocabulary(config), notes)
+    return Source(folder, samples, run, vocabulary(config), [] if complete else [unfinished])
 
 
 def _sample(folder: Path, record: DecodeRecord) -> Sample:
@@ -157,11 +152,11 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def _reject_repeated_ids(path: Path, ids: list[str]) -> None:
-    repeated = (
-        sorted({key for key in ids if ids.count(key) > 1}) if len(set(ids)) < len(ids) else []
-    )
+    repeated = [key for key, count in Counter(ids).items() if count > 1]
     if repeated:
-        raise ValueError(f"list={path}: id {repeated[0]} occurs more than once; ids must be unique")
+        raise ValueError(
+            f"list={path}: id {min(repeated)} occurs more than once; ids must be unique"
+        )
 
 
 def _located(base: Path, row: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from speculative_tts.evaluation import statistics
-from speculative_tts.evaluation.efficiency import EFFICIENCY, Metric, mean, per_position
+from speculative_tts.evaluation.efficiency import EFFICIENCY, Metric, mean, per_position, total
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import Array, Interval
 from speculative_tts.records import from_row, read_jsonl
@@ -37,8 +37,7 @@ def _edits(prefix: str, length: str) -> Metric:
     names = [f"{prefix}{edit}" for edit in ("substitutions", "deletions", "insertions")]
 
     def columns(row: ScoreRow) -> tuple[float | None, ...]:
-        counts = [getattr(row, name) for name in names]
-        return (None if None in counts else float(sum(counts)), getattr(row, length))
+        return (total([getattr(row, name) for name in names]), getattr(row, length))
 
     return Metric(columns)
 

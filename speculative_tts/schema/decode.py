@@ -24,9 +24,7 @@ class System(Enum):
     speculative = "speculative"  # draft and target with an acceptance rule
     multi_token = "multi_token"  # the target's heads: n tokens a pass, none verified
     uncached = "uncached"  # the target alone, all recomputed for every token: a paper's baseline
-    codec = (
-        "codec"  # no model: the reference recording through the codec (upper bound of the codec)
-    )
+    codec = "codec"  # no model: the reference recording through the codec, its upper bound
     reference = "reference"  # no model: the reference recording itself
     swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
 
