@@ -6,7 +6,7 @@ whole is asked of what loads it. Sizes are of the published files or of what is 
 
 import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,8 @@ from speculative_tts.checks.files import files, shards
 from speculative_tts.codecs import cosyvoice as cosyvoice_codec
 from speculative_tts.codecs import speechtokenizer
 from speculative_tts.codecs.xcodec2 import Xcodec2
+from speculative_tts.corpora.libriheavy import MANIFEST as CUTS
+from speculative_tts.corpora.libritts import parts_of
 from speculative_tts.models import heads
 from speculative_tts.models.cosyvoice import BACKBONE
 from speculative_tts.models.cosyvoice_files import WEIGHTS, YAML_NAMES, is_official
@@ -30,12 +32,24 @@ Lacking = Callable[[], str | None]
 
 @dataclass(frozen=True)
 class Need:
-    """One thing: its name, what it lacks (None: it is here), what gets it, disk that this takes."""
+    """One thing: its name, what it lacks (None: it is here), what gets it, disk that this takes.
+
+    `made_of` are needed only as long as it is not here.
+    """
 
     item: str
     lacking: Lacking
     command: str
     gib: float = 0.0
+    made_of: tuple["Need", ...] = ()
+
+    def states(self) -> Iterator[tuple["Need", str | None]]:
+        """It and what it lacks; before it, if it is to be made, what it is made of."""
+        lacking = self.lacking()
+        if lacking is not None:
+            for source in self.made_of:
+                yield from source.states()
+        yield self, lacking
 
 
 def needs(models: Path) -> dict[Paper, list[Need]]:
@@ -59,7 +73,13 @@ def _ssd(models: Path) -> list[Need]:
             partial(_packages, "cosyvoice.cli.cosyvoice", "matcha", "hyperpyyaml"),
             cosyvoice_codec.HOW,
         ),
-        _draft("cosyvoice2", "runs/draft-cosyvoice2", 5),  # states of 40 M parameters, the export
+        Need(
+            "runs/draft-cosyvoice2",
+            partial(_speech_lm, Path("runs/draft-cosyvoice2")),
+            "sst-train-draft recipe=cosyvoice2",
+            5,  # states of 40 M parameters, the export
+            (_codes("cosyvoice2", f"{LIBRITTS_TO} codec=cosyvoice2", LIBRITTS, 1),),
+        ),
         _list("unicats_b", "list_file=testsetB_utt2prompt"),
     ]
 
@@ -69,7 +89,13 @@ def _pcg(models: Path) -> list[Need]:
     return [
         Need(str(target), partial(_speech_lm, target), _get("HKUSTAudio/Llasa-8B", target), 17),
         Need(str(codec), partial(_xcodec2, codec), _get(Xcodec2.download, codec), 4),
-        _draft("llasa_8b_subset", "runs/draft-llasa-8b", 150),  # three states of 36 GB, codes
+        Need(
+            "runs/draft-llasa-8b",
+            partial(_speech_lm, Path("runs/draft-llasa-8b")),
+            "sst-train-draft recipe=llasa_8b_subset",
+            130,  # three states of 36 GB, columns of the codes
+            (_codes("llasa", f"{LIBRIHEAVY_TO} codec=xcodec2", LIBRIHEAVY, 20),),
+        ),
         _list("test_clean_500", "format=random parts=[test-clean]"),
     ]
 
@@ -77,6 +103,7 @@ def _pcg(models: Path) -> list[Need]:
 def _mtp(models: Path) -> list[Need]:
     codec = models / "speechtokenizer_hubert_avg"
     transitions = models / "speechtokenizer_hubert_avg_transitions"
+    codes = _codes("speechtokenizer", f"{LIBRITTS_TO} codec=speechtokenizer", LIBRITTS, 3)
     found = [
         Need(
             str(codec),
@@ -91,6 +118,7 @@ def _mtp(models: Path) -> list[Need]:
             "sst-precompute cache=transitions codec=speechtokenizer "
             f"codec.path={codec} transitions.codes=data/speechtokenizer/codes "
             f"export={transitions}",
+            made_of=(codes,),
         ),
         _list("test_clean", "format=random rows=null parts=[test-clean]"),
     ]
@@ -108,6 +136,7 @@ def _mtp(models: Path) -> list[Need]:
                 str(own),
                 partial(_heads, own, target),
                 f"{made} codes=data/speechtokenizer/codes out={own} device=cuda",
+                made_of=(codes,),
             ),
         ]
     return found
@@ -117,14 +146,51 @@ def _get(repository: str, place: Path) -> str:
     return f"hf download {repository} --local-dir {place}"
 
 
-def _draft(recipe: str, folder: str, gib: float) -> Need:
-    return Need(folder, partial(_speech_lm, Path(folder)), f"sst-train-draft recipe={recipe}", gib)
-
-
 def _list(name: str, options: str) -> Need:
     path = f"data/{name}/list.jsonl"
-    command = f"sst-prepare corpus=list {options} path=<LibriTTS> out=data/{name}"
-    return Need(path, partial(_recordings, Path(path)), command)
+    command = f"sst-prepare corpus=list {options} path=data/LibriTTS out=data/{name}"
+    return Need(path, partial(_recordings, Path(path)), command, made_of=(TEST_CLEAN,))
+
+
+def _codes(name: str, options: str, corpus: Need, gib: float) -> Need:
+    """Codes to train on, below data/<name>."""
+    path = Path("data") / name / "codes"
+    command = f"sst-prepare {options} out={path.parent}"
+    return Need(str(path), partial(_shards_of, path), command, gib, (corpus,))
+
+
+def _libritts(item: str, gib: float, *parts: str) -> Need:
+    folder = Path("data/LibriTTS")
+    command = (
+        f"for part in {' '.join(parts)}; do curl -L https://www.openslr.org/resources/60/"
+        "$part.tar.gz | tar xz -C data; done"
+    )
+    return Need(f"{folder}, {item}", partial(_parts, folder, parts), command, gib)
+
+
+def _parts(folder: Path, parts: tuple[str, ...]) -> str | None:
+    absent = [part for part in parts if part not in parts_of(folder)]
+    return f"missing: {absent[0]}" if absent else None
+
+
+def _shards_of(folder: Path) -> str | None:
+    """Codes of both splits that a training reads."""
+    absent = [split for split in ("train", "dev") if not any(folder.glob(f"{split}-*.parquet"))]
+    return f"missing: {absent[0]}" if absent else None
+
+
+TEST_CLEAN = _libritts("test", 2, "test-clean")
+TRAINING = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other")
+LIBRITTS = _libritts("training", 80, *TRAINING)
+LIBRITTS_TO = "corpus=libritts path=data/LibriTTS"
+LIBRIHEAVY_TO = "corpus=libriheavy path=data/Libriheavy"
+LIBRIHEAVY = Need(  # its recordings lie where its manifests say, which is not looked into
+    "data/Libriheavy",
+    partial(files, Path("data/Libriheavy"), *(CUTS.format(part=part) for part in ("large", "dev"))),
+    "hf download pkufool/libriheavy --repo-type dataset --local-dir data/Libriheavy, and its "
+    "recordings by the README of facebookresearch/libri-light",
+    3_010,
+)
 
 
 def _speech_lm(folder: Path) -> str | None:

@@ -25,16 +25,18 @@ def paper(models: str, only: Sequence[Paper] = (), *, scoring: bool = True) -> l
     `only` empty means all papers. `scoring` false leaves out the judges: runs are scored elsewhere.
     """
     chosen = [one for one in GPU_GIB if not only or one in only]
-    found, absent = [], []
-    wanted = needs(Path(models))
+    wanted, lacking = needs(Path(models)), dict[Need, str | None]()
+    papers: dict[Need, list[str]] = defaultdict(list)
     for one in chosen:
-        for need in wanted[one]:
-            lacking = need.lacking()
-            found.append(_finding(need, one.name.upper(), lacking))
-            absent += [] if lacking is None else [need]
+        states = dict(state for need in wanted[one] for state in need.states())
+        lacking |= states
+        for need in states:
+            papers[need].append(one.name.upper())
+    found = [_finding(need, ", ".join(papers[need]), state) for need, state in lacking.items()]
     if scoring:
         found += judges(f"{models}/judges", chosen)
-    return [*dict.fromkeys(found), *_disks(absent, Path(models)), _gpu(chosen)]
+    absent = [need for need, state in lacking.items() if state is not None]
+    return [*found, *_disks(absent, Path(models)), _gpu(chosen)]
 
 
 def _finding(need: Need, needed_by: str, lacking: str | None) -> Finding:

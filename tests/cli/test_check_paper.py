@@ -80,6 +80,13 @@ def write_everything(root: Path) -> None:
         write_jsonl(root / "data" / name / "list.jsonl", [to_row(item)])
 
 
+def write_codes(folder: Path) -> None:
+    """Shards of both splits."""
+    folder.mkdir(parents=True)
+    for split in ("train", "dev"):
+        (folder / f"{split}-00000.parquet").write_bytes(b"PAR1")
+
+
 @pytest.fixture
 def big_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory on a machine with all judges and packages, a large disk and GPU."""
@@ -199,9 +206,30 @@ def test_disk_counts_what_is_still_to_be_made(big_machine: Path, check: Rows) ->
     write_everything(big_machine)
     (disk,) = (state for item, state in check("only=[pcg]").items() if item.startswith("free disk"))
     shutil.rmtree(big_machine / "runs/draft-llasa-8b")
+    write_codes(big_machine / "data/llasa/codes")
     (more,) = (state for item, state in check("only=[pcg]").items() if item.startswith("free disk"))
     assert "of 40 GiB" in disk
-    assert "of 190 GiB" in more  # two states of the draft's training and one being written
+    assert "of 170 GiB" in more  # two states of the draft's training and one being written
+    shutil.rmtree(big_machine / "data/llasa")
+    (most,) = (state for item, state in check("only=[pcg]").items() if item.startswith("free disk"))
+    assert "of 3200 GiB" in most  # the corpus that the codes are made of
+
+
+def test_what_is_made_of_a_corpus_asks_for_it_until_it_is_made(
+    big_machine: Path, check: Rows
+) -> None:
+    """Preflight once sent to a training whose codes and corpus it had not looked for."""
+    codes, corpus = "data/cosyvoice2/codes", "data/LibriTTS, training"
+    write_everything(big_machine)
+    assert not {codes, corpus} & check().keys()
+    shutil.rmtree(big_machine / DRAFT)
+    found = check()
+    assert "sst-prepare corpus=libritts path=data/LibriTTS" in found[codes]
+    assert found[corpus].startswith("missing: train-clean-100")
+    assert list(found).index(corpus) < list(found).index(codes) < list(found).index(DRAFT)
+    write_codes(big_machine / codes)
+    assert not {codes, corpus} & {item for item, state in check().items() if "miss" in state}
+    assert corpus not in check()
 
 
 def test_one_paper_asks_for_its_own_things(big_machine: Path, check: Rows) -> None:

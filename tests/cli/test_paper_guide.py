@@ -63,7 +63,8 @@ IN_GUIDE = commands(code(GUIDE))
 IN_REMEDIES = [
     command
     for wanted in needs(Path("models")).values()
-    for need in wanted
+    for top in wanted
+    for need in (top, *top.made_of)
     for command in commands([need.command])
 ]
 
@@ -79,7 +80,7 @@ def test_nothing_is_passed_over() -> None:
     named = set(re.findall(r"sst-[a-z]+(?:-[a-z]+)*(?= [a-z]+=)", GUIDE))
     assert named <= {line.split()[0] for line in IN_GUIDE}
     assert len(IN_GUIDE) > 35
-    assert len(IN_REMEDIES) >= 10
+    assert len(IN_REMEDIES) >= 14
     assert any("recipe=llasa_8b_subset" in line for line in IN_GUIDE)  # by torchrun
 
 
@@ -113,20 +114,21 @@ def test_what_is_made_is_what_the_runs_read(lines: list[str]) -> None:
         assert ("sst-prepare", place) in made
 
 
-def test_trainings_read_what_is_prepared() -> None:
-    prepared = {config.out for config in configs_of("sst-prepare")}
+@pytest.mark.parametrize("lines", [IN_GUIDE, IN_REMEDIES], ids=["guide", "remedies"])
+def test_trainings_read_what_is_prepared(lines: list[str]) -> None:
+    prepared = {config.out for config in configs_of("sst-prepare", lines)}
     for program in ("sst-train-draft", "sst-train-heads"):
-        for config in configs_of(program):
+        for config in configs_of(program, lines):
             assert str(Path(config.codes).parent) in prepared
-    for config in configs_of("sst-precompute"):
+    for config in configs_of("sst-precompute", lines):
         if config.export:
             assert str(Path(config.transitions.codes).parent) in prepared
 
 
-def configs_of(program: str) -> list[object]:
-    """All configurations of a program's lines in the guide."""
-    lines = [line for line in IN_GUIDE if line.split()[0] == program]
-    return [config for line in lines for config in compose(line)[1]]
+def configs_of(program: str, lines: list[str] = IN_GUIDE) -> list[object]:
+    """All configurations of a program's lines."""
+    own = [line for line in lines if line.split()[0] == program]
+    return [config for line in own for config in compose(line)[1]]
 
 
 def test_downloads_take_one_pattern_at_a_time() -> None:
