@@ -42,30 +42,52 @@ class Example:
     clips: Sequence[Clip]
 
 
+@dataclass(frozen=True)
+class _System:
+    """A system's run with its rows of both files, by utterance."""
+
+    label: str
+    run: Run
+    scores: Mapping[str, Mapping[str, Any]]
+    records: Mapping[str, Mapping[str, Any]]
+
+    def audio(self, key: str) -> Path:
+        return Path(self.run.folder, self.records[key]["audio"])
+
+    def has(self, key: str) -> bool:
+        return key in self.scores and key in self.records and self.audio(key).is_file()
+
+    def errors(self, key: str) -> int:
+        row = self.scores[key]
+        return sum(row.get(name) or 0 for name in ("substitutions", "deletions", "insertions"))
+
+    def clip(self, key: str) -> Clip:
+        row, audio = self.scores[key], encode(self.audio(key))
+        if row.get("hypothesis") is None:
+            return Clip(self.label, audio, [], None)
+        return Clip(self.label, audio, align(row["text"], row["hypothesis"]), self.errors(key))
+
+
 def examples(systems: Mapping[str, Run], better: str, worse: str) -> list[Example]:
     """Some utterances that every system made, and the one on which `worse` loses most to `better`.
 
     `systems` maps row labels to runs. Utterances whose audio is gone are not shown.
     """
-    scores = {label: run.rows("scores.jsonl") for label, run in systems.items()}
-    records = {label: run.rows("records.jsonl") for label, run in systems.items()}
     if not systems:
         return []
-    shared = [
-        key
-        for key in next(iter(scores.values()))
-        if all(key in scores[label] and key in records[label] for label in systems)
-        and all(
-            (run.folder / records[label][key]["audio"]).is_file() for label, run in systems.items()
-        )
-    ]
+    made = {
+        label: _System(label, run, run.rows("scores.jsonl"), run.rows("records.jsonl"))
+        for label, run in systems.items()
+    }
+    first = next(iter(made.values()))
+    shared = [key for key in first.scores if all(one.has(key) for one in made.values())]
     chosen = dict.fromkeys(_spread(shared), "evenly spread over the list")
-    if better in systems and worse in systems:
-        lost = {key: _errors(scores[worse][key]) - _errors(scores[better][key]) for key in shared}
+    if better in made and worse in made:
+        lost = {key: made[worse].errors(key) - made[better].errors(key) for key in shared}
         most = max(lost, key=lambda key: lost[key], default=None)
         if most is not None and lost[most] > 0:
             chosen.setdefault(most, f"where {worse} loses most words to {better}")
-    return [_example(key, why, systems, scores, records) for key, why in chosen.items()]
+    return [_example(key, why, list(made.values())) for key, why in chosen.items()]
 
 
 def _spread(keys: Sequence[str]) -> list[str]:
@@ -73,33 +95,16 @@ def _spread(keys: Sequence[str]) -> list[str]:
     return [keys[(2 * i + 1) * len(keys) // (2 * count)] for i in range(count)]
 
 
-def _errors(row: Mapping[str, Any]) -> int:
-    return sum(row.get(name) or 0 for name in ("substitutions", "deletions", "insertions"))
-
-
-def _example(
-    key: str,
-    why: str,
-    systems: Mapping[str, Run],
-    scores: Mapping[str, Mapping[str, Any]],
-    records: Mapping[str, Mapping[str, Any]],
-) -> Example:
-    clips = []
-    for label, run in systems.items():
-        row = scores[label][key]
-        audio = encode(run.folder / records[label][key]["audio"])
-        known = row.get("hypothesis") is not None
-        heard = align(row["text"], row["hypothesis"]) if known else []
-        clips.append(Clip(label, audio, heard, _errors(row) if known else None))
-    first, run = records[next(iter(systems))][key], next(iter(systems.values()))
-    prompt = run.folder / first["prompt_audio"]
+def _example(key: str, why: str, systems: Sequence[_System]) -> Example:
+    row = systems[0].records[key]
+    prompt = systems[0].run.folder / row["prompt_audio"]
     return Example(
         key,
-        first["text"],
-        first.get("speaker", ""),
+        row["text"],
+        row.get("speaker", ""),
         why,
         encode(prompt) if prompt.is_file() else None,
-        clips,
+        [system.clip(key) for system in systems],
     )
 
 
@@ -123,13 +128,8 @@ def align(text: str, heard: str) -> list[Word]:
     words = []
     for chunk in out.alignments[0]:
         if chunk.type == "delete":
-            words += [
-                Word(w, "delete")
-                for w in out.references[0][chunk.ref_start_idx : chunk.ref_end_idx]
-            ]
+            said = out.references[0][chunk.ref_start_idx : chunk.ref_end_idx]
         else:
-            words += [
-                Word(w, chunk.type)
-                for w in out.hypotheses[0][chunk.hyp_start_idx : chunk.hyp_end_idx]
-            ]
+            said = out.hypotheses[0][chunk.hyp_start_idx : chunk.hyp_end_idx]
+        words += [Word(word, chunk.type) for word in said]
     return words
