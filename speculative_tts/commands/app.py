@@ -29,6 +29,7 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
 RULE_OF_KEY = (("rule.beta", "rule=tolerance"), ("rule.groups", "rule=group"))
+CODEC_OF_TARGET = (("target=tiny_valle", "codec=tiny_residual"),)  # the other tiny target's is tiny
 
 
 class JobFailedError(Exception):
@@ -160,14 +161,19 @@ class Command(Generic[Config]):
         return f"{dict(self.shorthand).get(key, key)}{equals}{value}"
 
     def _implied(self, overrides: Sequence[str]) -> list[str]:
-        """The choice of a group that keys in `implied` ask for, unless something else makes it."""
+        """The choices of groups that `implied` says are asked for, unless something makes them."""
         given = {override.partition("=")[0].lstrip("+") for override in overrides}
-        for prefix, choice in self.implied:
+        found: dict[str, str] = {}
+        for asking, choice in self.implied:
             group = choice.partition("=")[0]
-            chosen = given & {group, f"{group}.name", *CHOOSERS}
-            if not chosen and any(key == prefix or key.startswith(f"{prefix}.") for key in given):
-                return [choice]
-        return []
+            if "=" in asking:
+                asked, choosers = asking in overrides, {group, f"{group}.name"}
+            else:
+                asked = any(key == asking or key.startswith(f"{asking}.") for key in given)
+                choosers = {group, f"{group}.name", *CHOOSERS}
+            if asked and not given & choosers:
+                found.setdefault(group, choice)
+        return list(found.values())
 
     def _quoted(self, argument: str) -> str:
         """Free text (keys in `verbatim`) quoted for Hydra: its commas and apostrophes stay text."""
@@ -205,7 +211,8 @@ def command(
     The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
     names `<name>_schema` first. Keys in `verbatim` hold free text: `text="one, two"` is no sweep.
     `shorthand` gives a short key the place of a longer one: (("target", "target.name"),).
-    `implied` says which choice a key means when none is made: (("rule.beta", "rule=tolerance"),).
+    `implied` says which choice a key, or another choice, means when none is made: (("rule.beta",
+    "rule=tolerance"), ("target=tiny_valle", "codec=tiny_residual")).
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
     return Command(name, schema, run, about, examples, verbatim, shorthand, implied)

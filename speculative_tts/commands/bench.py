@@ -15,6 +15,7 @@ from speculative_tts.schema import BenchConfig
 if TYPE_CHECKING:
     from speculative_tts.decoding.benchmark import Prompt
     from speculative_tts.decoding.engine import Engine
+    from speculative_tts.models.heads import Heads
 
 
 PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
@@ -52,7 +53,7 @@ def run(config: BenchConfig) -> int:
     )
     prompts = make_prompts(config, engine)
     peer = None
-    if config.transformers:
+    if config.transformers and benchmark.drafts(engine):
         paths = [resolve(part.path) for part in (config.target, config.draft)]
         dtype = getattr(torch, config.runtime.dtype.value)
         peer = Transformers(paths[0], paths[1], dtype, engine.target.device)
@@ -63,22 +64,41 @@ def run(config: BenchConfig) -> int:
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
         "seconds": seconds,
         "context": context,
-        "steps": benchmark.step_costs(engine, context, PATH_SEARCH[1], config.steps),
+        "steps": benchmark.step_costs(
+            engine, heads_of(config, engine), context, PATH_SEARCH[1], config.steps
+        ),
         "group_rule": benchmark.group_rule_costs(*GROUP_RULE, 30, engine.target.device),
         "path_search": search_costs(*PATH_SEARCH, config.steps, engine.target.device),
         "bytes_per_step": {
-            "target": engine.target.step_bytes,
-            "draft": engine.draft.step_bytes,
+            name: model.step_bytes
+            for name, model in (("target", engine.target), ("draft", engine.draft))
+            if name == "target" or benchmark.drafts(engine)
         },
         "tokens": config.tokens,
         "threads": config.runtime.threads,
         "provenance": provenance(config),
     }
-    write_json(out / "tiny.json", result)
-    write_atomic(out / "tiny.md", table(result))
+    place = out / config.target.name
+    write_json(Path(f"{place}.json"), result)
+    write_atomic(Path(f"{place}.md"), table(result))
     print(table(result))
-    print(f"written to {out / 'tiny.md'} and {out / 'tiny.json'}")
+    print(f"written to {place}.md and {place}.json")
     return 0
+
+
+def heads_of(config: BenchConfig, engine: "Engine") -> "Heads | None":
+    """All multi-token heads of the target, whose folder is beside its own; None without one."""
+    import torch
+
+    from speculative_tts.models.heads import load_heads
+
+    try:
+        folder = resolve(f"{config.target.path}_heads")
+    except ValueError:
+        return None
+    dtype = getattr(torch, config.runtime.dtype.value)
+    target, device = resolve(config.target.path), engine.target.device
+    return load_heads(folder, None, target=target, dtype=dtype, device=device)
 
 
 def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
@@ -150,7 +170,10 @@ def table(result: dict[str, Any]) -> str:
     prompts = len(next(iter(result["seconds"].values())))
     amount = f"{prompts} prompts, {result['tokens']} tokens each"
     lines += ["", f"{amount}, batch 1, {result['threads']} thread(s)."]
-    lines += [f"Weights read per step: {sizes}.", "", made_by(result["provenance"])]
+    lines += [f"Weights read per step: {sizes}."]
+    if "draft" not in result["bytes_per_step"]:
+        lines += ["The target has no draft: speculation, its steps and transformers are left out."]
+    lines += ["", made_by(result["provenance"])]
     return "\n".join(lines) + "\n"
 
 
@@ -169,7 +192,8 @@ main = app.command(
     examples=(
         "sst-bench",
         "sst-bench lookahead=5 tokens=200 out=bench",
+        "sst-bench target=tiny_valle",
         "sst-bench random=cosyvoice2 limit=3 tokens=50 runtime.threads=2",
     ),
-    implied=app.RULE_OF_KEY,
+    implied=(*app.RULE_OF_KEY, *app.CODEC_OF_TARGET, ("target=tiny_valle", "draft=itself")),
 )

@@ -243,5 +243,5 @@ main = app.command(
     DecodeConfig,
     run,
     examples=("sst-decode limit=5", "sst-decode rule.beta=0,0.2,0.4 lookahead=3"),
-    implied=app.RULE_OF_KEY,
+    implied=app.RULE_OF_KEY + app.CODEC_OF_TARGET,
 )

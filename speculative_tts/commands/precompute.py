@@ -70,4 +70,5 @@ main = app.command(
         "sst-precompute cache=groups groups.theta=0.5 groups.source=mel",
         "sst-precompute cache=transitions transitions.smoothing=floor transitions.strength=0.01",
     ),
+    implied=app.CODEC_OF_TARGET,
 )

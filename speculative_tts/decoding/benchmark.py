@@ -16,6 +16,7 @@ from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.peers import Transformers
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.models.heads import Heads
 from speculative_tts.schema import System
 
 OURS, SPECULATIVE = "autoregressive", "speculative"
@@ -43,8 +44,9 @@ def continuations(
     """
     systems: dict[str, Callable[[Prompt], float]] = {
         OURS: lambda p: engine.decode(System.target, [p.request]).seconds,
-        SPECULATIVE: lambda p: engine.decode(System.speculative, [p.request]).seconds,
     }
+    if drafts(engine):
+        systems[SPECULATIVE] = lambda p: engine.decode(System.speculative, [p.request]).seconds
     if peer is not None:
         systems[GENERATE] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, None)
         systems[ASSISTED] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, engine.lookahead)
@@ -58,8 +60,15 @@ def continuations(
     return seconds
 
 
+def drafts(engine: Engine) -> bool:
+    """Has the target a draft? One that drafts for itself has none."""
+    return engine.draft is not engine.target
+
+
 @torch.inference_mode()
-def step_costs(engine: Engine, context: int, block: int, repeats: int) -> dict[str, float]:
+def step_costs(
+    engine: Engine, heads: Heads | None, context: int, block: int, repeats: int
+) -> dict[str, float]:
     """Median seconds of the parts of a round at `context` cached positions, batch 1.
 
     `block` is how many tokens a pass of multi-token prediction is fed.
@@ -84,10 +93,18 @@ def step_costs(engine: Engine, context: int, block: int, repeats: int) -> dict[s
         "target step (1 token)": lambda: engine.target.extend(ids[:, :1], caches[0], start),
         f"verify ({k + 1} tokens)": lambda: engine.target.extend(ids[:, : k + 1], caches[0], start),
         block_step(block): lambda: engine.target.extend(ids[:, :block], caches[0], start, keep=1),
-        "draft step (1 token)": lambda: engine.draft.extend(ids[:, :1], caches[1], start),
-        "draft step (2 tokens)": lambda: engine.draft.extend(ids[:, :2], caches[1], start, keep=1),
-        "accept": accept,
     }
+    if heads is not None:
+        hidden = engine.target.extend_hidden(ids[:, :1], caches[0], start)[:, -1]
+        parts[f"heads ({heads.n})"] = lambda: heads(hidden)
+    if drafts(engine):
+        parts |= {
+            "draft step (1 token)": lambda: engine.draft.extend(ids[:, :1], caches[1], start),
+            "draft step (2 tokens)": lambda: engine.draft.extend(
+                ids[:, :2], caches[1], start, keep=1
+            ),
+            "accept": accept,
+        }
     return {name: _median(part, repeats, device) for name, part in parts.items()}
 
 

@@ -1,10 +1,11 @@
-"""sst-bench: what it refuses before it loads anything."""
+"""sst-bench: what it refuses before it loads anything, and what it times of which target."""
 
 from pathlib import Path
 
 import pytest
 
-from speculative_tts.commands import bench
+from speculative_tts.commands import bench, decode, precompute
+from speculative_tts.commands.app import Command
 
 
 @pytest.mark.parametrize("random", [[], ["random=cosyvoice2"]])
@@ -30,3 +31,34 @@ def test_mistakes_are_one_line_and_exit_2(
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert not (tmp_path / "bench").exists()
+
+
+@pytest.mark.parametrize(("target", "drafting"), [("tiny", True), ("tiny_valle", False)])
+def test_a_target_is_timed_with_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, drafting: bool
+) -> None:
+    """The tiny VALL-E has heads and no draft; it once needed one of the same vocabulary."""
+    monkeypatch.setattr(bench, "PATH_SEARCH", ((50,), 2, 3))
+    monkeypatch.setattr(bench, "GROUP_RULE", (50, 3, 2, 1))
+    few = ["limit=1", "tokens=2", "steps=1", "draws=10", "transformers=false"]
+    assert bench.main([f"target={target}", f"out={tmp_path}", *few]) == 0
+    printed = (tmp_path / f"{target}.md").read_text()
+    for row in ("autoregressive", "target step (1 token)", "target pass (2 tokens)", "heads (8)"):
+        assert f"\n| {row} |" in printed
+    assert "| best path, 50 codes, n = 2, k = 3, union |" in printed
+    for row in ("speculative", "draft step (1 token)", "accept"):
+        assert (f"\n| {row} |" in printed) == drafting
+    assert ("The target has no draft" in printed) == (not drafting)
+    assert (tmp_path / f"{target}.json").is_file()
+
+
+@pytest.mark.parametrize("command", [bench.main, decode.main, precompute.main])
+def test_the_tiny_valle_brings_its_codec(command: Command[bench.BenchConfig]) -> None:
+    assert command.compose(["target=tiny_valle"]).codec.name == "tiny_residual"
+    assert command.compose(["target=tiny_valle", "codec=tiny"]).codec.name == "tiny"
+    assert command.compose().codec.name == "tiny"
+
+
+def test_a_method_does_not_choose_the_codec() -> None:
+    config = decode.main.compose(["method=mtp", "target=tiny_valle"])
+    assert config.codec.name == "tiny_residual"
