@@ -22,6 +22,7 @@ from speculative_tts.reporting.definitions import (
     TableDefinition,
 )
 from speculative_tts.reporting.runs import Where
+from speculative_tts.reporting.systems import TARGET, against
 
 KS = (3, 5, 7, 9, 15, 25)
 NS = tuple(range(1, 9))
@@ -39,7 +40,8 @@ LOSSY = (
 JOINT = (
     "The tiny VALL-E's heads are trained with it from scratch (eq. 3), but not by the paper's "
     "plain sum: a further head's loss counts 0.3, at every third position, beside word probes and "
-    "guided attention, by Muon and AdamW instead of ScaledAdam. It has 4 layers of codes, not 8."
+    "guided attention, by Muon and AdamW instead of ScaledAdam. It has 4 layers of codes, not 8: "
+    "four resynthesise with 2.8 % word errors."
 )
 BASELINES = (
     "The paper's baseline keeps no keys and values (the public VALL-E code has no cache): its "
@@ -49,7 +51,7 @@ BASELINES = (
 
 
 def _target(k: int) -> Where:
-    return {"system": "target", "sampling.top_k": k}
+    return {**TARGET, "sampling.top_k": k}
 
 
 def _row(label: str, where: Where, n: int, k: int, key: str | None = None) -> Row:
@@ -75,14 +77,7 @@ QUALITY = (
     Column("dnsmos", "utmos"),
     Column("similarity", "sim"),
 )
-AGAINST = Panel(
-    "Paired differences",
-    (
-        Column("wer", against="cached"),
-        Column("similarity", against="cached"),
-        Column("dnsmos", against="cached"),
-    ),
-)
+AGAINST = Panel("Paired differences", against("cached", "wer", "similarity", "dnsmos"))
 
 
 def _table_1(
