@@ -42,6 +42,8 @@ def run(config: EvalConfig) -> int:
     0 done; 1 a source had no utterance that could be scored; 3 with `strict`, when a judge is not
     installed (nothing is scored then) or an utterance failed.
     """
+    if config.baseline is not None and not Path(config.baseline).is_dir():
+        raise ValueError(f"baseline={config.baseline} is not a folder; give that of a run")
     planned = plans(config)
     missing = list(dict.fromkeys(why for one in planned for why in one.skipped.values()))
     for line in [*(note for one in planned for note in one.source.notes), *missing]:

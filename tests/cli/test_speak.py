@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from speculative_tts.commands import speak
+from speculative_tts.corpora import flite
 from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake_models
 
 SPEECH = Path(__file__).parents[1] / "assets" / "speech" / "slt_kilo_seven_india.flac"
@@ -60,7 +61,14 @@ def test_words_of_a_prompt_are_heard_unless_given(
 
 def test_words_of_a_prompt_that_cannot_be_heard() -> None:
     with pytest.raises(ValueError, match="has no list of words to hear; add prompt_text"):
-        speak.words_in("voice.wav", ())
+        speak.words_in(str(SPEECH), ())
+
+
+def test_no_word_is_heard_in_silence(tmp_path: Path) -> None:
+    """Of 35 words the recogniser once heard "papa" in 2.6 seconds of zeros."""
+    soundfile.write(tmp_path / "silent.wav", np.zeros(41_600), 16_000)
+    with pytest.raises(ValueError, match="no word was heard in it"):
+        speak.words_in(str(tmp_path / "silent.wav"), flite.WORDS)
 
 
 def test_both_systems_are_warmed_and_timed_in_turn(

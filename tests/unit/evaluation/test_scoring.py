@@ -171,6 +171,7 @@ def test_dnsmos_limit_spreads_over_the_list(run_folder: Path) -> None:
         ({"workers": 0}, "workers=0 is below 1"),
         ({"runs": "nowhere"}, "runs=nowhere is not a folder; run sst-decode first"),
         ({"list": "nowhere.jsonl"}, "list=nowhere.jsonl not found; give a JSONL file"),
+        ({"baseline": "nowhere"}, "baseline=nowhere is not a folder; give that of a run"),
         ({"grammar": "x", "metrics": ["wer"]}, "grammar=x is unknown"),
     ],
 )
@@ -178,6 +179,7 @@ def test_mistakes_are_one_line(run_folder: Path, changes: dict[str, Any], messag
     with pytest.raises(ValueError, match=message) as caught:
         command.run(settings(run_folder, **changes))
     assert "\n" not in str(caught.value)
+    assert not (run_folder / "scores.jsonl").exists()  # nothing was heard
 
 
 @pytest.mark.slow
