@@ -101,8 +101,10 @@ def test_resolve_names_what_exists(tmp_path: Path) -> None:
         ValueError, match="tiny:nothing is not shipped; give an existing path or one of"
     ):
         assets.resolve("tiny:nothing")
-    with pytest.raises(ValueError, match="/nowhere does not exist"):
+    with pytest.raises(ValueError, match=r"/nowhere does not exist; give .*docs/paper-scale\.md"):
         assets.resolve("/nowhere")
+    with pytest.raises(ValueError, match=r"^models/x does not exist in /.*; give "):
+        assets.resolve("models/x")
 
 
 def test_readme_gets_to_the_point_and_the_commands_exist() -> None:
