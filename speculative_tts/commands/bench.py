@@ -15,6 +15,7 @@ from speculative_tts.schema import BenchConfig
 if TYPE_CHECKING:
     from speculative_tts.decoding.benchmark import Prompt
     from speculative_tts.decoding.engine import Engine
+    from speculative_tts.decoding.peers import Transformers
     from speculative_tts.models.heads import Heads
 
 
@@ -33,12 +34,10 @@ def run(config: BenchConfig) -> int:
 
         return run_random(config, out)
 
-    import torch
     from tqdm import tqdm
 
     from speculative_tts.decoding import benchmark
     from speculative_tts.decoding.build import build_engine
-    from speculative_tts.decoding.peers import Transformers
     from speculative_tts.decoding.search_benchmark import search_costs
     from speculative_tts.provenance import provenance
 
@@ -52,11 +51,7 @@ def run(config: BenchConfig) -> int:
         config.lookahead,
     )
     prompts = make_prompts(config, engine)
-    peer = None
-    if config.transformers and benchmark.drafts(engine):
-        paths = [resolve(part.path) for part in (config.target, config.draft)]
-        dtype = getattr(torch, config.runtime.dtype.value)
-        peer = Transformers(paths[0], paths[1], dtype, engine.target.device)
+    peer = peer_of(config, engine)
     with tqdm(total=len(prompts), desc="continuations", unit="prompt") as bar:
         seconds = benchmark.continuations(engine, prompts, config.tokens, peer, bar.update)
     context = len(prompts[0].request.prompt) + config.tokens // 2
@@ -84,6 +79,20 @@ def run(config: BenchConfig) -> int:
     print(table(result))
     print(f"written to {place}.md and {place}.json")
     return 0
+
+
+def peer_of(config: BenchConfig, engine: "Engine") -> "Transformers | None":
+    """Target and draft as transformers run them; None if not wanted, or without a draft."""
+    import torch
+
+    from speculative_tts.decoding.benchmark import drafts
+    from speculative_tts.decoding.peers import Transformers
+
+    if not config.transformers or not drafts(engine):
+        return None
+    target, draft = resolve(config.target.path), resolve(config.draft.path)
+    dtype = getattr(torch, config.runtime.dtype.value)
+    return Transformers(target, draft, dtype, engine.target.device)
 
 
 def heads_of(config: BenchConfig, engine: "Engine") -> "Heads | None":

@@ -1,9 +1,9 @@
 """Run folders as rows, and the choice of those that a table needs.
 
-A table or figure says what it needs as conditions on the configuration (`Need`). Everything else
-about its runs (models, list, limit, sampler, hardware) is their *context* and must agree, so that
-no table mixes test lists or drafts unnoticed; where several contexts could fill it, the one that
-fills most is taken and the others are named.
+A table or figure says what it needs as conditions on the configuration (`Need`). All else that is
+configured (models, list, limit, sampler, threads) is its runs' *context* and must agree, so that no
+table mixes test lists or drafts unnoticed; where several contexts could fill it, the one that fills
+most is taken and the others are named. Other hardware or code is named too (`origin.mixed`).
 """
 
 import json
