@@ -1,6 +1,7 @@
 """Torch files of others: read without running code, compared by name and shape."""
 
 import pickle
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ def read_torch(path: Path, allowed: Sequence[type] = ()) -> Any:
         with torch.serialization.safe_globals(list(allowed)):
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
+        other = re.search(r"GLOBAL (\S+)", str(error))  # torch's text is advice to load it anyway
+        reason = f"it holds a {other[1]}" if other else str(error).partition("\n")[0]
         raise ValueError(
             f"{path} is not readable as a checkpoint ({reason}); "
             "it may hold tensors, numbers, texts and paths only"
