@@ -308,10 +308,7 @@ class Harmful:
         ),
         ({"model": {"a": 3}}, "holds no state dict"),
         ([1, 2], "holds a list; a state dict is needed"),
-        (
-            {"model": Harmful()},
-            r"is not readable as a checkpoint \(it holds a \w+\.print\); it may",
-        ),
+        ({"model": Harmful()}, r"is not readable as a checkpoint \(it holds a print\); it may"),
     ],
 )
 def test_files_that_are_no_checkpoint(
