@@ -9,13 +9,15 @@ LIMIT ?=
 OUT ?= runs
 RESULTS ?= $(OUT)/results
 MODELS ?= models
-# The tables that ship, results/, are of more utterances: make ssd LIMIT=60, make pcg LIMIT=16, make mtp LIMIT=16, make tiny-system,
+# The tables that ship, results/, are of more utterances: make ssd LIMIT=60, make pcg LIMIT=16, make mtp LIMIT=16 (mtp/table1_valle: 40), make tiny-system,
 # each with RESULTS=results.
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Tests in one process a core, four at most: each holds its own models.
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # typeguard cannot see into the __init__ that dataclass writes, and says so of each
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,typeguard.typechecked -W "ignore:instrumentor did not find"
 # Utterances of each run unless LIMIT says how many: all three papers then fit 15 minutes on two cores. LIMIT=null takes all.
@@ -123,14 +125,14 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	scripts/export_tiny.sh
 
 test: $(STAMP) ## Run all tests (SHAPES=1 also checks every annotated tensor shape)
-	$(BIN)/python -m pytest $(if $(SHAPES),$(CHECK_SHAPES))
+	$(PYTEST) $(if $(SHAPES),$(CHECK_SHAPES))
 
 check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 bench: $(STAMP) ## Measure what a step of the engine costs on this machine
 	$(BIN)/sst-bench
