@@ -201,7 +201,8 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["rule=tolerance", "rule.beta=-0.1"], "beta -0.1 is below 0"),
+        (["rule=tolerance", "rule.beta=-0.1"], "beta -0.1 is not 0 or more"),
+        (["rule=tolerance", "rule.beta=nan"], "beta nan is not 0 or more"),
         (["lookahead=0"], "lookahead 0 is below 1"),
         (["batch_size=0"], "batch_size 0 is below 1"),
         (["limit=0"], "limit 0 is below 1"),
