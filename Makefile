@@ -29,7 +29,7 @@ MTP_LIMIT = $(or $(GIVEN),limit=2 runtime.warmup=1)
 # PCG's seeds; fewer where all papers share the 15 minutes, and there one for figure 3.
 ALL_PAPERS = $(filter reproduce,$(MAKECMDGOALS))
 SEEDS ?= $(if $(ALL_PAPERS),0$(comma)1,0$(comma)1$(comma)2)
-# Papers to reproduce, and with SCALE=paper the environment whose judges hear them: docs/paper-scale.md says one a paper.
+# Papers to reproduce, and with SCALE=paper the environment whose judges hear them: MTP's is its own (docs/paper-scale.md).
 PAPERS ?= $(or $(filter ssd pcg mtp,$(MAKECMDGOALS)),ssd pcg mtp)
 SCORER ?= $(VENV)
 comma := ,

@@ -25,7 +25,6 @@ EXTRAS = {  # module whose absence means that an extra was not installed
     "speechmos": "tiny",
     "modelscope": "papers",
     "torchaudio": "papers",
-    "whisper": "papers",
     "wandb": "cluster",
     "ray": "cluster",
 }

@@ -60,7 +60,7 @@ class Tolerance:
     def __post_init__(self) -> None:
         if not self.beta >= 0:
             raise ValueError(
-                f"beta {self.beta} is not 0 or more; use 0 for exact speculation or a positive tolerance"
+                f"beta {self.beta} is not 0 or more; 0 is exact speculation, more a tolerance"
             )
 
     def accept(

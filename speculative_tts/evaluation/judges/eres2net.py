@@ -27,7 +27,7 @@ class Eres2Net(VoiceComparison, LocalModel):
         "modelscope download --model iic/speech_eres2net_sv_en_voxceleb_16k --revision v1.0.2 "
         "--local_dir {folder}",
     )
-    packages: ClassVar = {"modelscope": "modelscope[audio]", "torchaudio": "torchaudio"}
+    packages: ClassVar = {"modelscope": "modelscope[framework]", "torchaudio": "torchaudio"}
     decoding: ClassVar[dict[str, Any]] = {"engine": "modelscope", "floor": FLOOR}
 
     def load(self) -> Measure:
