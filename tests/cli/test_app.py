@@ -37,6 +37,7 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen.clear()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SST_DEBUG", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")  # a terminal's width would wrap help elsewhere
 
 
 @pytest.mark.parametrize(
