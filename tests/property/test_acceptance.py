@@ -231,7 +231,7 @@ def test_residual_without_mass_is_the_target_and_counted() -> None:
 
 def test_a_negative_tolerance_is_refused() -> None:
     for beta in (-0.1, float("nan")):
-        with pytest.raises(ValueError, match=r"beta .* use 0 for exact speculation"):
+        with pytest.raises(ValueError, match=r"beta .* 0 is exact speculation"):
             Tolerance(beta)
 
 
