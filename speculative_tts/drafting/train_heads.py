@@ -30,11 +30,13 @@ from speculative_tts.drafting.heads import (
     losses,
 )
 from speculative_tts.drafting.journal import journal
+from speculative_tts.drafting.objective import Batch
 from speculative_tts.drafting.state import Best, State, clear_states, load_state, save_state
 from speculative_tts.drafting.valle_data import first_code, hidden_states
 from speculative_tts.models.families import VALLE, family_of, load_layout
 from speculative_tts.models.heads import save_heads, target_hash
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.rows import RowLayout
 from speculative_tts.models.valle.checkpoint import load_valle, save_valle
 from speculative_tts.records import write_json
 from speculative_tts.schema import TrainHeadsConfig
@@ -53,7 +55,7 @@ class Parts:
     model: nn.Module  # all parameters of trunk and head
     trunk: Callable[[Tensor], Tensor]  # ids [batch, length] -> hidden states [batch, length, dim]
     head: nn.Linear
-    vocab: int
+    rows: slice | Tensor  # of the head, by speech id
     stop_id: int
     export: Callable[[Path, dict[str, Any]], None]  # writes the trained target, with its settings
     heads: HeadsModule = field(init=False)
@@ -66,13 +68,21 @@ class Parts:
     @property
     def weight(self) -> Tensor:
         """The target's head, its speech rows: [vocab, hidden]."""
-        return self.head.weight[: self.vocab]
+        return self.head.weight[self.rows]
 
     @property
     def bias(self) -> Tensor | None:
         """Its bias, if it has one."""
         bias: Tensor | None = self.head.bias
-        return None if bias is None else bias[: self.vocab]
+        return None if bias is None else bias[self.rows]
+
+    def targets(self, targets: Tensor) -> Tensor:
+        """The next tokens of a batch as speech ids, IGNORED where nothing is learnt."""
+        if isinstance(self.rows, slice):
+            return targets
+        ids = torch.full((self.head.out_features,), IGNORED)
+        ids[self.rows] = torch.arange(len(self.rows))
+        return torch.where(targets == IGNORED, IGNORED, ids[targets.clamp(min=0)])
 
 
 def train_heads(config: TrainHeadsConfig, data: Data) -> dict[str, Any]:
@@ -86,6 +96,7 @@ def train_heads(config: TrainHeadsConfig, data: Data) -> dict[str, Any]:
     write_json(out / TRAINING / SETTINGS, settings)
     torch.manual_seed(config.seed)
     parts = _parts(config)
+    data = _in_speech_ids(data, parts)
     device = torch.device(config.device.value)
     training = Training(config, parts, data, device)
     figures = training.run(out / TRAINING)
@@ -217,18 +228,31 @@ class Training:
 def _parts(config: TrainHeadsConfig) -> Parts:
     target = Path(config.target.path)
     layout, family = load_layout(config.target), family_of(target)
-    if not isinstance(layout, SpeechLayout):
-        raise ValueError(
-            f"heads of {family.name} are not trained here; give a target with speech rows of its "
-            "own: CosyVoice, VALL-E or a tiny one"
+    if isinstance(layout, RowLayout):
+        parts = _transformers_parts(target, layout.order(text_rows=False), *layout.stop_ids)
+    else:
+        assert isinstance(layout, SpeechLayout)
+        rows = slice(layout.speech_vocab_size)
+        parts = (
+            _valle_parts(target, layout)
+            if family is VALLE
+            else _transformers_parts(target, rows, layout.eos_id)
         )
-    parts = (_valle_parts if family is VALLE else _transformers_parts)(target, layout)
     parts.model.train(mode=False)
     parts.heads = HeadsModule(parts.weight, parts.bias, config.n, config.kind)
     return parts
 
 
-def _transformers_parts(target: Path, layout: SpeechLayout) -> Parts:
+def _in_speech_ids(data: Data, parts: Parts) -> Data:
+    """The same batches with targets as the heads count them."""
+
+    def counted(batch: Batch) -> Batch:
+        return dataclasses.replace(batch, targets=parts.targets(batch.targets))
+
+    return Data(lambda numbers: counted(data.batch(numbers)), [counted(one) for one in data.dev])
+
+
+def _transformers_parts(target: Path, rows: slice | Tensor, stop_id: int) -> Parts:
     source, tensors = read_checkpoint(target)
     model: Any = build_model(source, tensors, torch.float32)
 
@@ -246,7 +270,7 @@ def _transformers_parts(target: Path, layout: SpeechLayout) -> Parts:
         write_draft(folder, target, source, tensors | trained, about)
 
     head = model.get_output_embeddings()
-    return Parts(model, trunk, head, layout.speech_vocab_size, layout.eos_id, export)
+    return Parts(model, trunk, head, rows, stop_id, export)
 
 
 def _valle_parts(target: Path, layout: SpeechLayout) -> Parts:
@@ -266,7 +290,7 @@ def _valle_parts(target: Path, layout: SpeechLayout) -> Parts:
 
     trunk = partial(hidden_states, ar, begin=begin)
     head = ar.ar_predict_layer
-    return Parts(ar, trunk, head, layout.speech_vocab_size, layout.eos_id, export)
+    return Parts(ar, trunk, head, slice(layout.speech_vocab_size), layout.eos_id, export)
 
 
 def _cpu(tensor: Tensor | None) -> Tensor | None:

@@ -14,7 +14,7 @@ from fake_models import write_codec, write_fake_models
 from safetensors.torch import load_file
 from small_target import save_codes
 
-from speculative_tts.commands import decode, precompute, report, train_draft
+from speculative_tts.commands import decode, precompute, report, train_draft, train_heads
 from speculative_tts.commands import eval as evaluate
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "llasa"
@@ -105,3 +105,23 @@ def test_mistakes_say_what_was_looked_for(root: Path, capsys: pytest.CaptureFixt
         assert decode.main([*decoding(root, root / "1b", "bad"), override]) == 2
         error = capsys.readouterr().err.strip().splitlines()[-1]
         assert message in error
+
+
+def test_heads_of_a_llasa_speak(root: Path) -> None:
+    """Several speech ids a pass; with text rows in the head they do not fit, and that is said."""
+    training = ["n=3", "steps=2", "batch_size=8", "sequences=4", "eval_every=2", "dev_utterances=2"]
+    paths = [*overrides(root)[:2], f"codes={root / 'codes'}", f"out={root / 'heads'}"]
+    assert train_heads.main([*paths, *training]) == 0
+    options = [
+        "system=multi_token",
+        "viterbi.mode=none",
+        "heads.n=3",
+        f"heads.path={root / 'heads'}",
+    ]
+    run = [*decoding(root, root / "8b", "several"), *options, "sampling.text_rows=false"]
+    assert decode.main([*run, "sampling.text_rows=true"]) == 2
+    assert decode.main(run) == 0
+    (records,) = (root / "several").glob("*/records.jsonl")
+    rows = list(map(json.loads, records.read_text().splitlines()))
+    assert len(rows) == 2
+    assert all(0 <= code < N_CODES for row in rows for code in row["codes"])

@@ -6,13 +6,18 @@ from pathlib import Path
 import pytest
 import torch
 from cosyvoice_folders import SIZES, write_official
+from small_target import save_codes
 
 from speculative_tts.commands.train_heads import main
+from speculative_tts.drafting.checkpoint import read_checkpoint
 from speculative_tts.drafting.heads import head_targets
 from speculative_tts.drafting.train_heads import Training
+from speculative_tts.models.families import load_layout
 from speculative_tts.models.heads import read_heads, target_hash
 from speculative_tts.models.loading import read_state
+from speculative_tts.models.rows import RowLayout
 from speculative_tts.records import read_jsonl
+from speculative_tts.schema import CheckpointConfig
 from speculative_tts.training.batches import IGNORED
 
 STOP = 24
@@ -93,9 +98,23 @@ def test_a_cosyvoice_target_gets_heads_of_its_speech_rows(codes: Path, tmp_path:
     assert description["target"] == target_hash(tmp_path / "cosy")
 
 
-def test_a_target_whose_codes_are_vocabulary_rows_is_refused(
-    codes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    llasa = Path(__file__).parents[2] / "golden/llasa/model_1b_style"
-    assert main([f"target.path={llasa}", f"codes={codes}", f"out={tmp_path}"]) == 2
-    assert "are not trained here" in capsys.readouterr().err
+def test_a_target_whose_codes_are_vocabulary_rows_gets_heads_of_them(tmp_path: Path) -> None:
+    """Trained from copies of its rows; the first prediction ahead is learnt in speech ids."""
+    llasa, codes = Path(__file__).parents[2] / "golden/llasa/model_1b_style", tmp_path / "codes"
+    save_codes(codes)
+    options = ["n=3", "steps=30", "batch_size=32", "sequences=8", "dev_utterances=2"]
+    options.append("learning_rate=0.02")
+    where = [f"target.path={llasa}", f"codes={codes}", f"out={tmp_path / 'heads'}"]
+    assert main([*where, *options, "eval_every=30"]) == 0
+    tensors, description = read_heads(tmp_path / "heads")
+    layout = load_layout(CheckpointConfig(name="llasa", path=str(llasa)))
+    assert isinstance(layout, RowLayout)
+    source, stored = read_checkpoint(llasa)
+    own = stored.get("lm_head.weight", stored["model.embed_tokens.weight"])
+    assert tensors.weight.shape == (3, layout.n_codes + 1, source["hidden_size"])
+    expected = own[layout.order(text_rows=False)]
+    torch.testing.assert_close(tensors.weight[0].float(), expected.float(), atol=1e-3, rtol=1e-3)
+    losses = list(read_jsonl(tmp_path / "heads/training/metrics.jsonl"))
+    losses = [row["loss"] for row in losses if "loss" in row]
+    assert sum(losses[-5:]) < 0.98 * sum(losses[:5])
+    assert description["target"] == target_hash(llasa)
