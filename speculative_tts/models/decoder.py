@@ -82,7 +82,7 @@ class Decoder:
         span = cache.capacity if self.reads_all else _span(start, new, cache.capacity)
         positions = start[:, None] + torch.arange(new, device=start.device)
         rotation = self._rotations[positions.view(-1)]
-        slots = (positions[:, :, None] + cache.offsets).view(-1)
+        slots = (positions[:, :, None] + cache.offsets).reshape(-1)
         mask = _mask(positions, span, c) if batch * new > 1 or self.reads_all else None
         x = inputs.reshape(batch * new, c.hidden)
         for layer, (qkv, out, gate_up, down), stored, keys, values in zip(

@@ -83,7 +83,7 @@ class Trunk:
         span = int(start.max()) + new if on_cpu else cache.capacity  # a GPU would have to wait
         assert span <= cache.capacity, f"cache of {cache.capacity} positions cannot hold {span}"
         positions = start[:, None] + torch.arange(new, device=start.device)
-        slots = (positions[:, :, None] + cache.offsets).view(-1)
+        slots = (positions[:, :, None] + cache.offsets).reshape(-1)
         mask = None
         if batch * new > 1 or not on_cpu:
             mask = _mask(positions, span, prefix, self.dtype).repeat_interleave(self.heads, 0)

@@ -56,6 +56,9 @@ CASES = {
     "llama gqa": LlamaConfig(
         **SMALL, hidden_size=64, intermediate_size=96, num_attention_heads=8, num_key_value_heads=2
     ),
+    "llama one kv head": LlamaConfig(
+        **SMALL, hidden_size=32, intermediate_size=40, num_attention_heads=4, num_key_value_heads=1
+    ),
     "llama3 rope, biased, head_dim": LlamaConfig(
         **SMALL,
         hidden_size=48,
@@ -110,12 +113,17 @@ def test_hidden_states_equal_transformers(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["as it is", "with panels", "reading all of the cache"])
-@pytest.mark.parametrize("name", ["qwen2 gqa", "llama3 rope, biased, head_dim"])
+@pytest.mark.parametrize(
+    "name", ["qwen2 gqa", "qwen2 theta", "llama one kv head", "llama3 rope, biased, head_dim"]
+)
 @torch.inference_mode()
 def test_extending_in_pieces_with_ragged_starts_equals_one_pass(
     name: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Panels are for wide weights, reading all of the cache is a GPU's way: here on small ones."""
+    """Panels are for wide weights, reading all of the cache is a GPU's way: here on small ones.
+
+    Regression: of one key/value head a step of two rows raised a RuntimeError (view of a sum).
+    """
     if way == "with panels":
         monkeypatch.setattr(matrix, "NARROW", 1)
     model, native = pair(name, tmp_path)

@@ -124,9 +124,15 @@ def test_text_ids_equal_the_official_ones() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    "config", [SMALL, replace(SMALL, prepend_bos=True, norm_first=False, add_prenet=True)]
+    "config",
+    [
+        SMALL,
+        replace(SMALL, prepend_bos=True, norm_first=False, add_prenet=True),
+        replace(SMALL, heads=1),
+    ],
 )
 def test_a_ragged_batch_with_rollback_equals_full_recomputation(config: ValleConfig) -> None:
+    """Regression: with one head a step of two rows raised a RuntimeError (view of a sum)."""
     valle = small_valle(config)
     lm = ValleLM(valle.ar)
     texts, prompts, codes = (
