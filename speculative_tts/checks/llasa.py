@@ -26,10 +26,10 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.drafting.rows_data import sequence_rows
 from speculative_tts.models.llasa import RowLM, code_embedding
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema import CheckpointConfig, RowsConfig
+from speculative_tts.training.data.rows_data import sequence_rows
 
 CPU = torch.device("cpu")
 FIXED_DATE = "llama31"  # the template that has a date of its own; others take layout.json's

@@ -27,9 +27,9 @@ def run(config: TrainDraftConfig) -> int:
     import torch
     from accelerate import Accelerator
 
-    from speculative_tts.drafting.data import load_data
-    from speculative_tts.drafting.make import make_draft
     from speculative_tts.models.families import load_layout
+    from speculative_tts.training.data.pairs import load_data
+    from speculative_tts.training.draft import make_draft
 
     _check(config)
     config = dataclasses.replace(

@@ -16,8 +16,8 @@ def run(config: TrainHeadsConfig) -> int:
     """Train or continue the heads of `config`; prints their dev figures as JSON."""
     import torch
 
-    from speculative_tts.drafting.data import load_data
-    from speculative_tts.drafting.train_heads import train_heads
+    from speculative_tts.training.data.pairs import load_data
+    from speculative_tts.training.heads import train_heads
 
     _check(config)
     path = assets.resolve(config.target.path)

@@ -57,7 +57,7 @@ class TrainTargetConfig:
 
 @dataclass
 class LossConfig:
-    """Weights of the draft's losses (`drafting.losses`); the paper's is cross entropy alone."""
+    """Weights of the draft's losses (`training.losses`); the paper's is cross entropy alone."""
 
     ce: float = 1.0  # cross entropy on the recorded token
     kl: float = 0.0  # forward KL to the target's distribution

@@ -1,1 +1,1 @@
-"""Training of the tiny target."""
+"""Training of targets, drafts, heads and the tiny VALL-E."""

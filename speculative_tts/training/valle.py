@@ -25,7 +25,8 @@ from speculative_tts.models.heads import HeadTensors, save_heads
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.valle.checkpoint import Valle, save_valle
 from speculative_tts.models.valle.config import ValleConfig
-from speculative_tts.training.batches import (
+from speculative_tts.training.data.layered import ValleBatch, collate_valle
+from speculative_tts.training.data.recordings import (
     BatchConfig,
     Recordings,
     Stage,
@@ -36,7 +37,6 @@ from speculative_tts.training.optimiser import Muon, split_parameters
 from speculative_tts.training.sampling import Sampling
 from speculative_tts.training.stage import StageConfig, append, train_stage
 from speculative_tts.training.target import Trainee
-from speculative_tts.training.valle_batches import ValleBatch, collate_valle
 from speculative_tts.training.valle_losses import Extras, ar_losses, nar_losses
 from speculative_tts.training.valle_start import fresh_valle
 from speculative_tts.training.valle_watch import ValleWatch

@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy, linear
 from speculative_tts.models.valle.ar import ValleAR, prefix_mask
 from speculative_tts.models.valle.modules import Attention, Layer, padding
 from speculative_tts.models.valle.nar import ValleNAR, draw_prefix
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.data.layered import ValleBatch
+from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.target import Probes
-from speculative_tts.training.valle_batches import ValleBatch
 
 Logged = dict[str, Tensor]
 

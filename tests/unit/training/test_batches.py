@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.training.batches import (
+from speculative_tts.training.data.recordings import (
     IGNORED,
     BatchConfig,
     Recording,

@@ -10,7 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.training.batches import BatchConfig, Recording, Recordings, Stage, draw_batch
+from speculative_tts.training.data.recordings import (
+    BatchConfig,
+    Recording,
+    Recordings,
+    Stage,
+    draw_batch,
+)
 from speculative_tts.training.target import (
     ModelConfig,
     Recipe,

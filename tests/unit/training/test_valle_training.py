@@ -15,11 +15,17 @@ from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.models.valle.modules import Attention
-from speculative_tts.training.batches import IGNORED, BatchConfig, Recording, Recordings, Stage
+from speculative_tts.training.data.layered import collate_valle
+from speculative_tts.training.data.recordings import (
+    IGNORED,
+    BatchConfig,
+    Recording,
+    Recordings,
+    Stage,
+)
 from speculative_tts.training.sampling import Sampling
 from speculative_tts.training.stage import StageConfig, stage_step
 from speculative_tts.training.valle import TrainValleConfig, ValleRun, trainee_of, valle_layout
-from speculative_tts.training.valle_batches import collate_valle
 from speculative_tts.training.valle_losses import guidance_loss
 from speculative_tts.training.valle_start import fresh_valle
 from speculative_tts.training.valle_watch import sample_codes

@@ -15,10 +15,10 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from speculative_tts.drafting.objective import Batch
 from speculative_tts.models.heads import HeadTensors
 from speculative_tts.schema import HeadKind, Optimiser, TrainHeadsConfig
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.objective import Batch
 from speculative_tts.training.scaled_adam import ScaledAdam, eden
 
 

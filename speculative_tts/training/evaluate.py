@@ -6,7 +6,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from speculative_tts.drafting.objective import Batch, Objective, Sampler, expected_acceptance
+from speculative_tts.training.objective import Batch, Objective, Sampler, expected_acceptance
 
 
 def dev_figures(

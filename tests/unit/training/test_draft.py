@@ -11,12 +11,6 @@ from safetensors.torch import load_file, save_file
 from small_target import LAYOUT, save_target
 from transformers import AutoModelForCausalLM
 
-from speculative_tts.drafting import objective
-from speculative_tts.drafting.checkpoint import build_model, read_checkpoint
-from speculative_tts.drafting.data import Pairs, load_data
-from speculative_tts.drafting.make import Source, make_draft
-from speculative_tts.drafting.objective import Batch, Objective, expected_acceptance
-from speculative_tts.drafting.train import DraftTraining, learning_rate
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema import (
     CheckpointConfig,
@@ -25,7 +19,13 @@ from speculative_tts.schema import (
     Selection,
     TrainDraftConfig,
 )
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training import objective
+from speculative_tts.training.checkpoint import build_model, read_checkpoint
+from speculative_tts.training.data.pairs import Pairs, load_data
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.draft import Source, make_draft
+from speculative_tts.training.draft_loop import DraftTraining, learning_rate
+from speculative_tts.training.objective import Batch, Objective, expected_acceptance
 
 
 @pytest.fixture

@@ -12,14 +12,23 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from speculative_tts.drafting.checkpoint import (
+from speculative_tts.models.families import VALLE, family_of, load_layout
+from speculative_tts.models.heads import save_heads, target_hash
+from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.rows import RowLayout
+from speculative_tts.models.valle.checkpoint import load_valle, save_valle
+from speculative_tts.records import write_json
+from speculative_tts.schema import TrainHeadsConfig
+from speculative_tts.training.checkpoint import (
     build_model,
     read_checkpoint,
     read_json,
     write_draft,
 )
-from speculative_tts.drafting.data import Data
-from speculative_tts.drafting.heads import (
+from speculative_tts.training.data.pairs import Data
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.valle_data import first_code, hidden_states
+from speculative_tts.training.heads_module import (
     HeadsModule,
     States,
     build_optimizer,
@@ -29,18 +38,9 @@ from speculative_tts.drafting.heads import (
     learning_rate,
     losses,
 )
-from speculative_tts.drafting.journal import journal
-from speculative_tts.drafting.objective import Batch
-from speculative_tts.drafting.state import Best, State, clear_states, load_state, save_state
-from speculative_tts.drafting.valle_data import first_code, hidden_states
-from speculative_tts.models.families import VALLE, family_of, load_layout
-from speculative_tts.models.heads import save_heads, target_hash
-from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.rows import RowLayout
-from speculative_tts.models.valle.checkpoint import load_valle, save_valle
-from speculative_tts.records import write_json
-from speculative_tts.schema import TrainHeadsConfig
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.journal import journal
+from speculative_tts.training.objective import Batch
+from speculative_tts.training.state import Best, State, clear_states, load_state, save_state
 
 TRAINING, SETTINGS = "training", "settings.json"
 WITHOUT_EFFECT = ("out", "threads", "save_every", "device")

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from speculative_tts.drafting.losses import mix, needs_target
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.losses import mix, needs_target
 
 CHUNK = 256  # positions whose distributions are in memory at once
 

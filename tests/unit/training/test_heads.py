@@ -9,16 +9,16 @@ from cosyvoice_folders import SIZES, write_official
 from small_target import save_codes
 
 from speculative_tts.commands.train_heads import main
-from speculative_tts.drafting.checkpoint import read_checkpoint
-from speculative_tts.drafting.heads import head_targets
-from speculative_tts.drafting.train_heads import Training
 from speculative_tts.models.families import load_layout
 from speculative_tts.models.heads import read_heads, target_hash
 from speculative_tts.models.loading import read_state
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema import CheckpointConfig
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.checkpoint import read_checkpoint
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.heads import Training
+from speculative_tts.training.heads_module import head_targets
 
 STOP = 24
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from speculative_tts.drafting.objective import Batch
-from speculative_tts.drafting.rows_data import RowPairs
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.valle.ar import ValleAR
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.rows_data import RowPairs
+from speculative_tts.training.objective import Batch
 
 PADDING = -1
 

@@ -17,14 +17,14 @@ from accelerate.utils import DistributedType
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from speculative_tts.drafting.data import Data
-from speculative_tts.drafting.evaluate import dev_figures
-from speculative_tts.drafting.journal import Log, journal, silence
-from speculative_tts.drafting.objective import Batch, Objective, Sampler
-from speculative_tts.drafting.state import Best, State, load_state, save_state
 from speculative_tts.schema import Selection, TrainDraftConfig
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.data.pairs import Data
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.evaluate import dev_figures
+from speculative_tts.training.journal import Log, journal, silence
+from speculative_tts.training.objective import Batch, Objective, Sampler
 from speculative_tts.training.optimiser import Muon
+from speculative_tts.training.state import Best, State, load_state, save_state
 
 MAX_GRADIENT_NORM = 1.0
 SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)

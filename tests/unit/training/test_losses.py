@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from speculative_tts.drafting.losses import (
+from speculative_tts.training.losses import (
     acceptance,
     check_weights,
     cross_entropy,

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import torch
 
-from speculative_tts.drafting.objective import Batch
-from speculative_tts.drafting.rows_data import RowPairs
 from speculative_tts.models.cosyvoice import CosyVoiceLayout
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.rows_data import RowPairs
+from speculative_tts.training.objective import Batch
 
 
 class TextPairs:

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from speculative_tts.drafting.columns import Columns, Utterance
-from speculative_tts.drafting.objective import Batch
 from speculative_tts.models.rows import RowLayout
-from speculative_tts.training.batches import IGNORED
+from speculative_tts.training.data.columns import Columns, Utterance
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.objective import Batch
 
 
 class RowPairs:

@@ -21,11 +21,11 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from speculative_tts.drafting.inherit import EMBEDDING, HEAD, is_tied
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.loading import read_state
 from speculative_tts.records import write_atomic, write_json
+from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"

@@ -2,8 +2,8 @@ import pytest
 import torch
 from small_target import random_target
 
-from speculative_tts.drafting.checkpoint import build_model
-from speculative_tts.drafting.inherit import (
+from speculative_tts.training.checkpoint import build_model
+from speculative_tts.training.inherit import (
     check_layers,
     draft_names,
     inherit_config,

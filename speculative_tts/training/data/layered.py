@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.training.batches import IGNORED, Recording, word_labels
+from speculative_tts.training.data.recordings import IGNORED, Recording, word_labels
 
 
 @dataclass(frozen=True)

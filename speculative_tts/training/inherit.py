@@ -2,7 +2,7 @@
 
 The draft has the target's architecture with fewer layers: copies of the chosen ones, and of
 everything that is not a layer (embeddings, final norm, head). Pure functions on a configuration and
-a state dict; reading and writing is `drafting.checkpoint`'s.
+a state dict; reading and writing is `training.checkpoint`'s.
 """
 
 import re

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from speculative_tts.drafting.columns import Columns
+from speculative_tts.training.data.columns import Columns
 
 SPEAKERS = ("zoe", "ann", "mia")
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative_tts.drafting.objective import Batch
-from speculative_tts.drafting.rows_data import RowPairs
-from speculative_tts.drafting.text_data import TextPairs
-from speculative_tts.drafting.valle_data import VallePairs
 from speculative_tts.models.cosyvoice import CosyVoiceLayout
 from speculative_tts.models.families import VALLE, family_of, load_layout
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema import CheckpointConfig
-from speculative_tts.training.batches import Recording, collate, load_recordings
+from speculative_tts.training.data.recordings import Recording, collate, load_recordings
+from speculative_tts.training.data.rows_data import RowPairs
+from speculative_tts.training.data.text_data import TextPairs
+from speculative_tts.training.data.valle_data import VallePairs
+from speculative_tts.training.objective import Batch
 
 _DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
 

@@ -13,28 +13,28 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from speculative_tts.drafting.checkpoint import (
+from speculative_tts.records import write_atomic, write_json
+from speculative_tts.schema import Selection, TrainDraftConfig
+from speculative_tts.training.checkpoint import (
     build_model,
     read_checkpoint,
     read_json,
     source_hash,
     write_draft,
 )
-from speculative_tts.drafting.data import Data
-from speculative_tts.drafting.evaluate import dev_figures
-from speculative_tts.drafting.inherit import (
+from speculative_tts.training.data.pairs import Data
+from speculative_tts.training.draft_loop import DraftTraining, check_launch
+from speculative_tts.training.evaluate import dev_figures
+from speculative_tts.training.inherit import (
     inherit_config,
     inherit_tensors,
     is_tied,
     trained_parameters,
 )
-from speculative_tts.drafting.journal import Log
-from speculative_tts.drafting.losses import check_weights
-from speculative_tts.drafting.objective import Objective, Sampler
-from speculative_tts.drafting.state import Best, clear_states
-from speculative_tts.drafting.train import DraftTraining, check_launch
-from speculative_tts.records import write_atomic, write_json
-from speculative_tts.schema import Selection, TrainDraftConfig
+from speculative_tts.training.journal import Log
+from speculative_tts.training.losses import check_weights
+from speculative_tts.training.objective import Objective, Sampler
+from speculative_tts.training.state import Best, clear_states
 
 TRAINING = "training"  # folder beside the exported checkpoint
 SETTINGS = "settings.json"

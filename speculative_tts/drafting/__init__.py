@@ -1,1 +1,0 @@
-"""Layer-inherited drafts: inheriting, training, exporting."""

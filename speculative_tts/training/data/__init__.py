@@ -1,0 +1,1 @@
+"""Sequences that trainings learn from; a batch is a function of data, seed and number."""
