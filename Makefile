@@ -35,7 +35,7 @@ SCORER ?= $(VENV)
 comma := ,
 space := $(subst ,, )
 ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
-PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2)
+PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)
 MTP_RUNS := $(addprefix mtp/,table1 table1_valle table2 figures)
 
 .PHONY: help venv reproduce preflight ssd pcg mtp tiny-system tiny-models test check bench clean
@@ -83,7 +83,7 @@ ssd:
 	$(score_paper)
 
 pcg:
-	$(call decode_paper,table1 figure2_ssd figure2 matched table2 figure3 theta,Llasa-8B,xcodec2-hf)
+	$(call decode_paper,table1 figure2_ssd figure2 matched table2 table3 figure3 theta,Llasa-8B,xcodec2-hf)
 	$(score_paper)
 
 mtp:

@@ -1,11 +1,11 @@
 """The setting of a rule that reaches a wanted speed: `match=` of sst-decode (PCG's tables 1 and 3).
 
-The speed is SSD's with a given beta (match=0.3), an acceptance length (match=length:3.2) or a
-speedup over the target alone by the clock (match=speedup:1.4). SSD's is compared by acceptance
-length, which has no timing noise; at one lookahead rules draft and verify alike, so it orders them
-by speed but for their own cost (the group rule's accept step takes about 3 % of a round more). The
-search runs at seed 0; finished runs that differ in the setting alone are looked up before any is
-made.
+The speed is SSD's with a given beta (match=0.3), that of groups by embeddings with a given mean
+size (match=size:10.3), an acceptance length (match=length:3.2) or a speedup over the target alone
+by the clock (match=speedup:1.4). Rules are compared by acceptance length, which has no timing
+noise; at one lookahead they draft and verify alike, so it orders them by speed but for their own
+cost (the group rule's accept step takes about 3 % of a round more). The search runs at seed 0;
+finished runs that differ in the setting alone are looked up before any is made.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from speculative_tts.assets import resolve
 from speculative_tts.records import DecodeRecord
-from speculative_tts.schema import DecodeConfig, Rule, System
+from speculative_tts.schema import DecodeConfig, GroupsConfig, Rule, RuleConfig, System
 
 Run = Callable[[DecodeConfig], int]
 Figure = Callable[[Collection[DecodeRecord]], float | None]
@@ -39,10 +39,9 @@ def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
     plain = dataclasses.replace(config, match=None)
     trial = dataclasses.replace(plain, seed=SEED)
     goal, whose = wanted, ""
-    if kind == "beta":
-        rule = dataclasses.replace(config.rule, name=Rule.tolerance, beta=wanted)
-        goal = measured(dataclasses.replace(trial, rule=rule), run, figure)
-        whose = f" of SSD with beta {wanted:g}"
+    if kind in ("beta", "size"):
+        goal = measured(dataclasses.replace(trial, rule=other(config, kind, wanted)), run, figure)
+        whose = f" of {OTHERS[kind]} {wanted:g}"
     tried = search(
         lambda setting: measured(with_setting(trial, setting), run, figure),
         goal,
@@ -58,6 +57,14 @@ def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
         f"{name} {tried[best]:.3f}, wanted {goal:.3f}{whose} ({away:+.1f} %){verdict}"
     )
     return with_setting(plain, best)
+
+
+def other(config: DecodeConfig, kind: str, wanted: float) -> RuleConfig:
+    """The rule whose speed is wanted: SSD's with a beta, or the paper's groups of a mean size."""
+    if kind == "beta":
+        return dataclasses.replace(config.rule, name=Rule.tolerance, beta=wanted)
+    groups = GroupsConfig(mean_size=wanted, cache=config.rule.groups.cache)
+    return RuleConfig(name=Rule.group, groups=groups)
 
 
 def parsed(config: DecodeConfig) -> tuple[str, float]:
@@ -81,14 +88,17 @@ def parsed(config: DecodeConfig) -> tuple[str, float]:
     kind = kind or "beta"
     if kind not in SPEEDS or not math.isfinite(value):
         raise ValueError(
-            f"match={text} is no speed; give SSD's beta (match=0.3), an acceptance length "
-            "(match=length:3.2) or a speedup (match=speedup:1.4)"
+            f"match={text} is no speed; give SSD's beta (match=0.3), a mean size of groups "
+            "(match=size:10.3), an acceptance length (match=length:3.2) or a speedup "
+            "(match=speedup:1.4)"
         )
     if kind == "length" and not 1 <= value <= config.lookahead + 1:
         raise ValueError(
             f"match={text} is outside [1, {config.lookahead + 1}], the tokens that a round of "
             f"lookahead {config.lookahead} emits; give another length or lookahead"
         )
+    if kind == "size" and value < 1:
+        raise ValueError(f"match={text} is below 1, a group of one token; give a mean size above")
     if kind == "speedup" and not (value > 0 and config.baseline):
         raise ValueError(
             f"match={text} compares with the target alone in the same process; give a speedup "
@@ -214,6 +224,8 @@ def speedup(records: Collection[DecodeRecord]) -> float | None:
 
 SPEEDS: dict[str, tuple[str, Figure]] = {
     "beta": ("acceptance length", acceptance_length),
+    "size": ("acceptance length", acceptance_length),
     "length": ("acceptance length", acceptance_length),
     "speedup": ("speedup", speedup),
 }
+OTHERS = {"beta": "SSD with beta", "size": "groups by embeddings of mean size"}

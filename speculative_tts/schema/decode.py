@@ -166,8 +166,8 @@ class DecodeConfig:
     baseline: bool = True
     instrument: int = 20  # utterances decoded once more with split timers and distortion
     # search rule.groups.mean_size (rule=group) or rule.beta (rule=tolerance) at seed 0 until the
-    # rule is as fast as: 0.3, SSD with this beta; length:3.2, so many tokens a round; speedup:1.4,
-    # so much faster than the target alone by the clock
+    # rule is as fast as: 0.3, SSD with this beta; size:10.3, groups of this mean size;
+    # length:3.2, so many tokens a round; speedup:1.4, that over the target alone by the clock
     match: str | None = None
     # system=swap: a finished target run; None = the one of the same settings in `out`
     source: str | None = None

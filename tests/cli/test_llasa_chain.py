@@ -94,6 +94,20 @@ def test_the_1b_drafts_for_the_8b_and_a_cut_head_is_recorded(root: Path) -> None
     assert row["tokens"] == row["baseline_tokens"]  # greedy: the baseline's tokens
 
 
+def test_pcg_with_its_papers_sampler_may_say_text(root: Path) -> None:
+    """Groups are of codes; text rows of a whole head are alone, drafted, verified and left out."""
+    common = [*decoding(root, root / "1b", "whole"), "sampling=pcg", "method=pcg"]
+    groups = [f"rule.groups.cache={root / 'caches'}", "rule.groups.mean_size=4"]
+    hot = "sampling.temperature=8"  # at 0.8 the golden weights hardly ever say text
+    assert decode.main([*common, *groups, hot]) == 0
+    (run,) = (root / "whole").glob("speculative-group-*")
+    sampling = json.loads((run / "config.json").read_text())["sampling"]
+    assert (sampling["top_k"], sampling["top_p"], sampling["text_rows"]) == (0, 1.0, True)
+    rows = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    assert any(len(row["codes"]) < row["tokens"] for row in rows)  # some were text
+    assert all(0 <= code < N_CODES for row in rows for code in row["codes"])
+
+
 def test_mistakes_say_what_was_looked_for(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "empty").mkdir()
     cases = {

@@ -21,6 +21,7 @@ from speculative_tts.schema import Device, DType, Rule, Similarity, System
 
 SEARCHED, AT_SPEED, ELSEWHERE = 77.0, 3.0, 2.0  # a mean size; acceptance lengths
 PAPERS = ("ssd", "pcg", "mtp")
+PCG = [name for name in options("experiment") if name.startswith("pcg/")]
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,29 @@ def test_own_places_win() -> None:
 def test_pcg_rules() -> None:
     matched = main.compose(["experiment=pcg/paper_matched"])
     assert (matched.rule.name, matched.match, matched.lookahead) == (Rule.group, "0.3", 3)
-    assert matched.sampling.temperature == 0.8
     swap = main.compose(["experiment=pcg/paper_table2"])
     assert (swap.system, swap.rule.groups.source) == (System.swap, Similarity.embedding)
+
+
+def test_pcg_samples_as_its_paper() -> None:
+    """All sampled from the top 50 of a head cut to codes; the paper has a temperature alone."""
+    for name in PCG:
+        sampling = main.compose([f"experiment={name}"]).sampling
+        assert (sampling.temperature, sampling.top_k, sampling.top_p) == (0.8, 0, 1.0), name
+        assert sampling.text_rows is True
+        cut = main.compose([f"experiment={name}", "sampling=llasa_speech_rows"]).sampling
+        assert (cut.temperature, cut.top_k, cut.text_rows) == (0.8, 50, False)
+
+
+def test_pcg_has_the_papers_seeds_and_sizes() -> None:
+    """Three seeds everywhere (figure 3 had one); group sizes 1, 4.5 and 10.3 (it was 10)."""
+    grids = {name: list(points(name)) for name in PCG}
+    assert {frozenset(p["seed"] for p in grid) for grid in grids.values()} == {frozenset({0, 1, 2})}
+    for table in ("figure2", "table2"):
+        sizes = {p["rule"]["groups"]["mean_size"] for p in grids[f"pcg/paper_{table}"]}
+        assert {1, 4.5, 10.3} < sizes
+    (match,) = {p["match"] for p in grids["pcg/paper_table3"]}
+    assert match == "size:10.3"
 
 
 @pytest.mark.parametrize("paper", PAPERS)

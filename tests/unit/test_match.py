@@ -104,6 +104,8 @@ def configured(out: Path, *overrides: str) -> DecodeConfig:
     ("rule", "match", "setting"),
     [
         ("group", "0.3", math.exp((1.8 + 0.48 - 1.5) / 0.2)),
+        ("group", "size:10.3", 10.3),
+        ("tolerance", "size:10.3", (1.5 + 0.2 * math.log(10.3) - 1.8) / 1.6),
         ("group", "length:2.9", math.exp(1.4 / 0.2)),  # 1,097 of 2,048 codes
         ("group", "speedup:1.2", math.exp(0.9 / 0.2)),
         ("tolerance", "length:3.2", 0.875),
@@ -156,7 +158,8 @@ def test_the_range_ends_with_the_codes_with_the_cap_and_with_memory(
     [
         (["match=0.3"], "match=0.3 searches a rule's setting; give system=speculative"),
         (["rule=group", "match=fast"], "match=fast is no speed; give SSD's beta"),
-        (["rule=group", "match=size:3"], "match=size:3 is no speed"),
+        (["rule=group", "match=pace:3"], "match=pace:3 is no speed"),
+        (["rule=group", "match=size:0.5"], "match=size:0.5 is below 1, a group of one"),
         (["rule=group", "match=length:4.5"], r"outside \[1, 4\], the tokens that a round of"),
         (["rule=group", "match=speedup:1.4", "baseline=false"], "give a speedup above 0 and base"),
         (["rule=group", "match=0.3", "rule.groups.path=x"], "names a cache of one size"),

@@ -233,7 +233,7 @@ def groups_of(size: float, source: str = "embedding") -> dict[str, Any]:
 
 def make_pcg_runs(runs: Path, n: int = 12, seeds: tuple[int, ...] = (0, 1, 2)) -> None:
     """All runs of the PCG report; groups of a size behave like SSD with `strength`."""
-    strength = {1.0: 0.0, 4.5: 0.1, 10.0: 0.2, 25.0: 0.3, 40.0: 0.35, 140.0: 0.5}
+    strength = {1.0: 0.0, 4.5: 0.1, 10.3: 0.2, 25.0: 0.3, 40.0: 0.35, 140.0: 0.5}
     for seed in seeds:
         for system in ("target", "draft"):
             make_run(runs, system, n=n, seed=seed)
@@ -245,7 +245,7 @@ def make_pcg_runs(runs: Path, n: int = 12, seeds: tuple[int, ...] = (0, 1, 2)) -
             make_run(runs, "speculative", rule="group", beta=beta, n=n, seed=seed, groups=groups)
             make_run(runs, "swap", rule="group", n=n, seed=seed, groups=groups)
         mel = groups_of(60.0, "mel")
-        make_run(runs, "speculative", rule="group", beta=0.25, n=n, seed=seed, groups=mel)
+        make_run(runs, "speculative", rule="group", beta=0.2, n=n, seed=seed, groups=mel)
     for k in (1, 2, 4, 5, 6, 7, 8):
         make_run(runs, "speculative", lookahead=k, n=n)
         make_run(runs, "speculative", rule="tolerance", beta=0.3, lookahead=k, n=n)
