@@ -1,6 +1,10 @@
-"""The files that ship with the package: tiny models, codec, test list and voice prompts."""
+"""The files that ship with the package: tiny models, codec, test list, voice prompts, configs."""
 
+from importlib import resources
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 ROOT = Path(__file__).parent
 PREFIX = "tiny:"
@@ -22,3 +26,17 @@ def resolve(path: str) -> Path:
         )
     shipped = sorted(PREFIX + entry.name for entry in (ROOT / "tiny").glob("*"))
     raise ValueError(f"{path} is not shipped; give an existing path or one of {', '.join(shipped)}")
+
+
+def configuration(name: str) -> dict[str, Any]:
+    """What a shipped file of settings, `judges/pcg`, says by itself."""
+    file = resources.files("speculative_tts.configs").joinpath(f"{name}.yaml")
+    return dict(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
+
+
+def configurations(group: str) -> list[str]:
+    """Names of the shipped files of a group, in order."""
+    folder = resources.files("speculative_tts.configs").joinpath(group)
+    return sorted(
+        file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml")
+    )

@@ -3,25 +3,14 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from speculative_tts.assets import configuration, configurations
 from speculative_tts.checks.table import Finding
 from speculative_tts.evaluation.judge import Judge
 from speculative_tts.evaluation.registry import ENCODERS, JUDGES, RECOGNISERS
 from speculative_tts.evaluation.sources import Source
-from speculative_tts.schema import Encoder, EvalConfig, JudgesConfig, Paper, Recogniser
+from speculative_tts.schema import EvalConfig, JudgesConfig, Paper
 
 Making = Callable[[Source, EvalConfig], Judge]
-PRESETS: dict[Recogniser | Encoder | str, str] = {  # configs/judges says the same
-    Recogniser.pocketsphinx: "offline",
-    Recogniser.whisper: "ssd",
-    Recogniser.hubert: "pcg",
-    Recogniser.conformer: "mtp",
-    Encoder.ge2e: "offline",
-    Encoder.eres2net: "ssd",
-    Encoder.wavlm: "pcg",
-    Encoder.xvector: "mtp",
-    "dnsmos": "offline, ssd",
-    "utmos": "mtp",
-}
 
 
 def judges(models: str, only: Sequence[Paper] = ()) -> list[Finding]:
@@ -31,16 +20,31 @@ def judges(models: str, only: Sequence[Paper] = ()) -> list[Finding]:
     """
     config = EvalConfig(judges=JudgesConfig(models=models))
     nothing = Source(Path(), [], {"label": "none"})
-    makers: list[tuple[Recogniser | Encoder | str, Making]] = [
-        *RECOGNISERS.items(),
-        *ENCODERS.items(),
-        *((name, JUDGES[name]) for name in ("dnsmos", "utmos")),
-    ]
+    makers: dict[str, Making] = {
+        **{kind.name: maker for kind, maker in RECOGNISERS.items()},
+        **{kind.name: maker for kind, maker in ENCODERS.items()},
+        **{name: maker for name, maker in JUDGES.items() if name not in ("wer", "similarity")},
+    }
+    presets = {key: [name for name, used in _presets().items() if key in used] for key in makers}
     return [
-        _finding(maker(nothing, config), PRESETS[key])
-        for key, maker in makers
-        if not only or any(one.name in PRESETS[key] for one in only)
+        _finding(maker(nothing, config), ", ".join(presets[key]))
+        for key, maker in makers.items()
+        if not only or any(one.name in presets[key] for one in only)
     ]
+
+
+def _presets() -> dict[str, set[str]]:
+    """Judges of each preset in configs/judges; what one does not set is as without it."""
+    plain = EvalConfig()
+    return {
+        name: {
+            made["judges"].get("recogniser", plain.judges.recogniser.name),
+            made["judges"].get("encoder", plain.judges.encoder.name),
+            *made.get("metrics", plain.metrics),
+        }
+        for name in configurations("judges")
+        for made in [configuration(f"judges/{name}")]
+    }
 
 
 def _finding(judge: Judge, preset: str) -> Finding:

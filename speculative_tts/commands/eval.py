@@ -15,6 +15,8 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainin
 
 from speculative_tts.commands import app
 from speculative_tts.evaluation.compare import Comparison, compare_all
+from speculative_tts.evaluation.metric import Metric
+from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.records import to_row, write_json
@@ -22,18 +24,6 @@ from speculative_tts.schema import EvalConfig
 
 STRICT_FAILURE = 3
 NOTHING_SCORED = 1
-COLUMNS = (  # summary name, heading, scale, decimals
-    ("wer", "WER %", 100.0, 1),
-    ("cer", "CER %", 100.0, 1),
-    ("similarity", "SIM", 1.0, 3),
-    ("dnsmos", "DNSMOS", 1.0, 2),
-    ("utmos", "UTMOS", 1.0, 2),
-    ("lm_rtf", "LM-RTF", 1.0, 3),
-    ("speedup", "speedup", 1.0, 2),
-    ("acceptance_rate", "accept", 1.0, 2),
-    ("length_ratio", "length", 1.0, 2),
-    ("stopped_at_max", "at max %", 100.0, 1),
-)
 
 
 def run(config: EvalConfig) -> int:
@@ -61,19 +51,17 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
     """Figures of several runs, one a line, with 95 % intervals; `-` where nothing was measured."""
     heard = [s["judges"]["wer"]["options"] for s in summaries if "wer" in s["judges"]]
     labels = sorted({f"{_mark(options)}WER, CER: {options['label']}" for options in heard})
-    shown = [
-        column
-        for column in COLUMNS
-        if column[0] != "utmos" or any("utmos" in s["judges"] for s in summaries)
-    ]
-    rows = [["run", "n", *(heading for _, heading, _, _ in shown)]]
+    shown = {
+        name: metric
+        for name, metric in METRICS.items()
+        if metric.listed and any(s["metrics"][name]["value"] is not None for s in summaries)
+    }
+    rows = [["run", "n", *(metric.heading for metric in shown.values())]]
     for summary in summaries:
-        figures = summary["metrics"]
         mark = _mark(summary["judges"].get("wer", {}).get("options", {}))
         cells = [
-            _cell(figures[name], scale, digits, mark if name in {"wer", "cer"} else "")
-            + (_floor(figures["similarity_floor"]) if name == "similarity" else "")
-            for name, _, scale, digits in shown
+            _cell(summary["metrics"][name], metric, mark if metric.judge == "wer" else "")
+            for name, metric in shown.items()
         ]
         failed = f" ({summary['n_failed']} failed)" if summary["n_failed"] else ""
         rows.append([str(summary["run"]["label"]), f"{summary['n']}{failed}", *cells])
@@ -149,17 +137,15 @@ def _p(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _cell(figure: dict[str, Any], scale: float, digits: int, mark: str = "") -> str:
+def _cell(figure: dict[str, Any], metric: Metric, mark: str) -> str:
+    def text(value: float) -> str:
+        return f"{metric.scale * value:.{metric.digits}f}"
+
     value, low, high = (figure[key] for key in ("value", "low", "high"))
     if value is None:
         return "-"
-    text = f"{mark}{scale * value:.{digits}f}"
-    return text if low is None else f"{text} [{scale * low:.{digits}f}, {scale * high:.{digits}f}]"
-
-
-def _floor(figure: dict[str, Any]) -> str:
-    """What a similarity must be above: that to other speakers."""
-    return "" if figure["value"] is None else f" (others {figure['value']:.3f})"
+    around = "" if low is None else f" [{text(low)}, {text(high)}]"
+    return f"{mark}{text(value)}{around}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -5,33 +5,18 @@ utterances, not of new seeds; `sd` is the sample standard deviation (ddof 1) of 
 figures.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.efficiency import per_position
+from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import standard_deviation
-from speculative_tts.evaluation.summary import METRICS, Bootstrap, interval, read_scores
+from speculative_tts.evaluation.summary import Bootstrap, interval, read_scores
 
-NOT_COMPARED = ("seed", "out")  # keys of a decode configuration that may differ between seeds
 ALONE = Bootstrap(draws=0)  # the figure without its interval
-
-
-def group_by_config(folders: Sequence[Path]) -> list[list[Path]]:
-    """Run folders whose config.json differs in the seed only, together; in order."""
-    groups: dict[str, list[Path]] = {}
-    for folder in folders:
-        path = folder / "config.json"
-        key = str(folder)
-        if path.is_file():
-            config = json.loads(path.read_text(encoding="utf-8"))
-            kept = {name: value for name, value in config.items() if name not in NOT_COMPARED}
-            key = json.dumps(kept, sort_keys=True)
-        groups.setdefault(key, []).append(folder)
-    return list(groups.values())
 
 
 def aggregate(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[str, Any]:

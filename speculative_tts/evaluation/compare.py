@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from speculative_tts.evaluation import statistics
-from speculative_tts.evaluation.efficiency import Metric
+from speculative_tts.evaluation.metric import Metric
+from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import Array
-from speculative_tts.evaluation.summary import METRICS, Bootstrap, read_scores, select, unit_of
+from speculative_tts.evaluation.summary import Bootstrap, read_scores, select, unit_of
 
-COMPARED = ("wer", "cer", "similarity", "dnsmos", "speedup")
+COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)
 
 
 @dataclass(frozen=True)

@@ -6,47 +6,13 @@ the prefill. Where no language model ran (reference, codec, another system's aud
 empty and so are the figures.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
+from speculative_tts.evaluation.metric import Better, Columns, Metric, over, total
 from speculative_tts.evaluation.rows import ScoreRow
-from speculative_tts.evaluation.statistics import Array, Statistic, ratio
+from speculative_tts.evaluation.statistics import Array, ratio
 
-Columns = Callable[[ScoreRow], tuple[float | None, ...]]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A figure: which columns of a row are summed, and what is made of the sums.
-
-    A row with a None takes no part.
-    """
-
-    columns: Columns
-    statistic: Statistic = ratio
-
-
-def of(numerator: str, denominator: str, scale: float = 1.0) -> Metric:
-    """Ratio of two columns of `ScoreRow`, times `scale`."""
-
-    def columns(row: ScoreRow) -> tuple[float | None, ...]:
-        top, bottom = getattr(row, numerator), getattr(row, denominator)
-        return (None if top is None else scale * top, bottom)
-
-    return Metric(columns)
-
-
-def mean(column: str) -> Metric:
-    """Mean over utterances of a column of `ScoreRow`."""
-    return Metric(lambda row: (getattr(row, column), 1.0))
-
-
-def total(columns: Sequence[float | None]) -> float | None:
-    """Sum of some columns of a row; None where one of them was not measured."""
-    known = [value for value in columns if value is not None]
-    return float(sum(known)) if len(known) == len(columns) else None
+SPLIT = ("draft_seconds", "verify_seconds", "accept_seconds")
 
 
 def speedup(sums: Array) -> Array:
@@ -59,58 +25,135 @@ def speedup(sums: Array) -> Array:
 
 
 def _speedup_columns(row: ScoreRow) -> tuple[float | None, ...]:
-    return (row.tokens, row.lm_seconds, row.baseline_tokens, row.baseline_seconds)
+    return (row["tokens"], row["lm_seconds"], row["baseline_tokens"], row["baseline_seconds"])
 
 
-def _instrumented(name: str, over: str = "positions") -> Metric:
-    """Ratio of two per-position sums of the instrumented decode; a mean over verified positions."""
+def _instrumented(name: str, weight: str = "positions") -> Columns:
+    """Two per-position sums of the instrumented decode; their ratio is a mean over positions."""
 
     def columns(row: ScoreRow) -> tuple[float | None, ...]:
-        values, weights = getattr(row, name), getattr(row, over)
+        values, weights = row[name], row[weight]
         return (None, None) if values is None or weights is None else (sum(values), sum(weights))
 
-    return Metric(columns)
+    return columns
 
 
 def _emitted(row: ScoreRow) -> tuple[float | None, ...]:
     """Tokens that rounds emitted, and rounds: the prefill's token is no round's."""
-    return (total((row.accepted, row.residuals, row.bonuses)), row.rounds)
+    return (total(row, "accepted", "residuals", "bonuses"), row["rounds"])
 
 
-def _share(part: str) -> Metric:
-    """Share of a part of the round in the seconds of the instrumented decode."""
-
-    def columns(row: ScoreRow) -> tuple[float | None, ...]:
-        seconds = (row.draft_seconds, row.verify_seconds, row.accept_seconds)
-        return (getattr(row, part), total(seconds))
-
-    return Metric(columns)
+def _share(part: str) -> Columns:
+    """A part of the round, and all seconds of the instrumented decode."""
+    return lambda row: (row[part], total(row, *SPLIT))
 
 
 def _stopped_at_max(row: ScoreRow) -> tuple[float | None, ...]:
-    return (None if row.stop is None else float(row.stop == "max_length"), 1.0)
+    return (None if row["stop"] is None else float(row["stop"] == "max_length"), 1.0)
 
 
-EFFICIENCY: dict[str, Metric] = {
-    "lm_rtf": of("lm_seconds", "audio_seconds"),
-    "time_per_token_ms": of("lm_seconds", "tokens", scale=1000.0),
-    "tokens_per_second": of("tokens", "lm_seconds"),
-    "speedup": Metric(_speedup_columns, speedup),
-    "speedup_seconds": of("baseline_seconds", "lm_seconds"),  # lengths not compensated
-    "acceptance_rate": of("accepted", "drafted"),
-    "acceptance_length": Metric(_emitted),  # residual and bonus included (vLLM's convention)
-    "acceptance_length_without_bonus": of("accepted", "rounds"),  # accepted drafts alone
-    "tv": _instrumented("tv"),
-    "kl": _instrumented("kl"),
-    # draws of PCG's thinning after a rejection
-    "expected_trials": _instrumented("expected_trials", over="expected_rejections"),
-    "length_ratio": of("audio_seconds", "reference_seconds"),
-    "stopped_at_max": Metric(_stopped_at_max),
-    "draft_share": _share("draft_seconds"),
-    "verify_share": _share("verify_seconds"),
-    "accept_share": _share("accept_seconds"),
-    "swapped": of("swapped", "tokens"),
-    "changed": of("changed", "tokens"),
+SWAPPED = (
+    "Swapped tokens have company in their group and are drawn again, uniformly and themselves "
+    "included; changed ones came out another token."
+)
+SHARES = (
+    "Draft, verify and accept are shares of a round's seconds in an instrumented decode; the "
+    "rule's work is in accept."
+)
+LENGTH = (
+    "Acceptance length is tokens emitted by rounds over rounds, residual and bonus tokens included "
+    "and the prefill's token not (vLLM's convention); without bonus it is accepted drafts over "
+    "rounds."
+)
+DISTORTION = (
+    "TV and KL are the total variation and Kullback-Leibler divergence from the target's "
+    "next-token distribution to the emitted one, mean over verified positions."
+)
+
+METRICS: dict[str, Metric] = {  # in the order of captions and lists
+    "stopped_at_max": Metric(
+        "at max length %",
+        1,
+        100.0,
+        better=Better.lower,
+        caption="At max length are utterances that were cut off instead of ending.",
+        columns=_stopped_at_max,
+        listed=True,
+    ),
+    "length_ratio": Metric(
+        "length ratio",
+        3,
+        caption="Length ratio is seconds of output over seconds of the recording.",
+        columns=over("audio_seconds", "reference_seconds"),
+        listed=True,
+    ),
+    "lm_rtf": Metric(
+        "LM-RTF",
+        3,
+        better=Better.lower,
+        caption="LM-RTF is language-model seconds over seconds of audio made, prefill included.",
+        timed=True,
+        columns=over("lm_seconds", "audio_seconds"),
+        listed=True,
+    ),
+    "time_per_token_ms": Metric(
+        "ms per token",
+        better=Better.lower,
+        timed=True,
+        columns=over("lm_seconds", "tokens", scale=1000.0),
+    ),
+    "tokens_per_second": Metric(
+        "tokens/s", 1, better=Better.higher, timed=True, columns=over("tokens", "lm_seconds")
+    ),
+    "speedup": Metric(
+        "speedup",
+        better=Better.higher,
+        caption=(
+            "Speedup is tokens per second over those of the target alone decoding the same "
+            "utterances autoregressively in the same engine and process."
+        ),
+        timed=True,
+        columns=_speedup_columns,
+        statistic=speedup,
+        listed=True,
+        compared=True,
+    ),
+    "speedup_seconds": Metric(
+        "speedup in seconds",
+        better=Better.higher,
+        caption="Speedup in seconds compares whole utterances, whatever their lengths.",
+        timed=True,
+        columns=over("baseline_seconds", "lm_seconds"),
+    ),
+    "swapped": Metric("swapped %", 1, 100.0, caption=SWAPPED, columns=over("swapped", "tokens")),
+    "changed": Metric("changed %", 1, 100.0, caption=SWAPPED, columns=over("changed", "tokens")),
+    "draft_share": Metric("draft %", 0, 100.0, caption=SHARES, columns=_share("draft_seconds")),
+    "verify_share": Metric("verify %", 0, 100.0, caption=SHARES, columns=_share("verify_seconds")),
+    "accept_share": Metric("accept %", 1, 100.0, caption=SHARES, columns=_share("accept_seconds")),
+    "expected_trials": Metric(  # draws of PCG's thinning after a rejection
+        "thinning's draws", columns=_instrumented("expected_trials", "expected_rejections")
+    ),
+    "acceptance_rate": Metric(
+        "acceptance rate",
+        3,
+        better=Better.higher,
+        caption="Acceptance rate is accepted over drafted tokens.",
+        columns=over("accepted", "drafted"),
+        listed=True,
+    ),
+    "acceptance_length": Metric(
+        "acceptance length", better=Better.higher, caption=LENGTH, columns=_emitted
+    ),
+    "acceptance_length_without_bonus": Metric(
+        "acceptance length without bonus",
+        better=Better.higher,
+        caption=LENGTH,
+        columns=over("accepted", "rounds"),
+    ),
+    "tv": Metric("TV", 3, better=Better.lower, caption=DISTORTION, columns=_instrumented("tv")),
+    "kl": Metric(
+        "KL", 3, unit="nats", better=Better.lower, caption=DISTORTION, columns=_instrumented("kl")
+    ),
 }
 
 
@@ -124,7 +167,7 @@ def per_position(rows: list[ScoreRow]) -> dict[str, list[float | None]]:
 
 
 def _by_depth(rows: list[ScoreRow], numerator: str, denominator: str) -> list[float | None]:
-    pairs = [(getattr(row, numerator) or [], getattr(row, denominator) or []) for row in rows]
+    pairs = [(row[numerator] or [], row[denominator] or []) for row in rows]
     depth = max((len(column) for pair in pairs for column in pair), default=0)
     tops, bottoms = np.zeros(depth), np.zeros(depth)
     for top, bottom in pairs:

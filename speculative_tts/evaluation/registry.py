@@ -1,21 +1,25 @@
-"""Judges by metric, as a configuration asks for them."""
+"""Metrics, and the judges that measure them, as a configuration asks for them.
+
+A new metric is a file with its judge and its `METRICS`, and a line in `JUDGES` and `METRICS` here.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from speculative_tts.evaluation import efficiency, similarity, wer
 from speculative_tts.evaluation.judge import Judge
+from speculative_tts.evaluation.judges import dnsmos, utmos
 from speculative_tts.evaluation.judges.conformer import Conformer
-from speculative_tts.evaluation.judges.dnsmos import Dnsmos
 from speculative_tts.evaluation.judges.eres2net import Eres2Net
 from speculative_tts.evaluation.judges.ge2e import Ge2e
 from speculative_tts.evaluation.judges.hubert import Hubert
 from speculative_tts.evaluation.judges.pocketsphinx import Pocketsphinx, choose_grammar
-from speculative_tts.evaluation.judges.utmos import Utmos
 from speculative_tts.evaluation.judges.wavlm import WavlmLarge
 from speculative_tts.evaluation.judges.whisper import Whisper
 from speculative_tts.evaluation.judges.xvector import XVector
 from speculative_tts.evaluation.local_model import LocalModel
+from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.sources import Source
 from speculative_tts.schema import Encoder, EvalConfig, JudgesConfig, Recogniser
 
@@ -25,7 +29,7 @@ Maker = Callable[[Source, EvalConfig], Judge]
 
 def located(kind: type[Model], config: JudgesConfig) -> Model:
     """A judge with its model's folder; ValueError when a folder that was given is another's."""
-    given = getattr(config, kind.published.key)
+    given = getattr(config, kind.published.key, None)
     folder = kind.published.find(given, config.models)
     place = Path(folder).absolute() if folder else None  # workers may start elsewhere
     return kind(folder=place, device=config.device.name, models=config.models)
@@ -52,6 +56,13 @@ ENCODERS: dict[Encoder, Maker] = {
 JUDGES: dict[str, Maker] = {
     "wer": lambda source, config: RECOGNISERS[config.judges.recogniser](source, config),
     "similarity": lambda source, config: ENCODERS[config.judges.encoder](source, config),
-    "dnsmos": lambda _, __: Dnsmos(),
-    "utmos": lambda _, config: located(Utmos, config.judges),
+    "dnsmos": lambda _, __: dnsmos.Dnsmos(),
+    "utmos": lambda _, config: located(utmos.Utmos, config.judges),
+}
+METRICS: dict[str, Metric] = {  # in the order of captions and lists
+    **wer.METRICS,
+    **similarity.METRICS,
+    **dnsmos.METRICS,
+    **utmos.METRICS,
+    **efficiency.METRICS,
 }

@@ -1,20 +1,22 @@
 """The row of `scores.jsonl`: one utterance of one run, counts only."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.audio import seconds
 from speculative_tts.evaluation.judge import Sample
-from speculative_tts.records import DecodeRecord
+from speculative_tts.records import DecodeRecord, from_row
 
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """Scores and raw counts of one utterance; None where nothing was measured.
+    """Scores and raw counts of one utterance, flat in the file; ratios are taken by `summary`.
 
-    Ratios are taken by `summary`. Columns from `tokens` on are copies of the decode record's, and
-    None where no language model ran (the reference recording, the codec, another system's audio).
+    `columns` are those of the judges that heard it, durations, and the decode record's counts,
+    which are missing where no language model ran (the reference recording, the codec, another
+    system's audio). `row["words"]` is None where nothing was measured.
     """
 
     id: str
@@ -22,58 +24,39 @@ class ScoreRow:
     seed: int
     text: str
     audio: str
-    # why the utterance could not be scored; its other columns are None then
+    # why the utterance could not be scored; it has no judge's columns then
     error: str | None = None
     # empty_audio, silent_audio, empty_text, empty_hypothesis, no_tokens, prompt_unreadable
     flags: list[str] = field(default_factory=list)
-    grammar: str | None = None  # words | general, of pocketsphinx
-    hypothesis: str | None = None
-    words: int | None = None
-    hits: int | None = None
-    substitutions: int | None = None
-    deletions: int | None = None
-    insertions: int | None = None
-    unknown_words: int | None = None  # words of the text that the recogniser has no entry for
-    characters: int | None = None
-    character_hits: int | None = None
-    character_substitutions: int | None = None
-    character_deletions: int | None = None
-    character_insertions: int | None = None
-    similarity: float | None = None
-    similarity_floor: float | None = None
-    dnsmos: float | None = None
-    utmos: float | None = None
-    audio_seconds: float | None = None
-    reference_seconds: float | None = None
-    tokens: int | None = None
-    lm_seconds: float | None = None
-    stop: str | None = None
-    rounds: int | None = None
-    drafted: int | None = None
-    accepted: int | None = None
-    drafted_per_position: list[int] | None = None
-    accepted_per_position: list[int] | None = None
-    residuals: int | None = None
-    bonuses: int | None = None
-    residual_fallbacks: int | None = None
-    baseline_tokens: int | None = None
-    baseline_seconds: float | None = None
-    draft_seconds: float | None = None
-    verify_seconds: float | None = None
-    accept_seconds: float | None = None
-    tv: list[float] | None = None
-    kl: list[float] | None = None
-    positions: list[int] | None = None
-    expected_rejections: list[float] | None = None
-    expected_trials: list[float] | None = None
-    swapped: int | None = None
-    changed: int | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, column: str) -> Any:
+        return self.columns.get(column)
+
+    def flat(self) -> dict[str, Any]:
+        """As it is written."""
+        own = {name: getattr(self, name) for name in OWN}
+        return own | dict(self.columns)
+
+
+OWN = [entry.name for entry in fields(ScoreRow) if entry.name != "columns"]
+
+
+def read_row(row: dict[str, Any]) -> ScoreRow:
+    """A row as it was written."""
+    own = {name: value for name, value in row.items() if name in OWN}
+    columns = {name: value for name, value in row.items() if name not in OWN}
+    return from_row(ScoreRow, own | {"columns": columns})
 
 
 def row_of(sample: Sample) -> ScoreRow:
     """The row of a sample before any judge has listened: durations and the decoder's counts."""
     record, reference = sample.record, sample.reference_audio
     counts = decode_counts(record) if record else {}
+    durations = {
+        "audio_seconds": record.audio_seconds if record else seconds(Path(sample.audio)),
+        "reference_seconds": seconds(Path(reference)) if reference else None,
+    }
     return ScoreRow(
         id=sample.id,
         speaker=sample.speaker,
@@ -81,9 +64,7 @@ def row_of(sample: Sample) -> ScoreRow:
         text=sample.text,
         audio=record.audio if record else sample.audio,
         flags=["no_tokens"] if counts.get("tokens") == 0 else [],
-        audio_seconds=record.audio_seconds if record else seconds(Path(sample.audio)),
-        reference_seconds=seconds(Path(reference)) if reference else None,
-        **counts,
+        columns=durations | counts,
     )
 
 

@@ -18,7 +18,7 @@ from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
 from speculative_tts.provenance import command_line
-from speculative_tts.records import held, spread, to_row, write_json, write_jsonl
+from speculative_tts.records import held, spread, write_json, write_jsonl
 from speculative_tts.schema import EvalConfig
 
 
@@ -29,11 +29,11 @@ class Plan:
     source: Source
     judges: dict[str, Judge]
     skipped: dict[str, str]
-    dnsmos_limit: int | None = None
+    limits: dict[str, int | None] = dataclasses.field(default_factory=dict)
 
     def samples(self, metric: str) -> list[Sample]:
-        """Samples that a metric's judge hears: all, or for DNSMOS some, evenly spread."""
-        return spread(self.source.samples, self.dnsmos_limit if metric == "dnsmos" else None)
+        """Samples that a metric's judge hears: all, or some, evenly spread (`dnsmos_limit`)."""
+        return spread(self.source.samples, self.limits.get(metric))
 
     def wanted(self) -> list[Wanted]:
         """Every judge with every file it must hear."""
@@ -68,7 +68,8 @@ def plan(source: Source, config: EvalConfig) -> Plan:
             judges[metric] = judge
         else:
             skipped[metric] = reason
-    return Plan(source, judges, skipped, config.dnsmos_limit)
+    limits = {metric: getattr(config, f"{metric}_limit", None) for metric in judges}
+    return Plan(source, judges, skipped, limits)
 
 
 def plans(config: EvalConfig) -> list[Plan]:
@@ -131,26 +132,26 @@ def _row(sample: Sample, columns: dict[str, Any], measurements: Measurements) ->
     row = row_of(sample)
     if error is not None:
         return dataclasses.replace(row, error=error)
-    flags = row.flags + measurements.flags(sample.audio) + columns.get("flags", [])
+    flags = row.flags + measurements.flags(sample.audio) + columns.pop("flags", [])
     if sample.prompt_audio in measurements.errors:
         flags.append("prompt_unreadable")
-    return dataclasses.replace(row, **columns | {"flags": flags})
+    return dataclasses.replace(row, flags=flags, columns={**row.columns, **columns})
 
 
 def _write(one: Plan, rows: list[ScoreRow], how: Bootstrap, config: EvalConfig) -> Scored:
     judges = {metric: describe(judge) for metric, judge in one.judges.items()}
     if "wer" in judges:
         judges["wer"]["jiwer"] = package_version("jiwer")
-    limits = {"limit": config.limit, "dnsmos_limit": config.dnsmos_limit}
+    limits = {f"{metric}_limit": limit for metric, limit in one.limits.items() if limit}
     summary = {
         "run": one.source.run,
         "argv": command_line(),
         "preset": config.judges.name,
         "judges": judges,
         "skipped": one.skipped,
-        "limits": limits,
+        "limits": {"limit": config.limit} | limits,
     }
     summary |= summarise(rows, how)
-    write_jsonl(one.source.folder / SCORES, map(to_row, rows))
+    write_jsonl(one.source.folder / SCORES, (row.flat() for row in rows))
     write_json(one.source.folder / SUMMARY, summary)
     return Scored(one.source.folder, one.source.label, summary)

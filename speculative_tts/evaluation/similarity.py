@@ -12,8 +12,36 @@ import numpy as np
 import numpy.typing as npt
 
 from speculative_tts.evaluation.judge import Columns, Sample
+from speculative_tts.evaluation.metric import Better, Metric, each
 
 FLOOR = "other speakers' prompts"
+JUDGES = {"ge2e": "GE2E"}
+
+METRICS = {
+    "similarity": Metric(
+        "SIM",
+        3,
+        better=Better.higher,
+        caption="SIM is the cosine between speaker embeddings of the output and its prompt.",
+        judge="similarity",
+        judges=JUDGES,
+        columns=each("similarity"),
+        listed=True,
+        compared=True,
+    ),
+    "similarity_floor": Metric(
+        "SIM to other speakers",
+        3,
+        caption=(
+            "SIM to other speakers is its mean cosine to the prompts of the list's other "
+            "speakers: what somebody else's voice gets."
+        ),
+        judge="similarity",
+        judges=JUDGES,
+        columns=each("similarity_floor"),
+        listed=True,
+    ),
+}
 
 
 class VoiceComparison:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from speculative_tts.evaluation import statistics
-from speculative_tts.evaluation.efficiency import EFFICIENCY, Metric, mean, per_position, total
-from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.efficiency import per_position
+from speculative_tts.evaluation.metric import Metric
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.rows import ScoreRow, read_row
 from speculative_tts.evaluation.statistics import Array, Interval
-from speculative_tts.records import from_row, read_jsonl
+from speculative_tts.records import read_jsonl
 
 SCORES = "scores.jsonl"
 SUMMARY = "summary.json"
@@ -31,32 +33,6 @@ class Bootstrap:
             raise ValueError(f"cluster={self.cluster} is unknown; use {' or '.join(CLUSTERS)}")
         if self.draws < 0:
             raise ValueError(f"draws={self.draws} is below 0; use 0 for no intervals, or 10000")
-
-
-def _edits(prefix: str, length: str) -> Metric:
-    names = [f"{prefix}{edit}" for edit in ("substitutions", "deletions", "insertions")]
-
-    def columns(row: ScoreRow) -> tuple[float | None, ...]:
-        return (total([getattr(row, name) for name in names]), getattr(row, length))
-
-    return Metric(columns)
-
-
-def _wer_mean(row: ScoreRow) -> tuple[float | None, ...]:
-    edits, words = METRICS["wer"].columns(row)
-    return (edits / words if words and edits is not None else None, 1.0)
-
-
-METRICS: dict[str, Metric] = {
-    "wer": _edits("", "words"),  # corpus: sum of edits / sum of words
-    "cer": _edits("character_", "characters"),
-    "wer_mean": Metric(_wer_mean),  # mean of utterances, those without words left out
-    "similarity": mean("similarity"),
-    "similarity_floor": mean("similarity_floor"),
-    "dnsmos": mean("dnsmos"),
-    "utmos": mean("utmos"),
-    **EFFICIENCY,
-}
 
 
 def select(rows: Sequence[ScoreRow], metric: Metric) -> tuple[list[ScoreRow], Array]:
@@ -97,7 +73,7 @@ def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
         "n": len(scored),
         "n_failed": len(failed),
         "failed": {row.id: row.error for row in failed},
-        "n_at_max_length": sum(row.stop == "max_length" for row in scored),
+        "n_at_max_length": sum(row["stop"] == "max_length" for row in scored),
         "flags": {flag: flags.count(flag) for flag in dict.fromkeys(flags)},
         "bootstrap": asdict(how) | {"level": statistics.LEVEL, "least": statistics.LEAST},
         "metrics": figures(scored, how),
@@ -110,4 +86,4 @@ def read_scores(folder: Path) -> list[ScoreRow]:
     path = folder / SCORES
     if not path.is_file():
         raise ValueError(f"{folder} has no {SCORES}; run sst-eval on it first")
-    return [from_row(ScoreRow, row) for row in read_jsonl(path)]
+    return [read_row(row) for row in read_jsonl(path)]

@@ -10,8 +10,79 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from speculative_tts.evaluation.judge import Columns, Sample
+from speculative_tts.evaluation.metric import Better, Metric, total
+from speculative_tts.evaluation.rows import ScoreRow
 
 Normaliser = Callable[[str], str]
+
+EDITS = ("substitutions", "deletions", "insertions")
+CORPUS = "WER is total edits over total words."
+JUDGES = {
+    "pocketsphinx-words": "pocketsphinx word grammar",
+    "pocketsphinx-general": "pocketsphinx general model",
+}
+REMARKS = {
+    "pocketsphinx-words": (
+        "The recogniser's grammar knows only the words of the tiny system: its WER compares "
+        "systems with each other, not with an open recogniser."
+    )
+}
+
+
+def _words(row: ScoreRow) -> tuple[float | None, ...]:
+    return (total(row, *EDITS), row["words"])
+
+
+def _characters(row: ScoreRow) -> tuple[float | None, ...]:
+    return (total(row, *(f"character_{edit}" for edit in EDITS)), row["characters"])
+
+
+def _rate(row: ScoreRow) -> tuple[float | None, ...]:
+    """The utterance's own rate; one without words takes no part."""
+    edits, words = _words(row)
+    return (edits / words if words and edits is not None else None, 1.0)
+
+
+METRICS = {
+    "wer": Metric(
+        "WER %",
+        2,
+        100.0,
+        unit="points",
+        better=Better.lower,
+        caption=CORPUS,
+        judge="wer",
+        judges=JUDGES,
+        remarks=REMARKS,
+        columns=_words,
+        listed=True,
+        compared=True,
+    ),
+    "cer": Metric(
+        "CER %",
+        2,
+        100.0,
+        unit="points",
+        better=Better.lower,
+        caption=CORPUS,
+        judge="wer",
+        judges=JUDGES,
+        columns=_characters,
+        listed=True,
+        compared=True,
+    ),
+    "wer_mean": Metric(
+        "mean WER %",
+        2,
+        100.0,
+        unit="points",
+        better=Better.lower,
+        caption="Mean WER is the mean of utterances' own rates.",
+        judge="wer",
+        judges=JUDGES,
+        columns=_rate,
+    ),
+}
 
 
 def normalise(text: str) -> str:

@@ -5,7 +5,7 @@ import pytest
 from conftest import record
 
 from speculative_tts.commands import eval as command
-from speculative_tts.evaluation.aggregate import aggregate, group_by_config
+from speculative_tts.evaluation.aggregate import aggregate
 from speculative_tts.evaluation.compare import compare, compare_all
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.schema import EvalConfig
@@ -42,11 +42,6 @@ def test_seeds_are_averaged(seeds: list[Path]) -> None:
 def test_same_seed_twice_is_refused(seeds: list[Path]) -> None:
     with pytest.raises(ValueError, match="seed 0 occurs twice"):
         aggregate([seeds[0], seeds[0]])
-
-
-def test_grouping_by_configuration(seeds: list[Path], make_run: Callable[..., Path]) -> None:
-    other = make_run("other-01234567", [record("u0")], lookahead=5)
-    assert group_by_config([*seeds, other]) == [seeds, [other]]
 
 
 def test_not_scored_yet(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from conftest import record
 
 from speculative_tts.evaluation.efficiency import per_position
 from speculative_tts.evaluation.judge import Sample
+from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow, row_of
-from speculative_tts.evaluation.summary import METRICS, Bootstrap, figures
+from speculative_tts.evaluation.summary import Bootstrap, figures
 from speculative_tts.records import DecodeRecord, Split, from_row, to_row
 
 NO_DRAWS = Bootstrap(draws=0)
@@ -128,9 +129,11 @@ def test_stopped_at_max_is_a_share() -> None:
 def test_wer_is_of_the_corpus_and_wer_mean_of_utterances() -> None:
     counts = {"substitutions": 1, "deletions": 0, "insertions": 0}
     rows = [
-        replace(row(record("a")), words=1, **counts),
-        replace(row(record("b")), words=3, **counts | {"substitutions": 0}),
-        replace(row(record("c")), words=0, **counts | {"substitutions": 0, "insertions": 2}),
+        replace(row(record("a")), columns=counts | {"words": 1}),
+        replace(row(record("b")), columns=counts | {"words": 3, "substitutions": 0}),
+        replace(
+            row(record("c")), columns=counts | {"words": 0, "substitutions": 0, "insertions": 2}
+        ),
     ]
     found = figures(rows, NO_DRAWS)
     assert found["wer"]["value"] == pytest.approx(3 / 4)

@@ -52,9 +52,9 @@ def test_hubert_hears_and_a_second_run_does_not(
     config = EvalConfig(judges=judges, runs=str(folder), metrics=["wer"], workers=1, draws=50)
     assert command.run(config) == 0
     rows = read_scores(folder)
-    assert [row.words for row in rows] == [3, 3]
-    assert rows[0].hypothesis is not None
-    assert rows[0].grammar is None
+    assert [row["words"] for row in rows] == [3, 3]
+    assert rows[0]["hypothesis"] is not None
+    assert rows[0]["grammar"] is None
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["preset"] == "pcg"
     judge = summary["judges"]["wer"]
@@ -257,7 +257,7 @@ def test_models_are_found_where_they_are_put(
     [
         ("offline", ["pocketsphinx-general", "ge2e", "dnsmos-p808"], None),
         ("ssd", ["whisper-large-v3", "speech_eres2net_sv_en_voxceleb_16k", "dnsmos-p808"], None),
-        ("pcg", ["hubert-large-ls960-ft", "wavlm_large_finetune"], None),
+        ("pcg", ["hubert-large-ls960-ft", "wavlm_large_finetune", "dnsmos-p808"], None),
         (
             "mtp",
             ["stt_en_conformer_transducer_large", "wavlm-base-plus-sv", "utmos22_strong"],

@@ -31,10 +31,15 @@ def test_seeds_without_spread() -> None:
 
 def rows(wrong: dict[int, int]) -> list[ScoreRow]:
     """Two utterances of ten words a seed, `wrong` words in all."""
-    row = ScoreRow(id="", speaker="", seed=0, text="", audio="", words=10, substitutions=0)
-    row = replace(row, deletions=0, insertions=0)
+    row = ScoreRow(id="", speaker="", seed=0, text="", audio="")
+    none = {"words": 10, "deletions": 0, "insertions": 0}
     return [
-        replace(row, id=f"u{i}", seed=seed, substitutions=count // 2 + (count % 2) * i)
+        replace(
+            row,
+            id=f"u{i}",
+            seed=seed,
+            columns=none | {"substitutions": count // 2 + (count % 2) * i},
+        )
         for seed, count in wrong.items()
         for i in range(2)
     ]

@@ -6,7 +6,6 @@ of them have the shapes that real ones should have.
 
 import json
 import zlib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,7 @@ def make_run(
     write_json(folder / "provenance.json", provenance(system, seed, date) | facts)
     (folder / "DONE").touch()
     if scored:
-        write_jsonl(folder / "scores.jsonl", map(asdict, rows))
+        write_jsonl(folder / "scores.jsonl", (row.flat() for row in rows))
         summary = summarise(rows, Bootstrap(draws=500))
         made = {"run": {"complete": True}, "judges": JUDGES, "limits": {"dnsmos_limit": 40}}
         made["argv"] = ["sst-eval", "runs=runs"]
@@ -137,23 +136,25 @@ def _row(
         seed=seed,
         text=text,
         audio=str(folder / "audio" / f"utt{i:03d}.wav"),
-        grammar="words",
-        hypothesis=" ".join(heard),
-        words=6,
-        hits=6 - errors,
-        substitutions=errors,
-        deletions=0,
-        insertions=0,
-        characters=len(text),
-        character_substitutions=3 * errors,
-        character_deletions=0,
-        character_insertions=0,
-        similarity=float(np.clip(0.82 + 0.03 * rng.standard_normal(), 0, 1)),
-        similarity_floor=0.6,
-        dnsmos=float(3.1 + 0.1 * rng.standard_normal()) if i % 2 else None,
-        audio_seconds=tokens / 25,
-        reference_seconds=tokens / 25,
-        **counts,
+        columns={
+            "grammar": "words",
+            "hypothesis": " ".join(heard),
+            "words": 6,
+            "hits": 6 - errors,
+            "substitutions": errors,
+            "deletions": 0,
+            "insertions": 0,
+            "characters": len(text),
+            "character_substitutions": 3 * errors,
+            "character_deletions": 0,
+            "character_insertions": 0,
+            "similarity": float(np.clip(0.82 + 0.03 * rng.standard_normal(), 0, 1)),
+            "similarity_floor": 0.6,
+            "dnsmos": float(3.1 + 0.1 * rng.standard_normal()) if i % 2 else None,
+            "audio_seconds": tokens / 25,
+            "reference_seconds": tokens / 25,
+            **counts,
+        },
     )
 
 
