@@ -114,7 +114,7 @@ def test_stereo_at_another_rate_is_heard(run_folder: Path, speech: Path) -> None
     stereo = np.repeat(np.stack([wave, wave], -1), 3, axis=0)
     soundfile.write(run_folder / "audio/u0.wav", stereo, 3 * rate)
     command.run(settings(run_folder, metrics=["wer"], limit=1))
-    assert read_scores(run_folder)[0].hypothesis == "kilo seven india"
+    assert read_scores(run_folder)[0]["hypothesis"] == "kilo seven india"
 
 
 def test_nothing_scored_is_exit_1(run_folder: Path) -> None:
