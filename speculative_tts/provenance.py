@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts import assets
+from speculative_tts.files import file_hash
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema import CheckpointConfig
 
@@ -211,8 +212,7 @@ def _identity(path: Path) -> tuple[str, int, int]:
 @functools.cache
 def _file_hash(path: str, _size: int, _modified: int) -> str:
     """SHA-256 of a file; size and time of change are there to key the cache."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_hash(Path(path))
 
 
 def _git(*arguments: str) -> str | None:

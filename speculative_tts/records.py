@@ -2,19 +2,19 @@
 
 JSONL for rows people read (lists, decode records, scores); one JSON object a line. Files that grow
 are appended a line at a time and flushed to disk, and a line cut short by a kill is dropped on the
-next start; files that do not grow are written beside their place and renamed into it.
+next start; files that do not grow are written whole (`files.writing`).
 """
 
 import dataclasses
-import fcntl
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from speculative_tts.files import told, write_all, write_atomic
 
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
@@ -120,31 +120,6 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write `data` to `path` so that a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data.encode() if isinstance(data, str) else data)
-    os.replace(temporary, path)
-
-
-@contextmanager
-def held(folder: Path, instead: str | None = None) -> Iterator[None]:
-    """Hold a folder for this process; waits while another of this machine holds it.
-
-    With `instead`, the setting that leads elsewhere, raises ValueError in place of waiting.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if instead else 0))
-        except BlockingIOError as error:
-            raise ValueError(
-                f"{folder} is in use by another process; wait for it, or give {instead}"
-            ) from error
-        yield
-
-
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write a whole JSONL file atomically."""
     write_atomic(path, "".join(json.dumps(row) + "\n" for row in rows))
@@ -159,9 +134,11 @@ class Appender:
     """A growing JSONL file that survives kills: each row is on disk when `append` returns."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab+")
-        self._drop_torn_line()
+        self._path = path
+        with told(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab+", buffering=0)
+            self._drop_torn_line()
 
     def _drop_torn_line(self) -> None:
         """End the file with a whole line, as `read_jsonl` reads it."""
@@ -176,9 +153,10 @@ class Appender:
 
     def append(self, row: dict[str, Any]) -> None:
         """Write one row and wait until it is on disk."""
-        self._file.write(json.dumps(row).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        line = json.dumps(row).encode() + b"\n"
+        with told(self._path):
+            write_all(self._file, line)
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""

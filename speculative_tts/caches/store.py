@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from speculative_tts.files import file_hash, write_atomic, writing
+
 FORMAT = 2
 MANIFEST = "manifest.json"
 Arrays = Mapping[str, NDArray[Any]]
@@ -92,10 +94,8 @@ def save_entry(
         files = {}
         for name, array in arrays.items():
             path = temporary / f"{name}.npy"
-            with path.open("wb") as file:
+            with writing(path) as file:
                 np.save(file, array)
-                file.flush()
-                os.fsync(file.fileno())
             files[path.name] = {"sha256": file_hash(path), "bytes": array.nbytes}
         content = {
             "format": FORMAT,
@@ -106,7 +106,7 @@ def save_entry(
         }
         content = json.loads(json.dumps(content))  # as it will be read
         text = json.dumps(content | {"sha256": key_of(content)}, indent=2)
-        (temporary / MANIFEST).write_text(text + "\n")
+        write_atomic(temporary / MANIFEST, text + "\n")
         temporary.chmod(0o755)  # mkdtemp's is private
         try:
             _whole(place, description)  # another process was quicker
@@ -153,12 +153,6 @@ def open_named(folder: Path, kind: str, names: Collection[str]) -> Entry:
             f"{', '.join(names)}; {remedy}"
         )
     return entry
-
-
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def array_hash(arrays: Iterable[NDArray[Any]]) -> str:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from speculative_tts.caches import store
 from speculative_tts.caches.bigrams import Bigrams, count_bigrams
+from speculative_tts.files import file_hash, writing
 from speculative_tts.provenance import content_hash
 from speculative_tts.records import write_json
 from speculative_tts.schema import Smoothing, TransitionsConfig
@@ -109,7 +110,7 @@ def find_or_count(config: TransitionsConfig, codec: tuple[str, Path], n_codes: i
         )
     description = {
         "codec": content_hash(codec[1]),
-        "codes": store.key_of({shard.name: store.file_hash(shard) for shard in shards}),
+        "codes": store.key_of({shard.name: file_hash(shard) for shard in shards}),
         "column": config.column,
         "size": n_codes,
         "smoothing": config.smoothing.name,
@@ -168,18 +169,18 @@ def _bigrams(arrays: Mapping[str, NDArray[Any]]) -> Bigrams:
 def export_counts(entry: store.Entry, folder: Path) -> None:
     """Write the counts of a cache alone, compressed, as they are shipped: smoothed when read."""
     found = _bigrams(entry.arrays)
-    folder.mkdir(parents=True, exist_ok=True)
     lengths = np.diff(found.offsets)
     small = (
         np.uint16 if max(found.size - 1, found.counts.max(), lengths.max()) < 2**16 else np.int64
     )
-    np.savez_compressed(
-        folder / COUNTS,
-        lengths=lengths.astype(small),
-        columns=found.columns.astype(small),
-        counts=found.counts.astype(small),
-        unigrams=found.unigrams,
-    )
+    with writing(folder / COUNTS) as file:
+        np.savez_compressed(
+            file,
+            lengths=lengths.astype(small),
+            columns=found.columns.astype(small),
+            counts=found.counts.astype(small),
+            unigrams=found.unigrams,
+        )
     about = {name: entry.description[name] for name in ("codec", "codes", "column", "size")}
     write_json(folder / ABOUT, {**about, "facts": facts(found)})
 

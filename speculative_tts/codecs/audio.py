@@ -8,7 +8,7 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
-from speculative_tts.records import write_atomic
+from speculative_tts.files import write_atomic
 
 Wave = npt.NDArray[np.float32]  # [samples]
 

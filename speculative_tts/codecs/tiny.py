@@ -7,7 +7,6 @@ in a weighted space where squared distance is a fair error measure, and decoding
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
 from speculative_tts.codecs import world
+from speculative_tts.files import write_atomic
+from speculative_tts.records import write_json
 
 FRAMES_PER_TOKEN = 4
 TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES
@@ -80,7 +81,6 @@ class TinyCodec:
 
     def save(self, folder: Path) -> None:
         """Write `codec.safetensors` (float16 codebook) and `codec.json` into `folder`."""
-        folder.mkdir(parents=True, exist_ok=True)
         tensors = {"codebook": self.codebook.astype(np.float16), "weights": self.weights}
         meta = {
             "format_version": FORMAT_VERSION,
@@ -90,10 +90,8 @@ class TinyCodec:
             "frames_per_token": FRAMES_PER_TOKEN,
             "features": "24 mel-cepstra, log F0 (relative, voiced), voicing, band aperiodicity",
         }
-        temporary = folder / ".codec.safetensors.tmp"
-        temporary.write_bytes(save(tensors))
-        os.replace(temporary, folder / "codec.safetensors")
-        (folder / "codec.json").write_text(json.dumps(meta, indent=2) + "\n")
+        write_atomic(folder / "codec.safetensors", save(tensors))
+        write_json(folder / "codec.json", meta)
 
     @classmethod
     def load(cls, folder: Path) -> TinyCodec:

@@ -27,7 +27,8 @@ from speculative_tts.codecs.tiny import (
     nearest,
     stack_frames,
 )
-from speculative_tts.records import write_atomic, write_json
+from speculative_tts.files import write_atomic
+from speculative_tts.records import write_json
 
 FORMAT_VERSION = 1
 

@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
+from speculative_tts.files import check_folder
 
 Config = TypeVar("Config")
 CONFIGS = "pkg://speculative_tts.configs"
@@ -219,17 +219,16 @@ def command(
 
 
 def require_writable(path: str | Path) -> Path:
-    """The folder, created if need be; ValueError when nothing can be written in it."""
+    """The folder; ValueError when it cannot be made, or nothing be written in it. Makes nothing."""
     folder = Path(path)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
+        check_folder(folder)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ValueError(
             f"output folder {folder} is not writable ({reason}); choose another with out=<path>"
         ) from error
+    return folder
 
 
 def require_codes(path: str) -> Path:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.records import read_list, spread, write_atomic, write_json
+from speculative_tts.files import write_atomic
+from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.schema import BenchConfig
 
 if TYPE_CHECKING:

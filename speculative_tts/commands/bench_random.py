@@ -18,8 +18,9 @@ def run_random(config: BenchConfig, out: Path) -> int:
 
     from speculative_tts.decoding import random_llasa, random_models
     from speculative_tts.decoding.acceptance import Tolerance
+    from speculative_tts.files import write_atomic
     from speculative_tts.provenance import peak_gib, provenance
-    from speculative_tts.records import write_atomic, write_json
+    from speculative_tts.records import write_json
 
     kinds = {"cosyvoice2": random_models.COSYVOICE2, "llasa_1b": random_llasa.LLASA_1B}
     if config.random not in kinds:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app
+from speculative_tts.files import check_place
 from speculative_tts.schema import CheckConfig, Checked, Paper
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _golden(config: CheckConfig) -> int:
     if not folder.is_dir():
         raise FormatError(f"golden folder {folder} not found; give golden=<folder>")
     if config.out is not None:
-        app.require_writable(Path(config.out).parent)
+        check_place(Path(config.out))
     rows: list[Row] = []
     for row in check(folder):
         print(_line(row) if rows else f"{_head()}\n{_line(row)}", flush=True)

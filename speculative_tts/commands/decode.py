@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.records import held, read_list, spread, write_json
+from speculative_tts.files import held, write_atomic
+from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.schema import (
     UNUSED,
     DecodeConfig,
@@ -63,7 +64,7 @@ def run(config: DecodeConfig) -> int:
         with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
             for _ in decode.run(items):
                 bar.update()
-        (folder / DONE).touch()
+        write_atomic(folder / DONE, "")
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
     return 0
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
+from speculative_tts.files import check_place, reading
 from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema import SpeakConfig, System
 
@@ -30,8 +31,9 @@ def run(config: SpeakConfig) -> int:
     app.at_least(config, 1, "runtime.threads")
     app.at_least(config, 0, "runtime.warmup")
     out = Path(config.out)
-    app.require_writable(out.parent)
     prompt = find_prompt(config)
+    with reading([Path(prompt.prompt_audio)]):
+        check_place(out)
     engine = build_engine(
         config.target,
         config.draft,

@@ -6,7 +6,6 @@ the others in `residual_codes`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tqdm import tqdm
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora.features import SpokenTake, read_feature_shard
+from speculative_tts.files import writing
 
 CODES_SCHEMA = pa.schema(
     [
@@ -38,7 +38,6 @@ AnyTinyCodec = TinyCodec | ResidualTinyCodec
 
 def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: pa.Schema) -> None:
     """Encode each feature shard into a Parquet shard of the same number; those there are kept."""
-    folder.mkdir(parents=True, exist_ok=True)
     for shard in tqdm(shards, desc=f"encoding into {folder.name}"):
         path = folder / f"train-{shard.stem.removeprefix('shard-')}.parquet"
         if not path.exists():
@@ -48,9 +47,8 @@ def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: p
 
 def write_shard(rows: list[dict[str, object]], schema: pa.Schema, path: Path) -> None:
     """One Parquet file, atomically; columns that the schema lacks are left out."""
-    temporary = path.with_suffix(".tmp")
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary)
-    os.replace(temporary, path)
+    with writing(path) as file:
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), file)
 
 
 def take_row(item: SpokenTake, codec: AnyTinyCodec) -> dict[str, object]:

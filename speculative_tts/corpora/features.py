@@ -5,7 +5,6 @@ A shard is an .npz file of float16 frame features of all its (take, speaker) pai
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, SAMPLES_PER_TOKEN
 from speculative_tts.corpora.flite import Utterance, speak
 from speculative_tts.corpora.plan import Take
 from speculative_tts.corpora.speakers import Speaker
+from speculative_tts.files import writing
 
 MARGIN_SECONDS = 0.07
 """Silence kept before the first and after the last word."""
@@ -95,18 +95,17 @@ def speak_as(
 def write_feature_shard(takes: list[Take], seed: int, path: Path) -> None:
     """Speak `takes` into the shard `path`, atomically."""
     spoken = [item for take in takes for item in speak_take(take, seed)]
-    temporary = path.with_name(f".{path.stem}.tmp.npz")
-    np.savez(
-        temporary,
-        id=np.array([item.id for item in spoken]),
-        speaker=np.array([item.speaker for item in spoken]),
-        text=np.array([" ".join(item.words) for item in spoken]),
-        start=np.array([item.start for item in spoken]),
-        word_ends=np.array([end for item in spoken for end in item.word_ends]),
-        n_frames=np.array([len(item.features) for item in spoken]),
-        features=np.concatenate([item.features for item in spoken]),
-    )
-    os.replace(temporary, path)
+    with writing(path) as file:
+        np.savez(
+            file,
+            id=np.array([item.id for item in spoken]),
+            speaker=np.array([item.speaker for item in spoken]),
+            text=np.array([" ".join(item.words) for item in spoken]),
+            start=np.array([item.start for item in spoken]),
+            word_ends=np.array([end for item in spoken for end in item.word_ends]),
+            n_frames=np.array([len(item.features) for item in spoken]),
+            features=np.concatenate([item.features for item in spoken]),
+        )
 
 
 def read_feature_shard(path: Path) -> list[SpokenTake]:

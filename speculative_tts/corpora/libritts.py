@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from speculative_tts.corpora.utterance import Utterance, lhotse
-from speculative_tts.records import held
+from speculative_tts.files import held
 
 PARTS = (
     *("dev-clean", "dev-other", "test-clean", "test-other"),

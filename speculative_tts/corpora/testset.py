@@ -5,10 +5,11 @@ Prompts are FLAC (lossless: they are encoded again at every run); references are
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import soundfile
 from tqdm import tqdm
@@ -17,6 +18,8 @@ from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.world import SAMPLE_RATE, Wave
 from speculative_tts.corpora.features import speak_as
 from speculative_tts.corpora.plan import ListedUtterance, Prompt
+from speculative_tts.files import write_atomic
+from speculative_tts.records import write_jsonl
 
 REFERENCE_COMPRESSION = 0.0
 """libsndfile's Vorbis setting from 0 (largest) to 1 (smallest)."""
@@ -37,8 +40,6 @@ class ListRow:
 
 def write_list(prompts: list[Prompt], rows: list[ListedUtterance], folder: Path) -> Path:
     """Speak prompts and references (files that exist are kept), then write `list.jsonl`."""
-    for name in ("prompts", "references"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
     by_id = {prompt.id: prompt for prompt in prompts}
     for prompt in tqdm(prompts, desc=f"{folder.name} prompts"):
         path = folder / prompt_path(prompt.id)
@@ -50,10 +51,9 @@ def write_list(prompts: list[Prompt], rows: list[ListedUtterance], folder: Path)
         if not path.exists():
             _, wave = speak_as(row.words, row.speaker, row.duration_stretch)
             write_audio(path, wave)
-    lines = [json.dumps(asdict(list_row(row, by_id[row.prompt_id]))) for row in rows]
-    temporary = folder / ".list.jsonl.tmp"
-    temporary.write_text("\n".join(lines) + "\n")
-    os.replace(temporary, folder / "list.jsonl")
+    write_jsonl(
+        folder / "list.jsonl", (asdict(list_row(row, by_id[row.prompt_id])) for row in rows)
+    )
     return folder / "list.jsonl"
 
 
@@ -88,19 +88,12 @@ def reference_path(row_id: str) -> str:
 
 def write_audio(path: Path, wave: Wave) -> None:
     """Write a mono 16 kHz wave as FLAC or Ogg Vorbis by the file's suffix, atomically."""
-    temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
-    if path.suffix == ".flac":
-        soundfile.write(temporary, wave, SAMPLE_RATE, format="FLAC", subtype="PCM_16")
-    else:
-        soundfile.write(
-            temporary,
-            wave,
-            SAMPLE_RATE,
-            format="OGG",
-            subtype="VORBIS",
-            compression_level=REFERENCE_COMPRESSION,
-        )
-    os.replace(temporary, path)
+    how: dict[str, Any] = {"format": "FLAC", "subtype": "PCM_16"}
+    if path.suffix != ".flac":
+        how = {"format": "OGG", "subtype": "VORBIS", "compression_level": REFERENCE_COMPRESSION}
+    buffer = io.BytesIO()
+    soundfile.write(buffer, wave, SAMPLE_RATE, **how)
+    write_atomic(path, buffer.getvalue())
 
 
 def read_audio(path: Path) -> Wave:

@@ -1,6 +1,5 @@
 """Audio as every judge hears it: mono float32 at 16 kHz."""
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +26,6 @@ def seconds(path: Path) -> float | None:
     except (soundfile.LibsndfileError, FileNotFoundError):
         return None
     return float(header.frames / header.samplerate)
-
-
-def digest(path: Path) -> str:
-    """Sha256 of a file's bytes, in hex: what cached measurements are keyed by."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def flags_of(wave: Wave) -> list[str]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.evaluation.audio import digest, flags_of, load_wave
+from speculative_tts.evaluation.audio import flags_of, load_wave
 from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Heard, Judge, Measure
+from speculative_tts.files import file_hash
 
 Wanted = tuple[Judge, str]  # a judge and the audio file that it should hear
 Task = tuple[str, tuple[Judge, ...]]
@@ -96,7 +97,7 @@ class Listener:
         if path not in self._digests:
             if not Path(path).is_file():
                 return None
-            self._digests[path] = digest(Path(path))
+            self._digests[path] = file_hash(Path(path))
         return self._digests[path]
 
     def _run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Heard] | str]]:

@@ -17,8 +17,9 @@ from speculative_tts.evaluation.registry import JUDGES
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
+from speculative_tts.files import held
 from speculative_tts.provenance import command_line
-from speculative_tts.records import held, spread, write_json, write_jsonl
+from speculative_tts.records import spread, write_json, write_jsonl
 from speculative_tts.schema import EvalConfig
 
 

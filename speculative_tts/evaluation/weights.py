@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.evaluation.audio import digest
+from speculative_tts.files import file_hash
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 WEIGHTS = "model.safetensors|pytorch_model.bin|model.safetensors.index.json"  # transformers'
@@ -20,7 +20,7 @@ WEIGHTS = "model.safetensors|pytorch_model.bin|model.safetensors.index.json"  # 
 @functools.cache
 def fingerprint(path: Path) -> str:
     """First 12 hex digits of a file's sha256, read once a process."""
-    return digest(path)[:12]
+    return file_hash(path)[:12]
 
 
 def offline(module: str) -> Any:

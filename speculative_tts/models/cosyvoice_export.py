@@ -3,9 +3,7 @@
 The official classes load the result too: same names, the text head tied to the text embeddings.
 """
 
-import io
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from speculative_tts.files import copy_atomic, write_atomic, writing
 from speculative_tts.models.cosyvoice import BACKBONE, CosyVoiceLayout, read_layout
 from speculative_tts.models.cosyvoice_files import (
     MERGED_HEAD,
@@ -22,7 +21,7 @@ from speculative_tts.models.cosyvoice_files import (
     merged_ids,
 )
 from speculative_tts.models.loading import EMBEDDING
-from speculative_tts.records import write_atomic, write_json
+from speculative_tts.records import write_json
 
 _SMALL = (".json", ".txt", ".jinja")  # a tokenizer, a template, configurations
 
@@ -48,10 +47,9 @@ def _write_official(
     _write_config(source / BACKBONE, folder / BACKBONE, layers)
     for name in YAML_NAMES:
         if (source / name).is_file():
-            shutil.copyfile(source / name, folder / name)
-    buffer = io.BytesIO()
-    torch.save(official_names(state, layout), buffer)
-    write_atomic(folder / WEIGHTS[0], buffer.getvalue())
+            copy_atomic(source / name, folder / name)
+    with writing(folder / WEIGHTS[0]) as file:
+        torch.save(official_names(state, layout), file)
 
 
 def official_names(state: Mapping[str, Tensor], layout: CosyVoiceLayout) -> dict[str, Tensor]:
@@ -99,10 +97,9 @@ def _spread(values: Tensor, rows: Tensor, size: int, rest: float) -> Tensor:
 
 def _copy(source: Path, folder: Path) -> None:
     """Tokenizer and small companions."""
-    folder.mkdir(parents=True, exist_ok=True)
     for file in sorted(source.iterdir()):
         if file.is_file() and file.suffix in _SMALL:
-            shutil.copyfile(file, folder / file.name)
+            copy_atomic(file, folder / file.name)
     (folder / "model.safetensors.index.json").unlink(missing_ok=True)
 
 

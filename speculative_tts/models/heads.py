@@ -9,7 +9,6 @@ kind) and heads.safetensors:
   `block.bias` [n, hidden]; head i reads z + silu(block_i z). Head 0's block is zero.
 """
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from speculative_tts.records import write_atomic, write_json
+from speculative_tts.files import files_hash, write_atomic
+from speculative_tts.records import write_json
 
 FORMAT = 1
 DESCRIPTION = "heads.json"
@@ -157,8 +157,4 @@ def target_hash(folder: Path) -> str:
     files = files or sorted({f for pattern in _CHECKPOINTS for f in folder.glob(pattern)})
     if not files:
         raise ValueError(f"no weights ({', '.join(_CHECKPOINTS)}) in {folder}; give a checkpoint")
-    digest = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    return files_hash(files)

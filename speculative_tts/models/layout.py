@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.records import write_atomic
+from speculative_tts.files import write_atomic
 
 FILE = "speech.json"
 FORMAT_VERSION = 1

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.records import write_atomic, write_json
+from speculative_tts.files import write_atomic
+from speculative_tts.records import write_json
 from speculative_tts.reporting import mtp, pcg, ssd, tiny
 from speculative_tts.reporting.definitions import FigureDefinition, Report, TableDefinition
 from speculative_tts.reporting.examples import Example, examples

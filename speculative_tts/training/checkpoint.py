@@ -6,11 +6,8 @@ weights, the layers and what was trained. A CosyVoice folder is read as a merged
 head has speech rows only, and a draft of it is written as it is laid out.
 """
 
-import hashlib
 import json
 import logging
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,10 +18,11 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from speculative_tts.files import copy_atomic, files_hash, write_atomic
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.loading import read_state
-from speculative_tts.records import write_atomic, write_json
+from speculative_tts.records import write_json
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
 
 CONFIG = "config.json"
@@ -93,11 +91,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def source_hash(folder: Path) -> str:
     """SHA-256 over the weight files of a checkpoint, in name order."""
-    digest = hashlib.sha256()
-    for path in sorted({*folder.glob("model*.safetensors"), *folder.glob("llm.*")}):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    return files_hash(sorted({*folder.glob("model*.safetensors"), *folder.glob("llm.*")}))
 
 
 def build_model(
@@ -146,21 +140,14 @@ def write_draft(
     inheritance: Mapping[str, Any],
 ) -> None:
     """Write an ordinary checkpoint; each file is whole or absent, config.json comes last."""
-    folder.mkdir(parents=True, exist_ok=True)
     if cosyvoice.found(source):
         write_json(folder / INHERITANCE, dict(inheritance))
         write_checkpoint(folder, source, tensors, list(inheritance["layers"]))
         return
     for pattern in _COMPANIONS:
         for file in sorted(source.glob(pattern)):
-            _copy_atomic(file, folder / file.name)
+            copy_atomic(file, folder / file.name)
     stored = {name: tensor.contiguous() for name, tensor in tensors.items()}
     write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
     write_json(folder / INHERITANCE, dict(inheritance))
     write_json(folder / CONFIG, dict(config))
-
-
-def _copy_atomic(source: Path, destination: Path) -> None:
-    temporary = destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
-    shutil.copyfile(source, temporary)
-    os.replace(temporary, destination)

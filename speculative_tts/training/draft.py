@@ -13,7 +13,8 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from speculative_tts.records import write_atomic, write_json
+from speculative_tts.files import write_atomic
+from speculative_tts.records import write_json
 from speculative_tts.schema import Selection, TrainDraftConfig
 from speculative_tts.training.checkpoint import (
     build_model,

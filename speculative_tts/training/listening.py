@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from speculative_tts.codecs.world import Wave
+from speculative_tts.files import write_atomic
 
 PADDING_SAMPLES = 4000
 """Silence around the wave, as the final scores use: an edge word is often heard twice without."""
@@ -62,5 +63,5 @@ def _grammar_decoder(words: Sequence[str]) -> Any:
     grammar = f"#JSGF V1.0; grammar tiny; public <text> = ( {' | '.join(words)} )+ ;"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "words.gram"
-        path.write_text(grammar)
+        write_atomic(path, grammar)
         return pocketsphinx.Decoder(lm=None, jsgf=str(path), loglevel="FATAL", cmn="batch")

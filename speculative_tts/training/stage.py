@@ -10,6 +10,7 @@ from pathlib import Path
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from speculative_tts.files import write_atomic
 from speculative_tts.training.target import Trainee, load_state, save_state
 
 Losses = Callable[[int], tuple[Tensor, dict[str, Tensor]]]
@@ -97,4 +98,4 @@ def trim_log(path: Path, step: int) -> None:
     if path.exists():
         lines = path.read_text(encoding="utf-8").splitlines()
         kept = [line for line in lines if json.loads(line)["step"] <= step]
-        path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        write_atomic(path, "".join(f"{line}\n" for line in kept))

@@ -1,12 +1,13 @@
 """Training state on disk, whole or absent, the last two kept: a killed training goes on."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from speculative_tts.files import writing
 
 KEPT = 2
 _PATTERN = "state-*.pt"
@@ -33,14 +34,9 @@ class State:
 
 def save_state(folder: Path, state: State) -> None:
     """Write `folder`/state-<step>.pt atomically and drop all but the newest two."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"state-{state.step:08d}.pt"
-    temporary = folder / f".{path.name}.{os.getpid()}.tmp"
-    with temporary.open("wb") as file:
+    with writing(path) as file:
         torch.save({**vars(state), "best": vars(state.best)}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
     for old in sorted(folder.glob(_PATTERN))[:-KEPT]:
         old.unlink()
 

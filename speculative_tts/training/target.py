@@ -8,7 +8,6 @@ trained with the model and thrown away, that name the word being spoken and the 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from tqdm import tqdm
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.flite import WORDS
+from speculative_tts.files import write_atomic, writing
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.schema import TrainTargetConfig
 from speculative_tts.training.acoustic import AcousticPull
@@ -180,9 +180,8 @@ def save_state(trainee: Trainee, path: Path) -> None:
         "probes": trainee.probes.state_dict(),
         "optimisers": [optimiser.state_dict() for optimiser in trainee.optimisers],
     }
-    temporary = path.with_suffix(".tmp")
-    torch.save(state, temporary)
-    os.replace(temporary, path)
+    with writing(path) as file:
+        torch.save(state, file)
 
 
 def load_state(trainee: Trainee, path: Path) -> None:
@@ -197,13 +196,10 @@ def load_state(trainee: Trainee, path: Path) -> None:
 
 def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
     """Write config.json, model.safetensors (float16) and speech.json."""
-    folder.mkdir(parents=True, exist_ok=True)
     config = {**model.config.to_dict(), "architectures": ["Qwen2ForCausalLM"], "dtype": "float32"}
-    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    write_atomic(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
     tensors = {name: t.half().contiguous() for name, t in model.state_dict().items()}
-    temporary = folder / ".model.safetensors.tmp"
-    temporary.write_bytes(save(tensors, metadata={"format": "pt"}))
-    os.replace(temporary, folder / "model.safetensors")
+    write_atomic(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
     layout.save(folder)
 
 
@@ -284,7 +280,7 @@ def _trim_log(path: Path, step: int) -> None:
     """Drop what a killed run logged after its last checkpoint."""
     if path.exists():
         lines = [x for x in path.read_text().splitlines() if json.loads(x)["step"] <= step]
-        path.write_text("".join(f"{line}\n" for line in lines))
+        write_atomic(path, "".join(f"{line}\n" for line in lines))
 
 
 def config_json(config: Recipe) -> str:

@@ -14,7 +14,7 @@ import soundfile
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding import build
-from speculative_tts.records import held
+from speculative_tts.files import held
 from tests.fake_models import (
     FakeModels,
     watch_systems,

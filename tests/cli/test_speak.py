@@ -93,7 +93,7 @@ def test_both_systems_are_warmed_and_timed_in_turn(
         (["text=one", "prompt={broken}", "prompt_text=two"], "is not readable audio"),
         (["text=one", "prompt={short}", "prompt_text=two"], "below one speech token"),
         (["text=one", "prompt={silent}"], "are needed, and no word was heard in it; add prompt_"),
-        (["text=one", "out=/dev/null/x.wav"], "output folder /dev/null is not writable"),
+        (["text=one", "out=/dev/null/x.wav"], "/dev/null/x.wav cannot be written (not a"),
         (["text=one", "runtime.threads=0"], "runtime.threads 0 is below 1"),
         (["text=one", "runtime.warmup=-1"], "runtime.warmup -1 is below 0"),
         ([], "text is not set"),

@@ -15,8 +15,6 @@ from speculative_tts.records import (
     read_list,
     spread,
     to_row,
-    write_atomic,
-    write_json,
     write_jsonl,
 )
 
@@ -97,22 +95,6 @@ def test_appended_rows_are_on_disk_at_once(tmp_path: Path) -> None:
     appender.append({"id": "a"})
     assert list(read_jsonl(tmp_path / "records.jsonl")) == [{"id": "a"}]
     appender.close()
-
-
-def test_atomic_writes_leave_nothing_beside(tmp_path: Path) -> None:
-    write_atomic(tmp_path / "a.bin", b"old")
-    write_atomic(tmp_path / "a.bin", b"new")
-    write_json(tmp_path / "b.json", {"x": [1]})
-    assert (tmp_path / "a.bin").read_bytes() == b"new"
-    assert json.loads((tmp_path / "b.json").read_text()) == {"x": [1]}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bin", "b.json"]
-
-
-def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", 1)
-    with pytest.raises(TypeError):
-        write_json(tmp_path / "a.json", object())
-    assert json.loads((tmp_path / "a.json").read_text()) == 1
 
 
 def test_list_paths_are_taken_from_the_lists_folder(tmp_path: Path) -> None:

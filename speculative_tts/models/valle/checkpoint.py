@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save
 
+from speculative_tts.files import write_atomic
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.nar import ValleNAR
-from speculative_tts.records import write_atomic
+from speculative_tts.records import write_json
 from speculative_tts.state_dicts import State, check_fit, is_state, read_torch
 
 MODEL_TYPE = "valle"
@@ -91,7 +92,6 @@ def load_valle(path: Path, *, heads: int | None = None, prefix_mode: int | None 
 
 def save_valle(valle: Valle, folder: Path, dtype: torch.dtype = torch.float32) -> None:
     """Write config.json and model.safetensors; of tied tensors one copy."""
-    folder.mkdir(parents=True, exist_ok=True)
     tied = _tied(valle.config)
     kept = {
         name: tensor.detach().to(dtype if tensor.is_floating_point() else tensor.dtype).contiguous()
@@ -100,7 +100,7 @@ def save_valle(valle: Valle, folder: Path, dtype: torch.dtype = torch.float32) -
     }
     write_atomic(folder / "model.safetensors", save(kept))
     config = {"model_type": MODEL_TYPE, **asdict(valle.config)}
-    write_atomic(folder / "config.json", json.dumps(config, indent=2).encode() + b"\n")
+    write_json(folder / "config.json", config)
 
 
 def _load_folder(folder: Path, given: dict[str, int]) -> Valle:

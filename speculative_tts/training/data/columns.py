@@ -7,7 +7,6 @@ the shards have changed.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from speculative_tts.records import held
+from speculative_tts.files import held, writing
 
 FOLDER = "columns"
 SOURCE = b"made of"  # key of the file's metadata
@@ -122,11 +121,9 @@ def _make(paths: list[Path], n_codes: int, path: Path) -> None:
         ],
         {SOURCE: json.dumps(_signature(paths, n_codes)).encode()},
     )
-    temporary = path.with_suffix(".tmp")
-    with pa.ipc.new_file(str(temporary), schema) as writer:
+    with writing(path) as file, pa.ipc.new_file(file, schema) as writer:
         for table in _shards(paths, schema, n_codes):
             writer.write_table(table)
-    os.replace(temporary, path)
 
 
 def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.Table]:
