@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
 from speculative_tts.files import check_folder
+from speculative_tts.schema.limits import check
 
 Config = TypeVar("Config")
 CONFIGS = "pkg://speculative_tts.configs"
@@ -142,7 +142,7 @@ class Command(Generic[Config]):
         return partial(_run_job, self, os.getpid())
 
     def _to_object(self, config: Any) -> Config:
-        """A composed DictConfig as the schema's dataclass; ValueError for values left out."""
+        """A composed DictConfig as the schema's dataclass; ValueError for one missing or beyond."""
         from omegaconf import OmegaConf
 
         # Merged again because Hydra lets +unknown=1 pass.
@@ -153,6 +153,7 @@ class Command(Generic[Config]):
             raise ValueError(f"{key} is not set; give {key}=<value> (see {self.program} --help)")
         result = OmegaConf.to_object(checked)
         assert isinstance(result, self.schema)
+        check(result)
         return result
 
     def _written_out(self, argument: str) -> str:
@@ -238,14 +239,6 @@ def require_codes(path: str) -> Path:
             f"no folder {path} of codes; run sst-prepare first, or give codes=<folder>"
         )
     return Path(path)
-
-
-def at_least(config: object, least: int, *keys: str) -> None:
-    """ValueError for the first of these (dotted) keys of `config` whose number is below `least`."""
-    for key in keys:
-        value = attrgetter(key)(config)
-        if value < least:
-            raise ValueError(f"{key} {value} is below {least}; give {least} or more")
 
 
 def _run_job(this: Command[Any], parent: int, config: Any) -> None:

@@ -40,8 +40,6 @@ def run(config: DecodeConfig) -> int:
 
     from speculative_tts.decoding.run import DecodeRun, finished
 
-    app.at_least(config, 1, "batch_size", "runtime.threads")
-    app.at_least(config, 0, "instrument", "runtime.warmup")
     groups = config.rule.groups
     if groups.theta is None:  # a run has one name, whether or not the default is written out
         groups.mean_size = groups.size

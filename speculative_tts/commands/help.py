@@ -15,6 +15,8 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from speculative_tts.schema.limits import limit_of
+
 if TYPE_CHECKING:
     from speculative_tts.commands.app import Command
 
@@ -158,11 +160,14 @@ def _key_rows(shown: _Composed, group: str = "") -> list[tuple[str, str]]:
 
 def _rows(schema: type[Any], values: Any, prefix: str = "") -> list[tuple[str, str]]:
     types, meanings, rows = typing.get_type_hints(schema), comments(schema), []
+    annotated = typing.get_type_hints(schema, include_extras=True)
     for entry in dataclasses.fields(schema):
         kind, key, meaning = types[entry.name], prefix + entry.name, meanings.get(entry.name, "")
         if not dataclasses.is_dataclass(kind):
             if isinstance(kind, type) and issubclass(kind, Enum):
                 meaning = f"{', '.join(kind.__members__)}. {meaning}".strip()
+            if limit := str(limit_of(annotated[entry.name])):
+                meaning = f"{meaning} ({limit})".strip()
             rows.append((f"{'  ' if prefix else ''}{key}={_shown(values[entry.name])}", meaning))
         elif prefix:
             assert isinstance(kind, type)

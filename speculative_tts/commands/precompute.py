@@ -39,8 +39,6 @@ def transitions(config: PrecomputeConfig) -> int:
 
 def groups(config: PrecomputeConfig) -> int:
     """Find or make the groups of `config.target`."""
-    app.at_least(config, 1, "threads")
-
     import torch
 
     from speculative_tts.caches.provide import Sources, acoustic_groups

@@ -28,8 +28,6 @@ def run(config: SpeakConfig) -> int:
     from speculative_tts.decoding.build import build_engine
     from speculative_tts.decoding.run import encode_prompt
 
-    app.at_least(config, 1, "runtime.threads")
-    app.at_least(config, 0, "runtime.warmup")
     out = Path(config.out)
     prompt = find_prompt(config)
     with reading([Path(prompt.prompt_audio)]):

@@ -31,7 +31,6 @@ def run(config: TrainDraftConfig) -> int:
     from speculative_tts.training.data.pairs import load_data
     from speculative_tts.training.draft import make_draft
 
-    _check(config)
     config = dataclasses.replace(
         config,
         target=dataclasses.replace(config.target, path=str(assets.resolve(config.target.path))),
@@ -60,18 +59,6 @@ def run(config: TrainDraftConfig) -> int:
         print(json.dumps({"draft": str(out), **summary}))
     accelerator.end_training()
     return 0
-
-
-def _check(config: TrainDraftConfig) -> None:
-    """ValueError for numbers that cannot work."""
-    sizes = ("batch_size", "accumulate", "eval_every", "save_every", "dev_utterances", "threads")
-    app.at_least(config, 1, *sizes)
-    if config.steps < 0:
-        raise ValueError(f"steps {config.steps} is below 0; 0 exports the draft as inherited")
-    if config.learning_rate <= 0:
-        raise ValueError(
-            f"learning_rate {config.learning_rate} is not positive; the default is 1e-3"
-        )
 
 
 def _sampler(layout: Any) -> Any:

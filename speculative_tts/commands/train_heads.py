@@ -19,7 +19,6 @@ def run(config: TrainHeadsConfig) -> int:
     from speculative_tts.training.data.pairs import load_data
     from speculative_tts.training.heads import train_heads
 
-    _check(config)
     path = assets.resolve(config.target.path)
     config = dataclasses.replace(config, target=dataclasses.replace(config.target, path=str(path)))
     codes, out = app.require_codes(config.codes), app.require_writable(config.out)
@@ -34,19 +33,6 @@ def run(config: TrainHeadsConfig) -> int:
     figures = train_heads(config, data)
     print(json.dumps({"heads": str(out), **figures}))
     return 0
-
-
-def _check(config: TrainHeadsConfig) -> None:
-    """ValueError for numbers that cannot work."""
-    if config.n < 2:
-        raise ValueError(f"n {config.n} is below 2; head 0 is the target's own, train at least one")
-    app.at_least(config, 1, "steps", "batch_size", "sequences", "eval_every", "save_every")
-    app.at_least(config, 1, "dev_utterances", "threads")
-    if not config.learning_rate > 0:
-        raise ValueError(
-            f"learning_rate {config.learning_rate} is not positive; 2e-3 suits adamw, "
-            "0.05 scaled_adam"
-        )
 
 
 main = app.command(

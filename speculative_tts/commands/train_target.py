@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 def run(config: TrainTargetConfig) -> int:
     """Train, or go on training, the target in `config.out`."""
-    app.at_least(config, 1, "steps", "save_every", "watch_every", "threads")
-    app.at_least(config, 0, "warmup_steps", "decay_steps")
     valle = config.architecture is Architecture.valle
     corpus, codes = Path(config.prepared), "codes_residual" if valle else "codes"
     if not (corpus / codes).is_dir():

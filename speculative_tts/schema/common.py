@@ -5,6 +5,17 @@ from enum import Enum
 
 from omegaconf import MISSING
 
+from speculative_tts.schema.limits import (
+    Cosine,
+    Count,
+    NonNegative,
+    Nucleus,
+    Positive,
+    Size,
+    Threads,
+    Whole,
+)
+
 
 class Device(Enum):
     """Where models run."""
@@ -38,12 +49,12 @@ class RowsConfig:
     date: str | None = "26 Jul 2024"
     separator: str = ""  # between the prompt's text and the text
     phonemes: str | None = None  # espeak language of a checkpoint that reads phonemes (en-us)
-    max_length: int = 2048  # tokens of prompt and speech together
-    min_tokens: int = 0  # speech cannot end before
-    temperature: float = 0.8  # the authors' sampler, unless sampling.* says otherwise
-    top_k: int = 50  # the default of transformers, which the model cards leave unsaid
-    top_p: float = 1.0  # 1: off
-    repetition_penalty: float = 1.0  # 1: none
+    max_length: Count = 2048  # tokens of prompt and speech together
+    min_tokens: Whole = 0  # speech cannot end before
+    temperature: NonNegative = 0.8  # the authors' sampler, unless sampling.* says otherwise
+    top_k: Whole = 50  # the default of transformers, which the model cards leave unsaid
+    top_p: Nucleus = 1.0  # 1: off
+    repetition_penalty: Positive = 1.0  # 1: none
     text_rows: bool = True  # may rows that are no speech be emitted
 
 
@@ -94,10 +105,10 @@ class GroupsConfig:
     """Acoustic similarity groups of the rule `group`; found in the cache or made."""
 
     source: Similarity = Similarity.embedding
-    theta: float | None = None  # tokens with a cosine above it are similar; null: see mean_size
+    theta: Cosine | None = None  # tokens with a cosine above it are similar; null: see mean_size
     # instead of theta: mean tokens of a group, for which theta is searched; null: 10
-    mean_size: float | None = None
-    cap: int | None = None  # keep the most similar tokens of a group only; null: all
+    mean_size: Size | None = None
+    cap: Count | None = None  # keep the most similar tokens of a group only; null: all
     weights: Weights = Weights.equal
     unigram: str = "data/tiny/codes"  # Parquet shards whose codes are counted for weights=unigram
     cache: str = "data/caches"  # folder of the caches
@@ -125,7 +136,7 @@ class TransitionsConfig:
     codes: str = "data/tiny/codes"  # Parquet shards whose training rows are counted
     column: str = "codes"  # list of codes; of nested lists the first layer
     smoothing: Smoothing = Smoothing.unigram
-    strength: float = 1.0  # pseudo-counts of the smoothing; of floor the uniform share
-    workers: int = 2  # processes that count
+    strength: Positive = 1.0  # pseudo-counts of the smoothing; of floor the uniform share
+    workers: Threads = 2  # processes that count
     cache: str = "data/caches"  # folder of the caches
     path: str | None = None  # one folder instead, which must be the codec's

@@ -14,6 +14,19 @@ from speculative_tts.schema.common import (
     ListConfig,
     TransitionsConfig,
 )
+from speculative_tts.schema.limits import (
+    Count,
+    Draws,
+    Few,
+    NonNegative,
+    Nucleus,
+    PerWord,
+    Positive,
+    Seed,
+    Several,
+    Threads,
+    Whole,
+)
 
 
 class System(Enum):
@@ -68,7 +81,7 @@ class RuleConfig:
     """Acceptance rule and its parameters (unused ones keep their default)."""
 
     name: Rule = Rule.exact
-    beta: float = 0.0  # tolerance: accept when u < min(1, q/p) + beta
+    beta: NonNegative = 0.0  # tolerance: accept when u < min(1, q/p) + beta
     groups: GroupsConfig = field(default_factory=GroupsConfig)
 
 
@@ -84,17 +97,17 @@ class Repetition(Enum):
 class SamplingConfig:
     """Sampler of target and draft alike; None: the checkpoint's own, from its speech.json."""
 
-    temperature: float | None = None  # 0 is greedy
-    top_k: int | None = None  # keep this many most likely tokens
-    top_p: float | None = None  # keep the smallest set with this probability
-    min_tokens_per_word: float | None = None  # the stop token is barred before
-    max_tokens_per_word: float | None = None  # decoding is cut after
-    repetition_penalty: float | None = None  # of ids in prompt and speech so far; 1: none
+    temperature: NonNegative | None = None  # 0 is greedy
+    top_k: Whole | None = None  # keep this many most likely tokens
+    top_p: Nucleus | None = None  # keep the smallest set with this probability
+    min_tokens_per_word: NonNegative | None = None  # the stop token is barred before
+    max_tokens_per_word: PerWord | None = None  # decoding is cut after
+    repetition_penalty: Positive | None = None  # of ids in prompt and speech so far; 1: none
     # may rows of a merged vocabulary that are no speech be emitted; false cuts the heads
     text_rows: bool | None = None
     # an id that fills ras_tau of the last ras_window tokens is drawn again (CosyVoice); 0: off
-    ras_window: int | None = None
-    ras_tau: float | None = None  # share of the window
+    ras_window: Whole | None = None
+    ras_tau: Positive | None = None  # share of the window
     ras_variant: Repetition = Repetition.current  # version of the official sampler
 
 
@@ -104,8 +117,8 @@ class RuntimeConfig:
 
     device: Device = Device.cpu
     dtype: DType = DType.float32  # of weights; distributions are always float32
-    threads: int = 1  # of torch
-    warmup: int = 2  # utterances decoded before any clock starts
+    threads: Threads = 1  # of torch
+    warmup: Whole = 2  # utterances decoded before any clock starts
 
 
 @dataclass
@@ -113,7 +126,7 @@ class HeadsConfig:
     """Multi-token heads of the target (`sst-train-heads`)."""
 
     path: str | None = None  # the folder
-    n: int | None = None  # use this many of them, the first ones; null: all
+    n: Count | None = None  # use this many of them, the first ones; null: all
 
 
 class Candidates(Enum):
@@ -137,10 +150,10 @@ class ViterbiConfig:
 
     mode: PathMode = PathMode.sample
     candidates: Candidates = Candidates.union
-    top_k: int = 3  # candidates of each head
-    weight: float = 1.0  # of the log transition probabilities
+    top_k: Whole = 3  # candidates of each head
+    weight: NonNegative = 1.0  # of the log transition probabilities
     boundary: bool = False  # count the transition from the token before the block too
-    temperature: float | None = None  # of the heads; null: the sampler's, 1 if that is greedy
+    temperature: NonNegative | None = None  # of the heads; null: the sampler's, 1 if that is greedy
     transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
 
 
@@ -158,13 +171,13 @@ class DecodeConfig:
     heads: HeadsConfig = field(default_factory=HeadsConfig)
     viterbi: ViterbiConfig = field(default_factory=ViterbiConfig)
     system: System = System.speculative  # what produces the tokens
-    lookahead: int = 3  # tokens drafted per round
-    seed: int = 0  # same seed, same tokens
-    limit: int | None = None  # utterances of the list, evenly spread over it; None = all
-    batch_size: int = 1  # utterances decoded together
+    lookahead: Few = 3  # tokens drafted per round
+    seed: Seed = 0  # same seed, same tokens
+    limit: Count | None = None  # utterances of the list, evenly spread over it; None = all
+    batch_size: Count = 1  # utterances decoded together
     # decode each utterance autoregressively too, in the same process, for paired speedups
     baseline: bool = True
-    instrument: int = 20  # utterances decoded once more with split timers and distortion
+    instrument: Whole = 20  # utterances decoded once more with split timers and distortion
     # search rule.groups.mean_size (rule=group) or rule.beta (rule=tolerance) at seed 0 until the
     # rule is as fast as: 0.3, SSD with this beta; size:10.3, groups of this mean size;
     # length:3.2, so many tokens a round; speedup:1.4, that over the target alone by the clock
@@ -190,8 +203,8 @@ class SpeakConfig:
     prompt: str | None = None
     prompt_text: str | None = None  # words spoken in a prompt wav; null: what is recognised
     out: str = "out.wav"  # the wav
-    lookahead: int = 3  # tokens drafted per round
-    seed: int = 0  # same seed, same tokens
+    lookahead: Few = 3  # tokens drafted per round
+    seed: Seed = 0  # same seed, same tokens
 
 
 @dataclass
@@ -205,13 +218,13 @@ class BenchConfig:
     rule: RuleConfig = field(default_factory=RuleConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    lookahead: int = 3  # tokens drafted per round
-    seed: int = 0
-    limit: int = 10  # utterances of the list whose prompts are continued
-    tokens: int = 100  # speech tokens of each continuation; stop ids do not end it
+    lookahead: Few = 3  # tokens drafted per round
+    seed: Seed = 0
+    limit: Count = 10  # utterances of the list whose prompts are continued
+    tokens: Several = 100  # speech tokens of each continuation; stop ids do not end it
     transformers: bool = True  # also time transformers' generate and assisted generation
-    steps: int = 200  # repeats of each single step that is timed; the median counts
-    draws: int = 10_000  # bootstrap draws of the speed ratios
+    steps: Count = 200  # repeats of each single step that is timed; the median counts
+    draws: Draws = 10_000  # bootstrap draws of the speed ratios
     # cosyvoice2 or llasa_1b: real size, random weights, instead of target, draft and list
     random: str | None = None
     out: str = "results/bench"  # a table for people and JSON for programs go here

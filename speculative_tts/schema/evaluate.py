@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from speculative_tts.schema.common import Device
+from speculative_tts.schema.limits import Count, Draws, Seed, Threads
 
 Names = list[str]  # EvalConfig has a key called list, which hides the type of that name
 
@@ -59,14 +60,14 @@ class EvalConfig:
     metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
     # auto: word grammar when every word is in the tiny vocabulary, else the general model
     grammar: str = "auto"
-    limit: int | None = None  # utterances of each run; None = all
+    limit: Count | None = None  # utterances of each run; None = all
     # utterances that DNSMOS scores (it is the slowest judge); None = all
-    dnsmos_limit: int | None = 40
-    workers: int = 2  # processes
-    draws: int = 10_000  # bootstrap draws of the confidence intervals
+    dnsmos_limit: Count | None = 40
+    workers: Threads = 2  # processes
+    draws: Draws = 10_000  # bootstrap draws of the confidence intervals
     cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
     strict: bool = False  # exit code 3 when a judge is missing or an utterance is not scored
-    seed: int = 0  # of the bootstrap
+    seed: Seed = 0  # of the bootstrap
     # scored run folder that the others are compared with, utterance by utterance
     baseline: str | None = None
     # folder of transcripts and measurements; None = .scores beside the run folders

@@ -12,6 +12,7 @@ from speculative_tts.schema.common import (
     GroupsConfig,
     TransitionsConfig,
 )
+from speculative_tts.schema.limits import Count, Few, Many, Seed, Several, Threads, Whole
 
 
 class Corpus(Enum):
@@ -42,21 +43,21 @@ class PrepareConfig:
     parts: list[str] = field(default_factory=list)
     audio: str | None = None  # Libriheavy: folder of the Libri-Light recordings; null: path
     codec: CodecConfig = field(default_factory=CodecConfig)  # the target's tokenizer
-    shard_size: int = 1000  # utterances of a Parquet shard
-    job: int = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
-    jobs: int = 1  # over how many processes or machines the shards are spread
+    shard_size: Count = 1000  # utterances of a Parquet shard
+    job: Whole = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
+    jobs: Count = 1  # over how many processes or machines the shards are spread
     format: ListFormat = ListFormat.unicats  # of list_file
     list_file: str | None = None  # the published list
-    rows: int | None = 500  # utterances of format=random; null: all
+    rows: Count | None = 500  # utterances of format=random; null: all
     keep_leaks: bool = False  # keep rows that are their own prompt
     allow_missing: bool = False  # leave out rows whose audio or text is missing
 
-    n_takes: int = 9000  # utterances to speak
-    n_codes: int = 2048  # entries of the codec's codebook
-    test_rows_per_speaker: int = 8  # utterances of each speaker in the test list
-    dev_rows_per_speaker: int = 4  # utterances of each speaker in the dev list
-    workers: int = 2  # processes
-    seed: int = 1  # of words, takes and codec
+    n_takes: Many = 9000  # utterances to speak
+    n_codes: Several = 2048  # entries of the codec's codebook
+    test_rows_per_speaker: Few = 8  # utterances of each speaker in the test list
+    dev_rows_per_speaker: Few = 4  # utterances of each speaker in the dev list
+    workers: Threads = 2  # processes
+    seed: Seed = 1  # of words, takes and codec
     out: str = "data/tiny"  # features/, codec/, codes/, dev/ and test/ go here
 
 
@@ -78,7 +79,7 @@ class PrecomputeConfig:
     transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
     export: str | None = None  # write the counts of cache=transitions alone, compressed, here too
     device: Device = Device.cpu
-    threads: int = 2  # of torch
+    threads: Threads = 2  # of torch
 
 
 @dataclass
@@ -87,7 +88,7 @@ class ImportConfig:
 
     checkpoint: str = MISSING  # the .pt file of training, such as best-valid-loss.pt
     symbols: str = MISSING  # the unique_text_tokens.k2symbols that it was trained with
-    heads: int | None = None  # attention heads, if the file does not say (official: 16)
-    prefix_mode: int | None = None  # of the NAR: 0, 1, 2 or 4; null: what the file says, or 1
+    heads: Count | None = None  # attention heads, if the file does not say (official: 16)
+    prefix_mode: Whole | None = None  # of the NAR: 0, 1, 2 or 4; null: what the file says, or 1
     phonemes: str = "en-us"  # espeak's language
     out: str = "models/valle"  # the folder

@@ -4,6 +4,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
+from speculative_tts.schema.limits import (
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Several,
+    Share,
+    Threads,
+    Whole,
+)
 
 
 class Architecture(Enum):
@@ -17,16 +27,16 @@ class Architecture(Enum):
 class ValleTrainingConfig:
     """Of architecture=valle alone; `training.valle` says more."""
 
-    dim: int = 160  # width of the AR
-    heads: int = 5  # attention heads of the AR
-    layers: int = 6  # of the AR
-    nar_scale: float = 0.6  # the NAR's width, heads and layers over the AR's
-    nar_steps: int = 1000  # optimiser steps of the NAR, after the AR's
-    nar_decay_steps: int = 500  # linear fall of its learning rates to 0 at the end
-    predictions: int = 8  # multi-token heads trained with the AR, its own among them
-    prediction_weight: float = 0.3  # of each further head's cross entropy; the paper's is 1
+    dim: Count = 160  # width of the AR
+    heads: Count = 5  # attention heads of the AR
+    layers: Count = 6  # of the AR
+    nar_scale: Positive = 0.6  # the NAR's width, heads and layers over the AR's
+    nar_steps: Count = 1000  # optimiser steps of the NAR, after the AR's
+    nar_decay_steps: Count = 500  # linear fall of its learning rates to 0 at the end
+    predictions: Count = 8  # multi-token heads trained with the AR, its own among them
+    prediction_weight: NonNegative = 0.3  # of each further head's cross entropy; the paper's is 1
     # further heads are trained on every so many positions, others at each step
-    prediction_stride: int = 3
+    prediction_stride: Count = 3
 
 
 @dataclass
@@ -39,19 +49,19 @@ class TrainTargetConfig:
     architecture: Architecture = Architecture.cosyvoice
     valle: ValleTrainingConfig = field(default_factory=ValleTrainingConfig)
     prepared: str = "data/tiny"  # what sst-prepare wrote
-    steps: int = 2750  # optimiser steps
-    warmup_steps: int = 40  # linear rise of the learning rates
-    decay_steps: int = 1000  # linear fall to 0 at the end
-    matrix_lr: float = 0.003  # learning rate of matrices (Muon)
-    other_lr: float = 0.005  # learning rate of everything else (AdamW)
-    probe_weight: float = 0.5  # weight of the word probes that are thrown away after training
+    steps: Count = 2750  # optimiser steps
+    warmup_steps: Count = 40  # linear rise of the learning rates
+    decay_steps: Count = 1000  # linear fall to 0 at the end
+    matrix_lr: Positive = 0.003  # learning rate of matrices (Muon)
+    other_lr: Positive = 0.005  # learning rate of everything else (AdamW)
+    probe_weight: NonNegative = 0.5  # weight of the word probes that are thrown away after training
     # share of the way that embeddings move towards the codec's geometry, each step; 0: free
-    acoustic_pull: float = 0.0
-    watch_every: int = 400  # steps between word error rates on the dev list
-    save_every: int = 100  # steps between checkpoints; a killed run continues at the last one
+    acoustic_pull: Share = 0.0
+    watch_every: Count = 400  # steps between word error rates on the dev list
+    save_every: Count = 100  # steps between checkpoints; a killed run continues at the last one
     compile: bool = False  # torch.compile: minutes to start, then faster
-    threads: int = 2  # of torch
-    seed: int = 1  # of weights and batches
+    threads: Threads = 2  # of torch
+    seed: Seed = 1  # of weights and batches
     out: str = "runs/target"  # checkpoints, log and the exported target/
 
 
@@ -59,10 +69,10 @@ class TrainTargetConfig:
 class LossConfig:
     """Weights of the draft's losses (`training.losses`); the paper's is cross entropy alone."""
 
-    ce: float = 1.0  # cross entropy on the recorded token
-    kl: float = 0.0  # forward KL to the target's distribution
-    tv: float = 0.0  # 1 - acceptance probability
-    lk: float = 0.0  # -log acceptance probability
+    ce: NonNegative = 1.0  # cross entropy on the recorded token
+    kl: NonNegative = 0.0  # forward KL to the target's distribution
+    tv: NonNegative = 0.0  # 1 - acceptance probability
+    lk: NonNegative = 0.0  # -log acceptance probability
 
 
 class Selection(Enum):
@@ -79,29 +89,29 @@ class TrainDraftConfig:
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
     out: str = "runs/draft"  # the exported draft, and its training
-    layers: list[int] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
+    layers: list[Whole] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
     # an earlier draft of the same layers to go on from, in place of the target's weights
     init: str | None = None
-    train_layers: int = 2  # this many first inherited layers are trained
+    train_layers: Whole = 2  # this many first inherited layers are trained
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
     select: Selection = Selection.accuracy
-    steps: int = 450
-    batch_size: int = 16  # sequences that a process runs at once
-    accumulate: int = 1  # batches of a process that make one step
-    learning_rate: float = 2e-3
+    steps: Whole = 450  # 0 exports the draft as inherited
+    batch_size: Count = 16  # sequences that a process runs at once
+    accumulate: Count = 1  # batches of a process that make one step
+    learning_rate: Positive = 2e-3
     muon: bool = False  # Muon for the layers' matrices (not sharded ones); false: AdamW for all
-    warmup: int = 20  # steps of linear rise of the learning rate
-    weight_decay: float = 0.01
-    eval_every: int = 50  # steps between dev figures
-    save_every: int = 50  # steps between checkpoints; a killed run continues at the last
-    dev_utterances: int = 200  # held out for the dev figures
-    seed: int = 0
+    warmup: Whole = 20  # steps of linear rise of the learning rate
+    weight_decay: NonNegative = 0.01
+    eval_every: Count = 50  # steps between dev figures
+    save_every: Count = 50  # steps between checkpoints; a killed run continues at the last
+    dev_utterances: Count = 200  # held out for the dev figures
+    seed: Seed = 0
     device: Device = Device.cpu
     dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
     gradient_checkpointing: bool = False  # less memory for a third more time; the same result
-    threads: int = 1  # of torch
+    threads: Threads = 1  # of torch
     wandb: bool = False  # track with wandb (extra: cluster)
 
 
@@ -126,21 +136,21 @@ class TrainHeadsConfig:
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
     out: str = "runs/heads"  # the heads, and their training
-    n: int = 8  # heads, the target's own among them
+    n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
     # train the trunk and its own head too; the trained target is written to <out>/target
     train_trunk: bool = False
     optimiser: Optimiser = Optimiser.adamw
-    steps: int = 2000
-    batch_size: int = 1024  # hidden states a step; with train_trunk sequences a step
-    learning_rate: float = 2e-3  # of scaled_adam 0.05 is the paper's
-    warmup: int = 100  # steps of linear rise of the learning rate
-    weight_decay: float = 0.01
-    eval_every: int = 500  # steps between dev figures
-    save_every: int = 500  # steps between checkpoints; a killed run continues at the last
+    steps: Count = 2000
+    batch_size: Count = 1024  # hidden states a step; with train_trunk sequences a step
+    learning_rate: Positive = 2e-3  # of scaled_adam 0.05 is the paper's
+    warmup: Whole = 100  # steps of linear rise of the learning rate
+    weight_decay: NonNegative = 0.01
+    eval_every: Count = 500  # steps between dev figures
+    save_every: Count = 500  # steps between checkpoints; a killed run continues at the last
     # sequences whose hidden states are kept in memory; with train_trunk those of an epoch of Eden
-    sequences: int = 4000
-    dev_utterances: int = 200  # held out for the dev figures
-    seed: int = 0
+    sequences: Count = 4000
+    dev_utterances: Count = 200  # held out for the dev figures
+    seed: Seed = 0
     device: Device = Device.cpu
-    threads: int = 1  # of torch
+    threads: Threads = 1  # of torch

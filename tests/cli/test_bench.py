@@ -15,7 +15,7 @@ from speculative_tts.commands.app import Command
         ("steps=0", "steps 0 is below 1; give 1 or more"),
         ("limit=0", "limit 0 is below 1"),
         ("tokens=1", "tokens 1 is below 2"),
-        ("draws=0", "draws 0 is below 1"),
+        ("draws=-1", "draws -1 is below 0"),
         ("lookahead=0", "lookahead 0 is below 1"),
         ("runtime.threads=0", "runtime.threads 0 is below 1"),
     ],

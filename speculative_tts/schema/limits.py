@@ -1,0 +1,80 @@
+"""Limits of settings, declared in a field's type: `threads: Threads = 1`.
+
+OmegaConf and dataclasses see the type behind `Annotated`; `check` holds the limit where a
+configuration becomes an object, and `--help` shows it. Any number must be finite and below 2^53.
+"""
+
+import dataclasses
+import typing
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+HUGE = 2**53  # from here on float64 cannot count
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The numbers that a setting takes: `least` to `most`, without `least` itself if `above`."""
+
+    least: float | None = None
+    most: float | None = None
+    above: bool = False
+
+    def __str__(self) -> str:
+        """What to give, for messages and help; empty without a limit."""
+        if self.least is None:
+            return ""
+        least, most = f"{self.least:g}", "" if self.most is None else f"{self.most:.15g}"
+        if self.above:
+            return f"more than {least}, up to {most}" if most else f"more than {least}"
+        return f"{least} to {most}" if most else f"{least} or more"
+
+    def fault(self, value: float) -> str | None:
+        """What is wrong with a number; None when nothing is."""
+        if not abs(value) < HUGE:
+            return "is not a finite number below 2^53"
+        if self.least is not None and self.above and value <= self.least:
+            return f"is not above {self.least:g}"
+        if self.least is not None and value < self.least:
+            return f"is below {self.least:g}"
+        return f"is above {self.most:.15g}" if self.most is not None and value > self.most else None
+
+
+Count = Annotated[int, Limit(1)]
+Few = Annotated[int, Limit(1, 1000)]
+Several = Annotated[int, Limit(2, 100_000)]
+Many = Annotated[int, Limit(1, 1_000_000)]
+Whole = Annotated[int, Limit(0)]
+Threads = Annotated[int, Limit(1, 1024)]  # or processes: a million of them end in a segfault
+Draws = Annotated[int, Limit(0, 100_000)]  # of a bootstrap, which holds them all in memory
+Seed = Annotated[int, Limit(0, 2**32 - 1)]  # what numpy, torch and Python all take
+Positive = Annotated[float, Limit(0, above=True)]
+NonNegative = Annotated[float, Limit(0)]
+PerWord = Annotated[float, Limit(0, 1000, above=True)]  # tokens, for which a cache has room
+Size = Annotated[float, Limit(1)]
+Share = Annotated[float, Limit(0, 1)]
+Nucleus = Annotated[float, Limit(0, 1, above=True)]
+Cosine = Annotated[float, Limit(-1, 1, above=True)]
+
+
+def limit_of(hint: Any) -> Limit:
+    """The limit in a field's type, inside lists and unions too; without one any finite number."""
+    for found in getattr(hint, "__metadata__", ()):
+        if isinstance(found, Limit):
+            return found
+    inner = (limit_of(part) for part in typing.get_args(hint))
+    return next((limit for limit in inner if limit != Limit()), Limit())
+
+
+def check(config: Any, prefix: str = "") -> None:
+    """ValueError for the first number of a configuration that is beyond its field's limit."""
+    hints = typing.get_type_hints(type(config), include_extras=True)
+    for entry in dataclasses.fields(config):
+        key, value, hint = prefix + entry.name, getattr(config, entry.name), hints[entry.name]
+        if dataclasses.is_dataclass(value):
+            check(value, f"{key}.")
+            continue
+        limit, null = limit_of(hint), ", or null" if type(None) in typing.get_args(hint) else ""
+        for number in value if isinstance(value, list) else [value]:
+            if type(number) in (int, float) and (fault := limit.fault(number)):
+                raise ValueError(f"{key} {number} {fault}; give {limit or 'a smaller one'}{null}")
