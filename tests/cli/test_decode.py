@@ -201,18 +201,18 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["rule=tolerance", "rule.beta=-0.1"], "beta -0.1 is not 0 or more"),
-        (["rule=tolerance", "rule.beta=nan"], "beta nan is not 0 or more"),
+        (["rule=tolerance", "rule.beta=-0.1"], "rule.beta -0.1 is below 0; give 0 or more"),
+        (["rule=tolerance", "rule.beta=nan"], "rule.beta nan is not a finite number"),
         (["lookahead=0"], "lookahead 0 is below 1"),
         (["batch_size=0"], "batch_size 0 is below 1"),
         (["limit=0"], "limit 0 is below 1"),
         (["runtime.threads=0"], "runtime.threads 0 is below 1"),
         (["runtime.warmup=-1"], "runtime.warmup -1 is below 0"),
         (["instrument=-1"], "instrument -1 is below 0"),
-        (["sampling.top_p=1.5"], "top_p 1.5 is outside (0, 1]"),
+        (["sampling.top_p=1.5"], "sampling.top_p 1.5 is above 1; give more than 0, up to 1"),
         (["sampling.temperature=-1"], "temperature -1.0 is below 0"),
-        (["sampling.max_tokens_per_word=0"], "sampling.max_tokens_per_word 0 is not above 0"),
-        (["sampling.min_tokens_per_word=-1"], "sampling.min_tokens_per_word -1 is below 0"),
+        (["sampling.max_tokens_per_word=0"], "sampling.max_tokens_per_word 0.0 is not above 0"),
+        (["sampling.min_tokens_per_word=-1"], "sampling.min_tokens_per_word -1.0 is below 0"),
         (
             ["sampling.min_tokens_per_word=9"],
             "min_tokens_per_word 9 is above max_tokens_per_word 8",
