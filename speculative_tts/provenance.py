@@ -80,17 +80,18 @@ def plain(config: Any) -> Any:
     return str(config) if isinstance(config, Path) else config
 
 
-def signature(config: Any, unused: Iterable[str] = ()) -> str:
+def signature(config: Any, unused: Iterable[str] = (), laws: int = 0) -> str:
     """Eight hex digits that are equal exactly when two runs should give the same records.
 
     Of a checkpoint, codec or list its content counts, not its name and path: a retrained model, an
     edited list or another recording in it makes another run, a moved one does not. The output
     folder does not count. Limit, threads and warm-up do: records hold times. `unused` has dotted
     keys that this run does not read (`draft` when the target runs alone). ValueError when a path
-    leads nowhere.
+    leads nowhere. `laws` is the version of what turns models and a seed into tokens.
     """
     values = plain(config)
     values.pop("out", None)
+    values["laws"] = laws
     for key in unused:
         _remove(values, key.split("."))
     text = json.dumps(_by_content(values), sort_keys=True)

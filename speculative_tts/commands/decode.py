@@ -7,6 +7,7 @@ was. Lists of values make a sweep.
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from speculative_tts.commands import app
 from speculative_tts.files import held, write_atomic
 from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.schema import (
+    LAWS,
     UNUSED,
     DecodeConfig,
     GroupsConfig,
@@ -62,9 +64,24 @@ def run(config: DecodeConfig) -> int:
         with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
             for _ in decode.run(items):
                 bar.update()
+        if decode.failed:
+            return _failed(decode.failed, len(items), folder)
         write_atomic(folder / DONE, "")
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
     return 0
+
+
+def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
+    """Say which utterances have no record; the exit code of such a run."""
+    from speculative_tts.decoding.run import FAILED
+
+    first = next(iter(failed.values()))
+    print(
+        f"{folder}: {len(failed)} of {total} utterances failed ({FAILED} lists them); the same "
+        f"command tries them again. {first}",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _describe(config: DecodeConfig, engine: "Engine", folder: Path) -> None:
@@ -140,7 +157,7 @@ def run_name(config: DecodeConfig) -> str:
 
     if config.source is not None:  # a run moved elsewhere stays the same run
         config = dataclasses.replace(config, source=Path(config.source).name)
-    return f"{label(config)}-{signature(config, unused(config))}"
+    return f"{label(config)}-{signature(config, unused(config), LAWS)}"
 
 
 def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":

@@ -52,6 +52,9 @@ def run(config: SpeakConfig) -> int:
         engine.decode(system, [request])
     timed = [engine.decode(system, [request]) for system in ORDER]
     outcome, plain = timed[0].outcomes[0], timed[1].outcomes[0]
+    for broken in (outcome.failure, plain.failure):
+        if broken:
+            raise ValueError(broken)
     own, baseline = (
         sum(timed[place].seconds for place in places) / 2 for places in ((0, 3), (1, 2))
     )

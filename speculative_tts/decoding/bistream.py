@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import Model
+from speculative_tts.decoding.outcome import failure
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.cosyvoice import CosyVoiceLayout
@@ -28,7 +29,7 @@ Noise = Callable[[], float]
 def seeded(seed: int) -> Noise:
     """Uniform numbers of one utterance, keyed by a seed."""
     generator = torch.Generator().manual_seed(seed)
-    return lambda: float(torch.rand((), generator=generator))
+    return lambda: float(torch.rand((), dtype=torch.float64, generator=generator))
 
 
 def bistream(
@@ -144,4 +145,7 @@ class _State:
         stop = StopRule(self._is_stop, torch.tensor([0 if ends else NEVER], device=device))
         law = self._sampler(logits, history, positions, stop)
         uniform = torch.tensor([[self._noise()]], dtype=torch.float64, device=device)
-        return int(draw(law, uniform)[0, 0])
+        token = int(draw(law, uniform)[0, 0])
+        if token == law.shape[-1]:
+            raise ValueError(failure("streamed text", len(self.out)))
+        return token

@@ -145,7 +145,7 @@ class Group:
             return torch.where(drafted[:, None], self._everywhere(q, p, accepted=accepted), q).view(
                 shape
             )
-        possible = (q + p) > 0
+        possible = (q + p) != 0  # of a row without a law, which is NaN, all
         few = drafted & (possible.sum(1) * FEW <= shape[-1])
         out, rest = q.clone(), drafted & ~few
         if few.any():

@@ -25,6 +25,8 @@ def autoregressive(
 
     The baseline of every speedup, and with the draft as the model the "draft alone" row.
     """
+    if not requests:
+        return []
     (rows,) = deque(steps(model, stop_ids, sampler, requests), maxlen=1)
     return outcomes(rows, [], 0)
 
@@ -64,6 +66,8 @@ def speculative(
 
     Sources: Leviathan et al., 2023; with a tolerance SSD (Lin et al., 2025).
     """
+    if not requests:
+        return []
     every = rounds_of(target, draft, rule, stop_ids, sampler, lookahead, requests, observer)
     ((rows, rounds),) = deque(every, maxlen=1)
     return outcomes(rows, rounds, lookahead)
@@ -149,13 +153,13 @@ def _draft(
     laws: list[Tensor] = []
     while len(laws) < most:
         position = positions[:, len(laws), None]
-        logits = draft.extend(ids, cache, start, keep=1)
+        logits = draft.extend(ids.clamp(max=draft.vocab_size - 1), cache, start, keep=1)
         law = sampler(logits, rows.tokens, position, rows.stop)
         start = start + ids.shape[1]
         ids = draw(law, rows.uniform(position, DRAFT))
         rows.tokens.scatter_(1, position, ids)
         laws.append(law)
-        stopped = rows.stop.is_stop[ids[:, 0]]
+        stopped = rows.ends[ids[:, 0]]
         if stopped.device.type != "cpu" or stopped.any():
             drafted = torch.where(stopped, drafted.clamp(max=len(laws)), drafted)
             most = _most(drafted, lookahead)

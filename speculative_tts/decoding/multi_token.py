@@ -118,17 +118,21 @@ class Searched:
         scores = logits + self._bar
         if self._sample:
             kept, ids = logits.topk(min(self._search.top_k, logits.shape[-1]), -1)
+            top = kept[..., 0]
             uniform = rows.uniform(positions, NEXT)
             path = self._path(lambda s, last: s.sample(scores, ids, last, uniform), rows, before)
             over = (kept.softmax(-1) * stop.is_stop[ids]).sum(-1)
             ends = rows.uniform(positions[:, :1], ACCEPT) >= 1 - over
         else:
             path = self._path(lambda s, last: s.best(scores, last), rows, before)
-            ends = stop.is_stop[logits.argmax(-1)]
-        if not len(self._stop_ids):
-            return Block(path.tokens, path.dead)
-        likeliest = self._stop_ids[logits[..., self._stop_ids].argmax(-1)]
-        return Block(torch.where(ends, likeliest, path.tokens), path.dead)
+            top, best = logits.max(-1)
+            ends = stop.is_stop[best]
+        tokens = path.tokens
+        if len(self._stop_ids):
+            likeliest = self._stop_ids[logits[..., self._stop_ids].argmax(-1)]
+            tokens = torch.where(ends, likeliest, tokens)
+        nothing = logits.shape[-1]  # see `Rows`
+        return Block(torch.where(top.isfinite(), tokens, nothing), path.dead)
 
     def _path(
         self, run: Callable[[PathSearch, Tensor], Path], rows: Rows, before: Tensor | None
@@ -159,6 +163,8 @@ def multi_token(
 
     The device is waited for once a block, to learn whether all rows are done (`Rows.commit`).
     """
+    if not requests:
+        return []
     rows = Rows(requests, stop_ids, heads.vocab_size, slack=heads.n)
     prompts = [r.prompt for r in requests]
     lengths = torch.tensor([len(p) for p in prompts], device=model.device)
@@ -197,6 +203,8 @@ def uncached(
 
     The baseline of papers whose models keep no keys and values; its tokens are `autoregressive`'s.
     """
+    if not requests:
+        return []
     rows = Rows(requests, stop_ids, model.vocab_size, slack=0)
     prompts = [r.prompt for r in requests]
     cache = model.cache(len(prompts), max(len(p) for p in prompts) + rows.capacity)

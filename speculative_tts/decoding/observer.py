@@ -71,6 +71,8 @@ class Instruments(Observer):
         if draft_probs.shape[1] == 0:  # a last round that has room for one token only
             return
         reached = made.reached(draft_probs.shape[1])
+        # Rounding of float32 is above the floor: a token that is never emitted would count as 1e-8.
+        target_probs, draft_probs = (_normalised(x) for x in (target_probs, draft_probs))
         emitted = self._rule.output_law(target_probs, draft_probs)
         ratio = target_probs / emitted.clamp(min=KL_FLOOR)
         found = {
@@ -85,6 +87,11 @@ class Instruments(Observer):
             self.positions[depth] += number
             for name, values in found.items():
                 self.sums[name][depth] += float(values[reached[:, depth], depth].sum())
+
+
+def _normalised(probs: Tensor) -> Tensor:
+    exact = probs.double()
+    return exact / exact.sum(-1, keepdim=True)
 
 
 def synchronise(device: torch.device) -> None:

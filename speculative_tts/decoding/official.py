@@ -23,6 +23,7 @@ from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request, Rows
 from speculative_tts.decoding.bistream import bistream, seeded
 from speculative_tts.decoding.loops import rounds_of, steps
+from speculative_tts.decoding.outcome import failure
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.speech_lm import SpeechLM
@@ -129,6 +130,8 @@ class Inference:
             new = state.tokens[0, sent : int(state.count[0])].tolist()
             sent += len(new)
             yield from (token for token in new if token < self.layout.n_codes)
+            if self.target.vocab_size in new:
+                raise ValueError(failure(request.id, sent - 1))
 
     def _states(self, request: Request) -> Iterator[Rows]:
         stops = self.layout.stop_ids

@@ -3,7 +3,7 @@
 Ratios are taken when scores are aggregated.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -43,6 +43,7 @@ class Outcome:
     passes: int = 0  # of the trunk, when it emits several tokens each without verifying them
     unverified: int = 0  # tokens of these passes
     dead_blocks: int = 0  # passes in which no path through the heads' candidates was possible
+    failure: str | None = None  # why it was cut short: a model gave no law for the next token
 
     @property
     def drafted(self) -> int:
@@ -55,18 +56,36 @@ class Outcome:
         return sum(self.accepted_per_position)
 
 
+def failure(id_: str, tokens: int) -> str:
+    """What to say of an utterance whose next token had no law."""
+    return (
+        f"{id_}: no law for token {tokens}: logits are NaN or infinite (with "
+        "runtime.dtype=bfloat16 try float32, else look at the weights), or a stop id is all that "
+        "is possible before the minimum length"
+    )
+
+
 def outcomes(rows: Rows, rounds: list[Round], lookahead: int) -> list[Outcome]:
     """Collect a finished batch; reads the device a few times, whatever the batch."""
-    lengths = rows.count.tolist()
-    tokens = [row[:n] for row, n in zip(rows.tokens.tolist(), lengths, strict=True)]
-    stop_ids = set(rows.stop.is_stop.nonzero()[:, 0].tolist())
-    stopped = [row[-1] in stop_ids for row in tokens]
-    if not rounds:
-        return [
-            Outcome(t, s, 0, [0] * lookahead, [0] * lookahead)
-            for t, s in zip(tokens, stopped, strict=True)
-        ]
-    active, drafted, accepted, fallback, bare = (
+    kept = zip(rows.requests, rows.tokens.tolist(), rows.count.tolist(), strict=True)
+    emitted = [(request.id, row[:n]) for request, row, n in kept]
+    nothing, stop_ids = len(rows.ends) - 1, set(rows.ends.nonzero()[:-1, 0].tolist())
+    bare = [
+        Outcome(
+            [token for token in row if token != nothing],
+            stopped=row[-1] in stop_ids,
+            drafted_per_position=[0] * lookahead,
+            accepted_per_position=[0] * lookahead,
+            failure=failure(id_, len(row) - 1) if row[-1] == nothing else None,
+        )
+        for id_, row in emitted
+    ]
+    return bare if not rounds else _counted(bare, rounds, lookahead)
+
+
+def _counted(bare: list[Outcome], rounds: list[Round], lookahead: int) -> list[Outcome]:
+    """The same with what came of the rounds."""
+    active, drafted, accepted, fallback, ended = (
         torch.stack([getattr(r, name) for r in rounds]) for name in Round.__dataclass_fields__
     )
     depth = torch.arange(lookahead, device=active.device)
@@ -75,12 +94,11 @@ def outcomes(rows: Rows, rounds: list[Round], lookahead: int) -> list[Outcome]:
         ((depth < length[..., None]) & active[..., None]).sum(0).tolist()
         for length in (drafted, accepted)
     )
-    kinds = [active, active & rejected, active & ~rejected & ~bare, active & fallback]
+    kinds = [active, active & rejected, active & ~rejected & ~ended, active & fallback]
     counts = torch.stack(kinds).sum(1).T.tolist()
     return [
-        Outcome(
-            tokens=tokens[row],
-            stopped=stopped[row],
+        replace(
+            one,
             rounds=counts[row][0],
             drafted_per_position=drafted_at[row],
             accepted_per_position=accepted_at[row],
@@ -88,5 +106,5 @@ def outcomes(rows: Rows, rounds: list[Round], lookahead: int) -> list[Outcome]:
             bonuses=counts[row][2],
             residual_fallbacks=counts[row][3],
         )
-        for row in range(len(tokens))
+        for row, one in enumerate(bare)
     ]

@@ -9,7 +9,9 @@ decided nothing that was kept.
 
 import hashlib
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 # Draws of a position: draft a token, accept it, for rules that need one more, residual or bonus.
@@ -20,16 +22,19 @@ DRAWS = 4
 def uniforms(seed: int, ids: list[str], positions: int, *, device: torch.device) -> Tensor:
     """Uniforms in [0, 1) for each utterance, position and draw: float64 [batch, positions, DRAWS].
 
-    They lie on the float32 grid (multiples of 2^-24), so u * total < total also after rounding in
-    float64.
+    Multiples of 2^-53, all that float64 has there: of the largest too u * total < total.
     """
-    rows = [torch.rand(positions, DRAWS, generator=_generator(seed, id_)) for id_ in ids]
-    return torch.stack(rows).double().to(device)
+    rows = [torch.from_numpy(_stream(seed, id_, positions * DRAWS)) for id_ in ids]
+    return torch.stack(rows).view(len(ids), positions, DRAWS).to(device)
 
 
-def _generator(seed: int, utterance: str) -> torch.Generator:
-    digest = hashlib.sha256(f"{seed}\0{utterance}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+def _stream(seed: int, utterance: str, count: int) -> NDArray[np.float64]:
+    """The utterance's first `count` uniforms, from SHAKE-256 of its key.
+
+    Not a torch generator: that one keeps 32 bits of a seed, so that of 300,000 ids a few share all.
+    """
+    words = hashlib.shake_256(f"{seed}\0{utterance}".encode()).digest(8 * count)
+    return (np.frombuffer(words, "<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def draw(probs: Tensor, uniform: Tensor) -> Tensor:
@@ -37,7 +42,7 @@ def draw(probs: Tensor, uniform: Tensor) -> Tensor:
 
     probs: float [..., vocab], of any positive mass; uniform: float64 [...]. Returns int64 [...]. A
     token without mass is never drawn: its step of the cumulative sum is empty, and the search is
-    strict.
+    strict. Where there is no law (all mass 0, or NaN) the result is `vocab`, which is no id.
     """
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     level = uniform[..., None] * cumulative[..., -1:]

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.sampling import Sampler, StopRule, likeliest
 from speculative_tts.schema import Repetition
 
 ID_BITS = 20
@@ -58,8 +58,7 @@ class RepetitionAware(Sampler):
         """Shapes as in `Sampler`; the token at position p looks at history[:, p - window : p]."""
         early = self._early(logits, positions, stop)
         if self.temperature == 0:
-            best = logits.masked_fill(early, float("-inf")).argmax(-1, keepdim=True)
-            return torch.zeros_like(logits).scatter_(-1, best, 1.0)
+            return likeliest(logits.masked_fill(early, float("-inf")))
         if self.variant is Repetition.current:
             return self._law(logits.masked_fill(early, float("-inf")), history, positions)
         return _conditioned(self._law(logits, history, positions), early)
@@ -116,7 +115,6 @@ def _likeliest(probs: Tensor, size: int) -> Tensor:
 
 
 def _conditioned(law: Tensor, early: Tensor) -> Tensor:
-    """The law of "draw again until the id is allowed"; as it is where no id is allowed."""
+    """The law of "draw again until the id is allowed"; NaN where no id is allowed."""
     allowed = law.masked_fill(early, 0.0)
-    total = allowed.sum(-1, keepdim=True)
-    return torch.where(total > 0, allowed / total, law)
+    return allowed / allowed.sum(-1, keepdim=True)

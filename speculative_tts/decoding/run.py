@@ -22,17 +22,20 @@ from speculative_tts.records import (
     from_row,
     read_jsonl,
     to_row,
+    write_jsonl,
 )
 from speculative_tts.schema import DecodeConfig, System
 
 RECORDS = "records.jsonl"
+FAILED = "failed.jsonl"  # utterances without a record because a model broke down, and why
 WITHOUT_MODEL = (System.codec, System.reference, System.swap)
 
 
 class DecodeRun:
     """Decodes what is missing in `folder` and yields each new record once it is on disk.
 
-    `source` has the records, by utterance id, that system=swap starts from.
+    `source` has the records, by utterance id, that system=swap starts from. `failed` says, by
+    utterance id, why one has no record: the others are decoded, a later run tries it again.
     """
 
     def __init__(
@@ -47,10 +50,12 @@ class DecodeRun:
         self._folder = folder
         self._source = source or {}
         self._prompts: dict[str, Tensor] = {}
+        self.failed: dict[str, str] = {}
 
     def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
         """Decode the items that have no record yet, in batches of config.batch_size, in order."""
         done = finished(self._folder)
+        (self._folder / FAILED).unlink(missing_ok=True)
         missing = [item for item in items if item.id not in done]
         if not missing:
             return
@@ -67,6 +72,9 @@ class DecodeRun:
                     yield record
         finally:
             appender.close()
+            if self.failed:
+                rows = ({"id": id_, "error": why} for id_, why in self.failed.items())
+                write_jsonl(self._folder / FAILED, rows)
 
     def _check(self, items: list[ListItem]) -> None:
         """Find what is wrong with the list before minutes of work."""
@@ -107,6 +115,10 @@ class DecodeRun:
         records = []
         for index, (item, request) in enumerate(zip(items, requests, strict=True)):
             outcome, seconds = own[index]
+            broken = [made[index][0].failure for made in (own, baseline) if made]
+            if why := next(filter(None, broken), None):
+                self.failed[item.id] = why
+                continue
             prompt = self._prompts[item.prompt_audio]
             spoken = self._engine.audio(outcome, item.text, item.prompt_text, prompt)
             record = self._record(item, outcome, seconds, spoken.wave)

@@ -41,11 +41,12 @@ class Sampler:
 
         logits: float32 [batch, new, vocab]. history: int64 [batch, capacity], ids so far (drafts
         included); the token at position p may depend on history[:, :p]. positions: int64 [batch,
-        new]. Returns float32 [batch, new, vocab].
+        new]. Returns float32 [batch, new, vocab]; NaN where there is no law, because logits are NaN
+        or infinite or nothing is possible.
         """
         logits = stop.mask(logits, positions)
         if self.temperature == 0:
-            return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+            return likeliest(logits)
         if self.top_k == 0 and self.top_p == 1:
             return (logits / self.temperature).softmax(-1)
         count = min(self.top_k, logits.shape[-1]) or logits.shape[-1]
@@ -56,6 +57,12 @@ class Sampler:
             kept = kept.masked_fill_(before >= self.top_p, 0.0)
             kept = kept / kept.sum(-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, ids, kept)
+
+
+def likeliest(logits: Tensor) -> Tensor:
+    """The one-hot law of the largest logit, NaN where that is not finite: [..., vocab]."""
+    top, best = logits.max(-1, keepdim=True)
+    return torch.zeros_like(logits).scatter_(-1, best, 1 + 0 * top)
 
 
 @dataclass(frozen=True)

@@ -120,27 +120,22 @@ def best_path(lattice: Lattice) -> Path:
 def sampled_path(lattice: Lattice, uniform: Tensor) -> Path:
     """Forward: the mass of all paths to each state; backward: draw the last state, then into it.
 
-    Masses are scaled to a maximum of 1 at every position. What would be drawn before each state is
-    looked up for all of them at once.
+    Masses are logarithms: of a path that is 1e-40 as probable as another one at some position, the
+    product would be 0 in float32, and dead where it alone goes on. What would be drawn before each
+    state is looked up for all of them at once.
     """
-    n, (lowest, tiny) = uniform.shape[1], _limits(lattice.scores.dtype)
-    first, later = lattice.first.unsqueeze(1), lattice.scores[:, 1:]
-    first, later = (
-        (scores - scores.amax(-1, keepdim=True).clamp(min=lowest)).exp()
-        for scores in (first, later)
-    )
-    steps = lattice.steps.exp()
-    masses = [first.mT]
-    for into in (steps * later[..., None]).unbind(1):
-        mass = torch.bmm(into, masses[-1])
-        masses.append(mass.div_(mass.amax(1, keepdim=True).clamp_(min=tiny)))
-    ends = masses.pop()[..., 0]
+    later = lattice.scores[:, 1:].unbind(1)
+    steps = lattice.steps.expand(-1, len(later), -1, -1).unbind(1)
+    reached, into = lattice.first, []
+    for step, score in zip(steps, later, strict=True):
+        into.append(step + reached.unsqueeze(1))
+        reached = into[-1].logsumexp(-1) + score
     back: tuple[Tensor, ...] = ()
-    if n > 1:
-        into = steps * torch.stack(masses, 1).mT
-        back = _draw(into, uniform[:, :-1, None].expand(into.shape[:-1])).unbind(1)
-    state = _draw(ends, uniform[:, -1])[:, None]
-    return _path(lattice, _followed(back, state), ends.amax(-1, keepdim=True).log())
+    if into:
+        arrivals = torch.stack(into, 1)
+        back = _draw(arrivals, uniform[:, :-1, None].expand(arrivals.shape[:-1])).unbind(1)
+    state = _draw(reached, uniform[:, -1])[:, None]
+    return _path(lattice, _followed(back, state), reached.amax(-1, keepdim=True))
 
 
 def _followed(back: Sequence[Tensor], last: Tensor) -> Tensor:
@@ -151,14 +146,10 @@ def _followed(back: Sequence[Tensor], last: Tensor) -> Tensor:
     return torch.cat(states[::-1], 1)
 
 
-def _limits(dtype: torch.dtype) -> tuple[float, float]:
-    """Lowest number, and smallest above 0."""
-    return torch.finfo(dtype).min, torch.finfo(dtype).tiny
-
-
-def _draw(mass: Tensor, uniform: Tensor) -> Tensor:
-    """A state a row; any where there is no mass."""
-    return draw(mass, uniform).clamp_(max=mass.shape[-1] - 1)
+def _draw(logs: Tensor, uniform: Tensor) -> Tensor:
+    """A state a row by logarithms of masses; any where there is no mass."""
+    top = logs.amax(-1, keepdim=True).clamp(min=torch.finfo(logs.dtype).min)
+    return draw((logs - top).exp(), uniform).clamp_(max=logs.shape[-1] - 1)
 
 
 def _path(lattice: Lattice, states: Tensor, top: Tensor) -> Path:

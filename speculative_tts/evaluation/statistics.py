@@ -9,7 +9,6 @@ is drawn (`average_seeds`), for they are not independent.
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -114,14 +113,19 @@ def paired_t(a: Array, b: Array) -> float | None:
     """Two-sided p of the paired t-test over per-utterance values; None below two pairs."""
     from scipy import stats
 
-    return _paired(a, b, lambda difference: stats.ttest_1samp(difference, 0.0).pvalue)
+    def test(difference: Array) -> float:
+        if np.ptp(difference) <= 1e-9 * float(np.abs(difference).max()):
+            return 0.0  # where scipy would warn of values that are all alike
+        return float(stats.ttest_1samp(difference, 0.0).pvalue)
+
+    return _paired(a, b, test)
 
 
 def wilcoxon(a: Array, b: Array) -> float | None:
     """Two-sided p of Wilcoxon's signed-rank test over per-utterance values, ties left out."""
     from scipy import stats
 
-    return _paired(a, b, lambda difference: stats.wilcoxon(difference[difference != 0]).pvalue)
+    return _paired(a, b, lambda gap: float(stats.wilcoxon(gap[gap != 0]).pvalue))
 
 
 def welch(a: Array, b: Array) -> float | None:
@@ -154,13 +158,11 @@ def standard_deviation(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def _paired(a: Array, b: Array, test: Callable[[Array], Any]) -> float | None:
+def _paired(a: Array, b: Array, test: Callable[[Array], float]) -> float | None:
     difference = b - a
     if len(difference) < 2:
         return None
-    if np.ptp(difference) <= 1e-9 * float(np.abs(difference).max()):
-        return 1.0 if difference[0] == 0 else 0.0
-    return float(test(difference))
+    return test(difference) if difference.any() else 1.0
 
 
 def _group_sums(keys: Sequence[Hashable], columns: Array) -> Array:

@@ -16,6 +16,7 @@ from speculative_tts.schema.common import Similarity as Similarity
 from speculative_tts.schema.common import Smoothing as Smoothing
 from speculative_tts.schema.common import TransitionsConfig as TransitionsConfig
 from speculative_tts.schema.common import Weights as Weights
+from speculative_tts.schema.decode import LAWS as LAWS
 from speculative_tts.schema.decode import UNUSED as UNUSED
 from speculative_tts.schema.decode import BenchConfig as BenchConfig
 from speculative_tts.schema.decode import Candidates as Candidates

@@ -28,6 +28,12 @@ from speculative_tts.schema.limits import (
     Whole,
 )
 
+LAWS = 2
+"""Version of the laws: raised when sampling, rules or uniforms give other tokens for a seed.
+
+2: uniforms of 53 bits under keys of 256; sampled paths by logarithms.
+"""
+
 
 class System(Enum):
     """What produces the tokens of a decode run."""

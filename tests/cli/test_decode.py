@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 import soundfile
+from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding import build
 from speculative_tts.files import held
 from tests.fake_models import (
+    N_CODES,
+    WORDS,
     FakeModels,
     watch_systems,
     write_checkpoint,
@@ -114,6 +117,28 @@ def test_killed_and_run_again_equals_undisturbed(tmp_path: Path) -> None:
     assert (run / "records.jsonl").read_bytes().startswith(kept)
     assert first.stat().st_mtime_ns == written
     assert records(run) == records(only(tmp_path / "whole", "spec*"))
+
+
+def test_a_model_that_breaks_down_costs_its_utterances_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It once ended the run with an IndexError. Here one word is NaN, which u2 and u5 say."""
+    models = write_fake_models(tmp_path / "models")
+    weights = tmp_path / "models" / "target" / "model.safetensors"
+    state = load_file(weights)
+    state["model.embed_tokens.weight"][N_CODES + 1 + WORDS.index("one")] = float("nan")
+    save_file(state, weights, metadata={"format": "pt"})
+    arguments = [*models.overrides, f"out={tmp_path / 'runs'}", "batch_size=3"]
+    for _ in range(2):  # the second time the failed ones are tried again
+        assert decode.main(arguments) == 1
+        run = only(tmp_path / "runs", "spec*")
+        assert not (run / "DONE").exists()
+        assert [row["id"] for row in records(run)] == ["u0", "u1", "u3", "u4"]
+        failed = [json.loads(line) for line in (run / "failed.jsonl").read_text().splitlines()]
+        assert [row["id"] for row in failed] == ["u2", "u5"]
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert "2 of 6 utterances failed" in told
+        assert "u2: no law for token 0: logits are NaN or infinite" in told
 
 
 def rows_there(out: Path) -> int:

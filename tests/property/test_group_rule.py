@@ -46,6 +46,15 @@ def close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, atol=TIGHT, rtol=0)
 
 
+def test_a_uniform_of_0_draws_the_first_group_of_each_token() -> None:
+    """Never the last group of the token before, whose share ends there."""
+    cover = Cover(4, ((0, 1, 3), (1, 2), (2, 3)), (1.0, 1.0, 1.0))
+    groups = cover.rule().draw_group(torch.arange(4), torch.zeros(4).double())
+    assert groups.tolist() == [0, 0, 1, 0]
+    last = cover.rule().draw_group(torch.arange(4), torch.full((4,), LAST).double())
+    assert last.tolist() == [0, 1, 2, 2]
+
+
 def passing_mass(rule: Group, cover: Cover, q: Tensor, p: Tensor) -> Tensor:
     """Mass [groups, vocab] of (group, token) that `accept` lets pass: its boolean bisected over u,
     for a uniform in the middle of each group's share of each token."""

@@ -18,7 +18,7 @@ from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 
 VOCAB, STOPS = 12, (9, 11)
-LARGEST = 1 - 2.0**-24  # of the uniform grid
+LARGEST = 1 - 2.0**-53  # of the uniform grid
 samplers = st.builds(
     Sampler,
     temperature=st.sampled_from([0.3, 0.8, 1.0, 1.7]),
@@ -39,6 +39,17 @@ def call(sampler: Sampler, logits: Tensor, *, first: int = 0, minimum: int = 0) 
     stop = StopRule.build(STOPS, logits.shape[-1], [minimum], logits.device)
     positions = first + torch.arange(len(logits))[None]
     return sampler(logits[None], torch.zeros(1, 64, dtype=torch.int64), positions, stop)[0]
+
+
+def test_ties_of_top_p() -> None:
+    """The set is the smallest with the probability: a token that only starts at it is left out."""
+    logits = torch.zeros(1, 4, dtype=torch.float64)
+    for top_p, kept in ((0.25, 1), (0.5, 2), (0.75, 3), (1.0, 4)):
+        for top_k in (0, 4):
+            nothing = torch.zeros(1, 1, dtype=torch.int64)
+            stop = StopRule.build((), 4, [0], logits.device)
+            law = Sampler(top_p=top_p, top_k=top_k)(logits[None], nothing, nothing, stop)
+            assert int((law > 0).sum()) == kept
 
 
 @given(samplers, st.integers(0, 6), st.integers(0, 6), seeds)
@@ -136,7 +147,7 @@ def test_bad_options_are_refused(options: dict[str, float], message: str) -> Non
 
 
 weights = st.lists(st.one_of(st.just(0.0), st.floats(1e-30, 1.0)), min_size=1, max_size=20)
-grid = st.one_of(st.just(0.0), st.just(LARGEST), st.integers(0, 2**24 - 1).map(lambda i: i / 2**24))
+grid = st.one_of(st.just(0.0), st.just(LARGEST), st.integers(0, 2**53 - 1).map(lambda i: i / 2**53))
 
 
 @given(weights.filter(any), grid, st.sampled_from([torch.float32, torch.float64]))

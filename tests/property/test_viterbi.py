@@ -101,6 +101,18 @@ def test_a_dead_block_takes_each_heads_likeliest(seed: int, n: int, k: int, unio
         assert found.tokens[0].tolist() == scores[0].argmax(-1).tolist()
 
 
+def test_a_drawn_path_may_be_improbable_at_first() -> None:
+    """State 1 has 1e-50 of the mass at the first place, but only it leads on: once a dead block."""
+    scores = torch.tensor([[[0.0, -115.0], [0.0, IMPOSSIBLE], [0.0, 0.0]]])
+    q = torch.tensor([[IMPOSSIBLE, 0.0], [-120.0, IMPOSSIBLE]])
+    last, half = torch.tensor([0]), torch.full((1, 3), 0.5, dtype=torch.float64)
+    for union in (True, False):
+        search, ids = PathSearch(Table(q), 2, union), scores.topk(2).indices
+        found = search.sample(scores, ids, last, half)
+        assert (found.tokens.tolist(), found.dead.tolist()) == ([[1, 0, 1]], [False])
+        assert search.best(scores, last).tokens.tolist() == [[1, 0, 1]]
+
+
 @given(seeds, heads, top_ks, flags, flags)
 def test_a_batch_is_its_rows(seed: int, n: int, k: int, union: bool, boundary: bool) -> None:
     scores, q = random_problem(seed, n, 4, zeros=False)

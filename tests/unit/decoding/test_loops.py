@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from group_laws import Cover
 from stubs import Markov, ragged, request
 
 from speculative_tts.decoding.acceptance import Tolerance
@@ -17,6 +18,13 @@ def says(token: int) -> Markov:
     """A chain that says one token, whatever came before."""
     table = torch.full((VOCAB, VOCAB, VOCAB), float("-inf"))
     table[..., token] = 0.0
+    return Markov(table)
+
+
+def mostly(token: int) -> Markov:
+    """A chain that says another token only where this one is barred."""
+    table = torch.randn(VOCAB, VOCAB, VOCAB, generator=torch.Generator().manual_seed(7))
+    table[..., token] = 30.0
     return Markov(table)
 
 
@@ -125,7 +133,7 @@ def test_tolerance_accepts_what_the_target_cannot_say() -> None:
     assert 3 not in one(says(2), says(3)).tokens
 
 
-@pytest.mark.parametrize("draft", [TALKS, TALKS.near(3, 0.5), TALKS.without(0), says(4)])
+@pytest.mark.parametrize("draft", [TALKS, TALKS.near(3, 0.5), TALKS.without(0), mostly(4)])
 def test_greedy_speculation_equals_greedy_decoding(draft: Markov) -> None:
     greedy, rows = Sampler(temperature=0.0), ragged(12, vocab=VOCAB)
     target = Markov.random(VOCAB, 5)
@@ -133,6 +141,36 @@ def test_greedy_speculation_equals_greedy_decoding(draft: Markov) -> None:
     for lookahead in (1, 2, 5):
         fast = speculative(target, draft, EXACT, STOPS, greedy, lookahead, rows)
         assert [o.tokens for o in fast] == [o.tokens for o in plain]
+
+
+def test_a_stop_id_0_ends_only_where_it_is_said() -> None:
+    """Before the first token a row holds 0, which is none of its tokens."""
+    out = speculative(says(3), says(3), EXACT, (0,), PLAIN, 2, [request(maximum=6)])[0]
+    assert out.tokens == [3] * 6
+    rejected = speculative(says(3), says(0), EXACT, (0,), PLAIN, 2, [request(maximum=6)])[0]
+    assert rejected.tokens == [3] * 6
+    ends = speculative(says(0), says(3), EXACT, (0,), PLAIN, 2, [request(maximum=6)])[0]
+    assert (ends.tokens, ends.stopped) == ([0], True)
+
+
+def test_tokens_of_a_seed_are_pinned() -> None:
+    """Other uniforms for the same draw pass every chi-square; finished runs would not resume.
+
+    Whoever changes these raises `schema.LAWS`.
+    """
+    draft, rows = TALKS.near(1, 0.7), [request("pinned", maximum=16, seed=3)]
+    alone = autoregressive(TALKS, STOPS, PLAIN, rows)[0].tokens
+    cover = Cover(VOCAB, ((0, 1, 3), (1, 2), (4, 5)), (1.0, 1.0, 1.0)).rule()
+    found = {
+        name: speculative(TALKS, draft, rule, STOPS, PLAIN, 3, rows)[0].tokens
+        for name, rule in (("exact", EXACT), ("tolerance", Tolerance(0.4)), ("group", cover))
+    }
+    assert alone == [3, 1, 3, 1, 3, 1, 3, 0, 1, 3, 1, 2, 1, 1, 1, 1]
+    assert found == {
+        "exact": [3, 1, 1, 1, 1, 1, 3, 1, 0, 3, 3, 0, 1, 3, 1, 2],
+        "tolerance": [3, 1, 1, 1, 1, 1, 3, 1, 0, 2, 0, 3, 0, 1, 3, 1],
+        "group": [3, 1, 1, 1, 1, 1, 3, 1, 0, 3, 1, 0, 2, 2, 1, 1],
+    }
 
 
 def test_the_draft_may_have_a_prompt_of_its_own() -> None:

@@ -195,6 +195,47 @@ def test_dead_blocks_are_counted_and_decoding_goes_on(target: SpeechLM) -> None:
         assert found.dead_blocks == found.passes > 0
 
 
+def test_dead_blocks_of_a_batch_are_those_of_its_rows(target: SpeechLM) -> None:
+    """A row that is done lies in dead lattices too while the others go on."""
+    dead = Table(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
+    stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
+    choose = Searched(PathSearch(dead, 3), stop, temperature=1.0, sample=True)
+    many = [
+        replace(row, max_tokens=length)
+        for row, length in zip(requests(target), (3, 17, 9), strict=True)
+    ]
+    found = multi_token(target, heads_of(target, 4), choose, STOPS, many)
+    assert [one.dead_blocks for one in found] == [one.passes for one in found]
+    assert len({one.passes for one in found}) > 1
+
+
+@pytest.mark.parametrize("sample", [True, False])
+def test_a_block_ends_with_the_likeliest_stop_id(sample: bool) -> None:
+    """Not with the first one."""
+    logits = torch.zeros(1, 2, 8)
+    logits[..., 6], logits[..., 7], logits[..., 5] = 50.0, 40.0, 45.0
+    rows = Rows([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (5, 6, 7), 8, slack=2)
+    search = PathSearch(Table(torch.zeros(8, 8), size=5), 3)
+    stop = StopRule.build((5, 6, 7), 8, [0], CPU)
+    choose = Searched(search, stop, temperature=1.0, sample=sample)
+    assert choose(logits, rows, torch.tensor([0])).tokens.tolist() == [[6, 6]]
+
+
+def test_blocks_of_a_seed_are_pinned() -> None:
+    """Other uniforms for the same draw pass every chi-square; see `test_loops`."""
+    logits = torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))
+    table = torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
+    stop = StopRule.build((7,), 8, [0], CPU)
+    found = []
+    for choose in (
+        Own(Sampler()),
+        Searched(PathSearch(Table(table, size=7), 5), stop, temperature=1.0, sample=True),
+    ):
+        rows = Rows([Request("pinned", torch.zeros(1, 1), None, 0, 9, 3)], (7,), 8, slack=4)
+        found.append(choose(logits, rows, torch.tensor([0])).tokens[0].tolist())
+    assert found == [[5, 5, 7, 5], [5, 6, 7, 5]]
+
+
 @pytest.mark.parametrize("kind", ["linear", "residual"])
 def test_heads_are_kept_and_misfits_told(target: SpeechLM, tmp_path: Path, kind: str) -> None:
     generator = torch.Generator().manual_seed(0)

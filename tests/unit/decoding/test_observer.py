@@ -85,11 +85,12 @@ def test_kl_stays_finite_where_the_rule_never_says_what_the_target_could() -> No
 
 
 def test_an_exact_rule_has_no_distortion() -> None:
+    """Summed in float32 it was 1e-8 to 1e-7 a position, above what counts as never emitted."""
     tools = Instruments(Tolerance(0.0), LOOKAHEAD, CPU)
     run(tools, beta=0.0)
     assert min(tools.positions) > 0
-    assert max(tools.sums["tv"]) / tools.positions[0] < 1e-6
-    assert max(map(abs, tools.sums["kl"])) / tools.positions[0] < 1e-6
+    assert max(tools.sums["tv"]) / tools.positions[0] < 1e-14
+    assert max(map(abs, tools.sums["kl"])) / tools.positions[0] < 1e-14
 
 
 def test_trials_of_thinning_equal_a_direct_computation() -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_it_takes_the_place_of_the_official_generator(folder: Path) -> None:
 
 def test_tokens_come_as_they_are_accepted(folder: Path) -> None:
     """The first ones are there before the last are made."""
-    made = with_draft(folder)
+    made = replace(with_draft(folder), seed=4)  # of random weights not every seed speaks so long
     model = OfficialModel()
     model.llm.inference = made  # type: ignore[method-assign]
     seen: list[int] = []
@@ -143,8 +144,8 @@ def spoken(made: Inference, *, streamed: bool) -> Iterator[int]:
 @pytest.mark.parametrize("streamed", [False, True])
 def test_the_official_fp16_does_not_reach_in(folder: Path, *, streamed: bool) -> None:
     """It is an autocast around the call: products of another dtype than the cache's."""
-    plain = [next(spoken(Inference.load(folder), streamed=streamed))]
-    made = spoken(Inference.load(folder), streamed=streamed)
+    plain = [next(spoken(Inference.load(folder, seed=4), streamed=streamed))]
+    made = spoken(Inference.load(folder, seed=4), streamed=streamed)
     with torch.autocast("cpu", torch.bfloat16):
         found = [next(made)]
         product = torch.ones(2, 2) @ torch.ones(2, 2)

@@ -138,6 +138,13 @@ def test_tests_on_equal_values() -> None:
     assert st.paired_t(same[:1], same[:1]) is None
 
 
+@pytest.mark.parametrize(("n", "p"), [(2, 0.5), (3, 0.25), (5, 0.0625)])
+def test_wilcoxon_of_a_constant_difference(n: int, p: float) -> None:
+    """All n signs agree by chance with probability 2 / 2^n; it once was 0."""
+    assert st.wilcoxon(np.zeros(n), np.full(n, 0.3)) == p
+    assert st.paired_t(np.zeros(n), np.full(n, 0.3)) == 0.0
+
+
 def test_pcg_p_value_is_welchs() -> None:
     """PCG's Table 1, three seeds: 18.5 +- 1.9 against 13.8 +- 0.4 gives Welch's p = 0.045."""
     shape = np.array([-1.0, 0.0, 1.0])
