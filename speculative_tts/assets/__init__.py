@@ -37,6 +37,5 @@ def configuration(name: str) -> dict[str, Any]:
 def configurations(group: str) -> list[str]:
     """Names of the shipped files of a group, in order."""
     folder = resources.files("speculative_tts.configs").joinpath(group)
-    return sorted(
-        file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml")
-    )
+    files = folder.iterdir() if folder.is_dir() else ()
+    return sorted(f.name.removesuffix(".yaml") for f in files if f.name.endswith(".yaml"))

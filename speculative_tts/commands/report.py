@@ -5,9 +5,7 @@ the command that makes it.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from speculative_tts.commands import app
 from speculative_tts.schema import ReportConfig
@@ -27,7 +25,7 @@ def run(config: ReportConfig) -> int:
     out = app.require_writable(config.out)
     for name, why in found.unusable.items():
         print(f"{name} left out: {why}", file=sys.stderr)
-    written = [write_report(report, found, _Statistics(), out) for report in chosen]
+    written = [write_report(name, found, out) for name in chosen]
     missing = [line for one in written for line in one.missing]
     for line in dict.fromkeys([*(line for one in written for line in one.remarks)]):
         print(line, file=sys.stderr)
@@ -43,43 +41,6 @@ def run(config: ReportConfig) -> int:
         write_atomic(files[-1], page([one.section for one in written]))
     print("\n".join(map(str, files)))
     return STRICT_FAILURE if config.strict and missing else 0
-
-
-class _Statistics:
-    """The statistics of `evaluation`, as `reporting` asks for them."""
-
-    def aggregate(self, folders: Sequence[Path]) -> Mapping[str, Any]:
-        """Figures over the seeds of a system."""
-        from speculative_tts.evaluation.aggregate import aggregate
-
-        return aggregate(folders, _bootstrap(folders[0]))
-
-    def compare(
-        self,
-        baseline: Sequence[Path],
-        systems: Mapping[str, Sequence[Path]],
-        metrics: Sequence[str],
-    ) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Paired differences by system and metric."""
-        from speculative_tts.evaluation.compare import compare_all
-        from speculative_tts.records import to_row
-
-        compared = compare_all(baseline, systems, metrics, _bootstrap(baseline[0]))
-        return {
-            system: {metric: to_row(one) for metric, one in rows.items()}
-            for system, rows in compared.items()
-        }
-
-
-def _bootstrap(folder: Path) -> Any:
-    """How sst-eval drew the intervals of a run, so that those made here agree with them."""
-    import json
-
-    from speculative_tts.evaluation.summary import SUMMARY, Bootstrap
-
-    settings = json.loads((folder / SUMMARY).read_text(encoding="utf-8")).get("bootstrap", {})
-    known = {key: settings[key] for key in ("draws", "cluster", "seed") if key in settings}
-    return Bootstrap(**known)
 
 
 main = app.command(

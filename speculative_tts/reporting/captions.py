@@ -1,66 +1,13 @@
-"""What a reader must know to read a table: definitions of its quantities, made from its columns."""
+"""What a reader must know to read a table: said by its quantities, its judges and its runs."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from speculative_tts.reporting.definitions import Column, quantity, whole
+from speculative_tts.evaluation.metric import Better
+from speculative_tts.evaluation.statistics import LEAST
+from speculative_tts.reporting.definitions import Column
+from speculative_tts.reporting.quantities import quantities, quantity, whole
 from speculative_tts.reporting.results import Result
-
-JUDGES = {  # id of a judge -> its name in a heading
-    "pocketsphinx-words": "pocketsphinx word grammar",
-    "pocketsphinx-general": "pocketsphinx general model",
-    "ge2e": "GE2E",
-    "dnsmos-p808": "P.808",
-}
-
-MEANINGS = {  # in the order of the caption; a sentence is used when one of its quantities is shown
-    ("wer", "cer"): "WER is total edits over total words.",
-    ("similarity",): "SIM is the cosine between speaker embeddings of the output and its prompt.",
-    ("similarity_floor",): (
-        "SIM to other speakers is its mean cosine to the prompts of the list's other speakers: "
-        "what somebody else's voice gets."
-    ),
-    ("stopped_at_max",): "At max length are utterances that were cut off instead of ending.",
-    ("lm_rtf",): "LM-RTF is language-model seconds over seconds of audio made, prefill included.",
-    ("speedup",): (
-        "Speedup is tokens per second over those of the target alone decoding the same utterances "
-        "autoregressively in the same engine and process."
-    ),
-    ("speedup_by_length",): (
-        "Speedup by acceptance length is acceptance length over what a round costs in steps of the "
-        "target alone: one figure for all runs of the report with a lookahead, the geometric mean "
-        "of acceptance length over measured speedup. It is free of timing noise; what the rules' "
-        "own work differs by (see accept %) is not in it."
-    ),
-    ("swapped", "changed"): (
-        "Swapped tokens have company in their group and are drawn again, uniformly and themselves "
-        "included; changed ones came out another token."
-    ),
-    ("groups.theta",): "θ is the cosine above which two tokens are similar.",
-    ("groups.likeness.spearman",): (
-        "Rank correlation is that of cosine with closeness in the codec's codebook, over all pairs "
-        "of tokens (1: the same order)."
-    ),
-    ("groups.likeness.percentile",): (
-        "Percentile is where the 50 tokens nearest by cosine lie on average in the order of "
-        "codebook distance (0: the closest, 50: chance)."
-    ),
-    ("draft_share", "verify_share", "accept_share"): (
-        "Draft, verify and accept are shares of a round's seconds in an instrumented decode; the "
-        "rule's work is in accept."
-    ),
-    ("acceptance_rate",): "Acceptance rate is accepted over drafted tokens.",
-    ("acceptance_length", "acceptance_length_without_bonus"): (
-        "Acceptance length is tokens emitted by rounds over rounds, residual and bonus tokens "
-        "included and the prefill's token not (vLLM's convention); without bonus it is accepted "
-        "drafts over rounds."
-    ),
-    ("tv", "kl"): (
-        "TV and KL are the total variation and Kullback-Leibler divergence from the target's "
-        "next-token distribution to the emitted one, mean over verified positions."
-    ),
-    ("length_ratio",): "Length ratio is seconds of output over seconds of the recording.",
-}
 
 SEEDS_SPREAD = "Figures are mean ± standard deviation over seeds."
 PAIRED_TESTS = (
@@ -72,15 +19,12 @@ SEED_TESTS = (
     "the paired t over seeds that both have."
 )
 
-TIMED = {"lm_rtf", "time_per_token_ms", "tokens_per_second", "speedup", "speedup_by_length"}
 
-
-def judge_name(metric: str | None, results: Iterable[Result]) -> str:
-    """Who measured a metric, for a heading; several names where runs differ, empty for nobody."""
-    if metric is None:
-        return ""
-    ids = dict.fromkeys(str(one.judge(metric).get("id") or "") for one in results)
-    return " / ".join(JUDGES.get(name, name) for name in ids if name)
+def judge_name(name: str, results: Iterable[Result]) -> str:
+    """Who measured a quantity, for a heading; several names where runs differ, empty for nobody."""
+    shown = quantity(name)
+    ids = [one.judge(shown.judge) for one in results] if shown.judge else []
+    return " / ".join(dict.fromkeys(shown.judges.get(one, one) for one in ids if one))
 
 
 def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -> list[str]:
@@ -96,33 +40,55 @@ def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -
 
 
 def definitions(shown: Collection[str], results: Sequence[Result]) -> list[str]:
-    """What the quantities mean, and how far WER of this grammar can be compared."""
+    """What the quantities mean, which way is better, and what must be said of their judges."""
     bases = set(map(whole, shown))
-    sentences = [text for names, text in MEANINGS.items() if bases.intersection(names)]
-    judges = {one.judge("wer").get("id") for one in results}
-    if "wer" in shown and "pocketsphinx-words" in judges:
-        sentences.append(
-            "The recogniser's grammar knows only the words of the tiny system: its WER compares "
-            "systems with each other, not with an open recogniser."
-        )
-    return sentences
+    used = [one for name, one in quantities().items() if name in bases]
+    remarks = [
+        one.remarks.get(result.judge(one.judge)) for one in used if one.judge for result in results
+    ]
+    texts = [*(one.caption for one in used), _directions(bases), *remarks]
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _directions(shown: Collection[str]) -> str:
+    """Which figures are better the lower, and which the higher."""
+    known = [(one.better, one.heading) for name, one in quantities().items() if name in shown]
+    lists = {way: ", ".join(text for better, text in known if better is way) for way in Better}
+    texts = [f"{way.value} {names}" for way, names in lists.items() if names]
+    return f"Better: {'; '.join(texts)}." if texts else ""
+
+
+def few(results: Sequence[Result]) -> str:
+    """What stands above a table of too few utterances; empty where there are enough."""
+    counts = [count for one in results if (count := _count(one))]
+    if not counts or max(counts) >= LEAST:
+        return ""
+    return (
+        f"Built on {_range(counts)} utterance{'s' if max(counts) > 1 else ''}, fewer than {LEAST}: "
+        "a trial, no result. It cannot tell systems apart; figures without an interval have their "
+        "n beside them."
+    )
+
+
+def _count(one: Result) -> int:
+    """Utterances of a system: those whose words were heard, else those that were scored."""
+    return int(one.measure("wer").n or one.runs[0].summary.get("n") or 0)
 
 
 def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
     """How many utterances; those of a judge that heard fewer are named."""
-    counts = _range(one.measure("wer").n for one in results) or _range(
-        run.summary.get("n") for one in results for run in one.runs
-    )
+    counts = _range(map(_count, results))
     if not counts:
         return []
     text = f"{counts} utterances"
     words = _range(_words(one) for one in results)
-    if words and {"wer", "wer_mean"} & set(shown):
+    if words and "wer" in shown:
         text += f" ({words} words)"
-    for name in ("similarity", "dnsmos", "tv"):
-        fewer = _range(one.measure(name).n for one in results)
-        if name in shown and fewer and fewer != counts:
-            text += f", {quantity(name).heading} on {fewer}"
+    for name, one in quantities().items():
+        apart = name == "tv" or one.judge not in (None, "wer")
+        fewer = _range(result.measure(name).n for result in results)
+        if name in shown and apart and fewer and fewer != counts:
+            text += f", {one.heading} on {fewer}"
     seeds = sorted({run.seed for one in results for run in one.runs})
     return [f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."]
 
@@ -144,7 +110,7 @@ def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
     text = f"95 % bootstrap intervals over {unit}"
     if settings.get("least"):
         text += f", none (and no p) below {settings['least']} of them"
-    if TIMED & set(shown):
+    if any(quantity(name).timed for name in shown):
         text += (
             ". Those of times and speedups hold for these utterances in this run; "
             "a repeat on a shared machine can differ by more"

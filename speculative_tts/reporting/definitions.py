@@ -1,7 +1,8 @@
 """The words in which a table or a figure is defined; `ssd.py` shows how they are used.
 
-A definition holds no numbers: rows and points say which configuration they need, columns and axes
-which quantity of a summary they show, and beside which column of which published table.
+A definition holds no numbers: rows and points say which configuration they need (`experiments` has
+the grids), columns and axes which of `quantities` they show, and beside which column of which
+published table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,68 +11,6 @@ from typing import Any
 
 from speculative_tts.reporting.paper import PaperTable
 from speculative_tts.reporting.runs import Nearest, Need, Where
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A figure of summary.json and how it is written. `judge`: who is named in its heading."""
-
-    heading: str
-    scale: float = 1.0
-    digits: int = 2
-    judge: str | None = None
-    unit: str = ""  # of its difference between two systems
-
-    def axis(self, judge: str = "") -> str:
-        """Label of a plot's axis."""
-        return f"{self.heading} ({judge})" if judge else self.heading
-
-
-QUANTITIES = {
-    "wer": Quantity("WER %", 100.0, 2, "wer", "points"),
-    "cer": Quantity("CER %", 100.0, 2, "wer", "points"),
-    "similarity": Quantity("SIM", 1.0, 3, "similarity"),
-    "similarity_floor": Quantity("SIM to other speakers", 1.0, 3, "similarity"),
-    "dnsmos": Quantity("DNSMOS", 1.0, 2, "dnsmos"),
-    "lm_rtf": Quantity("LM-RTF", 1.0, 3),
-    "time_per_token_ms": Quantity("ms per token", 1.0, 2),
-    "tokens_per_second": Quantity("tokens/s", 1.0, 1),
-    "speedup": Quantity("speedup", 1.0, 2),
-    "acceptance_rate": Quantity("acceptance rate", 1.0, 3),
-    "acceptance_length": Quantity("acceptance length", 1.0, 2),
-    "acceptance_length_without_bonus": Quantity("acceptance length without bonus", 1.0, 2),
-    "tv": Quantity("TV", 1.0, 3),
-    "kl": Quantity("KL", 1.0, 3, unit="nats"),
-    "length_ratio": Quantity("length ratio", 1.0, 3),
-    "stopped_at_max": Quantity("at max length %", 100.0, 1),
-    "draft_share": Quantity("draft %", 100.0, 0),
-    "verify_share": Quantity("verify %", 100.0, 0),
-    "accept_share": Quantity("accept %", 100.0, 1),
-    "expected_trials": Quantity("thinning's draws", 1.0, 2),
-    "speedup_by_length": Quantity("speedup by acceptance length", 1.0, 2),
-    "swapped": Quantity("swapped %", 100.0, 1),
-    "changed": Quantity("changed %", 100.0, 1),
-    "groups.theta": Quantity("θ", 1.0, 4),
-    "groups.groups": Quantity("groups", 1.0, 0),
-    "groups.mean_size": Quantity("mean group size", 1.0, 1),
-    "groups.median_size": Quantity("median size", 1.0, 0),
-    "groups.max_size": Quantity("largest group", 1.0, 0),
-    "groups.singletons": Quantity("singletons %", 100.0, 1),
-    "groups.bytes": Quantity("KiB of indices", 1 / 1024, 0),
-    "groups.likeness.spearman": Quantity("rank correlation", 1.0, 3),
-    "groups.likeness.percentile": Quantity("percentile of the nearest 50", 1.0, 1),
-}
-
-
-def whole(name: str) -> str:
-    """Of one position's figure, `acceptance@1` (first drafted token), that of all positions."""
-    base, at, _ = name.partition("@")
-    return "acceptance_rate" if at and base == "acceptance" else base
-
-
-def quantity(name: str) -> Quantity:
-    """How `wer` or one position's `acceptance@1` is written."""
-    return QUANTITIES[whole(name)]
 
 
 @dataclass(frozen=True)
@@ -103,9 +42,10 @@ TESTS = {  # of a difference: heading of its p
 class Column:
     """A quantity; beside it the paper's column, if one is named.
 
-    With `against` (a row's key) the cells are the paired differences from that row, with interval
-    and p of the paired bootstrap; with another `test` of `TESTS` its p alone. With `over` (a row's
-    key) they are the figure divided by that row's, without an interval.
+    Of `a|b` the first that was measured is shown. With `against` (a row's key) the cells are the
+    paired differences from that row, with interval and p of the paired bootstrap; with another
+    `test` of `TESTS` its p alone. With `over` (a row's key) they are the figure divided by that
+    row's, without an interval.
     """
 
     quantity: str

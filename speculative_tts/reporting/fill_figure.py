@@ -1,19 +1,19 @@
 """A figure's definition and the runs at hand become the points of a plot."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from speculative_tts.reporting.captions import definitions, intervals, judge_name
+from speculative_tts.reporting.captions import definitions, few, intervals, judge_name
 from speculative_tts.reporting.definitions import (
     Axes,
     Curve,
     FigureDefinition,
     Level,
     Published,
-    quantity,
 )
 from speculative_tts.reporting.origin import mixed, origin
-from speculative_tts.reporting.results import Measure
+from speculative_tts.reporting.quantities import quantity
+from speculative_tts.reporting.results import Measure, measured
 from speculative_tts.reporting.selection import Chosen, cost_notes
 from speculative_tts.reporting.tables import csv_text, exact
 
@@ -68,6 +68,7 @@ class Figure:
     notes: Sequence[str] = ()
     origin: Sequence[str] = ()
     missing: Sequence[str] = ()
+    warning: str = ""
 
     @property
     def empty(self) -> bool:
@@ -79,6 +80,8 @@ class Figure:
 def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
     """The figure from the results of its needs."""
     results = list(chosen.results.values())
+    axes = [replace(one, y=measured(one.y, results)) for one in definition.axes]
+    definition = replace(definition, axes=axes)
     shown = {curve.y or axes.y for axes in definition.axes for curve in axes.curves}
     shown |= {axes.x for axes in definition.axes if axes.x}
     return Figure(
@@ -94,6 +97,7 @@ def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
         [*mixed(chosen.runs), *definition.notes, *cost_notes(shown, chosen)],
         origin(chosen.runs),
         chosen.missing,
+        few(results),
     )
 
 
@@ -132,7 +136,7 @@ def _numbers(point: Point) -> tuple[float | None, ...]:
 
 def _plot(axes: Axes, chosen: Chosen) -> Plot:
     shown = quantity(axes.y)
-    judge = judge_name(shown.judge, chosen.results.values())
+    judge = judge_name(axes.y, chosen.results.values())
     series = [_curve(curve, axes, chosen) for curve in axes.curves]
     series += [one for level in axes.levels if (one := _level(level, axes, chosen))]
     series += [_published(one) for one in axes.published]

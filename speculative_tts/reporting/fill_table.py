@@ -1,46 +1,56 @@
 """A table's definition and the runs at hand become a finished table."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from speculative_tts.reporting.captions import caption, judge_name
-from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition, quantity
-from speculative_tts.reporting.drafts import draft_notes
+from speculative_tts.reporting.captions import caption, few, judge_name
+from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
+from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition
 from speculative_tts.reporting.origin import mixed, origin
-from speculative_tts.reporting.results import NOTHING, Measure, Scorer
+from speculative_tts.reporting.quantities import quantity
+from speculative_tts.reporting.results import NOTHING, Measure, Result, measured
 from speculative_tts.reporting.selection import Chosen, compare, cost_notes
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
 
 Differences = Mapping[tuple[str, str, str], Measure]  # by (baseline, system, metric), of a panel
 
 
-def fill_table(definition: TableDefinition, chosen: Chosen, scorer: Scorer) -> Table:
+def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
     """The table from the results of its rows."""
+    results = list(chosen.results.values())
+    panels = [_of_what_was_measured(panel, results) for panel in definition.panels]
+    definition = replace(definition, panels=panels)
     blocks = [
-        _block(definition, panel, chosen, _differences(definition, panel, chosen, scorer))
-        for panel in definition.panels
+        _block(definition, panel, chosen, _differences(definition, panel, chosen))
+        for panel in panels
     ]
     columns = [column for panel in definition.panels for column in panel.columns]
     return Table(
         definition.name,
         definition.title,
         blocks,
-        caption(columns, list(chosen.results.values()), definition.spread),
+        caption(columns, results, definition.spread),
         [
             *mixed(chosen.runs),
             *definition.notes,
             *draft_notes(chosen.runs, definition.paper.draft),
+            *heads_notes(chosen.runs, definition.paper.heads),
             *chosen.selection.notes,
             *cost_notes({column.quantity for column in columns}, chosen),
             *_paper_notes(definition),
         ],
         origin(chosen.runs),
         chosen.missing,
+        few(results),
     )
 
 
-def _differences(
-    definition: TableDefinition, panel: Panel, chosen: Chosen, scorer: Scorer
-) -> Differences:
+def _of_what_was_measured(panel: Panel, results: Sequence[Result]) -> Panel:
+    columns = [replace(one, quantity=measured(one.quantity, results)) for one in panel.columns]
+    return replace(panel, columns=columns)
+
+
+def _differences(definition: TableDefinition, panel: Panel, chosen: Chosen) -> Differences:
     """One call a baseline, so that p is corrected for all systems of the panel."""
     metrics: dict[str, list[str]] = {}
     for column in panel.columns:
@@ -52,7 +62,7 @@ def _differences(
     return {
         (baseline, key, metric): measure
         for baseline, names in metrics.items()
-        for (key, metric), measure in compare(chosen, scorer, baseline, systems, names).items()
+        for (key, metric), measure in compare(chosen, baseline, systems, names).items()
     }
 
 
@@ -99,7 +109,7 @@ def _heading(definition: TableDefinition, column: Column, chosen: Chosen) -> Hea
     if column.over is not None:
         group = f"{shown.heading} over {_inside(definition.rows[column.over].label)}"
         return Heading(group, "here", f"{column.quantity}_over_{column.over}")
-    judge = judge_name(shown.judge, chosen.results.values())
+    judge = judge_name(column.quantity, chosen.results.values())
     return Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
 
 

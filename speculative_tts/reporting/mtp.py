@@ -1,12 +1,13 @@
 """The MTP + Viterbi paper's tables and figures: what they show and which runs they need.
 
 Its two systems are VALL-E and USLM. At tiny scale the tiny VALL-E plays VALL-E's part, and the tiny
-target (CosyVoice 2's shape) USLM's. Table II and the figures are of the target that fills them: at
-tiny scale the VALL-E, whose heads are trained with it as the paper's are. The other's heads are put
-on a finished trunk, and lose words at any number of candidates.
+target (CosyVoice 2's shape) USLM's; Table II and the figures are of the tiny VALL-E there, whose
+heads are trained with it as the paper's are.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from speculative_tts.reporting import paper
 from speculative_tts.reporting.definitions import (
@@ -21,76 +22,66 @@ from speculative_tts.reporting.definitions import (
     Row,
     TableDefinition,
 )
+from speculative_tts.reporting.experiments import PAPERS_OWN, Experiment, Scale, method
 from speculative_tts.reporting.runs import Where
 from speculative_tts.reporting.systems import TARGET, against
 
-KS = (3, 5, 7, 9, 15, 25)
-NS = tuple(range(1, 9))
 PUBLISHED_NS = (4, 8)
-Names = tuple[str, str]  # of the tiny target, and of the paper's
-
-HEADS = {"system": "multi_token", "viterbi.candidates": "union"}
-OWN = {"system": "multi_token", "viterbi.mode": "none"}
-BEST = {**HEADS, "viterbi.mode": "best"}
-SAMPLED = {**HEADS, "viterbi.mode": "sample"}
+MODES = {"none": "each by itself", "best": "best path", "sample": "sampled path"}
+OURS = "best"  # the mode that stands beside the paper's figures
+NATURALNESS = "utmos|dnsmos"
 LOSSY = (
     "Multi-token rows are lossy: the target verifies none of their tokens (records count them as "
     "unverified). Exact speculation is in the SSD tables."
 )
-JOINT = (
-    "The tiny VALL-E's heads are trained with it from scratch (eq. 3), but not by the paper's "
-    "plain sum: a further head's loss counts 0.3, at every third position, beside word probes and "
-    "guided attention, by Muon and AdamW instead of ScaledAdam. It has 4 layers of codes, not 8: "
-    "four resynthesise with 2.8 % word errors."
+ONE_CHOICE = (
+    "The paper's figures stand beside the best path everywhere: that is what its equations take. "
+    "It also speaks of top-k sampling, which is the sampled path here."
 )
 BASELINES = (
     "The paper's baseline keeps no keys and values (the public VALL-E code has no cache): its "
     "speedup compares with the uncached row. A cache alone is as exact, so the speedup that counts "
     "is over the cached target at the same k."
 )
-
-
-def _target(k: int) -> Where:
-    return {**TARGET, "sampling.top_k": k}
-
-
-def _row(label: str, where: Where, n: int, k: int, key: str | None = None) -> Row:
-    searched = {"viterbi.top_k": k} if "viterbi.candidates" in where else {}
-    return Row(label, {**where, **searched, "heads.n": n, "sampling.top_k": k}, key)
-
-
-TABLE_1_ROWS = {
-    "cached": Row("Target alone, k = 3", _target(3), fixed={"speedup": 1.0}),
-    "uncached": Row(
-        "Target alone, uncached, k = 3", {"system": "uncached", "sampling.top_k": 3}, "baseline"
-    ),
-    "own8": _row("8 heads, each by itself", OWN, 8, 3),
-    "own4": _row("4 heads, each by itself", OWN, 4, 3),
-    "best8": _row("8 heads, best path", BEST, 8, 3),
-    "best4": _row("4 heads, best path", BEST, 4, 3),
-    "ours8": _row("8 heads, sampled path", SAMPLED, 8, 3, "ours"),
-    "ours4": _row("4 heads, sampled path", SAMPLED, 4, 3),
-}
 QUALITY = (
     Column("wer", "wer"),
     Column("cer", "cer"),
-    Column("dnsmos", "utmos"),
+    Column(NATURALNESS, "utmos"),
     Column("similarity", "sim"),
 )
-AGAINST = Panel("Paired differences", against("cached", "wer", "similarity", "dnsmos"))
 
 
-def _table_1(
-    name: str, title: str, published: paper.PaperTable, targets: Names, *further: str
-) -> TableDefinition:
-    of_target = {"target.name": targets}
+def _alone(k: int) -> Where:
+    return {**TARGET, "sampling.top_k": k}
+
+
+def _heads(mode: str, k: int) -> dict[str, Any]:
+    """The heads' tokens chosen in a mode; a path search's candidates are as many as a sampler's."""
+    where = {**method("mtp"), "viterbi.mode": mode, "sampling.top_k": k}
+    return where if mode == "none" else {**where, "viterbi.candidates": "union", "viterbi.top_k": k}
+
+
+def _table_1(made_by: Experiment, name: str, published: paper.PaperTable) -> TableDefinition:
+    k = made_by.settings["sampling.top_k"]
+    rows = {
+        "cached": Row(f"Target alone, k = {k}", _alone(k), fixed={"speedup": 1.0}),
+        "uncached": Row(
+            f"Target alone, uncached, k = {k}", {**_alone(k), **method("uncached")}, "baseline"
+        ),
+    }
+    for mode in made_by.values("viterbi.mode"):
+        for n in made_by.values("heads.n"):
+            ours = "ours" if (mode, n) == (OURS, max(made_by.values("heads.n"))) else None
+            where = {**_heads(mode, k), "heads.n": n}
+            rows[f"{mode}{n}"] = Row(f"{n} heads, {MODES[mode]}", where, ours)
     return TableDefinition(
         name=name,
-        title=title,
-        experiment=f"mtp/{name}",
+        title=f"MTP Table I: several tokens a pass, {made_by.target} beside {published.system}",
+        experiment=made_by.name,
         paper=published,
         rows={
-            key: replace(row, where={**row.where, **of_target}) for key, row in TABLE_1_ROWS.items()
+            key: replace(row, where={**row.where, "target.name": made_by.target})
+            for key, row in rows.items()
         },
         panels=(
             Panel(
@@ -102,51 +93,41 @@ def _table_1(
                     *QUALITY,
                 ),
             ),
-            AGAINST,
+            Panel("Paired differences", against("cached", "wer", "similarity", NATURALNESS)),
         ),
-        notes=(LOSSY, BASELINES, *further),
+        notes=(LOSSY, ONE_CHOICE, BASELINES),
     )
 
 
-TABLE_1 = _table_1(
-    "table1",
-    "MTP Table I: several tokens a pass, the tiny target in USLM's part",
-    paper.MTP_TABLE_1_USLM,
-    ("tiny", "USLM"),
-)
-TABLE_1_VALLE = _table_1(
-    "table1_valle",
-    "MTP Table I: several tokens a pass, the tiny VALL-E in VALL-E's part",
-    paper.MTP_TABLE_1_VALLE,
-    ("tiny_valle", "VALL-E"),
-    JOINT,
-)
-
-TABLE_2 = TableDefinition(
-    name="table2",
-    title="MTP Table II: candidates k of the path search",
-    experiment="mtp/table2",
-    paper=paper.MTP_TABLE_2,
-    rows={
-        **{f"n{n}k{k}": _row(f"{n} heads, k = {k}", BEST, n, k) for n in (8, 4) for k in KS},
-        **{
-            f"target{k}": Row(f"Target alone, k = {k}", _target(k), rule_above=k == KS[0])
-            for k in KS
-        },
-    },
-    panels=(
-        Panel(
-            "Beside the paper",
-            (
-                Column("time_per_token_ms", "tpt"),
-                Column("dnsmos", "utmos"),
-                Column("wer", "wer"),
-                Column("speedup"),
+def _table_2(made_by: Experiment) -> TableDefinition:
+    ks = made_by.values("sampling.top_k")
+    heads = {
+        f"n{n}k{k}": Row(f"{n} heads, k = {k}", {**_heads(OURS, k), "heads.n": n})
+        for n in made_by.values("heads.n")
+        for k in ks
+    }
+    alone = {
+        f"target{k}": Row(f"Target alone, k = {k}", _alone(k), rule_above=k == ks[0]) for k in ks
+    }
+    return TableDefinition(
+        name="table2",
+        title="MTP Table II: candidates k of the path search",
+        experiment=made_by.name,
+        paper=paper.MTP_TABLE_2,
+        rows={**heads, **alone},
+        panels=(
+            Panel(
+                "Beside the paper",
+                (
+                    Column("time_per_token_ms", "tpt"),
+                    Column(NATURALNESS, "utmos"),
+                    Column("wer", "wer"),
+                    Column("speedup"),
+                ),
             ),
         ),
-    ),
-    notes=(LOSSY, "Candidates are those of any head (union); the best path is taken.", JOINT),
-)
+        notes=(LOSSY, "Candidates are those of any head (union).", ONE_CHOICE),
+    )
 
 
 def _published(column: str) -> Published:
@@ -155,72 +136,70 @@ def _published(column: str) -> Published:
     return Published("paper (USLM, Table II)", PUBLISHED_NS, values)
 
 
-CURVES = (
-    Curve("best path", {**BEST, "sampling.top_k": 3}, "heads.n", NS, style=0),
-    Curve("sampled path", {**SAMPLED, "sampling.top_k": 3}, "heads.n", NS, style=2),
-    Curve("each head by itself", {**OWN, "sampling.top_k": 3}, "heads.n", NS, style=1),
-)
-LEVEL = (Level("target alone, k = 3", _target(3)),)
-AXIS = "heads (tokens a pass)"
+def _figures(made_by: Experiment) -> FigureDefinition:
+    k, ns = made_by.settings["sampling.top_k"], made_by.values("heads.n")
+    modes = {
+        "best": (MODES["best"], 0),
+        "sample": (MODES["sample"], 2),
+        "none": ("each head by itself", 1),
+    }
+    curves = [
+        Curve(label, _heads(mode, k), "heads.n", ns, style=style)
+        for mode, (label, style) in modes.items()
+        if mode in made_by.values("viterbi.mode")
+    ]
+    label, axis = f"target alone, k = {k}", "heads (tokens a pass)"
 
-FIGURES = FigureDefinition(
-    name="figures3to6",
-    title="MTP Figures 3 to 6: time, words, naturalness and speedup against the number of heads",
-    experiment="mtp/figures",
-    columns=2,
-    axes=(
-        Axes(
-            "Time per token",
-            "time_per_token_ms",
-            CURVES,
-            x_label=AXIS,
-            levels=LEVEL,
-            published=(_published("tpt"),),
-        ),
-        Axes(
-            "Word errors",
-            "wer",
-            CURVES,
-            x_label=AXIS,
-            levels=LEVEL,
-            published=(_published("wer"),),
-        ),
-        Axes(
-            "Naturalness",
-            "dnsmos",
-            CURVES,
-            x_label=AXIS,
-            levels=LEVEL,
-            published=(_published("utmos"),),
-        ),
-        Axes(
-            "Speedup over the cached target",
-            "speedup",
-            CURVES,
-            x_label=AXIS,
-            y_label="speedup (same engine, same k)",
-            levels=(Level("target alone, k = 3", _target(3), fixed={"speedup": 1.0}),),
-        ),
-    ),
-    notes=(
-        LOSSY,
-        "One head with a sampled path is top-k sampling: the target's law at that k.",
-        "The paper's naturalness is UTMOS, and its curves have no printed values but these two.",
-        JOINT,
-    ),
-)
+    def plot(title: str, y: str, published: str) -> Axes:
+        levels = (Level(label, _alone(k)),)
+        return Axes(title, y, curves, None, axis, levels=levels, published=(_published(published),))
 
-REPORT = Report(
-    name="mtp",
-    title="MTP: several tokens a pass and a path search",
-    introduction=(
-        "Heads on the target's hidden state predict the next n tokens at once; a path search over "
-        "their candidates with counted transitions between codes picks a block, which nothing "
-        "verifies. Nguyen et al., ICASSP 2025, arXiv 2410.13839."
-    ),
-    tables=(TABLE_1, TABLE_1_VALLE, TABLE_2),
-    figures=(FIGURES,),
-    listening="table1",
-    contrast=("cached", "ours8"),
-    not_reproduced=("Listening tests of Table I (MOS and SMOS, 50 samples a system).",),
-)
+    return FigureDefinition(
+        name="figures3to6",
+        title="MTP Figures 3 to 6: time, words, naturalness and speedup by the number of heads",
+        experiment=made_by.name,
+        columns=2,
+        axes=(
+            plot("Time per token", "time_per_token_ms", "tpt"),
+            plot("Word errors", "wer", "wer"),
+            plot("Naturalness", NATURALNESS, "utmos"),
+            Axes(
+                "Speedup over the cached target",
+                "speedup",
+                curves,
+                x_label=axis,
+                y_label="speedup (same engine, same k)",
+                levels=(Level(label, _alone(k), fixed={"speedup": 1.0}),),
+            ),
+        ),
+        notes=(
+            LOSSY,
+            "One head with a sampled path is top-k sampling: the target's law at that k.",
+            "The paper's naturalness is UTMOS; its curves have no printed values but these two.",
+        ),
+    )
+
+
+def report(scale: Scale) -> Report:
+    """The report of the experiments at a scale."""
+    uslm = "table1_uslm" if scale is PAPERS_OWN else "table1"
+    names: Sequence[str] = (uslm, "table1_valle", "table2", "figures")
+    table_1, valle, table_2, figures = (scale.experiment("mtp", name) for name in names)
+    return Report(
+        name="mtp",
+        title="MTP: several tokens a pass and a path search",
+        introduction=(
+            "Heads on the target's hidden state predict the next n tokens at once; a path search "
+            "over their candidates with counted transitions between codes picks a block, which "
+            "nothing verifies. Nguyen et al., ICASSP 2025, arXiv 2410.13839."
+        ),
+        tables=(
+            _table_1(table_1, "table1", paper.MTP_TABLE_1_USLM),
+            _table_1(valle, "table1_valle", paper.MTP_TABLE_1_VALLE),
+            _table_2(table_2),
+        ),
+        figures=(_figures(figures),),
+        listening="table1",
+        contrast=("cached", f"{OURS}{max(table_1.values('heads.n'))}"),
+        not_reproduced=("Listening tests of Table I (MOS and SMOS, 50 samples a system).",),
+    )

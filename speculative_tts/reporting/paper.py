@@ -14,6 +14,14 @@ class DraftPolicy:
 
 
 @dataclass(frozen=True)
+class HeadsPolicy:
+    """How a paper makes its multi-token heads, and how many layers of codes its targets have."""
+
+    text: str
+    layers: int
+
+
+@dataclass(frozen=True)
 class PaperTable:
     """One published table: rows by key, each a mapping from column to the printed text.
 
@@ -27,7 +35,9 @@ class PaperTable:
     settings: str = ""
     derived: Mapping[str, str] = field(default_factory=dict)
     called: str = "paper"
+    system: str = ""  # whose figures they are, where a paper has several
     draft: DraftPolicy | None = None  # set beside how ours was made
+    heads: HeadsPolicy | None = None  # likewise
 
     def text(self, row: str, column: str) -> str | None:
         """What the paper prints; None where it has no such row or figure."""
@@ -195,11 +205,16 @@ MTP_MEASURED = {
     "sim": "x-vector, %",
     "speedup": "over uncached",
 }
+MTP_HEADS = HeadsPolicy(
+    "with the target from scratch, for the sum of all heads' cross entropies", layers=8
+)
 
 MTP_TABLE_1_VALLE = PaperTable(
     source=f"{MTP}, Table I, VALL-E",
+    system="VALL-E",
     settings=MTP_SETTINGS,
     measured=MTP_MEASURED,
+    heads=MTP_HEADS,
     rows=_rows(
         "tpt speedup utmos sim wer cer",
         """
@@ -211,8 +226,10 @@ MTP_TABLE_1_VALLE = PaperTable(
 
 MTP_TABLE_1_USLM = PaperTable(
     source=f"{MTP}, Table I, USLM",
+    system="USLM",
     settings=MTP_SETTINGS,
     measured=MTP_MEASURED,
+    heads=MTP_HEADS,
     rows=_rows(
         "tpt speedup utmos sim wer cer",
         """
@@ -226,6 +243,7 @@ MTP_TABLE_2 = PaperTable(
     source=f"{MTP}, Table II",
     settings=MTP_SETTINGS,
     measured=MTP_MEASURED,
+    heads=MTP_HEADS,
     rows=_rows(
         "tpt utmos wer",
         """

@@ -1,31 +1,13 @@
-"""Figures of a system, over all its seeds: what a table's cell or a figure's point is made of.
+"""Figures of a system, over all its seeds: what a table's cell or a figure's point is made of."""
 
-Statistics are not made here: `Scorer` is given by the command, since reporting and evaluation
-do not know each other.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from speculative_tts.evaluation.aggregate import aggregate
+from speculative_tts.evaluation.compare import Comparison
+from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.reporting.runs import Run
-
-
-class Scorer(Protocol):
-    """Statistics over scored run folders."""
-
-    def aggregate(self, folders: Sequence[Path]) -> Mapping[str, Any]:
-        """Figures over the seeds of a system, in the form of summary.json, with `sd` each."""
-
-    def compare(
-        self,
-        baseline: Sequence[Path],
-        systems: Mapping[str, Sequence[Path]],
-        metrics: Sequence[str],
-    ) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Paired differences by system and metric: difference, low, high, p, p_holm, n."""
-
 
 SCALED = ("value", "low", "high", "sd")  # parts of a measure that have its unit
 
@@ -78,10 +60,9 @@ class Result:
         parts: dict[str, Any] = {key: figure.get(key) for key in (*SCALED, "n")}
         return Measure(**parts)
 
-    def judge(self, metric: str) -> Mapping[str, Any]:
-        """Who measured: {id, version, options}; empty when nobody did."""
-        judge = self.runs[0].summary.get("judges", {}).get(metric)
-        return judge if isinstance(judge, Mapping) else {}
+    def judge(self, metric: str) -> str:
+        """Id of the judge who measured; empty when nobody did."""
+        return str(self.runs[0].summary.get("judges", {}).get(metric, {}).get("id", ""))
 
 
 def _fact(values: Any, keys: Sequence[str]) -> float | None:
@@ -91,20 +72,37 @@ def _fact(values: Any, keys: Sequence[str]) -> float | None:
     return float(values) if isinstance(values, int | float) else None
 
 
-def result(runs: tuple[Run, ...], scorer: Scorer) -> Result:
+def drawn_as(run: Run) -> Bootstrap:
+    """How sst-eval drew the intervals of a run, so that those made here agree with them."""
+    settings = run.summary.get("bootstrap", {})
+    return Bootstrap(**{k: settings[k] for k in ("draws", "cluster", "seed") if k in settings})
+
+
+def result(runs: tuple[Run, ...]) -> Result:
     """Figures of a system's runs: a single run's are in its summary, several seeds are pooled."""
-    figures = runs[0].summary if len(runs) == 1 else scorer.aggregate([run.folder for run in runs])
+    pooled = len(runs) > 1
+    folders = [run.folder for run in runs]
+    figures = aggregate(folders, drawn_as(runs[0])) if pooled else runs[0].summary
     return Result(runs, figures.get("metrics", {}), figures.get("per_position", {}))
 
 
-def difference(row: Mapping[str, Any]) -> Measure:
+def measured(names: str, results: Iterable[Result]) -> str:
+    """Of `utmos|dnsmos` the first that one of the results has; the last where none has any."""
+    known = list(results)
+    *first, last = names.split("|")
+    for name in first:
+        if any(one.measure(name).value is not None for one in known):
+            return name
+    return last
+
+
+def difference(row: Comparison) -> Measure:
     """A paired difference as a measure; p corrected for the number of systems where it was."""
-    p = row.get("p_holm")
     return Measure(
-        row.get("difference"),
-        row.get("low"),
-        row.get("high"),
-        p=row.get("p") if p is None else p,
-        n=row.get("n"),
-        tests={"welch": row.get("p_welch"), "seeds": row.get("p_seeds")},
+        row.difference,
+        row.low,
+        row.high,
+        p=row.p if row.p_holm is None else row.p_holm,
+        n=row.n,
+        tests={"welch": row.p_welch, "seeds": row.p_seeds},
     )

@@ -4,7 +4,15 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from speculative_tts.reporting.results import SCALED, Measure, Result, Scorer, difference, result
+from speculative_tts.evaluation.compare import compare_all
+from speculative_tts.reporting.results import (
+    SCALED,
+    Measure,
+    Result,
+    difference,
+    drawn_as,
+    result,
+)
 from speculative_tts.reporting.runs import Found, Need, Run, Selection, figure, select
 
 RoundCosts = Mapping[int, float]  # by lookahead: what a round costs, in steps of the target alone
@@ -29,9 +37,7 @@ class Chosen:
         return tuple(map(str, self.selection.missing))
 
 
-def choose(
-    found: Found, scorer: Scorer, needs: Mapping[str, Need], experiment: str | None
-) -> Chosen:
+def choose(found: Found, needs: Mapping[str, Need], experiment: str | None) -> Chosen:
     """Results of the runs that `needs` describe. Points that share a run share its result."""
     selection = select(found, needs, experiment)
     cache: dict[tuple[str, ...], Result] = {}
@@ -39,7 +45,7 @@ def choose(
     for key, runs in selection.runs.items():
         names = tuple(run.name for run in runs)
         if names not in cache:
-            cache[names] = result(runs, scorer)
+            cache[names] = result(runs)
         results[key] = cache[names]
     return Chosen(results, selection)
 
@@ -87,19 +93,17 @@ def _divided(one: Result, cost: float | None) -> Result:
 
 
 def compare(
-    chosen: Chosen, scorer: Scorer, baseline: str, systems: Sequence[str], metrics: Sequence[str]
+    chosen: Chosen, baseline: str, systems: Sequence[str], metrics: Sequence[str]
 ) -> dict[tuple[str, str], Measure]:
     """Paired differences by (system, metric); empty when the baseline has no run."""
     present = [key for key in systems if key in chosen.results and key != baseline]
     if baseline not in chosen.results or not present:
         return {}
-    compared = scorer.compare(
-        [run.folder for run in chosen.results[baseline].runs],
-        {key: [run.folder for run in chosen.results[key].runs] for key in present},
-        metrics,
-    )
+    folders = {key: [run.folder for run in chosen.results[key].runs] for key in chosen.results}
+    others = {key: folders[key] for key in present}
+    how = drawn_as(chosen.results[baseline].runs[0])
     return {
         (key, metric): difference(row)
-        for key, rows in compared.items()
+        for key, rows in compare_all(folders[baseline], others, metrics, how).items()
         for metric, row in rows.items()
     }

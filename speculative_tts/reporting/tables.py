@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from speculative_tts.evaluation.statistics import LEAST
 from speculative_tts.reporting.results import Measure
 
 MINUS = "\N{MINUS SIGN}"
@@ -67,6 +68,8 @@ class Cell:
             parts.append(f"± {measure.sd:.{self.digits}f}")
         elif measure.low is not None and measure.high is not None:
             parts.append(f"[{self._number(measure.low)}, {self._number(measure.high)}]")
+        elif measure.n is not None and 0 < measure.n < LEAST:
+            parts.append(f"(n = {measure.n})")
         if measure.p is not None:
             parts.append(p_text(measure.p))
         return " ".join(parts)
@@ -135,11 +138,12 @@ class Table:
     notes: Sequence[str] = ()
     origin: Sequence[str] = ()
     missing: Sequence[str] = ()
+    warning: str = ""  # stands above everything
 
 
 def markdown(table: Table) -> str:
     """GitHub Markdown: blocks as tables, then caption, notes and origin."""
-    parts = [f"# {table.title}"]
+    parts = [f"# {table.title}", f"**{table.warning}**" if table.warning else ""]
     for block in table.blocks:
         heading = ["system", *(heading.text for heading in block.headings)]
         rule = ["---", *("---:" for _ in block.headings)]
@@ -203,13 +207,14 @@ def _fields(heading: Heading, cell: Cell) -> dict[str, str]:
 
 def latex(table: Table) -> str:
     """A table* with a tabular a block, each shrunk to the text's width where it is wider."""
+    head = [_sentence(table.title), table.warning, *table.caption]
     lines = [
         r"% needs \usepackage{booktabs,graphicx}",
         r"\begin{table*}[t]",
         r"  \centering",
         r"  \footnotesize",
         r"  \setlength{\tabcolsep}{4pt}",
-        rf"  \caption{{{escape(' '.join([_sentence(table.title), *table.caption]))}}}",
+        rf"  \caption{{{escape(' '.join(filter(None, head)))}}}",
         rf"  \label{{tab:{table.name}}}",
     ]
     for block in table.blocks:

@@ -1,6 +1,6 @@
 """Writes a paper's tables and figures from the runs at hand, and gathers them for the page."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ from speculative_tts.records import write_json
 from speculative_tts.reporting import mtp, pcg, ssd, tiny
 from speculative_tts.reporting.definitions import FigureDefinition, Report, TableDefinition
 from speculative_tts.reporting.examples import Example, examples
+from speculative_tts.reporting.experiments import Scale, scale_of
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
 from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.page import Section
-from speculative_tts.reporting.results import Scorer
 from speculative_tts.reporting.runs import Found, Run
 from speculative_tts.reporting.selection import (
     Chosen,
@@ -24,8 +24,11 @@ from speculative_tts.reporting.selection import (
 )
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
 
-REPORTS: dict[str, Report] = {
-    report.name: report for report in (ssd.REPORT, pcg.REPORT, mtp.REPORT, tiny.REPORT)
+REPORTS: dict[str, Callable[[Scale], Report]] = {
+    "ssd": ssd.report,
+    "pcg": pcg.report,
+    "mtp": mtp.report,
+    "tiny": tiny.report,
 }
 
 
@@ -39,21 +42,23 @@ class Written:
     remarks: tuple[str, ...]
 
 
-def reports(name: str) -> list[Report]:
-    """The report of a paper, or `all`. Raises ValueError for a paper that has none."""
-    if name == "all":
-        return list(REPORTS.values())
-    if name not in REPORTS:
+def reports(name: str) -> list[str]:
+    """The reports of a paper, or of `all`. Raises ValueError for a paper that has none."""
+    if name != "all" and name not in REPORTS:
         raise ValueError(f"paper={name} has no report; use {', '.join(REPORTS)} or all")
-    return [REPORTS[name]]
+    return list(REPORTS) if name == "all" else [name]
 
 
-def write_report(report: Report, found: Found, scorer: Scorer, out: Path) -> Written:
-    """Write every table and figure that has a run into `out`/<paper>; the others are missing."""
+def write_report(name: str, found: Found, out: Path) -> Written:
+    """Write every table and figure that has a run into `out`/<paper>; the others are missing.
+
+    What they show is what the paper's experiments make at the scale of the runs.
+    """
+    report = REPORTS[name](scale_of(name, found.runs))
     folder = _Folder(out / report.name)
-    chosen = _choose(report, found, scorer)
+    chosen = _choose(report, found)
     runs = _runs(chosen)
-    tables = [fill_table(one, chosen[one.name], scorer) for one in report.tables]
+    tables = [fill_table(one, chosen[one.name]) for one in report.tables]
     tables = [table for table in tables if chosen[table.name].results]
     for table in tables:
         folder.table(table)
@@ -69,10 +74,10 @@ def write_report(report: Report, found: Found, scorer: Scorer, out: Path) -> Wri
     return Written(section, tuple(folder.files), tuple(missing), tuple(remarks))
 
 
-def _choose(report: Report, found: Found, scorer: Scorer) -> dict[str, Chosen]:
+def _choose(report: Report, found: Found) -> dict[str, Chosen]:
     """Results by table and figure; one cost of a round serves all of them."""
     definitions: list[TableDefinition | FigureDefinition] = [*report.tables, *report.figures]
-    chosen = {one.name: choose(found, scorer, one.needs(), one.experiment) for one in definitions}
+    chosen = {one.name: choose(found, one.needs(), one.experiment) for one in definitions}
     costs = round_costs(list(_runs(chosen).values()))
     return {name: with_speed_by_length(one, costs) for name, one in chosen.items()}
 
@@ -120,6 +125,7 @@ class _Folder:
             figure.notes,
             figure.origin,
             figure.missing,
+            figure.warning,
         )
         self._write(f"{figure.name}.md", markdown(text))
         return drawn["svg"]

@@ -1,6 +1,5 @@
 """The papers' experiments fill the papers' reports (that each composes, test_configs tests)."""
 
-import importlib
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -15,8 +14,9 @@ from omegaconf import DictConfig, OmegaConf
 from speculative_tts.commands.decode import main
 from speculative_tts.commands.help import options
 from speculative_tts.commands.train_draft import main as train_draft
-from speculative_tts.reporting.definitions import Report
+from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale
 from speculative_tts.reporting.runs import Found, Run, flatten, matches, select
+from speculative_tts.reporting.write import REPORTS
 from speculative_tts.schema import Device, DType, Rule, Similarity, System
 
 SEARCHED, AT_SPEED, ELSEWHERE = 77.0, 3.0, 2.0  # a mean size; acceptance lengths
@@ -72,11 +72,12 @@ def test_pcg_has_the_papers_seeds_and_sizes() -> None:
     assert match == "size:10.3"
 
 
+@pytest.mark.parametrize("scale", [TINY, PAPERS_OWN], ids=["tiny", "papers"])
 @pytest.mark.parametrize("paper", PAPERS)
-def test_the_experiments_fill_the_report_and_make_nothing_else(paper: str) -> None:
+def test_the_experiments_fill_the_report_and_make_nothing_else(paper: str, scale: Scale) -> None:
     """Every row and point has a run, and every run is in a table or figure."""
-    report: Report = importlib.import_module(f"speculative_tts.reporting.{paper}").REPORT
-    found = Found(Path("runs"), runs(paper))
+    report = REPORTS[paper](scale)
+    found = Found(Path("runs"), runs(paper, scale))
     hidden = {run.name: run for run in found.runs}
     for definition in (*report.tables, *report.figures):
         needs = definition.needs()
@@ -93,10 +94,11 @@ def test_the_experiments_fill_the_report_and_make_nothing_else(paper: str) -> No
 
 
 @cache
-def runs(paper: str) -> tuple[Run, ...]:
-    """What the paper's experiments would leave: a run a point."""
+def runs(paper: str, scale: Scale) -> tuple[Run, ...]:
+    """What the paper's experiments at a scale would leave: a run a point."""
     main.compose()  # registers the schema
-    names = [name for name in options("experiment") if name.startswith(f"{paper}/paper_")]
+    own = [name for name in options("experiment") if name.startswith(f"{paper}/")]
+    names = [name for name in own if ("/paper_" in name) == (scale is PAPERS_OWN)]
     configs = [flatten(config) for name in names for config in points(name)]
     assert configs
     return tuple(run(config, str(number)) for number, config in enumerate(configs))

@@ -8,10 +8,12 @@ import pytest
 from synthetic_runs import groups_of, make_pcg_runs, make_run
 
 from speculative_tts.commands.report import main
-from speculative_tts.reporting.pcg import EMBEDDING, LIKE_SSD, REPORT, SSD
-from speculative_tts.reporting.runs import Need, find_runs, select
+from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.pcg import report
+from speculative_tts.reporting.runs import find_runs, select
 
 Rows = dict[str, dict[str, str]]
+REPORT = report(TINY)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,7 @@ def test_figure2_has_both_frontiers_and_the_papers_points(results: Path) -> None
     }
 
 
-NEEDS = {"ssd": Need("SSD", SSD), "pcg": Need("PCG", EMBEDDING, nearest=LIKE_SSD)}
+NEEDS = {key: need for key, need in REPORT.tables[0].needs().items() if key in {"ssd", "pcg"}}
 
 
 def group_run(runs: Path, size: float, strength: float, seed: int = 0) -> None:

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
+from speculative_tts.reporting.checkpoints import draft_notes
 from synthetic_runs import make_run
 
-from speculative_tts.reporting.drafts import draft_notes
 from speculative_tts.reporting.paper import DraftPolicy
 from speculative_tts.reporting.runs import find_runs
-from speculative_tts.reporting.ssd import TABLE_1, TABLE_3
+from speculative_tts.reporting.paper import SSD_TABLE_1, SSD_TABLE_3
 
 POLICY = DraftPolicy("two layers", train_layers=2, losses=("ce",))
 
@@ -22,8 +22,8 @@ def test_the_shipped_draft_is_not_made_as_the_papers(tmp_path: Path) -> None:
         "trained for acceptance (the log of the sum of min(p, q)). This is not the "
         "paper's policy: two layers."
     )
-    for table in (TABLE_1, TABLE_3):
-        assert "lower 2 and upper 6 of 24 layers" in table.paper.draft.text  # type: ignore[union-attr]
+    for table in (SSD_TABLE_1, SSD_TABLE_3):
+        assert "lower 2 and upper 6 of 24 layers" in table.draft.text  # type: ignore[union-attr]
 
 
 def test_nothing_is_said_of_a_draft_that_is_gone_or_another_by_now(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""What the files of configs/experiment say: the runs that a report shows, at either scale.
+
+A paper's experiment `ssd/table3` has a twin at the paper's own scale, `ssd/paper_table3`. Tables
+and figures take their rows and points from the grids of one of them, so that no number stands in
+both places.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from speculative_tts.assets import configuration, configurations
+from speculative_tts.reporting.runs import Run, Where, flatten
+
+PAPER = "paper_"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A file of configs/experiment: what it sets, flat, and the values that it sweeps."""
+
+    name: str
+    settings: Where
+    grid: Mapping[str, Sequence[Any]]
+
+    def values(self, key: str) -> Sequence[Any]:
+        """The values of a key: swept, or the one that is set."""
+        return self.grid[key] if key in self.grid else (self.settings[key],)
+
+    @property
+    def target(self) -> str:
+        """Name of its target."""
+        return str(self.settings.get("target.name", "tiny"))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Whose size: the shipped tiny system's or the papers' own."""
+
+    prefix: str = ""
+
+    def experiment(self, paper: str, name: str) -> Experiment:
+        """A paper's experiment at this scale."""
+        return read(f"{paper}/{self.prefix}{name}")
+
+    def has(self, paper: str, name: str) -> bool:
+        """Does the paper have this experiment at this scale?"""
+        return f"{self.prefix}{name}" in configurations(f"experiment/{paper}")
+
+
+TINY, PAPERS_OWN = Scale(), Scale(PAPER)
+
+
+def scale_of(paper: str, runs: Iterable[Run]) -> Scale:
+    """The scale of most of these runs: is theirs the target of one of the paper's experiments?"""
+    names = [f"{paper}/{name}" for name in configurations(f"experiment/{paper}")]
+    own = {read(name).target for name in names if f"/{PAPER}" in name}
+    votes = [run.config.get("target.name") in own for run in runs]
+    return PAPERS_OWN if 2 * sum(votes) > len(votes) else TINY
+
+
+def read(name: str) -> Experiment:
+    """An experiment that ships, by its name below configs/experiment."""
+    raw = configuration(f"experiment/{name}")
+    grid = raw.pop("hydra", {}).get("sweeper", {}).get("params", {})
+    return Experiment(name, _settings(raw), {key: values(key, text) for key, text in grid.items()})
+
+
+def method(name: str) -> dict[str, Any]:
+    """What `method=<name>` sets."""
+    return _settings(configuration(f"method/{name}"))
+
+
+def _settings(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's own settings, and those of the files that it chooses, flat."""
+    chosen: dict[str, Any] = {}
+    for one in raw.get("defaults", []):
+        for key, choice in one.items():
+            group = key.removeprefix("override").strip(" /")
+            chosen |= flatten(configuration(f"{group}/{choice}"), f"{group}.")
+    return chosen | flatten({key: value for key, value in raw.items() if key != "defaults"})
+
+
+def values(key: str, text: Any) -> tuple[Any, ...]:
+    """What Hydra's sweeper would take for `key=text`: a list of choices, a range, or one value."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Transformer
+
+    (override,) = OverridesParser.create().parse_overrides([f"{key}={text}"])
+    if not override.is_sweep_override():
+        return (override.value(),)
+    return tuple(override.sweep_iterator(Transformer.identity))

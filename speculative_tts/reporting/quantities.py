@@ -1,0 +1,57 @@
+"""Every figure that a table or a plot may show: the metrics, and what reports make of runs."""
+
+from speculative_tts.evaluation.metric import Better, Quantity
+from speculative_tts.evaluation.registry import METRICS
+
+MADE = {
+    "speedup_by_length": Quantity(
+        "speedup by acceptance length",
+        better=Better.higher,
+        caption=(
+            "Speedup by acceptance length is acceptance length over what a round costs in steps of "
+            "the target alone: one figure for all runs of the report with a lookahead, the "
+            "geometric mean of acceptance length over measured speedup. It is free of timing "
+            "noise; what the rules' own work differs by (see accept %) is not in it."
+        ),
+        timed=True,
+    ),
+    "groups.theta": Quantity("θ", 4, caption="θ is the cosine above which two tokens are similar."),
+    "groups.groups": Quantity("groups", 0),
+    "groups.mean_size": Quantity("mean group size", 1),
+    "groups.median_size": Quantity("median size", 0),
+    "groups.max_size": Quantity("largest group", 0),
+    "groups.singletons": Quantity("singletons %", 1, 100.0),
+    "groups.bytes": Quantity("KiB of indices", 0, 1 / 1024),
+    "groups.likeness.spearman": Quantity(
+        "rank correlation",
+        3,
+        caption=(
+            "Rank correlation is that of cosine with closeness in the codec's codebook, over all "
+            "pairs of tokens (1: the same order)."
+        ),
+    ),
+    "groups.likeness.percentile": Quantity(
+        "percentile of the nearest 50",
+        1,
+        caption=(
+            "Percentile is where the 50 tokens nearest by cosine lie on average in the order of "
+            "codebook distance (0: the closest, 50: chance)."
+        ),
+    ),
+}
+
+
+def whole(name: str) -> str:
+    """Of one position's figure, `acceptance@1` (first drafted token), that of all positions."""
+    base, at, _ = name.partition("@")
+    return "acceptance_rate" if at and base == "acceptance" else base
+
+
+def quantities() -> dict[str, Quantity]:
+    """All of them by name, in the order of captions."""
+    return {**METRICS, **MADE}
+
+
+def quantity(name: str) -> Quantity:
+    """How `wer` or one position's `acceptance@1` is written."""
+    return quantities()[whole(name)]
