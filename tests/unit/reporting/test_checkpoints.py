@@ -3,12 +3,11 @@
 import json
 from pathlib import Path
 
-from speculative_tts.reporting.checkpoints import draft_notes
 from synthetic_runs import make_run
 
-from speculative_tts.reporting.paper import DraftPolicy
+from speculative_tts.reporting.checkpoints import draft_notes
+from speculative_tts.reporting.paper import SSD_TABLE_1, SSD_TABLE_3, DraftPolicy
 from speculative_tts.reporting.runs import find_runs
-from speculative_tts.reporting.paper import SSD_TABLE_1, SSD_TABLE_3
 
 POLICY = DraftPolicy("two layers", train_layers=2, losses=("ce",))
 
