@@ -86,6 +86,7 @@ class DecodeRecord:
     nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds
     swapped: int | None = None  # system=swap: codes of groups with company, drawn again
     changed: int | None = None  # those of them that came out another code
+    seen: bool | None = None  # was the speaker trained on; None where the list does not say
 
 
 def to_row(record: Any) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 corpus=tiny: Flite speaks random word strings in the voices of several speakers; strings and some
 speakers of the lists are never trained on; needs the `flite` program and the extra `tiny`.
 corpus=libritts, libriheavy: speech codes by the target's tokenizer, in Parquet shards (extra
-`corpora`). corpus=list: a published test list joined with the recordings. A run that was cut off
-continues.
+`corpora`). corpus=list: a published test list joined with the recordings. corpus=voices: held-out
+strings, each by every voice of the shipped list. A run that was cut off continues.
 """
 
 import sys
@@ -13,6 +13,8 @@ from pathlib import Path
 
 from speculative_tts.commands import app
 from speculative_tts.schema import Corpus, ListFormat, PrepareConfig
+
+SHIPPED_LIST = "tiny:testset/list.jsonl"
 
 
 def run(config: PrepareConfig) -> int:
@@ -85,11 +87,23 @@ def _list(config: PrepareConfig, out: Path) -> int:
     return 0
 
 
+def _voices(config: PrepareConfig, out: Path) -> int:
+    """The list on which voices are compared."""
+    from speculative_tts.assets import resolve
+    from speculative_tts.corpora.voices import write_voices
+    from speculative_tts.records import read_list
+
+    path = out / "list.jsonl"
+    print(f"{path}: {write_voices(read_list(resolve(SHIPPED_LIST)), config, path)} rows")
+    return 0
+
+
 PREPARE: dict[Corpus, Callable[[PrepareConfig, Path], int]] = {
     Corpus.tiny: _tiny,
     Corpus.libritts: _codes,
     Corpus.libriheavy: _codes,
     Corpus.list: _list,
+    Corpus.voices: _voices,
 }
 
 main = app.command(

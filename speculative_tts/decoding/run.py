@@ -225,6 +225,7 @@ class DecodeRun:
             passes=outcome.passes,
             unverified=outcome.unverified,
             dead_blocks=outcome.dead_blocks,
+            seen=item.seen,
         )
 
 

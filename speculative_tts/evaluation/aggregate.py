@@ -16,6 +16,7 @@ from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import standard_deviation
 from speculative_tts.evaluation.summary import Bootstrap, interval, read_scores
 
+SEEN: dict[bool | None, tuple[str, ...]] = {True: ("seen",), False: ("unseen",), None: ()}
 ALONE = Bootstrap(draws=0)  # the figure without its interval
 
 
@@ -26,6 +27,24 @@ def aggregate(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[str
     seeds: {seed: value}}}, "per_position"}. Two folders with the same seed raise ValueError, since
     their utterances would count twice.
     """
+    return _aggregate_rows(_read_runs(folders), how or Bootstrap())
+
+
+def by_speaker(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[str, dict[str, Any]]:
+    """`aggregate` of `all` speakers, of those `seen` in training, `unseen`, and of each by name.
+
+    A group without a row is absent: lists need not say who was seen.
+    """
+    parts: dict[str, dict[int, list[ScoreRow]]] = {}
+    for seed, rows in _read_runs(folders).items():
+        for row in rows:
+            for name in ("all", *SEEN[row["seen"]], row.speaker):
+                parts.setdefault(name, {}).setdefault(seed, []).append(row)
+    return {name: _aggregate_rows(part, how or Bootstrap()) for name, part in parts.items()}
+
+
+def _read_runs(folders: Sequence[Path]) -> dict[int, list[ScoreRow]]:
+    """Score rows by seed."""
     runs: dict[int, list[ScoreRow]] = {}
     for folder in folders:
         rows = read_scores(folder)
@@ -33,7 +52,7 @@ def aggregate(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[str
         if seed in runs:
             raise ValueError(f"{folder}: seed {seed} occurs twice; give runs of different seeds")
         runs[seed] = rows
-    return _aggregate_rows(runs, how or Bootstrap())
+    return runs
 
 
 def _aggregate_rows(runs: dict[int, list[ScoreRow]], how: Bootstrap) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from speculative_tts.records import DecodeRecord, from_row
 class ScoreRow:
     """Scores and raw counts of one utterance, flat in the file; ratios are taken by `summary`.
 
-    `columns` are those of the judges that heard it, durations, and the decode record's counts,
+    `columns` are those of the judges that heard it, durations, whether its speaker was `seen` in
+    training (None where the list does not say), and the decode record's counts,
     which are missing where no language model ran (the reference recording, the codec, another
     system's audio). `row["words"]` is None where nothing was measured.
     """
@@ -64,7 +65,7 @@ def row_of(sample: Sample) -> ScoreRow:
         text=sample.text,
         audio=record.audio if record else sample.audio,
         flags=["no_tokens"] if counts.get("tokens") == 0 else [],
-        columns=durations | counts,
+        columns={"seen": record.seen if record else None} | durations | counts,
     )
 
 

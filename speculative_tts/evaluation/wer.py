@@ -10,13 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from speculative_tts.evaluation.judge import Columns, Sample
-from speculative_tts.evaluation.metric import Better, Metric, total
+from speculative_tts.evaluation.metric import Better, Metric, each, total
 from speculative_tts.evaluation.rows import ScoreRow
 
 Normaliser = Callable[[str], str]
 
 EDITS = ("substitutions", "deletions", "insertions")
 CORPUS = "WER is total edits over total words."
+LOST = (
+    "First words lost are texts whose first word was heard as another or not at all; words lost "
+    "are the same of every word."
+)
 JUDGES = {
     "pocketsphinx-words": "pocketsphinx word grammar",
     "pocketsphinx-general": "pocketsphinx general model",
@@ -82,6 +86,28 @@ METRICS = {
         judges=JUDGES,
         columns=_rate,
     ),
+    "word_lost": Metric(
+        "words lost %",
+        1,
+        100.0,
+        unit="points",
+        better=Better.lower,
+        caption=LOST,
+        judge="wer",
+        judges=JUDGES,
+        columns=lambda row: (total(row, "substitutions", "deletions"), row["words"]),
+    ),
+    "first_word_lost": Metric(
+        "first words lost %",
+        1,
+        100.0,
+        unit="points",
+        better=Better.lower,
+        caption=LOST,
+        judge="wer",
+        judges=JUDGES,
+        columns=each("first_word_lost"),
+    ),
 }
 
 
@@ -121,14 +147,19 @@ def compare(reference: str, hypothesis: str) -> Columns:
 
 
 def word_edits(reference: str, hypothesis: str) -> Columns:
-    """Edit counts by words; an empty reference counts every heard word as an insertion."""
+    """Edit counts by words, and whether the first was lost.
+
+    An empty reference has no first word, and counts every heard word as an insertion.
+    """
     if not reference:
         return _counts("", 0, 0, 0, 0, len(hypothesis.split()))
     import jiwer
 
     out = jiwer.process_words(reference, hypothesis)
     length = len(reference.split())
-    return _counts("", length, out.hits, out.substitutions, out.deletions, out.insertions)
+    heard = any(part.type == "equal" and part.ref_start_idx == 0 for part in out.alignments[0])
+    counts = _counts("", length, out.hits, out.substitutions, out.deletions, out.insertions)
+    return counts | {"first_word_lost": int(not heard)}
 
 
 def character_edits(reference: str, hypothesis: str) -> Columns:

@@ -85,6 +85,22 @@ class TableDefinition:
 
 
 @dataclass(frozen=True)
+class SpeakerTable:
+    """A line a speaker, systems side by side: how evenly they speak."""
+
+    name: str  # of its files
+    title: str
+    rows: Mapping[str, Row]
+    columns: Sequence[tuple[str, str]]  # system, quantity
+    experiment: str | None = None  # the configs/experiment file that makes its runs
+    notes: Sequence[str] = ()
+
+    def needs(self) -> dict[str, Need]:
+        """The runs of its systems."""
+        return {key: Need(row.label, row.where) for key, row in self.rows.items()}
+
+
+@dataclass(frozen=True)
 class Curve:
     """Points of runs in which one configuration key takes several values.
 
@@ -180,4 +196,5 @@ class Report:
     figures: Sequence[FigureDefinition]
     listening: str  # the table whose systems the page lets one hear
     contrast: tuple[str, str]  # two of its rows: the page shows where the second loses most words
+    speakers: Sequence[SpeakerTable] = ()
     not_reproduced: Sequence[str] = ()

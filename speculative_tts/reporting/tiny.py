@@ -1,6 +1,13 @@
 """How well the shipped tiny system speaks, beside the goals that it was made for."""
 
-from speculative_tts.reporting.definitions import Column, Panel, Report, Row, TableDefinition
+from speculative_tts.reporting.definitions import (
+    Column,
+    Panel,
+    Report,
+    Row,
+    SpeakerTable,
+    TableDefinition,
+)
 from speculative_tts.reporting.experiments import Scale, method, read
 from speculative_tts.reporting.paper import PaperTable
 from speculative_tts.reporting.systems import of_methods
@@ -46,6 +53,45 @@ TINY_SYSTEM = TableDefinition(
 )
 
 
+SPEAKERS = SpeakerTable(
+    name="speakers",
+    title="The test list by speaker",
+    experiment=MADE_BY.name,
+    rows=TINY_SYSTEM.rows,
+    columns=(
+        ("target", "wer"),
+        ("target", "word_lost"),
+        ("target", "first_word_lost"),
+        ("target", "similarity"),
+        ("codec", "wer"),
+        ("codec", "first_word_lost"),
+        ("reference", "wer"),
+    ),
+)
+
+VOICES = SpeakerTable(
+    name="voices",
+    title="The voices on the same held-out strings",
+    experiment="voices",
+    rows={
+        "ssd": Row(
+            "sst-speak (SSD, β = 0.4)",
+            {
+                "system": "speculative",
+                "rule.name": "tolerance",
+                "rule.beta": 0.4,
+                "data.name": "tiny_voices",
+            },
+        ),
+    },
+    columns=(("ssd", "wer"), ("ssd", "word_lost"), ("ssd", "first_word_lost")),
+    notes=(
+        "Every voice says the same strings of the dev list, from its prompt of the test list.",
+        "The first one is the voice that sst-speak takes by itself.",
+    ),
+)
+
+
 def report(_scale: Scale) -> Report:
     """The report; it has one scale."""
     return Report(
@@ -59,4 +105,5 @@ def report(_scale: Scale) -> Report:
         figures=(),
         listening="tiny_system",
         contrast=("reference", "target"),
+        speakers=(SPEAKERS, VOICES),
     )

@@ -8,11 +8,17 @@ from typing import Any
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
 from speculative_tts.reporting import mtp, pcg, ssd, tiny
-from speculative_tts.reporting.definitions import FigureDefinition, Report, TableDefinition
+from speculative_tts.reporting.definitions import (
+    FigureDefinition,
+    Report,
+    SpeakerTable,
+    TableDefinition,
+)
 from speculative_tts.reporting.examples import Example, examples
 from speculative_tts.reporting.experiments import Scale, scale_of
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
+from speculative_tts.reporting.fill_speakers import fill_speakers
 from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.page import Section
 from speculative_tts.reporting.runs import Found, Run
@@ -58,7 +64,10 @@ def write_report(name: str, found: Found, out: Path) -> Written:
     folder = _Folder(out / report.name)
     chosen = _choose(report, found)
     runs = _runs(chosen)
-    tables = [fill_table(one, chosen[one.name]) for one in report.tables]
+    tables = [
+        *(fill_table(one, chosen[one.name]) for one in report.tables),
+        *(fill_speakers(one, chosen[one.name]) for one in report.speakers),
+    ]
     tables = [table for table in tables if chosen[table.name].results]
     for table in tables:
         folder.table(table)
@@ -76,7 +85,11 @@ def write_report(name: str, found: Found, out: Path) -> Written:
 
 def _choose(report: Report, found: Found) -> dict[str, Chosen]:
     """Results by table and figure; one cost of a round serves all of them."""
-    definitions: list[TableDefinition | FigureDefinition] = [*report.tables, *report.figures]
+    definitions: list[TableDefinition | SpeakerTable | FigureDefinition] = [
+        *report.tables,
+        *report.speakers,
+        *report.figures,
+    ]
     chosen = {one.name: choose(found, one.needs(), one.experiment) for one in definitions}
     costs = round_costs(list(_runs(chosen).values()))
     return {name: with_speed_by_length(one, costs) for name, one in chosen.items()}

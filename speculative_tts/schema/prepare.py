@@ -21,6 +21,7 @@ class Corpus(Enum):
     tiny = "tiny"  # spoken by Flite: codec, codes, dev and test list
     libritts = "libritts"  # codes of LibriTTS, read by lhotse
     libriheavy = "libriheavy"  # codes of Libriheavy, read by lhotse
+    voices = "voices"  # the dev list's strings, each by every voice of the shipped test list
     list = "list"  # a published test list as rows of this package
 
 
@@ -48,7 +49,7 @@ class PrepareConfig:
     jobs: Count = 1  # over how many processes or machines the shards are spread
     format: ListFormat = ListFormat.unicats  # of list_file
     list_file: str | None = None  # the published list
-    rows: Count | None = 500  # utterances of format=random; null: all
+    rows: Count | None = 500  # utterances of format=random, strings of corpus=voices; null: all
     keep_leaks: bool = False  # keep rows that are their own prompt
     allow_missing: bool = False  # leave out rows whose audio or text is missing
 

@@ -5,7 +5,7 @@ import pytest
 from conftest import record
 
 from speculative_tts.commands import eval as command
-from speculative_tts.evaluation.aggregate import aggregate
+from speculative_tts.evaluation.aggregate import aggregate, by_speaker
 from speculative_tts.evaluation.compare import compare, compare_all
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.schema import EvalConfig
@@ -37,6 +37,31 @@ def test_seeds_are_averaged(seeds: list[Path]) -> None:
     assert figure["sd"] == pytest.approx(0.1)
     assert figure["n"] == result["n"] == 10
     assert figure["low"] == pytest.approx(0.6)  # utterances do not differ, only seeds do
+
+
+def test_by_speaker_and_by_who_was_seen(make_run: Callable[..., Path]) -> None:
+    folders = [
+        make_run(
+            f"target-{seed}2345678",
+            [
+                record(f"u{i}", seed=seed, speaker=f"s{i % 3}", seen=i % 3 < 2, lm_seconds=1.0 + i)
+                for i in range(6)
+            ],
+            seed=seed,
+        )
+        for seed in range(2)
+    ]
+    command.run(EvalConfig(runs=str(folders[0].parent), metrics=[], draws=0))
+    found = by_speaker(folders, HOW)
+    assert set(found) == {"all", "seen", "unseen", "s0", "s1", "s2"}
+    assert [found[name]["n"] for name in ("all", "seen", "unseen", "s0")] == [6, 4, 2, 2]
+    assert found["all"] == aggregate(folders, HOW)
+    assert found["s2"]["metrics"] == found["unseen"]["metrics"]
+    assert found["s1"]["metrics"]["lm_rtf"]["value"] == pytest.approx((2 + 5) / 2)
+
+
+def test_a_list_need_not_say_who_was_seen(seeds: list[Path]) -> None:
+    assert not {"seen", "unseen"} & set(by_speaker(seeds, HOW))
 
 
 def test_same_seed_twice_is_refused(seeds: list[Path]) -> None:

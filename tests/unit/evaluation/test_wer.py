@@ -35,6 +35,25 @@ def test_edit_counts() -> None:
     assert columns["flags"] == []
 
 
+@pytest.mark.parametrize(
+    ("heard", "lost"),
+    [
+        ("zero alpha", 0),
+        ("zero golf", 0),
+        ("five zero alpha", 0),
+        ("sierra alpha", 1),
+        ("alpha", 1),
+        ("", 1),
+    ],
+)
+def test_first_word_lost(heard: str, lost: int) -> None:
+    assert edit_columns("zero alpha", heard, "words")["first_word_lost"] == lost
+
+
+def test_no_first_word_no_loss() -> None:
+    assert "first_word_lost" not in edit_columns("", "alpha", "words")
+
+
 def test_empty_hypothesis_deletes_everything() -> None:
     columns = edit_columns("alpha bravo", "", "words")
     assert (columns["deletions"], columns["character_deletions"]) == (2, 11)

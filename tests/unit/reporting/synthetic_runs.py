@@ -144,6 +144,8 @@ def _row(
             "substitutions": errors,
             "deletions": 0,
             "insertions": 0,
+            "first_word_lost": int(heard[0] != text.split()[0]),
+            "seen": i % 4 < 3,
             "characters": len(text),
             "character_substitutions": 3 * errors,
             "character_deletions": 0,

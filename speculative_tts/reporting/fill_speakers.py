@@ -1,0 +1,90 @@
+"""A table with a line a speaker becomes a finished table from the runs at hand.
+
+First come all speakers together, then those that were trained on and the others, then each one, the
+best by the first column first. Figures are made of the runs' own scores.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from speculative_tts.evaluation.aggregate import by_speaker
+from speculative_tts.reporting.captions import caption, few, judge_name
+from speculative_tts.reporting.definitions import Column, SpeakerTable
+from speculative_tts.reporting.origin import mixed, origin
+from speculative_tts.reporting.quantities import quantity
+from speculative_tts.reporting.results import NOTHING, Measure, Result, drawn_as
+from speculative_tts.reporting.selection import Chosen
+from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
+
+GROUPS = {  # as `aggregate.by_speaker` calls them
+    "all": "All speakers",
+    "seen": "Speakers of the training",
+    "unseen": "Other speakers",
+}
+Figures = Mapping[str, Mapping[str, Result]]  # by system, then group or speaker
+
+
+def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
+    """The table from the runs of its systems."""
+    figures = {key: _by_speaker(one) for key, one in chosen.results.items()}
+    judged = list(chosen.results.values())
+    return Table(
+        definition.name,
+        definition.title,
+        [Block("By speaker", _headings(definition, judged), _lines(definition, figures))],
+        caption([Column(name) for _, name in definition.columns], judged, "interval"),
+        [*mixed(chosen.runs), *definition.notes, *chosen.selection.notes],
+        origin(chosen.runs),
+        chosen.missing,
+        few(judged),
+    )
+
+
+def _by_speaker(whole: Result) -> dict[str, Result]:
+    """A system's results by group and by speaker."""
+    found = by_speaker([run.folder for run in whole.runs], drawn_as(whole.runs[0]))
+    return {name: Result(whole.runs, one["metrics"], {}) for name, one in found.items()}
+
+
+def _headings(definition: SpeakerTable, judged: Sequence[Result]) -> list[Heading]:
+    def heading(key: str, name: str) -> Heading:
+        judge = judge_name(name, judged)
+        shown = quantity(name).heading
+        return Heading(
+            definition.rows[key].label, f"{shown} ({judge})" if judge else shown, f"{key}_{name}"
+        )
+
+    return [heading(key, name) for key, name in definition.columns]
+
+
+def _lines(definition: SpeakerTable, figures: Figures) -> list[Line]:
+    def measures(label: str) -> list[Measure]:
+        return [
+            figures[key][label].measure(name) if label in figures.get(key, {}) else NOTHING
+            for key, name in definition.columns
+        ]
+
+    names = list(dict.fromkeys(name for one in figures.values() for name in one))
+    groups = [name for name in GROUPS if name in names]
+    rows = {name: measures(name) for name in names}
+    speakers = sorted((n for n in names if n not in GROUPS), key=lambda n: _order(rows[n][0]))
+    return [
+        Line(
+            name,
+            GROUPS.get(name, name),
+            [
+                _cell(measure, quantity_)
+                for measure, (_, quantity_) in zip(rows[name], definition.columns, strict=True)
+            ],
+            rule_above=name in speakers[:1],
+        )
+        for name in [*groups, *speakers]
+    ]
+
+
+def _order(measure: Measure) -> float:
+    return float("inf") if measure.value is None else measure.value
+
+
+def _cell(measure: Measure, name: str) -> Cell:
+    shown = quantity(name)
+    return Cell(measure.scaled(shown.scale), shown.digits)

@@ -1,0 +1,65 @@
+"""The tiny system's tables by speaker, from run folders to files."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from synthetic_runs import make_run
+
+from speculative_tts.commands.report import main
+from speculative_tts.evaluation.summary import read_scores
+from speculative_tts.reporting.tiny import REPORT
+
+VOICES = {"data": {"name": "tiny_voices", "path": "data/tiny/voices/list.jsonl"}}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of the whole report, and the report."""
+    folder = tmp_path_factory.mktemp("tiny")
+    for system in ("target", "codec", "reference"):
+        make_run(folder / "runs", system, n=24)
+    make_run(folder / "runs", "target", n=48, **VOICES)
+    make_run(folder / "runs", "speculative", rule="tolerance", beta=0.4, n=48, **VOICES)
+    arguments = [f"runs={folder / 'runs'}", f"out={folder}", "paper=tiny", "page=false"]
+    assert main([*arguments, "strict=true"]) == 0
+    return folder
+
+
+def lines(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_figures_are_those_of_the_runs_own_scores(tiny: Path) -> None:
+    (run,) = (tiny / "runs").glob("codec-*")
+    for line in lines(tiny / "tiny" / "speakers.csv"):
+        chosen = {
+            "all": lambda row: True,
+            "seen": lambda row: row["seen"],
+            "unseen": lambda row: not row["seen"],
+        }.get(line["key"], lambda row, name=line["key"]: row.speaker == name)
+        rows = [row for row in read_scores(run) if chosen(row)]
+        wer = 100 * sum(row["substitutions"] for row in rows) / sum(row["words"] for row in rows)
+        assert float(line["codec_wer"]) == pytest.approx(wer, 1e-4)
+        lost = 100 * sum(row["first_word_lost"] for row in rows) / len(rows)
+        assert float(line["codec_first_word_lost"]) == pytest.approx(lost, 1e-4)
+
+
+def test_groups_come_first_and_then_the_best_voice(tiny: Path) -> None:
+    table = lines(tiny / "tiny" / "voices.csv")
+    assert [line["key"] for line in table[:3]] == ["all", "seen", "unseen"]
+    assert {line["key"] for line in table[3:]} == {f"speaker{i}" for i in range(4)}
+    rates = [float(line["ssd_wer"]) for line in table[3:]]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[-1]
+
+
+def test_few_utterances_of_a_speaker_have_no_interval(tiny: Path) -> None:
+    """Six utterances a speaker on the test list, twelve of the strings that all voices say."""
+    few, many = (lines(tiny / "tiny" / f"{one.name}.csv") for one in REPORT.speakers)
+    assert [bool(line["target_wer_low"]) for line in few] == [True, True, False, *4 * [False]]
+    assert all(line["target_wer_low"] for line in many)
+    text = (tiny / "tiny" / "voices.md").read_text()
+    assert "words lost are the same of every word" in text
+    assert "Every voice says the same strings" in text
