@@ -40,8 +40,9 @@ def place(folder: Path) -> str:
 
 
 def _overrides(where: Mapping[str, Any]) -> list[str]:
-    """Hydra overrides; a rule's name chooses the rule's config file."""
-    return [f"{'rule' if key == 'rule.name' else key}={_text(v)}" for key, v in where.items()]
+    """Hydra overrides; the name of a rule or a list chooses its config file."""
+    chosen = {"rule.name": "rule", "data.name": "data"}
+    return [f"{chosen.get(key, key)}={_text(value)}" for key, value in where.items()]
 
 
 def _settings(context: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,43 @@
+"""The list on which voices are compared."""
+
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.assets import resolve
+from speculative_tts.commands import prepare
+from speculative_tts.corpora.voices import dev_strings, voice_rows
+from speculative_tts.records import ListItem, read_list
+from speculative_tts.schema import PrepareConfig
+
+
+def test_every_voice_says_every_string(tmp_path: Path) -> None:
+    assert prepare.main(["corpus=voices", "rows=5", f"out={tmp_path / 'made'}"]) == 0
+    items = read_list(tmp_path / "made" / "list.jsonl")
+    shipped = read_list(resolve("tiny:testset/list.jsonl"))
+    said: dict[str, list[str]] = {}
+    for item in items:
+        said.setdefault(item.speaker, []).append(item.text)
+    assert said.keys() == {item.speaker for item in shipped}
+    assert all(texts == dev_strings(PrepareConfig(rows=5)) for texts in said.values())
+    prompts = {(item.speaker, item.prompt_text, item.seen) for item in shipped}
+    assert {(item.speaker, item.prompt_text, item.seen) for item in items} == prompts
+    assert all(Path(item.prompt_audio).is_file() for item in items)
+
+
+def test_strings_are_the_dev_lists_and_none_of_the_tests() -> None:
+    strings = dev_strings(PrepareConfig(rows=None))
+    assert len(strings) == len(set(strings)) == 120
+    assert not {item.text for item in read_list(resolve("tiny:testset/list.jsonl"))} & set(strings)
+
+
+def test_a_voice_speaks_from_its_first_prompt() -> None:
+    items = [ListItem("a", "one", "p.wav", "two", "s"), ListItem("b", "six", "q.wav", "ten", "s")]
+    (row,) = voice_rows(items, ["nine"])
+    assert (row.id, row.text, row.prompt_audio, row.prompt_text) == ("s-0", "nine", "p.wav", "two")
+
+
+def test_too_few_strings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert prepare.main(["corpus=voices", "rows=0", f"out={tmp_path}"]) == 2
+    assert "is below 1" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
