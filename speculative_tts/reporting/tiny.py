@@ -69,18 +69,17 @@ SPEAKERS = SpeakerTable(
     ),
 )
 
+SPOKEN = read("voices")
 VOICES = SpeakerTable(
     name="voices",
     title="The voices on the same held-out strings",
-    experiment="voices",
+    experiment=SPOKEN.name,
     rows={
         "ssd": Row(
             "sst-speak (SSD, β = 0.4)",
             {
-                "system": "speculative",
-                "rule.name": "tolerance",
-                "rule.beta": 0.4,
-                "data.name": "tiny_voices",
+                key: SPOKEN.settings[key]
+                for key in ("system", "rule.name", "rule.beta", "data.name")
             },
         ),
     },
