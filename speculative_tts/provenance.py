@@ -153,11 +153,13 @@ def library_versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, cores of this process, torch's threads, memory, GPUs; None where unknown."""
+    """Processor, what computes on it, cores and threads, memory, GPUs; None where unknown."""
     torch = sys.modules.get("torch")  # only looked up: a command that needs it has imported it
     cuda = torch is not None and torch.cuda.is_available()
+    native = sys.modules.get("speculative_tts.models.native.library")
     return {
         "cpu": _cpu_model(),
+        "kernels": native.kernel_name() if native else None,
         "cores": _cores(),
         "threads": torch.get_num_threads() if torch else None,
         "memory_gib": _memory_gib(),

@@ -16,6 +16,17 @@ settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+@pytest.fixture(scope="module", params=["torch", "native"])
+def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Models that are loaded now compute with each; module fixtures that load them ask for it."""
+    from speculative_tts.models.native.library import select
+    from speculative_tts.schema import Kernels
+
+    select(Kernels[request.param])
+    yield request.param
+    select(Kernels.auto)
+
+
 @pytest.fixture(autouse=True)
 def _own_accelerator() -> Iterator[None]:
     """Accelerate keeps one state a process: a test's precision must not be the next one's."""

@@ -7,6 +7,7 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.loading import State, build_decoder
+from speculative_tts.models.matrix import matrix
 from speculative_tts.models.speech_lm import SpeechLM
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, WIDE, VOCAB = 32, 6, 4, 2, 48, 40
@@ -81,7 +82,7 @@ def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> Spe
         tied=False,
     )
     decoder = build_decoder(config, chosen, dtype=torch.float32, device=CPU, prefix="")
-    return SpeechLM(decoder, LAYOUT, weights["embed"], weights["head"], None)
+    return SpeechLM(decoder, LAYOUT, weights["embed"], matrix(weights["head"]))
 
 
 def requests(count: int, *, maximum: int = 40, seed: int = 0) -> list[Request]:

@@ -17,6 +17,7 @@ from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder, Layer
+from speculative_tts.models.matrix import matrix
 from speculative_tts.schema import Paper
 
 PROBED = (1, 4)  # layers
@@ -106,14 +107,10 @@ def step_seconds(
     wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
     stack = [
         Layer(
-            weights(shape.hidden, wide),
-            None,
-            weights(shape.heads * shape.head_dim, shape.hidden),
-            None,
-            weights(shape.hidden, 2 * shape.intermediate),
-            None,
-            weights(shape.intermediate, shape.hidden),
-            None,
+            matrix(weights(shape.hidden, wide)),
+            matrix(weights(shape.heads * shape.head_dim, shape.hidden)),
+            matrix(weights(shape.hidden, 2 * shape.intermediate)),
+            matrix(weights(shape.intermediate, shape.hidden)),
         )
         for _ in range(layers)
     ]
@@ -126,9 +123,9 @@ def step_seconds(
 @torch.inference_mode()
 def head_seconds(job: Job, device: torch.device, dtype: torch.dtype) -> float:
     """Median seconds of one product with the output head."""
-    head = torch.randn(job.shape.hidden, job.head, dtype=dtype, device=device)
+    head = matrix(torch.randn(job.shape.hidden, job.head, dtype=dtype, device=device))
     token = torch.randn(1, job.shape.hidden, dtype=dtype, device=device)
-    return _median(lambda: token @ head, device)
+    return _median(lambda: head(token), device)
 
 
 @torch.inference_mode()

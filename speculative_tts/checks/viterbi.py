@@ -101,7 +101,7 @@ def _blocks(folder: Path) -> Iterator[Row]:
     prompt = model.row(model.merged(text, codes))
     request = Request("golden", prompt, None, 0, limit, seed=0, last_code=codes[-1])
     q, extra = _transitions(cases, path), torch.as_tensor(need(cases, "extra_heads", path)).float()
-    weight = torch.cat([model.head.T[None], extra])
+    weight = torch.cat([model.head.dense().T[None], extra])
     stop = StopRule.build(model.stop_ids, model.vocab_size, [0], model.device)
     for name in sorted(cases):
         match = re.fullmatch(r"tokens_n(\d+)_k(\d+)_(perhead|union)_(no)?boundary", name)

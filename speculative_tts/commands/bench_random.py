@@ -19,6 +19,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
     from speculative_tts.decoding import random_llasa, random_models
     from speculative_tts.decoding.acceptance import Tolerance
     from speculative_tts.files import write_atomic
+    from speculative_tts.models.native.library import select
     from speculative_tts.provenance import peak_gib, provenance
     from speculative_tts.records import write_json
 
@@ -27,6 +28,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
         raise ValueError(f"random {config.random!r} is unknown; known: {', '.join(kinds)}")
     use = kinds[config.random]
     torch.set_num_threads(config.runtime.threads)
+    select(config.runtime.kernels)
     device = torch.device(config.runtime.device.value)
     dtype = getattr(torch, config.runtime.dtype.value)
     target = use.make(dtype, device, config.seed)

@@ -22,6 +22,7 @@ from speculative_tts.models.families import (
     load_refiner,
     load_speech_lm,
 )
+from speculative_tts.models.native.library import select
 from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
@@ -76,6 +77,7 @@ def build_engine(
             "runtime.device=cuda needs a GPU that torch can see; use runtime.device=cpu"
         )
     torch.set_num_threads(runtime.threads)
+    select(runtime.kernels)
     device, dtype = torch.device(runtime.device.value), getattr(torch, runtime.dtype.value)
     # A draft writes its prompt as its target does.
     like_target = replace(draft, rows=target.rows, instruction=target.instruction)

@@ -4,7 +4,6 @@ As in `decoding.random_models`, layers that the draft lacks are weak, so that it
 """
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.config import DecoderConfig, RopeScaling
 from speculative_tts.models.decoder import Decoder, Layer
 from speculative_tts.models.loading import build_decoder
+from speculative_tts.models.matrix import matrix
 
 CODES = 65_536
 SPEECH = CODES + 1  # with the end of speech
@@ -63,13 +63,12 @@ def llasa_1b(
     embedding.normal_(generator=generator)
     head = (2 / config.hidden**0.5) * embedding[:SPEECH].T.contiguous()
     decoder = Decoder(config, layers, kinds[1.0].norm)
-    return CodeLM(decoder, embedding.to(device), head.to(device), None)
+    return CodeLM(decoder, embedding.to(device), matrix(head.to(device)))
 
 
 def _copied(layer: Layer) -> Layer:
     """The same numbers in memory of their own: a step reads as much as with real weights."""
-    copies: dict[str, Any] = {k: None if x is None else x.clone() for k, x in vars(layer).items()}
-    return Layer(**copies)
+    return Layer(*(matrix.copied() for matrix in layer.matrices()))
 
 
 def draft_of(model: CodeLM) -> CodeLM:
@@ -80,7 +79,6 @@ def draft_of(model: CodeLM) -> CodeLM:
         Decoder(config, layers, model.decoder.norm),
         model.embed(torch.arange(model.decoder.config.vocab_size, device=model.device)),
         model.head,
-        None,
     )
 
 

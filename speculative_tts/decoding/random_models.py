@@ -26,6 +26,7 @@ from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.cosyvoice import CosyVoiceLayout, with_layers
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.loading import build_decoder
+from speculative_tts.models.matrix import matrix
 from speculative_tts.models.speech_lm import SpeechLM
 
 TEXT_ROWS, CODES = 151_936, 6_561
@@ -79,8 +80,7 @@ def cosyvoice2(
         decoder,
         _layout(config),
         embedding.to(device),
-        head.to(device, dtype),
-        torch.zeros(speech, dtype=dtype, device=device),
+        matrix(head.to(device, dtype), torch.zeros(speech, dtype=dtype, device=device)),
     )
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from speculative_tts.models.native.step import PackedCache
+
 
 @dataclass(frozen=True)
 class KVCache:
@@ -64,3 +66,6 @@ class KVCache:
         """Keys and values of each layer up to `span`: views [batch * kv_heads, span, head_dim]."""
         batch = self.storage[:, :, self.first : self.first + self.batch, :, :span].flatten(2, 3)
         return batch[:, 0].unbind(), batch[:, 1].unbind()
+
+
+Cache = KVCache | PackedCache

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from speculative_tts.models.cache import KVCache
+from speculative_tts.models.cache import Cache
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.matrix import Matrix
 
@@ -11,15 +11,11 @@ from speculative_tts.models.matrix import Matrix
 class CodeLM:
     """Runs embedded prompts and speech ids through the decoder; returns logits over speech ids."""
 
-    def __init__(
-        self, decoder: Decoder, embedding: Tensor, head: Tensor, bias: Tensor | None
-    ) -> None:
-        """embedding: [rows, hidden]; head: [hidden, vocab_size]; bias: [vocab_size]."""
+    def __init__(self, decoder: Decoder, embedding: Tensor, head: Matrix) -> None:
+        """embedding: [rows, hidden]; head: from hidden to vocab_size."""
         self.decoder = decoder
         self.head = head
-        self._project = Matrix(head, panels=decoder.panels)
         self._embedding = embedding
-        self._bias = bias
 
     @property
     def vocab_size(self) -> int:
@@ -34,8 +30,8 @@ class CodeLM:
     @property
     def step_bytes(self) -> int:
         """Bytes of weights that a step reads: layers and head; an embedding lookup is free."""
-        layers = (t for layer in self.decoder.layers for t in vars(layer).values() if t is not None)
-        return sum(t.numel() * t.element_size() for t in (*layers, self.decoder.norm, self.head))
+        layers = [matrix for layer in self.decoder.layers for matrix in layer.matrices()]
+        return self.decoder.norm.nbytes + sum(matrix.nbytes for matrix in (*layers, self.head))
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
@@ -49,18 +45,18 @@ class CodeLM:
         """Speech ids of those rows of a prompt that have one; here the first rows are theirs."""
         return [row for row in rows if row < self.vocab_size]
 
-    def cache(self, batch: int, capacity: int) -> KVCache:
+    def cache(self, batch: int, capacity: int) -> Cache:
         """Key-value storage for `batch` rows of up to `capacity` positions."""
         return self.decoder.cache(batch, capacity)
 
-    def prefill(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+    def prefill(self, prompts: list[Tensor], cache: Cache) -> Tensor:
         """Run prompts ([length, hidden] each), a row at a time, so that a batch equals its rows.
 
         Returns float32 logits of the first token, [batch, vocab].
         """
         return self.logits(self.prefill_hidden(prompts, cache))
 
-    def prefill_hidden(self, prompts: list[Tensor], cache: KVCache) -> Tensor:
+    def prefill_hidden(self, prompts: list[Tensor], cache: Cache) -> Tensor:
         """The same as hidden states after the final norm, [batch, hidden]."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         last = [
@@ -69,7 +65,7 @@ class CodeLM:
         ]
         return torch.cat(last)
 
-    def extend(self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None) -> Tensor:
+    def extend(self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None) -> Tensor:
         """Feed speech ids [batch, new] at positions start [batch].
 
         Returns float32 logits of the last `keep` of them (all by default), [batch, keep, vocab].
@@ -77,7 +73,7 @@ class CodeLM:
         return self.logits(self.extend_hidden(ids, cache, start, keep))
 
     def extend_hidden(
-        self, ids: Tensor, cache: KVCache, start: Tensor, keep: int | None = None
+        self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None
     ) -> Tensor:
         """The same as hidden states after the final norm, [batch, keep, hidden]."""
         hidden = self.decoder.extend(self.embed(ids), cache, start)
@@ -85,5 +81,5 @@ class CodeLM:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of final hidden states [..., hidden]."""
-        out = self._project(hidden.flatten(0, -2), self._bias)
+        out = self.head(hidden.flatten(0, -2))
         return out.float().view(*hidden.shape[:-1], -1)

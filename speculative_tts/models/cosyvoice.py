@@ -31,6 +31,7 @@ from speculative_tts.models.cosyvoice_text import END_OF_PROMPT, TextTokenizer
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.loading import EMBEDDING, State, build_decoder, read_state
+from speculative_tts.models.matrix import matrix
 from speculative_tts.models.speech_lm import SpeechLM
 
 BACKBONE = "CosyVoice-BlankEN"
@@ -152,8 +153,10 @@ def load(
         decoder,
         checkpoint.layout.instructed(instruction),
         state[EMBEDDING].to(dtype=dtype, device=device),
-        state["lm_head.weight"].to(dtype=dtype, device=device).T.contiguous(),
-        None if bias is None else bias.to(dtype=dtype, device=device),
+        matrix(
+            state["lm_head.weight"].to(dtype=dtype, device=device).T.contiguous(),
+            None if bias is None else bias.to(dtype=dtype, device=device),
+        ),
     )
 
 
@@ -274,4 +277,4 @@ def with_layers(model: SpeechLM, layers: list[int]) -> SpeechLM:
     whole = model.decoder
     config = replace(whole.config, layers=len(layers))
     decoder = Decoder(config, [whole.layers[layer] for layer in layers], whole.norm)
-    return SpeechLM(decoder, model.layout, model._embedding, model.head, model._bias)
+    return SpeechLM(decoder, model.layout, model._embedding, model.head)

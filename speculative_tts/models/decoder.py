@@ -1,8 +1,8 @@
 """One lean decoder-only transformer for inference (Qwen2, Llama).
 
 RMSNorm, RoPE, grouped-query attention, SwiGLU. `extend` serves prefill, a draft step and
-verification alike. What 4 rows cost beside 1 row is what speculative verification lives on: see
-`models.matrix` for the weights' layout.
+verification alike. What 4 rows cost beside 1 row is what speculative verification lives on: on a
+CPU a native function runs the whole pass (`models.native`), for which `extend` is the reference.
 """
 
 from dataclasses import dataclass
@@ -11,28 +11,30 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.models.cache import KVCache
+from speculative_tts.models.cache import Cache, KVCache
 from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.matrix import Matrix, panels_fit
+from speculative_tts.models.matrix import Matrix, packed
+from speculative_tts.models.native.library import library
+from speculative_tts.models.native.step import PackedCache, Shape, Stack, Weights
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Weights of one layer; matrices are [in, out], biases [out] or None.
+    """Matrices of one layer, with their biases.
 
     Folded in: the gains of the two RMSNorms times sqrt(hidden) (see `_normed`) in `qkv` and
     `gate_up`, the attention scale in the queries' columns. The dimensions of each query and key
     head are reordered so that RoPE's partners lie side by side (see `_rotate`).
     """
 
-    qkv: Tensor
-    qkv_bias: Tensor | None
-    out: Tensor
-    out_bias: Tensor | None
-    gate_up: Tensor
-    gate_up_bias: Tensor | None
-    down: Tensor
-    down_bias: Tensor | None
+    qkv: Matrix
+    out: Matrix
+    gate_up: Matrix
+    down: Matrix
+
+    def matrices(self) -> tuple[Matrix, ...]:
+        """In the order of a pass."""
+        return self.qkv, self.out, self.gate_up, self.down
 
 
 class Decoder:
@@ -44,16 +46,12 @@ class Decoder:
         self.norm = norm
         self.device = norm.device
         self.dtype = norm.dtype
-        weights = [(layer.qkv, layer.out, layer.gate_up, layer.down) for layer in layers]
-        self.panels = panels_fit(weight for four in weights for weight in four)
-        self._matrices = [
-            [Matrix(weight, panels=self.panels) for weight in four] for four in weights
-        ]
         self.reads_all = norm.device.type != "cpu"  # of the cache: to look for the end would wait
         self._floor = torch.tensor((config.hidden * config.norm_eps) ** 0.5, device=norm.device)
         self._rotations = _rotation_table(config, 0, norm.device)
+        self._native = _stack(config, layers, norm)
 
-    def cache(self, batch: int, capacity: int) -> KVCache:
+    def cache(self, batch: int, capacity: int) -> Cache:
         """Storage for `batch` rows of up to `capacity` positions.
 
         Raises ValueError past max_position_embeddings.
@@ -66,17 +64,23 @@ class Decoder:
             )
         if capacity > len(self._rotations):
             self._rotations = _rotation_table(c, capacity, self.device)
+        if self._native is not None:
+            return self._native.cache(batch, capacity)
         return KVCache.allocate(
             c.layers, batch, c.kv_heads, capacity, c.head_dim, dtype=self.dtype, device=self.device
         )
 
-    def extend(self, inputs: Tensor, cache: KVCache, start: Tensor) -> Tensor:
+    def extend(self, inputs: Tensor, cache: Cache, start: Tensor) -> Tensor:
         """Run new positions through the stack and store their keys and values.
 
         inputs: [batch, new, hidden] embeddings of positions start .. start + new of each row.
         start: int64 [batch], valid positions already in the cache; what the cache holds beyond is
         overwritten or masked. Returns hidden states after the final norm, [batch, new, hidden].
         """
+        if isinstance(cache, PackedCache):
+            assert self._native is not None
+            turns = torch.view_as_real(self._rotations).flatten(1)
+            return self._native.extend(inputs, cache, start, rotations=turns)
         c = self.config
         batch, new, _ = inputs.shape
         span = cache.capacity if self.reads_all else _span(start, new, cache.capacity)
@@ -85,18 +89,18 @@ class Decoder:
         slots = (positions[:, :, None] + cache.offsets).reshape(-1)
         mask = _mask(positions, span, c) if batch * new > 1 or self.reads_all else None
         x = inputs.reshape(batch * new, c.hidden)
-        for layer, (qkv, out, gate_up, down), stored, keys, values in zip(
-            self.layers, self._matrices, cache.positions(), *cache.heads(span), strict=True
+        for layer, stored, keys, values in zip(
+            self.layers, cache.positions(), *cache.heads(span), strict=True
         ):
-            fused = qkv(self._normed(x), layer.qkv_bias)
+            fused = layer.qkv(self._normed(x))
             fused = fused.view(batch * new, c.heads + 2 * c.kv_heads, c.head_dim)
             _rotate(fused[:, : c.heads + c.kv_heads], rotation)
             stored.index_copy_(0, slots, fused[:, c.heads :].reshape(-1, c.head_dim))
             attended = self._attend(fused[:, : c.heads], keys, values, mask)
-            x = _biased(out(attended, x), layer.out_bias)
-            wide = gate_up(self._normed(x), layer.gate_up_bias)
+            x = layer.out(attended, x)
+            wide = layer.gate_up(self._normed(x))
             gated = F.silu(wide[:, : c.intermediate]).mul_(wide[:, c.intermediate :])
-            x = _biased(down(gated, x), layer.down_bias)
+            x = layer.down(gated, x)
         return (self._normed(x) * self.norm).view(batch, new, c.hidden)
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -122,6 +126,23 @@ class Decoder:
         """
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
         return (x / torch.hypot(norm, self._floor)).to(self.dtype)
+
+
+def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
+    """What runs all layers at once, where their matrices are packed for it."""
+    native = library()
+    weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
+    if native is None or len(weights) < len(layers):
+        return None
+    shape = Shape(
+        hidden=c.hidden,
+        heads=c.heads,
+        kv_heads=c.kv_heads,
+        head_dim=c.head_dim,
+        intermediate=c.intermediate,
+        eps=c.hidden * c.norm_eps,
+    )
+    return Stack(native, shape, weights, (norm, torch.zeros_like(norm)))
 
 
 def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> Tensor:
@@ -174,7 +195,3 @@ def _rotate(x: Tensor, rotation: Tensor) -> None:
         x.view(torch.complex64).mul_(rotation)
     else:
         x.copy_((x.float().view(torch.complex64) * rotation).view(torch.float32))
-
-
-def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
-    return x if bias is None else x + bias

@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from speculative_tts.files import files_hash, write_atomic
+from speculative_tts.models.matrix import Matrix, matrix
 from speculative_tts.records import write_json
 
 FORMAT = 1
@@ -46,24 +47,25 @@ class HeadTensors:
 
 
 class Heads:
-    """The first n heads, laid out for one product over all of them."""
+    """The first n heads, each a product of its own."""
 
     def __init__(self, tensors: HeadTensors) -> None:
         self.n, self.vocab_size, self.hidden = tensors.weight.shape
-        self._weight = tensors.weight.flatten(0, 1).T.contiguous()  # [hidden, n * vocab]
-        self._tensors = tensors
+        self._project = [
+            matrix(weight.T.contiguous(), None if tensors.bias is None else tensors.bias[head])
+            for head, weight in enumerate(tensors.weight)
+        ]
+        self._blocks: list[Matrix] = []
+        if tensors.block_weight is not None:
+            assert tensors.block_bias is not None
+            pairs = zip(tensors.block_weight, tensors.block_bias, strict=True)
+            self._blocks = [matrix(weight.T.contiguous(), bias) for weight, bias in pairs]
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Hidden states [batch, hidden] -> float32 logits [batch, n, vocab]."""
-        stored = self._tensors
-        if stored.block_weight is None:
-            logits = torch.mm(hidden, self._weight).view(-1, self.n, self.vocab_size)
-        else:
-            assert stored.block_bias is not None
-            inner = torch.einsum("bh,nkh->nbk", hidden, stored.block_weight)
-            inner = hidden + F.silu(inner + stored.block_bias[:, None])
-            logits = torch.bmm(inner, stored.weight.mT).transpose(0, 1)
-        return (logits if stored.bias is None else logits + stored.bias).float()
+        inner = [hidden + F.silu(block(hidden)) for block in self._blocks] or [hidden] * self.n
+        logits = [project(x) for project, x in zip(self._project, inner, strict=True)]
+        return torch.stack(logits, 1).float()
 
 
 def save_heads(

@@ -17,6 +17,7 @@ from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.loading import EMBEDDING, State, build_decoder, read_state, stored_rows
+from speculative_tts.models.matrix import Matrix, matrix
 from speculative_tts.models.rows import TOKENIZER, RowLayout
 from speculative_tts.schema import CheckpointConfig
 
@@ -29,10 +30,10 @@ class RowLM(CodeLM):
     """Speech ids are mapped to rows of the vocabulary by `layout.order`."""
 
     def __init__(
-        self, decoder: Decoder, layout: RowLayout, embedding: Tensor, head: Tensor, order: Tensor
+        self, decoder: Decoder, layout: RowLayout, embedding: Tensor, head: Matrix, order: Tensor
     ) -> None:
-        """embedding: [rows, hidden]; head: [hidden, width]; order: int64 [width], id to row."""
-        super().__init__(decoder, embedding, head, None)
+        """embedding: [rows, hidden]; head: to width; order: int64 [width], id to row."""
+        super().__init__(decoder, embedding, head)
         self.layout = layout
         self._order = order
 
@@ -56,7 +57,7 @@ class RowLM(CodeLM):
             build_decoder(decoder_config, state, dtype=dtype, device=device),
             layout,
             embedding.to(dtype=dtype, device=device),
-            head,
+            matrix(head),
             order.to(device),
         )
 
@@ -122,14 +123,14 @@ def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[T
     embedding, head = state.get(EMBEDDING), state.get(HEAD)
     if head is None and config.tied:
         head = embedding
-    for name, matrix in ((EMBEDDING, embedding), (HEAD, head)):
-        if matrix is None:
+    for name, found in ((EMBEDDING, embedding), (HEAD, head)):
+        if found is None:
             raise ValueError(
                 f"{folder} has no tensor {name}; config.json and weights do not belong together"
             )
-        if tuple(matrix.shape) != shape:
+        if tuple(found.shape) != shape:
             raise ValueError(
-                f"{folder}: {name} is {tuple(matrix.shape)}, config.json says {shape}; "
+                f"{folder}: {name} is {tuple(found.shape)}, config.json says {shape}; "
                 "they do not belong together"
             )
     assert embedding is not None

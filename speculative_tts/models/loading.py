@@ -9,6 +9,7 @@ from torch import Tensor
 
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder, Layer
+from speculative_tts.models.matrix import Matrix, matrix
 
 State = dict[str, Tensor]
 EMBEDDING = "model.embed_tokens.weight"
@@ -102,8 +103,9 @@ class _Reader:
         columns: int,
         gain: str | None = None,
         heads: "_Heads | None" = None,
-    ) -> Tensor:
-        """Stacked [out, in] matrices as one contiguous [in, out].
+        biased: list[str] | None = None,
+    ) -> Matrix:
+        """Stacked [out, in] matrices as one, with the biases that are named.
 
         Each input is scaled by sqrt(columns) and the gain of the norm before it (`Decoder._normed`
         leaves both to us).
@@ -112,14 +114,10 @@ class _Reader:
         if gain is not None:
             stacked = stacked.float() * self._take(gain, (columns,)).float() * columns**0.5
         stacked = stacked if heads is None else heads(stacked)
-        return stacked.to(self._device, self._dtype).T.contiguous()
+        bias = None if biased is None else self._bias(biased, rows, heads)
+        return matrix(stacked.to(self._device, self._dtype).T.contiguous(), bias)
 
-    def bias(
-        self, present: bool, names: list[str], rows: list[int], heads: "_Heads | None" = None
-    ) -> Tensor | None:
-        """Stacked biases, or None for a family without them."""
-        if not present:
-            return None
+    def _bias(self, names: list[str], rows: list[int], heads: "_Heads | None") -> Tensor:
         stacked = torch.cat([self._take(n, (r,)) for n, r in zip(names, rows, strict=True)])
         stacked = stacked if heads is None else heads(stacked)
         return stacked.to(self._device, self._dtype)
@@ -177,20 +175,25 @@ def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
     def weight(names: list[str]) -> list[str]:
         return [f"{n}.weight" for n in names]
 
-    def bias(names: list[str]) -> list[str]:
-        return [f"{n}.bias" for n in names]
+    def bias(present: bool, names: list[str]) -> list[str] | None:
+        return [f"{n}.bias" for n in names] if present else None
 
     return Layer(
         qkv=read.matrix(
-            weight(qkv), [q, kv, kv], c.hidden, gain=f"{at}input_layernorm.weight", heads=heads
+            weight(qkv),
+            [q, kv, kv],
+            c.hidden,
+            gain=f"{at}input_layernorm.weight",
+            heads=heads,
+            biased=bias(c.qkv_bias, qkv),
         ),
-        qkv_bias=read.bias(c.qkv_bias, bias(qkv), [q, kv, kv], heads),
-        out=read.matrix(weight(out), [c.hidden], q),
-        out_bias=read.bias(c.out_bias, bias(out), [c.hidden]),
+        out=read.matrix(weight(out), [c.hidden], q, biased=bias(c.out_bias, out)),
         gate_up=read.matrix(
-            weight(gate_up), wide, c.hidden, gain=f"{at}post_attention_layernorm.weight"
+            weight(gate_up),
+            wide,
+            c.hidden,
+            gain=f"{at}post_attention_layernorm.weight",
+            biased=bias(c.mlp_bias, gate_up),
         ),
-        gate_up_bias=read.bias(c.mlp_bias, bias(gate_up), wide),
-        down=read.matrix(weight(down), [c.hidden], c.intermediate),
-        down_bias=read.bias(c.mlp_bias, bias(down), [c.hidden]),
+        down=read.matrix(weight(down), [c.hidden], c.intermediate, biased=bias(c.mlp_bias, down)),
     )

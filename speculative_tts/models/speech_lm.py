@@ -14,6 +14,7 @@ from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.loading import EMBEDDING, build_decoder, read_state
+from speculative_tts.models.matrix import Matrix, matrix
 
 
 class SpeechLM(CodeLM):
@@ -24,14 +25,10 @@ class SpeechLM(CodeLM):
         decoder: Decoder,
         layout: SpeechLayout,
         embedding: Tensor,
-        head: Tensor,
-        bias: Tensor | None,
+        head: Matrix,
     ):
-        """embedding: [rows, hidden], speech ids first.
-
-        head: [hidden, speech_vocab_size]; bias: [speech_vocab_size].
-        """
-        super().__init__(decoder, embedding, head, bias)
+        """embedding: [rows, hidden], speech ids first; head: to speech_vocab_size."""
+        super().__init__(decoder, embedding, head)
         self.layout = layout
 
     @classmethod
@@ -64,8 +61,10 @@ class SpeechLM(CodeLM):
             decoder,
             layout,
             embedding,
-            head[spoken].T.contiguous(),
-            None if bias is None else bias[spoken].to(dtype=dtype, device=device),
+            matrix(
+                head[spoken].T.contiguous(),
+                None if bias is None else bias[spoken].to(dtype=dtype, device=device),
+            ),
         )
 
     def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:

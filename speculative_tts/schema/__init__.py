@@ -22,6 +22,7 @@ from speculative_tts.schema.decode import BenchConfig as BenchConfig
 from speculative_tts.schema.decode import Candidates as Candidates
 from speculative_tts.schema.decode import DecodeConfig as DecodeConfig
 from speculative_tts.schema.decode import HeadsConfig as HeadsConfig
+from speculative_tts.schema.decode import Kernels as Kernels
 from speculative_tts.schema.decode import PathMode as PathMode
 from speculative_tts.schema.decode import Repetition as Repetition
 from speculative_tts.schema.decode import Rule as Rule

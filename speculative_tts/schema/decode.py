@@ -117,13 +117,22 @@ class SamplingConfig:
     ras_variant: Repetition = Repetition.current  # version of the official sampler
 
 
+class Kernels(Enum):
+    """What a speech LM is computed with on a CPU."""
+
+    auto = "auto"  # the native step where it is compiled or can be, else torch
+    torch = "torch"
+    native = "native"  # compiled C++ (models/native); an error where there is no compiler
+
+
 @dataclass
 class RuntimeConfig:
     """Hardware of a run."""
 
     device: Device = Device.cpu
     dtype: DType = DType.float32  # of weights; distributions are always float32
-    threads: Threads = 1  # of torch
+    threads: Threads = 1  # of torch and of the native step
+    kernels: Kernels = Kernels.auto  # on a CPU; a GPU has torch's
     warmup: Whole = 2  # utterances decoded before any clock starts
 
 

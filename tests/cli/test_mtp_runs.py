@@ -28,7 +28,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
     rng = np.random.default_rng(1)
     target = SpeechLM.load(root / "target", dtype=torch.float32, device=CPU)
     valle = write_valle(root / "valle", n_codes=N_CODES, quantizers=LAYERS)
-    for name, own in (("target", target.head.T), ("valle", valle.ar.ar_predict_layer.weight)):
+    heads = {"target": target.head.dense().T, "valle": valle.ar.ar_predict_layer.weight}
+    for name, own in heads.items():
         noise = torch.randn(HEADS, *own.shape, generator=torch.Generator().manual_seed(0))
         noise[0] = 0
         save_heads(root / f"{name}_heads", HeadTensors(own + 0.1 * noise), target=root / name)

@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = ("speculative_tts", "configs", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
+SHIPPED = (
+    *("speculative_tts", "configs"),
+    *("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"),
+)
 
 pytestmark = pytest.mark.slow
 
@@ -38,15 +41,17 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(made / "venv", with_pip=False, symlinks=True)
     python = made / "venv" / "bin" / "python"
     own = sysconfig.get_path("purelib", vars={"base": str(made / "venv")})
-    (Path(own) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    paths = [path for path in sys.path if path.endswith("site-packages")]
+    (Path(own) / "dependencies.pth").write_text("\n".join(paths) + "\n")
     install = ["--python", str(python), "install", "--no-deps", "--no-index"]
     subprocess.run([*pip, *install, *map(str, made.glob("*.whl"))], check=True)
     return python.parent
 
 
-def start(programs: Path, folder: Path, *command: str) -> str:
+def start(programs: Path, folder: Path, *command: str, **variables: str) -> str:
     """Standard output of a program run in `folder`; it must end with code 0."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment |= variables
     program = [str(programs / command[0]), *command[1:]]
     done = subprocess.run(
         program, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -59,6 +64,21 @@ def test_the_installed_package_is_the_wheels(programs: Path, tmp_path: Path) -> 
     script = "import speculative_tts, speculative_tts.configs as c; print(c.__file__)"
     place = start(programs, tmp_path, "python", "-c", script).strip()
     assert place.startswith(str(programs.parent))
+
+
+def test_the_native_step_is_compiled_into_the_wheel(programs: Path, tmp_path: Path) -> None:
+    """No compiler is needed then; without both, torch computes."""
+    bare = {"CXX": "none", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    script = (
+        "from speculative_tts.models.native import compile, library\n"
+        "assert all(library.load(name) for name in {library.instructions(), 'portable'})\n"
+        "first = library.kernel_name(); library._loaded.cache_clear(); library.PATTERN = '-'\n"
+        "print(first, library.kernel_name())"
+    )
+    names = start(programs, tmp_path, "python", "-c", script, **bare).split()
+    assert names[0].startswith("native-")
+    assert names[1] == "torch"
+    assert not list(tmp_path.rglob("*.so"))
 
 
 def test_every_program_explains_itself(programs: Path, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from speculative_tts.models.cache import KVCache
+from speculative_tts.models.cache import Cache
 from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.matrix import matrix
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.layout import read_layout
@@ -31,7 +32,7 @@ class ValleCache:
     Audio positions count from there.
     """
 
-    keys_values: KVCache
+    keys_values: Cache
     text: Tensor
 
 
@@ -53,7 +54,7 @@ class ValleLM:
         self.config = ar.config
         self.device = device
         self.trunk = Trunk(ar.ar_decoder, ar.config.heads, dtype=dtype, device=device)
-        self.head = ar.ar_predict_layer.weight.detach().to(device, dtype).T.contiguous()
+        self.head = matrix(ar.ar_predict_layer.weight.detach().to(device, dtype).T.contiguous())
         self._layout = layout
         self._text = _frozen(nn.Sequential(ar.ar_text_embedding, ar.ar_text_prenet), dtype, device)
         self._audio = _frozen(
@@ -97,7 +98,7 @@ class ValleLM:
     @property
     def step_bytes(self) -> int:
         """Bytes of weights that a step reads: layers and head; an embedding lookup is free."""
-        return sum(t.numel() * t.element_size() for t in (*self.trunk.weights(), self.head))
+        return sum(part.nbytes for part in (*self.trunk.weights(), self.head))
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -188,7 +189,8 @@ class ValleLM:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of hidden states [..., dim]."""
-        return torch.matmul(hidden, self.head).float()
+        out = self.head(hidden.flatten(0, -2))
+        return out.float().view(*hidden.shape[:-1], -1)
 
     def _tables(self, length: int) -> Tensor:
         """Scaled sines of text and of audio positions: [2, length, dim]."""

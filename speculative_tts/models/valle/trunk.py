@@ -1,8 +1,8 @@
 """The AR's layers for decoding: a key-value cache, weights laid out for few rows at once.
 
-Prefill, a draft step and verification are one function. As in `models.decoder`, matrices are
-stored transposed ([in, out], contiguous), and what a row of the cache holds beyond its `start` is
-masked or overwritten, so that rolling back is lowering a number.
+Prefill, a draft step and verification are one function, as in `models.decoder`, native on a CPU.
+What a row of the cache holds beyond its `start` is masked or overwritten, so that rolling back is
+lowering a number.
 """
 
 from collections.abc import Iterator
@@ -12,28 +12,24 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.models.cache import KVCache
-from speculative_tts.models.matrix import Matrix
+from speculative_tts.models.cache import Cache, KVCache
+from speculative_tts.models.matrix import Matrix, matrix, packed
+from speculative_tts.models.native.library import library
+from speculative_tts.models.native.step import Norm, PackedCache, Shape, Weights
+from speculative_tts.models.native.step import Stack as Native
 from speculative_tts.models.valle.modules import Layer, PlainNorm, Stack
 
-Norm = tuple[Tensor, Tensor]  # gain and bias
+EPS = 1e-5  # of LayerNorms
 
 
 @dataclass(frozen=True)
 class TrunkLayer:
-    """Weights of one layer: matrices [in, out], biases [out].
-
-    The attention scale is folded into the queries' columns of `qkv`.
-    """
+    """Weights of one layer; the attention scale is folded into the queries' columns of `qkv`."""
 
     qkv: Matrix
-    qkv_bias: Tensor
     out: Matrix
-    out_bias: Tensor
     up: Matrix
-    up_bias: Tensor
     down: Matrix
-    down_bias: Tensor
     norm1: Norm
     norm2: Norm
 
@@ -46,10 +42,36 @@ class Trunk:
         self.layers = [_layer(layer, heads, dtype, device) for layer in stack.layers]
         self.norm = None if stack.norm is None else _norm(stack.norm, dtype, device)
         self.norm_first = stack.norm is not None
-        self.dim = self.layers[0].out.weight.shape[1]
+        self.dim = self.layers[0].out.shape[1]
+        self._native = self._stack()
 
-    def cache(self, batch: int, capacity: int) -> KVCache:
+    def _stack(self) -> Native | None:
+        """What runs all layers at once, where their matrices are packed for it."""
+        native = library()
+        layers = [
+            Weights(four, (layer.norm1, layer.norm2))
+            for layer in self.layers
+            if (four := packed(layer.qkv, layer.out, layer.up, layer.down))
+        ]
+        if native is None or len(layers) < len(self.layers):
+            return None
+        shape = Shape(
+            hidden=self.dim,
+            heads=self.heads,
+            kv_heads=self.heads,
+            head_dim=self.dim // self.heads,
+            intermediate=self.layers[0].up.shape[1],
+            eps=EPS,
+            gated=False,
+            layer_norm=True,
+            norm_first=self.norm_first,
+        )
+        return Native(native, shape, layers, self.norm)
+
+    def cache(self, batch: int, capacity: int) -> Cache:
         """Storage for `batch` rows of up to `capacity` positions."""
+        if self._native is not None:
+            return self._native.cache(batch, capacity)
         size = self.dim // self.heads
         return KVCache.allocate(
             len(self.layers),
@@ -61,23 +83,22 @@ class Trunk:
             device=self.device,
         )
 
-    def weights(self) -> Iterator[Tensor]:
+    def weights(self) -> Iterator[Matrix | Tensor]:
         """All that a pass reads."""
         for layer in self.layers:
-            for part in vars(layer).values():
-                if isinstance(part, Matrix):
-                    yield part.weight
-                else:
-                    yield from (part,) if isinstance(part, Tensor) else part
+            yield from (layer.qkv, layer.out, layer.up, layer.down, *layer.norm1, *layer.norm2)
         yield from self.norm or ()
 
-    def extend(self, inputs: Tensor, cache: KVCache, start: Tensor, prefix: int = 0) -> Tensor:
+    def extend(self, inputs: Tensor, cache: Cache, start: Tensor, prefix: int = 0) -> Tensor:
         """Run new positions through the layers and store their keys and values.
 
         inputs: [batch, new, dim] of positions start .. start + new of each row. start: int64
         [batch]. prefix: the first positions, which all rows see (of a prefill). Returns hidden
         states after the final norm, [batch, new, dim].
         """
+        if isinstance(cache, PackedCache):
+            assert self._native is not None
+            return self._native.extend(inputs, cache, start, prefix=prefix)
         batch, new, _ = inputs.shape
         on_cpu = start.device.type == "cpu"
         span = int(start.max()) + new if on_cpu else cache.capacity  # a GPU would have to wait
@@ -92,21 +113,21 @@ class Trunk:
             self.layers, cache.positions(), *cache.heads(span), strict=True
         ):
             y = self._norm(x, layer.norm1) if self.norm_first else x
-            fused = layer.qkv(y, layer.qkv_bias).view(batch * new, 3 * self.heads, -1)
+            fused = layer.qkv(y).view(batch * new, 3 * self.heads, -1)
             stored.index_copy_(0, slots, fused[:, self.heads :].flatten(0, 1))
             queries = fused[:, : self.heads].view(batch, new, self.heads, -1).transpose(1, 2)
             seen = _attention(queries.flatten(0, 1), keys, values, mask)
             seen = seen.view(batch, self.heads, new, -1).transpose(1, 2).reshape(batch * new, -1)
-            x = x + layer.out(seen, layer.out_bias)
+            x = layer.out(seen, x)
             x = x if self.norm_first else self._norm(x, layer.norm1)
             y = self._norm(x, layer.norm2) if self.norm_first else x
-            wide = layer.up(y, layer.up_bias).relu_()
-            x = x + layer.down(wide, layer.down_bias)
+            wide = layer.up(y).relu_()
+            x = layer.down(wide, x)
             x = x if self.norm_first else self._norm(x, layer.norm2)
         return (x if self.norm is None else self._norm(x, self.norm)).view(batch, new, self.dim)
 
     def _norm(self, x: Tensor, norm: Norm) -> Tensor:
-        return F.layer_norm(x, (self.dim,), *norm)
+        return F.layer_norm(x, (self.dim,), *norm, eps=EPS)
 
 
 def _mask(positions: Tensor, span: int, prefix: int, dtype: torch.dtype) -> Tensor:
@@ -135,21 +156,18 @@ def _layer(
     scale = torch.ones(3 * dim)
     scale[:dim] = (dim // heads) ** -0.5
 
-    def matrix(weight: Tensor) -> Matrix:
-        return Matrix(weight.detach().float().to(device, dtype).T.contiguous())
-
-    def vector(bias: Tensor) -> Tensor:
-        return bias.detach().to(device, dtype)
+    def linear(weight: Tensor, bias: Tensor) -> Matrix:
+        weight = weight.detach().float().to(device, dtype).T.contiguous()
+        return matrix(weight, bias.detach().to(device, dtype))
 
     return TrunkLayer(
-        qkv=matrix(attention.in_proj_weight.detach().float().cpu() * scale[:, None]),
-        qkv_bias=vector(attention.in_proj_bias.detach().float().cpu() * scale),
-        out=matrix(attention.out_proj.weight),
-        out_bias=vector(attention.out_proj.bias),
-        up=matrix(layer.linear1.weight),
-        up_bias=vector(layer.linear1.bias),
-        down=matrix(layer.linear2.weight),
-        down_bias=vector(layer.linear2.bias),
+        qkv=linear(
+            attention.in_proj_weight.detach().float().cpu() * scale[:, None],
+            attention.in_proj_bias.detach().float().cpu() * scale,
+        ),
+        out=linear(attention.out_proj.weight, attention.out_proj.bias),
+        up=linear(layer.linear1.weight, layer.linear1.bias),
+        down=linear(layer.linear2.weight, layer.linear2.bias),
         norm1=_norm(layer.norm1, dtype, device),
         norm2=_norm(layer.norm2, dtype, device),
     )

@@ -13,11 +13,13 @@ from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.cosyvoice2 import check, closed_form
 from speculative_tts.checks.registry import FormatError, Row
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 GOLDEN = Path(__file__).parents[2] / "golden/cosyvoice2"
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows(kernels: str) -> list[Row]:
     return list(check(GOLDEN))
 
 

@@ -9,6 +9,8 @@ import pytest
 from speculative_tts.checks.llasa import check
 from speculative_tts.checks.registry import FormatError
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "llasa"
 
 

@@ -18,6 +18,8 @@ from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.speech_lm import SpeechLM
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 WEIGHTS = state(0)
 TARGET = build(WEIGHTS)
 DRAFTS = {"inherited": build(WEIGHTS, (0, 5)), "unrelated": build(state(1)), "same": TARGET}

@@ -19,13 +19,15 @@ from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.models.heads import Heads, HeadTensors, load_heads, save_heads
 from speculative_tts.models.speech_lm import SpeechLM
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 CPU = torch.device("cpu")
 STOPS = (N_CODES,)
 SAMPLER = Sampler(temperature=0.9, top_k=20)
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> SpeechLM:
+def target(kernels: str, tmp_path_factory: pytest.TempPathFactory) -> SpeechLM:
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("models") / "target"
     write_checkpoint(folder, layers=2)
@@ -33,9 +35,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> SpeechLM:
 
 
 def heads_of(target: SpeechLM, n: int) -> Heads:
-    noise = torch.randn(n, *target.head.T.shape, generator=torch.Generator().manual_seed(1))
-    weight = target.head.T + 0.1 * noise
-    weight[0] = target.head.T
+    noise = torch.randn(n, *target.head.dense().T.shape, generator=torch.Generator().manual_seed(1))
+    weight = target.head.dense().T + 0.1 * noise
+    weight[0] = target.head.dense().T
     return Heads(HeadTensors(weight))
 
 

@@ -16,6 +16,8 @@ from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.official import Inference
 from speculative_tts.models import cosyvoice
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 CODES = 40
 
 

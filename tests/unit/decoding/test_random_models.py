@@ -2,11 +2,14 @@
 
 import dataclasses
 
+import pytest
 import torch
 
 from speculative_tts.commands.bench_random import computed
 from speculative_tts.decoding import random_models
 from speculative_tts.decoding.acceptance import Tolerance
+
+pytestmark = pytest.mark.usefixtures("kernels")
 
 SMALL = dataclasses.replace(
     random_models.CONFIG,

@@ -13,6 +13,8 @@ from speculative_tts.commands.decode import main
 from speculative_tts.models.heads import load_heads
 from speculative_tts.models.valle.lm import ValleLM
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 PARTS = ["target=tiny_valle", "codec=tiny_residual", "limit=1", "runtime.warmup=0"]
 
 

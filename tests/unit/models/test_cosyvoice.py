@@ -15,6 +15,8 @@ from speculative_tts.models.families import family_of, load_layout, load_speech_
 from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema import CheckpointConfig
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 CPU = torch.device("cpu")
 CODES = 40
 

@@ -18,6 +18,8 @@ from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.loading import build_decoder, read_state
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 SMALL = {
     "vocab_size": 50,
     "num_hidden_layers": 3,

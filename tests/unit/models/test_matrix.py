@@ -1,32 +1,42 @@
 import pytest
 import torch
 
-from speculative_tts.models.matrix import COPIES, FEW, NARROW, Matrix, has_panels, panels_fit
+from speculative_tts.models.matrix import FEW, LARGEST, NARROW, Dense, has_panels, matrix
+
+pytestmark = pytest.mark.usefixtures("kernels")
 
 
-@pytest.mark.parametrize("width", [NARROW - 1, NARROW, NARROW + 33])
+@pytest.mark.parametrize("width", [1, 50, NARROW - 1, NARROW, NARROW + 33])
 @pytest.mark.parametrize("rows", [1, FEW.start, FEW.stop - 1, FEW.stop])
 def test_all_ways_to_multiply_agree(rows: int, width: int) -> None:
     generator = torch.Generator().manual_seed(rows)
     weight, x = (torch.randn(*s, generator=generator) for s in ((48, width), (rows, 48)))
     bias, residual = (torch.randn(*s, generator=generator) for s in ((width,), (rows, width)))
     product = (x.double() @ weight.double()).float()
-    matrix = Matrix(weight)
-    torch.testing.assert_close(matrix(x), product, rtol=0, atol=3e-5)
-    torch.testing.assert_close(matrix(x, bias), product + bias, rtol=0, atol=3e-5)
-    torch.testing.assert_close(matrix(x, residual), product + residual, rtol=0, atol=3e-5)
-    torch.testing.assert_close(Matrix(weight, panels=False)(x), product, rtol=0, atol=3e-5)
+    for made in (matrix(weight), matrix(weight).copied()):
+        torch.testing.assert_close(made(x), product, rtol=0, atol=3e-5)
+        torch.testing.assert_close(made(x, residual), product + residual, rtol=0, atol=3e-5)
+        assert made.dense().equal(weight)
+    made = matrix(weight.clone())
+    made.copied()._weight.zero_()
+    assert made.dense().equal(weight)  # a copy has memory of its own
+    biased = matrix(weight, bias)
+    torch.testing.assert_close(biased(x), product + bias, rtol=0, atol=3e-5)
+    torch.testing.assert_close(biased(x, residual), product + bias + residual, rtol=0, atol=3e-5)
 
 
-def test_only_wide_float32_weights_have_panels() -> None:
+def test_bfloat16_weights_are_kept_as_they_are() -> None:
+    weight, x = torch.randn(40, 70).bfloat16(), torch.randn(3, 40)
+    made = matrix(weight)
+    assert made.dense().equal(weight)
+    if not isinstance(made, Dense):  # float32 in, float32 out
+        torch.testing.assert_close(made(x), x @ weight.float(), rtol=0, atol=3e-5)
+
+
+def test_only_wide_float32_weights_of_moderate_size_have_panels() -> None:
     wide = torch.randn(64, NARROW)
     assert has_panels(wide)
     assert not has_panels(wide[:, 1:])
     assert not has_panels(wide.bfloat16())
     assert not has_panels(wide.to("meta"))
-
-
-def test_large_models_go_without_a_copy() -> None:
-    wide = torch.empty(1024, NARROW)
-    assert panels_fit([wide] * (COPIES // wide.nbytes))
-    assert not panels_fit([wide] * (COPIES // wide.nbytes + 1))
+    assert not has_panels(torch.empty(LARGEST // 1024 + 1, NARROW))

@@ -16,6 +16,8 @@ from speculative_tts.models.families import load_speech_lm
 from speculative_tts.models.llasa import RowLM
 from speculative_tts.schema import CheckpointConfig
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 GOLDEN = Path(__file__).parents[2] / "golden/llasa/model_1b_style"
 CPU = torch.device("cpu")
 NAMES = {"<|s_": "<|speech_", "TEXT_UNDERSTANDING": "TEXT_PROMPT"}

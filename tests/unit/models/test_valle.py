@@ -18,6 +18,8 @@ from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.models.valle.nar import draw_prefix
 from speculative_tts.models.valle.text import Symbols
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "valle"
 TOLERANCE = 1e-4
 
@@ -29,7 +31,7 @@ def golden() -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def lm() -> ValleLM:
+def lm(kernels: str) -> ValleLM:
     return ValleLM.load(GOLDEN / "ar_checkpoint.pt")
 
 

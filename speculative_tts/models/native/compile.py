@@ -1,0 +1,131 @@
+"""Compiling `step.cpp`, at installation or at first use. Standard library only: setup.py reads it.
+
+A compiled file is named by what it was made from. At first use it is kept in a folder that is the
+owner's alone, and loaded only if folder, owner and content are what they were when it was written.
+"""
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("step.cpp")
+OPTIONS = ("-O3", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-pthread")
+LINKING = ("-shared", "-pthread", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
+FLAGS = {  # by instruction set, the fastest first
+    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma"),
+    "avx2": ("-mavx2", "-mfma"),
+    "portable": (),
+}
+COMPILERS = ("c++", "g++", "clang++")
+TIMEOUT = 300  # seconds
+
+
+class CannotCompileError(Exception):
+    """No compiler, one that fails, or no folder for what it makes; the text is one line."""
+
+
+def sets() -> tuple[str, ...]:
+    """Instruction sets that a compiler for this kind of machine knows."""
+    return tuple(FLAGS) if platform.machine().lower() in ("x86_64", "amd64") else ("portable",)
+
+
+def source_hash() -> str:
+    """SHA-256 of the source."""
+    return hashlib.sha256(SOURCE.read_bytes()).hexdigest()
+
+
+def options(instructions: str) -> list[str]:
+    """Of the compiler, for one instruction set."""
+    return [*OPTIONS, *FLAGS[instructions], f'-DSST_SOURCE="{source_hash()}"']
+
+
+def compiler() -> list[str]:
+    """$CXX, or the first one there is. Raises CannotCompileError without one."""
+    named = shlex.split(os.environ.get("CXX", ""))
+    for name in named[:1] or COMPILERS:
+        if shutil.which(name):
+            return named or [name]
+    looked_for = " or ".join(named[:1] or COMPILERS)
+    raise CannotCompileError(f"no C++ compiler {looked_for} on PATH; install g++ or clang")
+
+
+def cached(instructions: str) -> Path:
+    """The compiled library of an instruction set, made now if it is not in the cache.
+
+    Raises CannotCompileError.
+    """
+    folder = _own_folder()
+    command = [*compiler(), *options(instructions), *LINKING]
+    made_from = " ".join([platform.machine(), platform.platform(), *command, _version(command[0])])
+    name = hashlib.sha256(made_from.encode()).hexdigest()[:16]
+    path = folder / f"step-{instructions}-{name}.so"
+    if not _verified(path):
+        _compile(command, path)
+    return path
+
+
+def _compile(command: list[str], path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        made = Path(scratch) / path.name
+        full = [*command, str(SOURCE), "-o", str(made)]
+        try:
+            subprocess.run(full, check=True, capture_output=True, text=True, timeout=TIMEOUT)
+        except subprocess.CalledProcessError as error:
+            reason = (error.stderr.strip().splitlines() or ["no message"])[0]
+            raise CannotCompileError(f"{command[0]} cannot compile the step: {reason}") from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CannotCompileError(f"{command[0]} does not run: {error}") from error
+        made.chmod(0o600)
+        digest = Path(scratch) / "digest"
+        digest.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
+        digest.chmod(0o600)
+        os.replace(made, path)
+        os.replace(digest, _digest_of(path))
+
+
+def _verified(path: Path) -> bool:
+    """Is it there, this user's own file, and what was written?"""
+    digest = _digest_of(path)
+    if not (path.is_file() and digest.is_file()):
+        return False
+    if not (_own(path) and _own(digest)):
+        raise CannotCompileError(f"{path} is not this user's alone; remove it")
+    return hashlib.sha256(path.read_bytes()).hexdigest() == digest.read_text()
+
+
+def _digest_of(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+def _own_folder() -> Path:
+    """Where compiled files are kept: nobody else may write there, or look."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "speculative_tts" / "native"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise CannotCompileError(
+            f"cannot make {folder} ({error.strerror}); set XDG_CACHE_HOME to a folder of yours"
+        ) from error
+    if not _own(folder):
+        raise CannotCompileError(
+            f"{folder} is not this user's alone; chmod 700 it, or set XDG_CACHE_HOME"
+        )
+    return folder
+
+
+def _own(path: Path) -> bool:
+    """Of this user, with no permission for others; not a link, whose mode is open."""
+    state = path.lstat()
+    return state.st_uid == os.getuid() and not state.st_mode & 0o077
+
+
+def _version(program: str) -> str:
+    found = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    return found.stdout.partition("\n")[0]

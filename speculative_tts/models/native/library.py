@@ -1,0 +1,100 @@
+"""The compiled step: which one this process uses, found in the package or compiled at first use.
+
+One choice for the process, as torch's threads are: models take it when they are loaded.
+"""
+
+import ctypes
+import functools
+import logging
+from pathlib import Path
+
+import torch
+
+from speculative_tts.models.native import compile as compiling
+from speculative_tts.models.native.compile import CannotCompileError
+from speculative_tts.schema import Kernels
+
+TORCH = "torch"
+PATTERN = "_step_{}.*"  # beside this file, compiled when the package was installed
+logger = logging.getLogger(__name__)
+_choice = Kernels.auto
+
+
+def select(kernels: Kernels) -> None:
+    """Say what models loaded from now on compute with on a CPU.
+
+    Raises ValueError for `native` where it cannot be compiled.
+    """
+    global _choice  # noqa: PLW0603 - as torch.set_num_threads
+    if kernels is Kernels.native:
+        try:
+            _loaded()
+        except CannotCompileError as error:
+            raise ValueError(
+                f"runtime.kernels=native: {error}; or use runtime.kernels=torch"
+            ) from error
+    _choice = kernels
+
+
+def library() -> ctypes.CDLL | None:
+    """The native step, or None where torch's kernels are chosen or all there is."""
+    if _choice is Kernels.torch:
+        return None
+    try:
+        return _loaded()[1]
+    except CannotCompileError as error:
+        _warn(str(error))
+        return None
+
+
+def kernel_name() -> str:
+    """What models compute with on a CPU: `torch`, or `native-` and an instruction set."""
+    return TORCH if library() is None else f"native-{_loaded()[0]}"
+
+
+def instructions() -> str:
+    """The best instruction set of `compile.FLAGS` that this machine has, by torch's judgement."""
+    found = torch.backends.cpu.get_cpu_capability().lower()
+    return found if found in compiling.sets() else "portable"
+
+
+def load(name: str) -> ctypes.CDLL:
+    """The library of one instruction set. Raises CannotCompileError."""
+    for path in Path(__file__).parent.glob(PATTERN.format(name)):
+        found = _opened(path)
+        if found is not None:
+            return found
+    found = _opened(compiling.cached(name))
+    if found is None:
+        raise CannotCompileError(f"what was compiled of {compiling.SOURCE} is not of this source")
+    return found
+
+
+@functools.cache
+def _loaded() -> tuple[str, ctypes.CDLL]:
+    name = instructions()
+    return name, load(name)
+
+
+@functools.cache
+def _warn(reason: str) -> None:
+    """Once a process."""
+    logger.warning("runtime.kernels=auto computes with torch, several times slower: %s", reason)
+
+
+def _opened(path: Path) -> ctypes.CDLL | None:
+    """A library with its functions' types; None for one of another source."""
+    try:
+        found = ctypes.CDLL(str(path))
+        found.sst_source.restype = ctypes.c_char_p
+    except (OSError, AttributeError):
+        return None
+    if found.sst_source().decode() != compiling.source_hash():
+        return None
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    found.sst_extend.argtypes = [pointer, pointer]
+    found.sst_product.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
+    found.sst_large_pages.argtypes = [pointer, count]
+    for function in (found.sst_extend, found.sst_product, found.sst_large_pages):
+        function.restype = None
+    return found

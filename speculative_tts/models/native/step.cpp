@@ -1,0 +1,626 @@
+// A pass of new tokens through a decoder on a CPU: Qwen2, Llama and VALL-E's trunk.
+//
+// The readable reference is `Decoder.extend` in models/decoder.py (and `Trunk.extend`): the same
+// steps in the same order on the same folded weights. This file adds two things.
+//
+// Speed: weights are packed once into panels of 32 columns, a pass reads each of them once, and
+// nothing but arithmetic happens in between.
+//
+// One order for every sum. A number of the result is always the same chain of operations on the
+// same inputs, whatever the number of rows, of rows of a batch, of threads and of lanes of a vector:
+// products add up along their inputs one by one; sums over a row are 16 partial sums, then a tree.
+// So a token's logits do not depend on what is computed beside it, bit for bit. Compilers must keep
+// the order: -ffp-contract=off, never -ffast-math; a multiplication is fused only where `fma` says.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+#ifndef _WIN32
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+// What the caller describes; models/native/step.py has the same structures.
+extern "C" {
+struct Linear {  // x @ weight + bias
+  const void* panels;  // [panels, in, 32] float32, or bfloat16 in pairs: column c beside c + 16
+  const float* bias;   // [panels * 32] or null
+  int32_t in, out, bfloat16, unused;
+};
+struct Layer {
+  Linear qkv, out, up, down;                    // up: gate and up side by side where `gated`
+  const float *gain1, *bias1, *gain2, *bias2;   // LayerNorms [hidden, padded to 32]; null for RMS
+};
+struct Model {
+  const Layer* layers;
+  const float *gain, *bias;  // of the final norm
+  int32_t count, hidden, heads, kv_heads, head_dim, intermediate;
+  int32_t gated;       // SiLU(gate) * up, or ReLU
+  int32_t layer_norm;  // or RMSNorm without gain, which the next matrix carries
+  int32_t norm_first;  // norms before attention and MLP and a final one, or norms behind them
+  float eps;           // of RMSNorm times hidden
+};
+struct Pass {
+  const float* inputs;     // [batch, fresh, hidden]
+  const int64_t* start;    // [batch]: positions that the cache holds
+  const float* rotations;  // [positions, head_dim]: cosine and sine of each pair; null: no RoPE
+  float* cache;            // [layers, rows, kv_heads, keys [head_dim, capacity], values [capacity,
+                           // head_dim padded to 16]]
+  float* hidden;           // result [batch, fresh, hidden]
+  int32_t batch, fresh, capacity, rows, first;  // the batch is rows first .. first + batch
+  int32_t prefix;          // positions that all rows see
+  int32_t threads;
+};
+}
+
+namespace {
+
+// ---- Vectors -----------------------------------------------------------------------------------
+
+constexpr int BLOCK = 16, PANEL = 32;
+#if defined(__AVX512F__)
+constexpr int LANES = 16, REGISTERS = 32;
+#elif defined(__AVX2__)
+constexpr int LANES = 8, REGISTERS = 16;
+#elif defined(__aarch64__)
+constexpr int LANES = 4, REGISTERS = 32;
+#else
+constexpr int LANES = 4, REGISTERS = 16;
+#endif
+constexpr int PARTS = BLOCK / LANES;
+#define VECTOR(type) __attribute__((vector_size(4 * LANES), aligned(4), may_alias)) type
+#define INLINE static inline __attribute__((always_inline))
+typedef VECTOR(float) Vec;
+typedef VECTOR(int32_t) Ints;
+typedef VECTOR(uint32_t) Words;
+
+INLINE Vec load(const float* p) { return *(const Vec*)p; }
+INLINE void store(float* p, Vec v) { *(Vec*)p = v; }
+// `fma` is a * b + c; `KEEP` stops the compiler from reading a weight again for the next row.
+#if defined(__AVX512F__)
+INLINE Vec all(float x) { return (Vec)_mm512_set1_ps(x); }
+INLINE Vec fma(Vec a, Vec b, Vec c) { return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+#define KEEP(v) __asm__("" : "+v"(v))
+#elif defined(__AVX2__)
+INLINE Vec all(float x) { return (Vec)_mm256_set1_ps(x); }
+INLINE Vec fma(Vec a, Vec b, Vec c) { return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+#define KEEP(v) __asm__("" : "+x"(v))
+#elif defined(__aarch64__)
+INLINE Vec all(float x) { return (Vec)vdupq_n_f32(x); }
+INLINE Vec fma(Vec a, Vec b, Vec c) {
+  return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#define KEEP(v) __asm__("" : "+w"(v))
+#else
+INLINE Vec all(float x) { return Vec{x, x, x, x}; }
+INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
+#define KEEP(v)
+#endif
+
+INLINE Vec exponential(Vec x) {  // of -87 .. 88, to 2 units in the last place (Cephes' expf)
+  x = x < all(-87.f) ? all(-87.f) : x;
+  x = x > all(88.f) ? all(88.f) : x;
+  Vec t = x * all(1.44269504088896341f);
+  Ints n = __builtin_convertvector(t + (t < all(0.f) ? all(-.5f) : all(.5f)), Ints);
+  Vec whole = __builtin_convertvector(n, Vec);
+  x = fma(whole, all(-0.693359375f), x);
+  x = fma(whole, all(2.12194440e-4f), x);
+  Vec y = all(1.9875691500e-4f);
+  for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                  5.0000001201e-1f})
+    y = fma(y, x, all(c));
+  y = fma(y * x, x, x) + all(1.f);
+  return y * (Vec)((n + 127) << 23);
+}
+
+struct Sum {  // 16 partial sums, whatever the lanes
+  Vec part[PARTS] = {};
+  float total() const {
+    float s[BLOCK];
+    for (int i = 0; i < PARTS; i++) store(s + i * LANES, part[i]);
+    for (int width = BLOCK / 2; width; width /= 2)
+      for (int i = 0; i < width; i++) s[i] += s[i + width];
+    return s[0];
+  }
+};
+
+INLINE long padded(long n, long to = PANEL) { return (n + to - 1) / to * to; }
+
+// ---- Threads -----------------------------------------------------------------------------------
+
+struct Team;
+thread_local int my_place = 0;  // among the threads of a team
+
+struct Team {  // threads within one pass; they wait for each other a few times a layer
+  int size = 1;
+  std::atomic<int> waiting{0}, round{0};
+  void barrier() {
+    const int others = size - 1, now = round.load(std::memory_order_acquire);
+    if (!others) return;
+    if (waiting.fetch_add(1, std::memory_order_acq_rel) == others) {
+      waiting.store(0, std::memory_order_relaxed);
+      round.store(now + 1, std::memory_order_release);
+      return;
+    }
+    for (int turns = 0; round.load(std::memory_order_acquire) == now; turns++)
+      if (turns > 2000) std::this_thread::yield();
+  }
+  // This thread's part of n pieces of work: begin and end.
+  std::pair<long, long> share(long n) const {
+    return {n * my_place / size, n * (my_place + 1) / size};
+  }
+};
+
+class Pool {  // asleep between passes: a waiting thread takes no time from others
+ public:
+  static void run(int threads, const std::function<void(Team&)>& work) {
+    static std::mutex busy;
+    static Pool* pool = nullptr;  // never destroyed: its threads outlive static objects
+    std::unique_lock<std::mutex> mine(busy, std::defer_lock);
+    if (threads < 2 || !mine.try_lock()) {  // results do not depend on the number of threads
+      Team alone;
+      my_place = 0;
+      return work(alone);
+    }
+    if (!pool || pool->process != process_id()) pool = new Pool;  // a fork has no threads
+    pool->together(threads, work);
+  }
+
+ private:
+  static long process_id() {
+#ifdef _WIN32
+    return 0;
+#else
+    return getpid();
+#endif
+  }
+  void together(int threads, const std::function<void(Team&)>& work) {
+    for (int place = 1 + helpers; place < threads; place++, helpers++)
+      std::thread([this, place] { help(place); }).detach();
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      team.size = threads;
+      job = &work;
+      number++;
+    }
+    wake.notify_all();
+    my_place = 0;
+    work(team);
+    team.barrier();
+  }
+  void help(int place) {
+    my_place = place;
+    for (uint64_t done = 0;;) {
+      const std::function<void(Team&)>* work = nullptr;
+      {
+        std::unique_lock<std::mutex> lock(mutex);
+        wake.wait(lock, [&] { return number != done; });
+        done = number;
+        if (place < team.size) work = job;
+      }
+      if (!work) continue;
+      (*work)(team);
+      team.barrier();
+    }
+  }
+  const long process = process_id();
+  std::mutex mutex;
+  std::condition_variable wake;
+  const std::function<void(Team&)>* job = nullptr;
+  uint64_t number = 0;
+  int helpers = 0;
+  Team team;
+};
+
+// ---- Products ----------------------------------------------------------------------------------
+
+// Of a panel's 32 columns, `LANES` and those 16 further on are read as a pair of vectors.
+constexpr int PAIRS = BLOCK / LANES;  // of a panel
+
+struct Float32 {
+  typedef float Word;
+  static constexpr int ROW = PANEL;
+  INLINE void pair(const float* p, Vec& low, Vec& high) { low = load(p), high = load(p + BLOCK); }
+};
+struct BFloat16 {  // two numbers a word: each is the upper half of a float32
+  typedef uint32_t Word;
+  static constexpr int ROW = BLOCK;
+  INLINE void pair(const uint32_t* p, Vec& low, Vec& high) {
+    Words both = *(const Words*)p;
+    low = (Vec)(both << 16), high = (Vec)(both & 0xffff0000u);
+  }
+};
+
+struct Output {
+  float* to;  // [rows, stride]
+  long stride;
+  const Linear& linear;
+  bool add;
+  void put(long row, long column, Vec v) const {
+    float* p = to + row * stride + column;
+    if (linear.bias) v += load(linear.bias + column);
+    long left = linear.out - column;
+    if (left >= LANES) return store(p, add ? v + load(p) : v);
+    for (long i = 0; i < left; i++) p[i] = add ? v[i] + p[i] : v[i];
+  }
+};
+
+// R rows of x times P pairs of columns, from pair number `first` on.
+template <class W, int R, int P>
+void tile(const float* x, long stride, long first, const Output& output, long row) {
+  const long in = output.linear.in;
+  const typename W::Word* w[P];
+  for (int p = 0; p < P; p++)
+    w[p] = (const typename W::Word*)output.linear.panels +
+           (first + p) / PAIRS * in * W::ROW + (first + p) % PAIRS * LANES;
+  Vec low[R][P] = {}, high[R][P] = {};
+  for (long k = 0; k < in; k++) {
+    Vec a[P], b[P];
+    for (int p = 0; p < P; p++) {
+      W::pair(w[p] + k * W::ROW, a[p], b[p]);
+      if (R > 1) {
+        KEEP(a[p]);
+        KEEP(b[p]);
+      }
+    }
+    for (int r = 0; r < R; r++) {
+      Vec factor = all(x[r * stride + k]);
+      for (int p = 0; p < P; p++) {
+        low[r][p] = fma(factor, a[p], low[r][p]);
+        high[r][p] = fma(factor, b[p], high[r][p]);
+      }
+    }
+  }
+  for (int r = 0; r < R; r++)
+    for (int p = 0; p < P; p++) {
+      long column = (first + p) / PAIRS * PANEL + (first + p) % PAIRS * LANES;
+      output.put(row + r, column, low[r][p]);
+      output.put(row + r, column + BLOCK, high[r][p]);
+    }
+}
+
+typedef void (*Tile)(const float*, long, long, const Output&, long);
+constexpr int MOST = REGISTERS == 32 ? 12 : 6;     // rows of a tile with one pair
+constexpr int FEW = REGISTERS == 32 ? 6 : 2;       // rows of a tile with two pairs
+
+template <class W, int R = MOST>
+Tile tile_of(int rows, int pairs) {
+  if constexpr (R > 1)
+    if (rows < R) return tile_of<W, R - 1>(rows, pairs);
+  return pairs == 2 && R <= FEW ? tile<W, R, R <= FEW ? 2 : 1> : tile<W, R, 1>;
+}
+
+template <class W>
+void product(const Team& team, const float* x, long stride, long rows, const Output& output) {
+  auto [begin, end] = team.share(padded(output.linear.out) / PANEL);
+  begin *= PAIRS, end *= PAIRS;
+  const long blocks = (rows + MOST - 1) / MOST;
+  for (long pair = begin; pair < end;) {
+    int pairs = rows <= FEW && pair + 2 <= end ? 2 : 1;
+    for (long block = 0; block < blocks; block++) {
+      long row = rows * block / blocks, behind = rows * (block + 1) / blocks;
+      tile_of<W>((int)(behind - row), pairs)(x + row * stride, stride, pair, output, row);
+    }
+    pair += pairs;
+  }
+}
+
+// x [rows, stride] @ weight + bias, into or added to out.
+void product(const Team& team, const Linear& linear, const float* x, long stride, long rows,
+             float* out, long out_stride, bool add = false) {
+  Output output{out, out_stride, linear, add};
+  if (linear.bfloat16)
+    product<BFloat16>(team, x, stride, rows, output);
+  else
+    product<Float32>(team, x, stride, rows, output);
+}
+
+// ---- Norms and activations ---------------------------------------------------------------------
+
+// y = x / sqrt(|x|^2 + hidden * eps) (* gain): the factor sqrt(hidden) is in the next matrix.
+void rms_norm(const float* x, float* y, long n, float eps, const float* gain) {
+  Sum squares;
+  for (long i = 0; i < n; i += BLOCK)
+    for (int j = 0; j < PARTS; j++) {
+      Vec v = load(x + i + j * LANES);
+      squares.part[j] = fma(v, v, squares.part[j]);
+    }
+  Vec factor = all(1.f / std::sqrt(squares.total() + eps));
+  for (long i = 0; i < padded(n, BLOCK); i += LANES) {
+    Vec v = load(x + i) * factor;
+    store(y + i, gain ? v * load(gain + i) : v);
+  }
+}
+
+void layer_norm(const float* x, float* y, long n, float eps, const float* gain, const float* bias) {
+  const long whole = padded(n, BLOCK);
+  Sum sum, squares;
+  for (long i = 0; i < n; i += BLOCK)  // x is 0 behind n
+    for (int j = 0; j < PARTS; j++) sum.part[j] += load(x + i + j * LANES);
+  Vec mean = all(sum.total() / n);
+  for (long i = 0; i < whole; i += LANES) store(y + i, load(x + i) - mean);
+  for (long i = n; i < whole; i++) y[i] = 0;
+  for (long i = 0; i < n; i += BLOCK)
+    for (int j = 0; j < PARTS; j++) {
+      Vec v = load(y + i + j * LANES);
+      squares.part[j] = fma(v, v, squares.part[j]);
+    }
+  Vec factor = all(1.f / std::sqrt(squares.total() / n + eps));
+  for (long i = 0; i < whole; i += LANES)  // gain and bias are 0 behind n
+    store(y + i, fma(load(y + i) * factor, load(gain + i), load(bias + i)));
+}
+
+INLINE Vec activated(const float* x, long gate) {  // ReLU, or SiLU(x[0 ..]) * x[gate ..]
+  Vec v = load(x);
+  if (!gate) return v > all(0.f) ? v : all(0.f);
+  return v / (all(1.f) + exponential(-v)) * load(x + gate);
+}
+
+// ---- Attention ---------------------------------------------------------------------------------
+
+constexpr int QUERIES = REGISTERS == 32 ? 8 : 4;  // that share what is read of keys and values
+constexpr int SLACK = 4 * LANES;                  // that reading by vectors may go beyond an end
+
+struct Query {
+  const float* vector;  // [head_dim]
+  float* out;           // [head_dim]
+  long length;          // positions it sees
+};
+
+struct Head {  // keys and values of one kv head
+  const float *keys, *values;
+  long capacity, dim, stride;  // stride: of a position's values
+};
+
+template <int N, int V>
+void scores_at(const Query* queries, const Head& head, long position, float* scores, long stride) {
+  Vec sum[N][V] = {};
+  for (long d = 0; d < head.dim; d++) {
+    const float* row = head.keys + d * head.capacity + position;
+    for (int v = 0; v < V; v++) {
+      Vec key = load(row + v * LANES);
+      for (int n = 0; n < N; n++) sum[n][v] = fma(all(queries[n].vector[d]), key, sum[n][v]);
+    }
+  }
+  for (int n = 0; n < N; n++)
+    for (int v = 0; v < V; v++) store(scores + n * stride + position + v * LANES, sum[n][v]);
+}
+
+template <int N, int V>
+void mixed_at(const float* weights, long stride, const Head& head, long column, long span,
+              float (*out)[512]) {
+  Vec sum[N][V] = {};
+  for (long p = 0; p < span; p++) {
+    const float* row = head.values + p * head.stride + column;
+    for (int v = 0; v < V; v++) {
+      Vec value = load(row + v * LANES);
+      for (int n = 0; n < N; n++) sum[n][v] = fma(all(weights[n * stride + p]), value, sum[n][v]);
+    }
+  }
+  for (int n = 0; n < N; n++)
+    for (int v = 0; v < V; v++) store(out[n] + column + v * LANES, sum[n][v]);
+}
+
+// exp(score - largest) in place, exactly 0 behind `length`; returns the sum.
+float exponentials(float* scores, long length) {
+  const long whole = padded(length, BLOCK);
+  std::fill(scores + length, scores + whole, scores[0]);
+  Vec most = load(scores);
+  for (long p = LANES; p < whole; p += LANES) {
+    Vec v = load(scores + p);
+    most = v > most ? v : most;
+  }
+  float largest = most[0];
+  for (int i = 1; i < LANES; i++) largest = std::max(largest, most[i]);
+  Sum sum;
+  for (long p = 0; p < whole; p += BLOCK)
+    for (int j = 0; j < PARTS; j++) {
+      float* at = scores + p + j * LANES;
+      store(at, exponential(load(at) - all(largest)));
+      for (long i = std::max(0L, length - p - j * LANES); i < LANES; i++) at[i] = 0;
+      sum.part[j] += load(at);
+    }
+  return sum.total();
+}
+
+template <int N>
+void attend(const Query* queries, const Head& head, float* scores, long stride) {
+  constexpr int V = 2 * N <= QUERIES ? 4 : 2;
+  const long span = queries[N - 1].length;
+  for (long p = 0; p < span; p += V * LANES) scores_at<N, V>(queries, head, p, scores, stride);
+  float sums[N], out[N][512];
+  for (int n = 0; n < N; n++) {
+    sums[n] = exponentials(scores + n * stride, queries[n].length);
+    for (long p = queries[n].length; p < span; p++) scores[n * stride + p] = 0;
+  }
+  long column = 0;
+  for (; column + V * LANES <= head.stride; column += V * LANES)
+    mixed_at<N, V>(scores, stride, head, column, span, out);
+  for (; column < head.stride; column += LANES)
+    mixed_at<N, 1>(scores, stride, head, column, span, out);
+  for (int n = 0; n < N; n++)
+    for (long d = 0; d < head.dim; d++) queries[n].out[d] = out[n][d] / sums[n];
+}
+
+template <int N = QUERIES>
+void attend(int number, const Query* queries, const Head& head, float* scores, long stride) {
+  if constexpr (N > 1)
+    if (number < N) return attend<N - 1>(number, queries, head, scores, stride);
+  attend<N>(queries, head, scores, stride);
+}
+
+// ---- The pass ----------------------------------------------------------------------------------
+
+struct Run {  // buffers and sizes of one pass
+  const Model& m;
+  const Pass& p;
+  const long rows, dim, value_stride, per_head, x_stride, wide_stride, mixed_stride, score_stride;
+  float *x, *y, *wide, *mixed, *scores;
+
+  Run(const Model& model, const Pass& pass, std::vector<float>& buffer)
+      : m(model), p(pass), rows((long)p.batch * p.fresh), dim(m.head_dim),
+        value_stride(padded(dim, BLOCK)), per_head((dim + value_stride) * p.capacity),
+        x_stride(padded(m.hidden)),
+        wide_stride(padded(std::max<long>((m.heads + 2L * m.kv_heads) * dim,
+                                          (1L + m.gated) * m.intermediate)) + PANEL),
+        mixed_stride(padded(std::max<long>(m.heads * dim, m.intermediate))),
+        score_stride(p.capacity + SLACK) {
+    long sizes[] = {rows * x_stride, rows * x_stride, rows * wide_stride, rows * mixed_stride,
+                    p.threads * QUERIES * score_stride};
+    long total = 0;
+    for (long size : sizes) total += padded(size);
+    if ((long)buffer.size() < total + PANEL) buffer.resize(total + PANEL);
+    float* next = (float*)padded((long)buffer.data(), 64);
+    float** parts[] = {&x, &y, &wide, &mixed, &scores};
+    for (int i = 0; i < 5; i++) *parts[i] = next, next += padded(sizes[i]);
+    std::memset(x, 0, rows * x_stride * sizeof(float));
+    for (long r = 0; r < rows; r++)
+      std::memcpy(x + r * x_stride, p.inputs + r * m.hidden, m.hidden * sizeof(float));
+  }
+
+  float* keys(int layer, long row, long head) const {
+    return p.cache + (((long)layer * p.rows + p.first + row) * m.kv_heads + head) * per_head;
+  }
+
+  void norm(const Team& team, float* to, const float* gain, const float* bias) const {
+    auto [begin, end] = team.share(rows);
+    for (long r = begin; r < end; r++)
+      if (m.layer_norm)
+        layer_norm(x + r * x_stride, to + r * x_stride, m.hidden, m.eps, gain, bias);
+      else
+        rms_norm(x + r * x_stride, to + r * x_stride, m.hidden, m.eps, gain);
+  }
+
+  // Turns queries and keys (RoPE) and stores keys and values.
+  void rotate_and_store(const Team& team, int layer) const {
+    const long all_heads = m.heads + 2L * m.kv_heads;
+    auto [begin, end] = team.share(rows * all_heads);
+    for (long item = begin; item < end; item++) {
+      long r = item / all_heads, h = item % all_heads, row = r / p.fresh;
+      long position = p.start[row] + r % p.fresh;
+      float* v = wide + r * wide_stride + h * dim;
+      if (p.rotations && h < m.heads + m.kv_heads) {
+        const float* turn = p.rotations + position * dim;
+        for (long d = 0; d < dim; d += 2) {
+          float a = v[d], b = v[d + 1];
+          v[d] = a * turn[d] - b * turn[d + 1];
+          v[d + 1] = a * turn[d + 1] + b * turn[d];
+        }
+      }
+      if (h < m.heads) continue;
+      long head = (h - m.heads) % m.kv_heads;
+      float* stored = keys(layer, row, head);
+      if (h < m.heads + m.kv_heads)
+        for (long d = 0; d < dim; d++) stored[d * p.capacity + position] = v[d];
+      else
+        std::memcpy(stored + dim * p.capacity + position * value_stride, v, dim * sizeof(float));
+    }
+  }
+
+  // Grouped-query attention: the queries of one kv head share its keys.
+  void attention(const Team& team, int layer) const {
+    const long groups = m.heads / m.kv_heads, queries = p.fresh * groups;
+    const long tiles = (queries + QUERIES - 1) / QUERIES;
+    auto [begin, end] = team.share(p.batch * m.kv_heads * tiles);
+    for (long item = begin; item < end; item++) {
+      long row = item / tiles / m.kv_heads, kv = item / tiles % m.kv_heads, t = item % tiles;
+      const float* stored = keys(layer, row, kv);
+      Head head{stored, stored + dim * p.capacity, p.capacity, dim, value_stride};
+      Query some[QUERIES];
+      long from = queries * t / tiles, to = queries * (t + 1) / tiles;
+      for (long q = from; q < to; q++) {
+        long r = row * p.fresh + q / groups, h = kv * groups + q % groups;
+        some[q - from] = {wide + r * wide_stride + h * dim, mixed + r * mixed_stride + h * dim,
+                          std::max<long>(p.start[row] + q / groups + 1, p.prefix)};
+      }
+      attend<>((int)(to - from), some, head, scores + my_place * QUERIES * score_stride,
+               score_stride);
+    }
+  }
+
+  void activate(const Team& team) const {
+    const long pieces = (m.intermediate + BLOCK - 1) / BLOCK;
+    auto [begin, end] = team.share(rows * pieces);
+    for (long item = begin; item < end; item++) {
+      long r = item / pieces, column = item % pieces * BLOCK;
+      for (int j = 0; j < BLOCK; j += LANES)
+        store(mixed + r * mixed_stride + column + j,
+              activated(wide + r * wide_stride + column + j, m.gated ? m.intermediate : 0));
+    }
+  }
+
+  // As `Decoder.extend`; each line ends when all threads have done their share.
+  void operator()(Team& team) const {
+    for (int index = 0; index < m.count; index++) {
+      const Layer& l = m.layers[index];
+      const float* seen = m.norm_first ? y : x;
+      if (m.norm_first) norm(team, y, l.gain1, l.bias1), team.barrier();
+      product(team, l.qkv, seen, x_stride, rows, wide, wide_stride), team.barrier();
+      rotate_and_store(team, index), team.barrier();
+      attention(team, index), team.barrier();
+      product(team, l.out, mixed, mixed_stride, rows, x, x_stride, true), team.barrier();
+      norm(team, m.norm_first ? y : x, m.norm_first ? l.gain2 : l.gain1,
+           m.norm_first ? l.bias2 : l.bias1), team.barrier();
+      product(team, l.up, seen, x_stride, rows, wide, wide_stride), team.barrier();
+      activate(team), team.barrier();
+      product(team, l.down, mixed, mixed_stride, rows, x, x_stride, true), team.barrier();
+      if (!m.norm_first) norm(team, x, l.gain2, l.bias2), team.barrier();
+    }
+    if (m.norm_first) norm(team, y, m.gain, m.bias), team.barrier();
+    auto [begin, end] = team.share(rows);
+    for (long r = begin; r < end; r++)
+      std::memcpy(p.hidden + r * m.hidden, (m.norm_first ? y : x) + r * x_stride,
+                  m.hidden * sizeof(float));
+  }
+};
+
+}  // namespace
+
+// ---- What Python calls -------------------------------------------------------------------------
+
+#ifndef SST_SOURCE
+#define SST_SOURCE "unknown"
+#endif
+
+extern "C" {
+
+// Which text this was compiled from.
+const char* sst_source() { return SST_SOURCE; }
+
+// Positions start .. start + fresh of each row through all layers. Keys and values are stored.
+void sst_extend(const Model* model, const Pass* pass) {
+  thread_local std::vector<float> memory;
+  const Run run(*model, *pass, memory);
+  Pool::run(pass->threads, [&run](Team& team) { run(team); });
+}
+
+// x [rows, in] @ weight + bias -> out [rows, linear.out].
+void sst_product(const Linear* linear, const float* x, int64_t rows, float* out, int32_t threads) {
+  Pool::run(threads, [=](Team& team) {
+    product(team, *linear, x, linear->in, rows, out, linear->out);
+  });
+}
+
+// Large pages for weights: fewer misses of the address cache when all of them are read.
+void sst_large_pages(void* data, int64_t bytes) {
+#ifdef MADV_HUGEPAGE
+  const long page = 4096;
+  long begin = padded((long)data, page), end = ((long)data + bytes) / page * page;
+  if (end > begin) madvise((void*)begin, end - begin, MADV_HUGEPAGE);
+#else
+  (void)data, (void)bytes;
+#endif
+}
+}

@@ -1,0 +1,196 @@
+"""The structures of `step.cpp`, and a stack of layers that it runs."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+PANEL, BLOCK, SLACK = 32, 16, 64  # as in step.cpp
+WIDEST_HEAD = 512
+Norm = tuple[Tensor, Tensor]  # gain and bias
+
+
+class Linear(ctypes.Structure):
+    """x @ weight + bias."""
+
+    _fields_ = (
+        ("panels", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("inputs", "outputs", "bfloat16", "unused")),
+    )
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        *((name, Linear) for name in ("qkv", "out", "up", "down")),
+        *((name, ctypes.c_void_p) for name in ("gain1", "bias1", "gain2", "bias2")),
+    )
+
+
+class _Model(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("layers", "gain", "bias")),
+        *(
+            (name, ctypes.c_int32)
+            for name in ("count", "hidden", "heads", "kv_heads", "head_dim", "intermediate")
+        ),
+        *((name, ctypes.c_int32) for name in ("gated", "layer_norm", "norm_first")),
+        ("eps", ctypes.c_float),
+    )
+
+
+class _Pass(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("inputs", "start", "rotations", "cache", "hidden")),
+        *(
+            (name, ctypes.c_int32)
+            for name in ("batch", "fresh", "capacity", "rows", "first", "prefix", "threads")
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class PackedCache:
+    """Keys and values as `step.cpp` keeps them: each head's keys are [head_dim, capacity].
+
+    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack behind.
+    """
+
+    storage: Tensor
+    capacity: int
+    rows: int
+    batch: int
+    first: int = 0
+
+    @classmethod
+    def allocate(
+        cls, layers: int, batch: int, kv_heads: int, capacity: int, head_dim: int
+    ) -> "PackedCache":
+        """Zeros, as in `cache.KVCache`.
+
+        Capacity is rounded up to an odd number of cache lines: neighbouring rows of keys then do
+        not fall on the same few places of the processor's caches.
+        """
+        lines = -(-capacity // BLOCK)
+        wide = BLOCK * (lines + 1 - lines % 2)
+        head = (head_dim + _padded(head_dim, BLOCK)) * wide
+        return cls(torch.zeros(layers * batch * kv_heads * head + SLACK), wide, batch, batch)
+
+    def row(self, index: int) -> "PackedCache":
+        """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
+        return PackedCache(self.storage, self.capacity, self.rows, 1, self.first + index)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes and options of a stack (see `Model` in step.cpp)."""
+
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    eps: float
+    gated: bool = True
+    layer_norm: bool = False
+    norm_first: bool = True
+
+
+@dataclass(frozen=True)
+class Weights:
+    """One layer: four matrices, and two LayerNorms where the stack has them."""
+
+    matrices: Sequence[Linear]
+    norms: tuple[Norm, Norm] | None = None
+
+
+class Stack:
+    """Layers and the final norm; keeps the tensors that its structures point to.
+
+    Matrices must be kept by the caller.
+    """
+
+    def __init__(
+        self, library: ctypes.CDLL, shape: Shape, layers: Sequence[Weights], norm: Norm | None
+    ) -> None:
+        assert shape.head_dim <= WIDEST_HEAD, f"heads of {shape.head_dim} dimensions"
+        self._extend, self.shape = library.sst_extend, shape
+        self._kept: list[Tensor] = []
+        self._layers = (_Layer * len(layers))(
+            *(
+                _Layer(*layer.matrices, *(self._at(v) for n in layer.norms or () for v in n))
+                for layer in layers
+            )
+        )
+        final = [] if norm is None else [self._at(vector) for vector in norm]
+        self._model = _Model(
+            ctypes.addressof(self._layers), *(*final, None, None)[:2], len(layers),
+            shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.intermediate,
+            shape.gated, shape.layer_norm, shape.norm_first, shape.eps,
+        )  # fmt: skip
+
+    def cache(self, batch: int, capacity: int) -> PackedCache:
+        """Storage for `batch` rows of up to `capacity` positions."""
+        s = self.shape
+        return PackedCache.allocate(len(self._layers), batch, s.kv_heads, capacity, s.head_dim)
+
+    def extend(
+        self,
+        inputs: Tensor,
+        cache: PackedCache,
+        start: Tensor,
+        *,
+        rotations: Tensor | None = None,
+        prefix: int = 0,
+    ) -> Tensor:
+        """As `Decoder.extend`; rotations: float32 [positions, head_dim]. Returns float32."""
+        batch, fresh, _ = inputs.shape
+        assert batch == cache.batch == len(start)
+        span = int(start.max()) + fresh
+        assert span <= cache.capacity, f"cache of {cache.capacity} positions cannot hold {span}"
+        assert rotations is None or span <= len(rotations)
+        inputs, start = inputs.float().contiguous(), start.contiguous()
+        hidden = torch.empty_like(inputs)
+        turns = None if rotations is None else rotations.data_ptr()
+        run = _Pass(
+            inputs.data_ptr(), start.data_ptr(), turns, cache.storage.data_ptr(), hidden.data_ptr(),
+            batch, fresh, cache.capacity, cache.rows, cache.first, prefix, torch.get_num_threads(),
+        )  # fmt: skip
+        self._extend(ctypes.byref(self._model), ctypes.byref(run))
+        return hidden
+
+    def _at(self, vector: Tensor) -> int:
+        """Address of a copy as float32, padded with zeros."""
+        self._kept.append(padded_vector(vector))
+        return self._kept[-1].data_ptr()
+
+
+def pack(weight: Tensor) -> Tensor:
+    """[in, out] as panels of 32 columns, zeros behind the last: a view [panels, in, 32].
+
+    Of bfloat16 columns c and c + 16 lie side by side: [panels, in, 16, 2].
+    """
+    inputs = len(weight)
+    panels = F.pad(weight, (0, -weight.shape[1] % PANEL)).view(inputs, -1, PANEL).transpose(0, 1)
+    if weight.dtype == torch.bfloat16:
+        panels = panels.reshape(-1, inputs, 2, BLOCK).transpose(2, 3)
+    return panels
+
+
+def unpack(panels: Tensor, outputs: int) -> Tensor:
+    """The weight [in, out] of `pack`."""
+    if panels.dtype == torch.bfloat16:
+        panels = panels.transpose(2, 3).flatten(2)
+    return panels.transpose(0, 1).flatten(1)[:, :outputs].contiguous()
+
+
+def padded_vector(vector: Tensor) -> Tensor:
+    """float32, with zeros up to a whole number of panels."""
+    return F.pad(vector.detach().float(), (0, -len(vector) % PANEL)).contiguous()
+
+
+def _padded(number: int, to: int) -> int:
+    return -(-number // to) * to

@@ -1,0 +1,286 @@
+"""The native step: one order of every sum, and how its library is found and kept."""
+
+import ctypes
+import logging
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from decoders import build, state
+from torch import Tensor
+from valle_golden import SMALL, small_valle
+
+from speculative_tts import assets
+from speculative_tts.models.cache import KVCache
+from speculative_tts.models.code_lm import CodeLM
+from speculative_tts.models.native import compile as compiling
+from speculative_tts.models.native import library
+from speculative_tts.models.native.compile import CannotCompileError
+from speculative_tts.models.native.step import PackedCache
+from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.schema import Kernels
+
+CPU = torch.device("cpu")
+COUNT = 33  # positions
+POST_NORM = replace(SMALL, norm_first=False, prepend_bos=True)
+runnable = [
+    name for name in compiling.sets() if name in ("portable", "avx2", library.instructions())
+]
+
+
+@pytest.fixture
+def instructions(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Lets a test choose the instruction set, by `use`."""
+    library._loaded.cache_clear()
+    yield monkeypatch
+    library._loaded.cache_clear()
+
+
+def use(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(library, "instructions", lambda: name)
+    library._loaded.cache_clear()
+
+
+def tiny(dtype: torch.dtype = torch.float32) -> SpeechLM:
+    return SpeechLM.load(assets.resolve("tiny:draft"), dtype=dtype, device=CPU)
+
+
+MODELS = {
+    "small": lambda: build(state(0)),
+    "tiny": tiny,
+    "tiny bfloat16": lambda: tiny(torch.bfloat16),
+    "valle": lambda: ValleLM(small_valle(SMALL).ar),
+    "valle, norms behind": lambda: ValleLM(small_valle(POST_NORM).ar),
+}
+
+
+def ids_of(model: CodeLM | ValleLM, rows: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(0, model.vocab_size - 4, (rows, COUNT), generator=generator)
+
+
+def prompt_of(model: CodeLM | ValleLM, ids: list[int]) -> Tensor:
+    if isinstance(model, ValleLM):
+        return model.row(model.merged([1, 4, 2], ids))
+    return model.embed(torch.tensor(ids))
+
+
+def logits_in_pieces(model: CodeLM | ValleLM, ids: Tensor, size: int) -> Tensor:
+    """Logits [COUNT, vocab] of ids [COUNT], fed in pieces behind a prompt of one token."""
+    prompt = prompt_of(model, [3])
+    cache = model.cache(1, len(prompt) + COUNT)
+    model.prefill([prompt], cache)
+    out = []
+    for begin in range(0, COUNT, size):
+        start = torch.tensor([len(prompt) + begin])
+        out.append(model.extend(ids[None, begin : begin + size], cache, start)[0])
+    return torch.cat(out)
+
+
+@pytest.mark.parametrize("set_", runnable)
+@pytest.mark.parametrize("name", MODELS)
+@torch.inference_mode()
+def test_logits_do_not_depend_on_how_many_rows_are_computed_at_once(
+    name: str, set_: str, instructions: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit: single steps, verifications, one pass; as a prompt; beside others of a batch."""
+    use(instructions, set_)
+    model = MODELS[name]()
+    assert isinstance(model.cache(1, 8), PackedCache) or isinstance(model, ValleLM)
+    ids = ids_of(model, rows=3)
+    alone = [logits_in_pieces(model, row, 1) for row in ids]
+    for size in (2, 3, 4, 5, 7, 8, 13, 16, COUNT):
+        assert logits_in_pieces(model, ids[0], size).equal(alone[0]), size
+
+    for fed in (1, 9, COUNT):  # a prefill gives what steps do
+        prompt = prompt_of(model, [3, *ids[0, :fed].tolist()])
+        assert model.prefill([prompt], model.cache(1, 90))[0].equal(alone[0][fed - 1])
+
+    fed = [5, 0, 17]  # ragged: rows have different lengths, and caches another capacity
+    prompts = [prompt_of(model, [3, *row[:n].tolist()]) for row, n in zip(ids, fed, strict=True)]
+    cache = model.cache(3, 300)
+    model.prefill(prompts, cache)
+    start = torch.tensor([len(prompt) for prompt in prompts])
+    junk = torch.full((3, 6), 7)
+    model.extend(junk, cache, start)  # rolled back
+    for size in (1, 4, 2):
+        pieces = torch.stack([row[n : n + size] for row, n in zip(ids, fed, strict=True)])
+        out = model.extend(pieces, cache, start)
+        for row, n in enumerate(fed):
+            assert out[row].equal(alone[row][n : n + size]), (row, size)
+        start, fed = start + size, [n + size for n in fed]
+
+
+@torch.inference_mode()
+def test_logits_do_not_depend_on_threads() -> None:
+    model, before = tiny(), torch.get_num_threads()
+    ids = ids_of(model)[0]
+    expected = {size: logits_in_pieces(model, ids, size) for size in (1, 4, COUNT)}
+    try:
+        for threads in (2, 3, 5, 2):
+            torch.set_num_threads(threads)
+            for size, logits in expected.items():
+                assert logits_in_pieces(model, ids, size).equal(logits), threads
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.skipif("avx2" not in runnable, reason="this machine has no AVX2")
+@torch.inference_mode()
+def test_avx2_and_avx512_give_the_same_bits(instructions: pytest.MonkeyPatch) -> None:
+    """So a run goes on elsewhere with the same tokens."""
+    found = []
+    for set_ in ("avx2", "avx512"):
+        if set_ in runnable:
+            use(instructions, set_)
+            model = tiny()
+            found.append(logits_in_pieces(model, ids_of(model)[0], 4))
+    assert all(logits.equal(found[0]) for logits in found)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("set_", runnable)
+@torch.inference_mode()
+def test_the_native_step_equals_its_reference(
+    name: str, set_: str, instructions: pytest.MonkeyPatch
+) -> None:
+    """To 1e-4; torch rounds activations to bfloat16, the native step keeps float32."""
+    use(instructions, set_)
+    native = MODELS[name]()
+    library.select(Kernels.torch)
+    reference = MODELS[name]()
+    library.select(Kernels.auto)
+    cache = reference.cache(1, 8)
+    assert isinstance(getattr(cache, "keys_values", cache), KVCache)
+    ids = ids_of(native)[0]
+    ours, theirs = (logits_in_pieces(model, ids, 4) for model in (native, reference))
+    assert theirs.abs().max() > 1
+    tolerance = 0.25 if "bfloat16" in name else 1e-4
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
+
+
+@torch.inference_mode()
+def test_a_child_after_a_fork_has_threads_of_its_own() -> None:
+    """The parent's threads do not exist in a child: waiting for them would never end."""
+    script = (
+        "import os, torch; from speculative_tts.models.matrix import matrix\n"
+        "torch.set_num_threads(2); m = matrix(torch.ones(64, 64)); x = torch.ones(1, 64)\n"
+        "first = m(x); child = os.fork()\n"
+        "if not child: os._exit(0 if m(x).equal(first) else 1)\n"
+        "assert os.waitpid(child, 0)[1] == 0"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
+
+
+# ---- The library -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, instructions: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and this process as if nothing were loaded."""
+    instructions.setenv("XDG_CACHE_HOME", str(tmp_path))
+    library._warn.cache_clear()
+    return tmp_path / "speculative_tts" / "native"
+
+
+def test_what_is_compiled_is_the_owners_alone_and_compiled_once(folder: Path) -> None:
+    path = compiling.cached("portable")
+    made = path.stat().st_mtime_ns
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+    assert compiling.cached("portable") == path
+    assert path.stat().st_mtime_ns == made
+    assert library.load("portable").sst_source().decode() == compiling.source_hash()
+
+
+def test_a_compiled_file_that_was_changed_is_not_loaded(folder: Path) -> None:
+    path = compiling.cached("portable")
+    good = path.read_bytes()
+    path.write_bytes(good[:-1] + b"?")
+    assert compiling.cached("portable") == path  # compiled again
+    assert path.read_bytes() != good[:-1] + b"?"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770])
+def test_a_folder_that_others_see_into_is_refused(folder: Path, mode: int) -> None:
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    with pytest.raises(CannotCompileError, match=r"is not this user's alone; chmod 700 it, or set"):
+        compiling.cached("portable")
+
+
+def test_a_file_that_others_may_write_or_a_link_is_refused(folder: Path) -> None:
+    path = compiling.cached("portable")
+    path.chmod(0o620)
+    with pytest.raises(CannotCompileError, match=r"is not this user's alone; remove it"):
+        compiling.cached("portable")
+    path.chmod(0o600)
+    path.rename(folder / "elsewhere")
+    path.symlink_to(folder / "elsewhere")
+    with pytest.raises(CannotCompileError, match=r"is not this user's alone; remove it"):
+        compiling.cached("portable")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_refused(folder: Path) -> None:
+    path = compiling.cached("portable")
+    os.chown(path, 12345, 12345)
+    with pytest.raises(CannotCompileError, match=r"is not this user's alone"):
+        compiling.cached("portable")
+
+
+def test_without_a_compiler_torch_computes_and_one_line_says_so(
+    folder: Path,
+    tmp_path: Path,
+    instructions: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    instructions.setenv("PATH", str(tmp_path))
+    instructions.delenv("CXX", raising=False)
+    instructions.setattr(library, "PATTERN", "none")  # as if not compiled at installation
+    with caplog.at_level(logging.WARNING):
+        assert library.kernel_name() == "torch"
+        assert isinstance(tiny().cache(1, 8), KVCache)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "runtime.kernels=auto computes with torch, several times slower: "
+        "no C++ compiler c++ or g++ or clang++ on PATH; install g++ or clang"
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"^runtime\.kernels=native: no C\+\+ compiler .*; install "
+        r"g\+\+ or clang; or use runtime\.kernels=torch$",
+    ):
+        library.select(Kernels.native)
+    instructions.setenv("CXX", "/no/such/c++")
+    with pytest.raises(CannotCompileError, match=r"no C\+\+ compiler /no/such/c\+\+ on PATH"):
+        compiling.compiler()
+
+
+def test_a_compiler_that_fails_is_named_with_its_first_line(
+    folder: Path, tmp_path: Path, instructions: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken-c++"
+    broken.write_text("#!/bin/sh\n[ \"$1\" = --version ] && exit 0\necho 'no space' >&2; exit 1\n")
+    broken.chmod(0o700)
+    instructions.setenv("CXX", str(broken))
+    with pytest.raises(CannotCompileError, match=r"broken-c\+\+ cannot compile the step: no space"):
+        compiling.cached("portable")
+    assert [path.name for path in folder.iterdir()] == []  # nothing half made
+
+
+def test_a_library_of_another_source_is_passed_over(
+    folder: Path, tmp_path: Path, instructions: pytest.MonkeyPatch
+) -> None:
+    """An installed one that is older than the Python beside it."""
+    path = compiling.cached("portable")
+    assert isinstance(library._opened(path), ctypes.CDLL)
+    instructions.setattr(compiling, "source_hash", lambda: "another")
+    assert library._opened(path) is None
