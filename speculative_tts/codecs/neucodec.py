@@ -31,5 +31,9 @@ class NeuCodec(Xcodec2):
         """Samples a second of waves, here and back."""
         return int(self.model.config.output_sampling_rate)
 
+    def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> Wave:  # noqa: ARG002
+        """The wave of codes alone: NeuTTS's authors do not put the prompt's before them."""
+        return self.decode(codes)
+
     def _input(self, wave: Wave) -> Wave:
         return np.asarray(soxr.resample(wave, self.sample_rate, INPUT_RATE), dtype=np.float32)

@@ -10,6 +10,8 @@ from speculative_tts.codecs.cosyvoice import CosyVoiceCodec
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 
+SILENCE = 0.1  # seconds
+
 
 class Codec(Protocol):
     """Waves to speech codes and back."""
@@ -63,7 +65,7 @@ def _neucodec(path: Path) -> Codec:
 
 @runtime_checkable
 class VoiceCodec(Protocol):
-    """A codec whose codes do not say who speaks: its decoder needs a prompt's voice."""
+    """A codec whose decoder hears the prompt too: for its voice, or for what went before."""
 
     def encode_prompt(self, wave: np.ndarray) -> np.ndarray:
         """Codes of a prompt, int64 [tokens]; its voice is kept for `decode_as`."""
@@ -87,6 +89,20 @@ CODECS: dict[str, Callable[[Path], Codec]] = {
 def encode_voice(codec: Codec, wave: np.ndarray) -> np.ndarray:
     """Codes of a recording whose voice will speak: a prompt, or what is resynthesised."""
     return codec.encode_prompt(wave) if isinstance(codec, VoiceCodec) else codec.encode(wave)
+
+
+def decode_voice(codec: Codec, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
+    """The wave of codes that go on after a prompt's; silence where an utterance ended at once."""
+    if codes.shape[-1] == 0:
+        return silence(codec)
+    if isinstance(codec, VoiceCodec):
+        return codec.decode_as(codes, prompt_codes)
+    return codec.decode(codes)
+
+
+def silence(codec: Codec) -> np.ndarray:
+    """What stands for no codes: a file that every judge and player opens."""
+    return np.zeros(round(SILENCE * codec.sample_rate), dtype=np.float32)
 
 
 def load_codec(name: str, path: Path) -> Codec:

@@ -88,6 +88,20 @@ class Xcodec2:
         values = self.model.decode(audio_codes=ids).audio_values
         return np.asarray(values[0, 0].float().cpu().numpy())
 
+    def encode_prompt(self, wave: Wave) -> np.ndarray:
+        """`encode`: a prompt's codes are all that `decode_as` needs."""
+        return self.encode(wave)
+
+    def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> Wave:
+        """The wave of codes, int64 [tokens], decoded with the prompt's before them.
+
+        As LLaSA's model card does, which then cuts the prompt off: the decoder looks both ways, so
+        that without a prompt the speech begins in another way. The cut here is at the first new
+        code; the card's, at the length of the prompt's recording, leaves up to 20 ms before it.
+        """
+        whole = self.decode(np.concatenate([prompt_codes, codes]))
+        return whole[len(whole) // (len(prompt_codes) + len(codes)) * len(prompt_codes) :]
+
     def _input(self, wave: Wave) -> Wave:
         """The wave at the encoder's rate."""
         return wave

@@ -17,6 +17,7 @@ from speculative_tts.commands import app
 from speculative_tts.evaluation.compare import Comparison, compare_all
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.records import to_row, write_json
@@ -63,9 +64,15 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
             _cell(summary["metrics"][name], metric, mark if metric.judge == "wer" else "")
             for name, metric in shown.items()
         ]
-        failed = f" ({summary['n_failed']} failed)" if summary["n_failed"] else ""
-        rows.append([str(summary["run"]["label"]), f"{summary['n']}{failed}", *cells])
+        rows.append([str(summary["run"]["label"]), _count(summary), *cells])
     return "\n".join([*_aligned(rows), *labels])
+
+
+def _count(summary: dict[str, Any]) -> str:
+    """Utterances, and how many of them could not be scored or ended at once."""
+    odd = {"failed": summary["n_failed"], "without speech": summary["flags"].get(NO_CODES)}
+    told = ", ".join(f"{number} {what}" for what, number in odd.items() if number)
+    return f"{summary['n']} ({told})" if told else str(summary["n"])
 
 
 def _mark(options: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.caches.store import Entry
-from speculative_tts.codecs.registry import Codec, VoiceCodec
+from speculative_tts.codecs.registry import Codec, decode_voice
 from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
@@ -152,18 +152,17 @@ class Engine:
         return Instruments(self.rule, self.lookahead, self.target.device)
 
     def audio(self, outcome: Outcome, text: str, prompt_text: str, prompt_codes: Tensor) -> Spoken:
-        """The wave of a decoded utterance, without its stop id."""
+        """The wave of a decoded utterance, without its stop id; of none silence."""
         codes = self.codes(outcome)
         if self.refiner is None:
             speech = np.array(codes, dtype=np.int64)
-            if isinstance(self.codec, VoiceCodec):
-                return Spoken(self.codec.decode_as(speech, prompt_codes.cpu().numpy()))
-            return Spoken(self.codec.decode(speech))
+            return Spoken(decode_voice(self.codec, speech, prompt_codes.cpu().numpy()))
         synchronise(self.target.device)
         begin = time.perf_counter()
         layers = self.refiner(text, prompt_text, prompt_codes, codes)
         seconds = time.perf_counter() - begin
-        return Spoken(self.codec.decode(layers.numpy()), seconds)
+        wave = decode_voice(self.codec, layers.numpy(), prompt_codes.cpu().numpy())
+        return Spoken(wave, seconds)
 
     def codes(self, outcome: Outcome) -> list[int]:
         """Speech codes of an utterance: its tokens without stop id and text rows."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.codecs.audio import Wave, read_wave, write_wave
-from speculative_tts.codecs.registry import encode_voice
+from speculative_tts.codecs.registry import VoiceCodec, decode_voice, encode_voice, silence
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
@@ -84,6 +84,8 @@ class DecodeRun:
                 raise ValueError(
                     f"{lacking[0]} is not in the run to swap; decode the target over this list"
                 )
+            if isinstance(self._engine.codec, VoiceCodec):
+                _check_audio({item.id: item.prompt_audio for item in items})
             return
         if self._config.system in WITHOUT_MODEL:
             lacking = [item.id for item in items if item.reference_audio is None]
@@ -164,11 +166,15 @@ class DecodeRun:
         )
 
     def _request(self, item: ListItem) -> Request:
+        codes = self._prompt(item)
+        return self._engine.request(item.id, item.text, item.prompt_text, codes, self._config.seed)
+
+    def _prompt(self, item: ListItem) -> Tensor:
+        """Codes of the voice prompt, made once."""
         if item.prompt_audio not in self._prompts:
             wave = read_wave(Path(item.prompt_audio), self._engine.codec.sample_rate)
             self._prompts[item.prompt_audio] = encode_prompt(self._engine, wave, item.prompt_audio)
-        codes = self._prompts[item.prompt_audio]
-        return self._engine.request(item.id, item.text, item.prompt_text, codes, self._config.seed)
+        return self._prompts[item.prompt_audio]
 
     def _without_model(self, item: ListItem) -> DecodeRecord:
         """The reference recording itself, or through the codec: bounds that no model can pass."""
@@ -176,7 +182,7 @@ class DecodeRun:
         wave = read_wave(Path(str(item.reference_audio)), codec.sample_rate)
         codes = encode_voice(codec, wave)
         if self._config.system is System.codec:
-            wave = codec.decode(codes)
+            wave = codec.decode(codes) if codes.size else silence(codec)
         first = np.atleast_2d(codes)[0]
         return self._record(item, Outcome(first.tolist(), stopped=False), 0.0, wave)
 
@@ -185,7 +191,9 @@ class DecodeRun:
         assert self._engine.groups is not None, "checked by the command"
         source = self._source[item.id]
         swapped = swap(source.codes, self._engine.groups.arrays, source.seed, item.id)
-        wave = self._engine.codec.decode(np.array(swapped.codes, dtype=np.int64))
+        codec, codes = self._engine.codec, np.array(swapped.codes, dtype=np.int64)
+        prompt = self._prompt(item).numpy() if isinstance(codec, VoiceCodec) else codes[:0]
+        wave = decode_voice(codec, codes, prompt)
         outcome = Outcome(swapped.codes, stopped=False)
         return dataclasses.replace(
             self._record(item, outcome, 0.0, wave),

@@ -9,6 +9,8 @@ from speculative_tts.evaluation.audio import seconds
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.records import DecodeRecord, from_row
 
+NO_CODES = "no_codes"  # flag of an utterance that ended at once; its audio is a short silence
+
 
 @dataclass(frozen=True)
 class ScoreRow:
@@ -27,7 +29,7 @@ class ScoreRow:
     audio: str
     # why the utterance could not be scored; it has no judge's columns then
     error: str | None = None
-    # empty_audio, silent_audio, empty_text, empty_hypothesis, no_tokens, prompt_unreadable
+    # empty_audio, silent_audio, empty_text, empty_hypothesis, no_codes, prompt_unreadable
     flags: list[str] = field(default_factory=list)
     columns: Mapping[str, Any] = field(default_factory=dict)
 
@@ -64,7 +66,7 @@ def row_of(sample: Sample) -> ScoreRow:
         seed=sample.seed,
         text=sample.text,
         audio=record.audio if record else sample.audio,
-        flags=["no_tokens"] if counts.get("tokens") == 0 else [],
+        flags=[NO_CODES] if record and counts and not record.codes else [],
         columns={"seen": record.seen if record else None} | durations | counts,
     )
 

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.judge import Columns, Sample
 from speculative_tts.evaluation.metric import Better, Metric, each
 
 FLOOR = "other speakers' prompts"
+LEAST = SAMPLE_RATE // 2  # samples that an encoder hears
 JUDGES = {"ge2e": "GE2E"}
 
 METRICS = {
@@ -72,6 +74,14 @@ class VoiceComparison:
                 )
             rows.append(row)
         return rows
+
+
+def lengthened(wave: Wave) -> Wave:
+    """A wave with silence behind it up to half a second: shorter ones have too few frames.
+
+    X-vectors need 15 frames of 20 ms; ERes2Net's statistics of a single frame are no numbers.
+    """
+    return np.pad(wave, (0, max(0, LEAST - len(wave))))
 
 
 def rounded(embedding: Any) -> list[float]:

@@ -90,7 +90,11 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
         if name in shown and apart and fewer and fewer != counts:
             text += f", {one.heading} on {fewer}"
     seeds = sorted({run.seed for one in results for run in one.runs})
-    return [f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."]
+    text = f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
+    runs = {run.name: run.summary for one in results for run in one.runs}.values()
+    ended = [run for run in runs if run.get("flags", {}).get("no_codes")]
+    told = ", ".join(f"{run['flags']['no_codes']} of {run['run']['label']}" for run in ended)
+    return [text, f"Ended at once, heard as 0.1 s of silence: {told}."] if told else [text]
 
 
 def _words(one: Result) -> int:

@@ -10,12 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from fake_models import write_codec, write_fake_models
 from safetensors.torch import load_file
 from small_target import save_codes
+from transformers import Xcodec2Config, Xcodec2Model
 
+from speculative_tts.codecs.audio import read_wave
+from speculative_tts.codecs.registry import load_codec
 from speculative_tts.commands import decode, precompute, report, train_draft, train_heads
 from speculative_tts.commands import eval as evaluate
+from tests.unit.codecs.test_transformers_codecs import SIZES
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "llasa"
 N_CODES = 256
@@ -119,6 +124,24 @@ def test_mistakes_say_what_was_looked_for(root: Path, capsys: pytest.CaptureFixt
         assert decode.main([*decoding(root, root / "1b", "bad"), override]) == 2
         error = capsys.readouterr().err.strip().splitlines()[-1]
         assert message in error
+
+
+def test_audio_is_decoded_behind_its_prompt(root: Path) -> None:
+    """As the model card does, of decoded and of swapped codes; they were decoded alone."""
+    torch.manual_seed(0)
+    sizes = SIZES | {"quantization_levels": [4, 4, 4, 4]}
+    Xcodec2Model(Xcodec2Config(**sizes)).save_pretrained(root / "xcodec2")
+    common = [*decoding(root, root / "1b", "card"), "codec=xcodec2", "limit=1"]
+    common += [f"codec.path={root / 'xcodec2'}", f"rule.groups.cache={root / 'caches'}"]
+    assert decode.main([*common, "method=target"]) == 0
+    assert decode.main([*common, "method=swap", "rule.groups.mean_size=4"]) == 0
+    codec = load_codec("xcodec2", root / "xcodec2")
+    for records in (root / "card").glob("*/records.jsonl"):
+        (row,) = map(json.loads, records.read_text().splitlines())
+        prompt = codec.encode(read_wave(Path(row["prompt_audio"]), 16_000))
+        whole = codec.decode(np.concatenate([prompt, row["codes"]]))
+        wave = read_wave(records.parent / row["audio"], 16_000)
+        np.testing.assert_allclose(wave, np.clip(whole[320 * len(prompt) :], -1, 1), atol=1e-4)
 
 
 def test_heads_of_a_llasa_speak(root: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, rounded
+from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, lengthened, rounded
 from speculative_tts.evaluation.weights import Published, offline
 
 
@@ -37,6 +37,6 @@ class Eres2Net(VoiceComparison, LocalModel):
         verify = library.pipeline("speaker-verification", model=str(self.folder), device=device)
 
         def embed(wave: Wave) -> list[float]:
-            return rounded(verify([np.asarray(wave)], output_emb=True)["embs"][0])
+            return rounded(verify([np.asarray(lengthened(wave))], output_emb=True)["embs"][0])
 
         return embed

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, rounded
+from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, lengthened, rounded
 from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
 
 
@@ -43,7 +43,7 @@ class XVector(VoiceComparison, LocalModel):
 
         @torch.inference_mode()
         def embed(wave: Wave) -> list[float]:
-            inputs = front_end(wave, sampling_rate=SAMPLE_RATE, return_tensors="pt")
+            inputs = front_end(lengthened(wave), sampling_rate=SAMPLE_RATE, return_tensors="pt")
             return rounded(model(inputs.input_values.to(self.device)).embeddings[0].cpu())
 
         return embed

@@ -86,7 +86,10 @@ def test_autoregressive_has_speed_but_no_acceptance() -> None:
 
 def test_an_utterance_without_tokens_counts_its_time_and_is_flagged() -> None:
     empty = row(record("b", tokens=0, codes=[], audio_seconds=0.0))
-    assert empty.flags == ["no_tokens"]
+    assert empty.flags == ["no_codes"]
+    at_once = row(record("b", tokens=1, codes=[], audio_seconds=0.1))  # its end alone
+    assert at_once.flags == ["no_codes"]
+    assert row(record("b")).flags == []
     assert values([row(record("a")), empty])["lm_rtf"] == pytest.approx(1.0)
     assert values([empty])["lm_rtf"] is None
 

@@ -84,6 +84,23 @@ def test_whispers_normaliser_writes_numbers_and_spelling(tmp_path: Path) -> None
     assert row["words"] > 4
 
 
+def test_a_tenth_of_a_second_of_silence_is_heard(tmp_path: Path) -> None:
+    """It is what an utterance without codes leaves; x-vectors need 15 frames of 20 ms."""
+    silence = np.zeros(1600, np.float32)
+    long = {"tdnn_dim": (8, 8, 8), "tdnn_kernel": (5, 3, 3), "tdnn_dilation": (1, 2, 3)}
+    state, config, _, _ = wavlm_checkpoint()
+    for embed in (
+        XVector(tiny_judges.xvector(tmp_path / "x", **long)).load(),
+        encoder(state, config, **ECAPA),
+    ):
+        assert np.isfinite(embed(silence)).all()
+    for judge in (
+        Hubert(tiny_judges.hubert(tmp_path / "h")),
+        Whisper(tiny_judges.whisper(tmp_path / "w")),
+    ):
+        assert isinstance(judge.load()(silence), str)
+
+
 def test_xvector_is_a_voice(tmp_path: Path) -> None:
     embed = XVector(tiny_judges.xvector(tmp_path / "x")).load()
     voice = embed(NOISE)
@@ -194,15 +211,21 @@ def test_nemo_answers_of_all_versions() -> None:
 def test_eres2net_is_asked_for_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
+    def embed(waves: Any, output_emb: bool) -> Any:
+        assert output_emb
+        assert len(waves[0]) >= 8000  # its statistics of a single frame are no numbers
+        return {"embs": np.ones((len(waves), 192), np.float32)}
+
     def pipeline(task: str, model: str, device: str) -> Any:
         asked.append((task, model, device))
-        return lambda waves, output_emb: {"embs": np.ones((len(waves), 192), np.float32)}
+        return embed
 
     made = types.SimpleNamespace(pipeline=pipeline)
     monkeypatch.setitem(sys.modules, "modelscope", types.ModuleType("modelscope"))
     monkeypatch.setitem(sys.modules, "modelscope.pipelines", made)
-    assert Eres2Net(tmp_path, "cuda").load()(NOISE) == [1.0] * 192
-    assert asked == [("speaker-verification", str(tmp_path), "gpu")]
+    for wave in (NOISE, NOISE[:1600]):
+        assert Eres2Net(tmp_path, "cuda").load()(wave) == [1.0] * 192
+    assert asked == [("speaker-verification", str(tmp_path), "gpu")] * 2
 
 
 @pytest.mark.parametrize("kind", MODELS)

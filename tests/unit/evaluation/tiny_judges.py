@@ -58,13 +58,13 @@ def hubert(folder: Path) -> Path:
     return folder
 
 
-def xvector(folder: Path) -> Path:
-    """A WavLMForXVector."""
+def xvector(folder: Path, **sizes: Any) -> Path:
+    """A WavLMForXVector; `sizes` replace those of its TDNN."""
     folder.mkdir(parents=True)
     front_end(folder)
     torch.manual_seed(0)
     tdnn: dict[str, Any] = {"tdnn_dim": (8, 8), "tdnn_kernel": (3, 1), "tdnn_dilation": (1, 1)}
-    config = WavLMConfig(xvector_output_dim=12, **tdnn, **TRUNK)
+    config = WavLMConfig(xvector_output_dim=12, **(tdnn | sizes), **TRUNK)
     WavLMForXVector(config).save_pretrained(folder)
     return folder
 
