@@ -9,8 +9,7 @@ LIMIT ?=
 OUT ?= runs
 RESULTS ?= $(OUT)/results
 MODELS ?= models
-# The tables that ship, results/, are of more utterances: make ssd LIMIT=60, make pcg LIMIT=16, make mtp LIMIT=16 (mtp/table1_valle: 40), make tiny-system,
-# each with RESULTS=results.
+# The tables that ship, results/, are of more utterances, and written by `make results` alone.
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -38,7 +37,7 @@ ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)
 MTP_RUNS := $(addprefix mtp/,table1 table1_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp tiny-system tiny-models test check bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system tiny-models test check bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -112,6 +111,14 @@ tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances bes
 	$(BIN)/sst-decode experiment=tiny_system out=$(OUT)/tiny $(GIVEN)
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
 	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
+
+results: $(STAMP) ## Make the tables that ship in results/ again: hours
+	$(MAKE) ssd LIMIT=60 RESULTS=results
+	$(MAKE) pcg LIMIT=16 RESULTS=results
+	$(BIN)/sst-decode experiment=mtp/table1_valle out=$(OUT)/mtp instrument=0 limit=40
+	$(MAKE) mtp LIMIT=16 MTP_RUNS="mtp/table1 mtp/table2 mtp/figures" RESULTS=results
+	$(MAKE) tiny-system RESULTS=results
+	$(BIN)/sst-bench out=results/bench
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 2.5 hours on two cores, needs flite; resumable
 	$(BIN)/sst-prepare # 25 minutes

@@ -8,7 +8,6 @@ Ctrl-C. Nothing here imports torch, so `--help` and mistakes answer at once.
 
 import logging
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
-from speculative_tts.files import check_folder
+from speculative_tts.commands.arguments import apart, expand_home, quoted, sources
+from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.limits import check
 
 Config = TypeVar("Config")
@@ -49,10 +49,10 @@ class Command(Generic[Config]):
     run: Callable[[Config], int]
     about: str
     examples: tuple[str, ...]
-    verbatim: tuple[str, ...] = ()
     shorthand: tuple[tuple[str, str], ...] = ()
     implied: tuple[tuple[str, str], ...] = ()
     codes: list[int] = field(default_factory=list, repr=False, compare=False)
+    typed: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def program(self) -> str:
@@ -62,8 +62,9 @@ class Command(Generic[Config]):
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Parse, compose, check, run; never raises for a user's mistake (unless SST_DEBUG=1)."""
         self.codes.clear()
+        self.typed[:] = sys.argv[1:] if argv is None else argv
         try:
-            self._start(list(sys.argv[1:] if argv is None else argv))
+            self._start([*self.typed])
         except JobFailedError as failed:
             self.codes.append(failed.code)
         except KeyboardInterrupt:
@@ -100,7 +101,8 @@ class Command(Generic[Config]):
         parser = get_args_parser()
         parser.error = _usage_error  # type: ignore[method-assign]
         argv = [a.partition("=")[0] if a.startswith("--help=") else a for a in argv]
-        argv = [self._quoted(self._written_out(argument)) for argument in argv]
+        flags, settings = apart(argv, parser)
+        argv = [*flags, *map(self._written_out, settings)]
         arguments = parser.parse_args(argv)
         argv += self._implied(arguments.overrides)
         self._register()
@@ -154,12 +156,16 @@ class Command(Generic[Config]):
         result = OmegaConf.to_object(checked)
         assert isinstance(result, self.schema)
         check(result)
+        expand_home(result)
         return result
 
     def _written_out(self, argument: str) -> str:
-        """A key of `shorthand` by its full name; Hydra would take a group's name for a choice."""
+        """A setting as Hydra reads it: `shorthand` in full, paths and words quoted.
+
+        A group's name alone it would take for a choice of that group.
+        """
         key, equals, value = argument.partition("=")
-        return f"{dict(self.shorthand).get(key, key)}{equals}{value}"
+        return quoted(f"{dict(self.shorthand).get(key, key)}{equals}{value}", self.schema)
 
     def _implied(self, overrides: Sequence[str]) -> list[str]:
         """The choices of groups that `implied` says are asked for, unless something makes them."""
@@ -175,16 +181,6 @@ class Command(Generic[Config]):
             if asked and not given & choosers:
                 found.setdefault(group, choice)
         return list(found.values())
-
-    def _quoted(self, argument: str) -> str:
-        """Free text (keys in `verbatim`) quoted for Hydra: its commas and apostrophes stay text."""
-        key, equals, value = argument.partition("=")
-        if key not in self.verbatim or not equals or value[:1] in {"'", '"'}:
-            return argument
-        # In Hydra's quotes a backslash counts only before a quote; ${ would interpolate.
-        text = value.replace("${", "\\${")
-        text = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text)
-        return f"{key}='{text}'"
 
     def _report(self, error: Exception) -> int:
         """A line on stderr for a mistake (2); a traceback for a defect (1) or with SST_DEBUG=1."""
@@ -203,20 +199,18 @@ def command(
     run: Callable[[Config], int],
     *,
     examples: tuple[str, ...] = (),
-    verbatim: tuple[str, ...] = (),
     shorthand: tuple[tuple[str, str], ...] = (),
     implied: tuple[tuple[str, str], ...] = (),
 ) -> Command[Config]:
     """The console command `sst-<name>` around `run`.
 
     The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
-    names `<name>_schema` first. Keys in `verbatim` hold free text: `text="one, two"` is no sweep.
-    `shorthand` gives a short key the place of a longer one: (("target", "target.name"),).
-    `implied` says which choice a key, or another choice, means when none is made: (("rule.beta",
-    "rule=tolerance"), ("target=tiny_valle", "codec=tiny_residual")).
+    names `<name>_schema` first. `shorthand` gives a short key the place of a longer one:
+    (("target", "target.name"),). `implied` says which choice a key, or another choice, means when
+    none is made: (("rule.beta", "rule=tolerance"), ("target=tiny_valle", "codec=tiny_residual")).
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
-    return Command(name, schema, run, about, examples, verbatim, shorthand, implied)
+    return Command(name, schema, run, about, examples, shorthand, implied)
 
 
 def require_writable(path: str | Path) -> Path:
@@ -253,7 +247,7 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
             file=sys.stderr,
         )
     try:
-        code = this.run(this._to_object(config))
+        code = _checked(this, this._to_object(config))
     except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
         code = this._report(error)
     this.codes.append(code)
@@ -261,6 +255,17 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
         code and os.getpid() != parent
     ):  # a launcher's process: codes are not shared, an exception travels back
         raise JobFailedError(code)
+
+
+def _checked(this: Command[Config], config: Config) -> int:
+    """Run; what is read is not written meanwhile, and provenance sees what was typed."""
+    arguments = sys.argv
+    sys.argv = [this.program, *this.typed]
+    try:
+        with reading(sources(config)):
+            return this.run(config)
+    finally:
+        sys.argv = arguments
 
 
 @contextmanager

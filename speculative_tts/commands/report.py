@@ -47,7 +47,7 @@ main = app.command(
     "report",
     ReportConfig,
     run,
-    examples=("sst-report", "sst-report paper=ssd runs=runs out=results strict=true"),
+    examples=("sst-report", "sst-report paper=ssd runs=runs/ssd out=runs/tables strict=true"),
 )
 
 if __name__ == "__main__":

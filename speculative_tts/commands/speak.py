@@ -128,6 +128,5 @@ main = app.command(
         'sst-speak text="lima nine" prompt=voice.wav out=x.wav',
         'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu"',
     ),
-    verbatim=("text", "prompt_text", "prompt", "out"),
     implied=app.RULE_OF_KEY,
 )

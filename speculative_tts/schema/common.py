@@ -15,6 +15,7 @@ from speculative_tts.schema.limits import (
     Threads,
     Whole,
 )
+from speculative_tts.schema.verbatim import KeptPath, ReadPath
 
 
 class Device(Enum):
@@ -63,7 +64,7 @@ class CheckpointConfig:
     """A speech LM checkpoint: a folder of one of the families of `models.families`."""
 
     name: str = MISSING  # shown in tables
-    path: str = MISSING  # the folder
+    path: ReadPath = MISSING  # the folder
     # a draft takes its target's, as it does the instruction
     rows: RowsConfig = field(default_factory=RowsConfig)
     # of CosyVoice 3: said before every prompt's text, up to and with its <|endofprompt|>
@@ -75,7 +76,7 @@ class CodecConfig:
     """Turns speech codes into audio and prompts into codes."""
 
     name: str = MISSING  # shown in tables
-    path: str = MISSING  # the folder
+    path: ReadPath = MISSING  # the folder
 
 
 @dataclass
@@ -83,7 +84,7 @@ class ListConfig:
     """A test list: JSONL rows of `records.ListItem`, audio paths relative to the file."""
 
     name: str = MISSING  # shown in tables
-    path: str = MISSING  # the JSONL file
+    path: ReadPath = MISSING  # the JSONL file
 
 
 class Similarity(Enum):
@@ -110,9 +111,10 @@ class GroupsConfig:
     mean_size: Size | None = None
     cap: Count | None = None  # keep the most similar tokens of a group only; null: all
     weights: Weights = Weights.equal
-    unigram: str = "data/tiny/codes"  # Parquet shards whose codes are counted for weights=unigram
-    cache: str = "data/caches"  # folder of the caches
-    path: str | None = None  # one cache folder instead, which must be the target's
+    # Parquet shards whose codes are counted for weights=unigram
+    unigram: ReadPath = "data/tiny/codes"
+    cache: KeptPath = "data/caches"  # folder of the caches
+    path: ReadPath | None = None  # one cache folder instead, which must be the target's
 
     @property
     def size(self) -> float:
@@ -133,10 +135,10 @@ class Smoothing(Enum):
 class TransitionsConfig:
     """Transition probabilities between neighbouring codes; found in the cache or counted."""
 
-    codes: str = "data/tiny/codes"  # Parquet shards whose training rows are counted
+    codes: ReadPath = "data/tiny/codes"  # Parquet shards whose training rows are counted
     column: str = "codes"  # list of codes; of nested lists the first layer
     smoothing: Smoothing = Smoothing.unigram
     strength: Positive = 1.0  # pseudo-counts of the smoothing; of floor the uniform share
     workers: Threads = 2  # processes that count
-    cache: str = "data/caches"  # folder of the caches
-    path: str | None = None  # one folder instead, which must be the codec's
+    cache: KeptPath = "data/caches"  # folder of the caches
+    path: ReadPath | None = None  # one folder instead, which must be the codec's

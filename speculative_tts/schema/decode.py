@@ -27,6 +27,7 @@ from speculative_tts.schema.limits import (
     Threads,
     Whole,
 )
+from speculative_tts.schema.verbatim import KeptPath, ReadPath, Words, WrittenPath
 
 LAWS = 2
 """Version of the laws: raised when sampling, rules or uniforms give other tokens for a seed.
@@ -140,7 +141,7 @@ class RuntimeConfig:
 class HeadsConfig:
     """Multi-token heads of the target (`sst-train-heads`)."""
 
-    path: str | None = None  # the folder
+    path: ReadPath | None = None  # the folder
     n: Count | None = None  # use this many of them, the first ones; null: all
 
 
@@ -198,8 +199,8 @@ class DecodeConfig:
     # length:3.2, so many tokens a round; speedup:1.4, that over the target alone by the clock
     match: str | None = None
     # system=swap: a finished target run; None = the one of the same settings in `out`
-    source: str | None = None
-    out: str = "runs"  # folder of the run folders
+    source: ReadPath | None = None
+    out: KeptPath = "runs"  # folder of the run folders
 
 
 @dataclass
@@ -213,11 +214,11 @@ class SpeakConfig:
     rule: RuleConfig = field(default_factory=RuleConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    text: str = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
+    text: Words = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
     # a wav, or a speaker of the test list; None = the list's first speaker
-    prompt: str | None = None
-    prompt_text: str | None = None  # words spoken in a prompt wav; null: what is recognised
-    out: str = "out.wav"  # the wav
+    prompt: ReadPath | None = None
+    prompt_text: Words | None = None  # words spoken in a prompt wav; null: what is recognised
+    out: WrittenPath = "out.wav"  # the wav
     lookahead: Few = 3  # tokens drafted per round
     seed: Seed = 0  # same seed, same tokens
 
@@ -242,4 +243,4 @@ class BenchConfig:
     draws: Draws = 10_000  # bootstrap draws of the speed ratios
     # cosyvoice2 or llasa_1b: real size, random weights, instead of target, draft and list
     random: str | None = None
-    out: str = "results/bench"  # a table for people and JSON for programs go here
+    out: WrittenPath = "runs/bench"  # a table for people and JSON for programs go here

@@ -5,6 +5,7 @@ from enum import Enum
 
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.limits import Count, Draws, Seed, Threads
+from speculative_tts.schema.verbatim import KeptPath, ReadPath, WrittenPath
 
 Names = list[str]  # EvalConfig has a key called list, which hides the type of that name
 
@@ -36,14 +37,14 @@ class JudgesConfig:
     encoder: Encoder = Encoder.ge2e  # of similarity
     device: Device = Device.cpu  # of models that can use a GPU; give workers=1 then
     # folder with one folder a model, as sst-check judges=<preset> names them
-    models: str | None = None
-    whisper: str | None = None  # folder of this model, if it is not below judges.models
-    hubert: str | None = None  # folder of this model
-    conformer: str | None = None  # folder of this model
-    eres2net: str | None = None  # folder of this model
-    wavlm: str | None = None  # folder of this model
-    xvector: str | None = None  # folder of this model
-    utmos: str | None = None  # folder of this model
+    models: ReadPath | None = None
+    whisper: ReadPath | None = None  # folder of this model, if it is not below judges.models
+    hubert: ReadPath | None = None  # folder of this model
+    conformer: ReadPath | None = None  # folder of this model
+    eres2net: ReadPath | None = None  # folder of this model
+    wavlm: ReadPath | None = None  # folder of this model
+    xvector: ReadPath | None = None  # folder of this model
+    utmos: ReadPath | None = None  # folder of this model
 
 
 @dataclass
@@ -52,10 +53,10 @@ class EvalConfig:
 
     judges: JudgesConfig = field(default_factory=JudgesConfig)
 
-    runs: str = "runs"  # one run folder, or a folder of run folders
+    runs: KeptPath = "runs"  # one run folder, or a folder of run folders
     # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
-    list: str | None = None
-    out: str | None = None  # where scores of such a list go
+    list: ReadPath | None = None
+    out: WrittenPath | None = None  # where scores of such a list go
     # any of wer, similarity, dnsmos, utmos; a preset of judges chooses the paper's
     metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
     # auto: word grammar when every word is in the tiny vocabulary, else the general model
@@ -69,17 +70,17 @@ class EvalConfig:
     strict: bool = False  # exit code 3 when a judge is missing or an utterance is not scored
     seed: Seed = 0  # of the bootstrap
     # scored run folder that the others are compared with, utterance by utterance
-    baseline: str | None = None
+    baseline: ReadPath | None = None
     # folder of transcripts and measurements; None = .scores beside the run folders
-    cache: str | None = None
+    cache: KeptPath | None = None
 
 
 @dataclass
 class ReportConfig:
     """sst-report: tables and figures beside the papers' from scored runs."""
 
-    runs: str = "runs"  # folder of run folders, decoded by sst-decode and scored by sst-eval
-    out: str = "results"  # folder of the page; tables and figures go into <out>/<paper>
+    runs: ReadPath = "runs"  # folder of run folders, decoded by sst-decode and scored by sst-eval
+    out: WrittenPath = "runs/results"  # the page; tables and figures go into <out>/<paper>
     # whose tables and figures: ssd, pcg, mtp, tiny (the tiny system beside its goals), or all
     paper: str = "ssd"
     page: bool = True  # write index.html, with audio inside
@@ -115,11 +116,12 @@ class CheckConfig:
     """sst-check: results of this package beside golden files made by the official code."""
 
     target: CheckTargetConfig = field(default_factory=CheckTargetConfig)
-    golden: str | None = None  # the folder of golden files
+    golden: ReadPath | None = None  # the folder of golden files
     # golden, judges (sst-check judges) or paper (sst-check paper)
     what: Checked = Checked.golden
-    models: str = "models"  # folder of the papers' checkpoints; judges' are below <models>/judges
+    # folder of the papers' checkpoints; judges' are below <models>/judges
+    models: ReadPath = "models"
     only: list[Paper] = field(default_factory=list)  # of judges and paper: what these papers need
     scoring: bool = True  # sst-check paper: look for judges too; false: runs are scored elsewhere
     probe: bool = True  # sst-check paper: time steps of random weights to estimate hours
-    out: str | None = None  # a JSON file for the results
+    out: WrittenPath | None = None  # a JSON file for the results

@@ -13,6 +13,7 @@ from speculative_tts.schema.common import (
     TransitionsConfig,
 )
 from speculative_tts.schema.limits import Count, Few, Many, Seed, Several, Threads, Whole
+from speculative_tts.schema.verbatim import ReadPath, WrittenPath
 
 
 class Corpus(Enum):
@@ -39,16 +40,16 @@ class PrepareConfig:
     """sst-prepare: a corpus; `corpora.tiny.Recipe` adds what nobody changes."""
 
     corpus: Corpus = Corpus.tiny  # corpus=<name> also chooses the defaults of the others
-    path: str | None = None  # where the corpus is: the folder with dev-clean, test-clean, ...
+    path: ReadPath | None = None  # where the corpus is: the folder with dev-clean, test-clean, ...
     # folders of LibriTTS, or libriheavy_cuts_<part>.jsonl.gz; for a list: where its ids are sought
     parts: list[str] = field(default_factory=list)
-    audio: str | None = None  # Libriheavy: folder of the Libri-Light recordings; null: path
+    audio: ReadPath | None = None  # Libriheavy: folder of the Libri-Light recordings; null: path
     codec: CodecConfig = field(default_factory=CodecConfig)  # the target's tokenizer
     shard_size: Count = 1000  # utterances of a Parquet shard
     job: Whole = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
     jobs: Count = 1  # over how many processes or machines the shards are spread
     format: ListFormat = ListFormat.unicats  # of list_file
-    list_file: str | None = None  # the published list
+    list_file: ReadPath | None = None  # the published list
     rows: Count | None = 500  # utterances of format=random, strings of corpus=voices; null: all
     keep_leaks: bool = False  # keep rows that are their own prompt
     allow_missing: bool = False  # leave out rows whose audio or text is missing
@@ -59,7 +60,7 @@ class PrepareConfig:
     dev_rows_per_speaker: Few = 4  # utterances of each speaker in the dev list
     workers: Threads = 2  # processes
     seed: Seed = 1  # of words, takes and codec
-    out: str = "data/tiny"  # features/, codec/, codes/, dev/ and test/ go here
+    out: WrittenPath = "data/tiny"  # features/, codec/, codes/, dev/ and test/ go here
 
 
 class Cache(Enum):
@@ -78,7 +79,8 @@ class PrecomputeConfig:
     codec: CodecConfig = field(default_factory=CodecConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
-    export: str | None = None  # write the counts of cache=transitions alone, compressed, here too
+    # write the counts of cache=transitions alone, compressed, here too
+    export: WrittenPath | None = None
     device: Device = Device.cpu
     threads: Threads = 2  # of torch
 
@@ -87,9 +89,9 @@ class PrecomputeConfig:
 class ImportConfig:
     """sst-import-valle: an official VALL-E or USLM checkpoint."""
 
-    checkpoint: str = MISSING  # the .pt file of training, such as best-valid-loss.pt
-    symbols: str = MISSING  # the unique_text_tokens.k2symbols that it was trained with
+    checkpoint: ReadPath = MISSING  # the .pt file of training, such as best-valid-loss.pt
+    symbols: ReadPath = MISSING  # the unique_text_tokens.k2symbols that it was trained with
     heads: Count | None = None  # attention heads, if the file does not say (official: 16)
     prefix_mode: Whole | None = None  # of the NAR: 0, 1, 2 or 4; null: what the file says, or 1
     phonemes: str = "en-us"  # espeak's language
-    out: str = "models/valle"  # the folder
+    out: WrittenPath = "models/valle"  # the folder

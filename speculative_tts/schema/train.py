@@ -14,6 +14,7 @@ from speculative_tts.schema.limits import (
     Threads,
     Whole,
 )
+from speculative_tts.schema.verbatim import ReadPath, WrittenPath
 
 
 class Architecture(Enum):
@@ -48,7 +49,7 @@ class TrainTargetConfig:
 
     architecture: Architecture = Architecture.cosyvoice
     valle: ValleTrainingConfig = field(default_factory=ValleTrainingConfig)
-    prepared: str = "data/tiny"  # what sst-prepare wrote
+    prepared: ReadPath = "data/tiny"  # what sst-prepare wrote
     steps: Count = 2750  # optimiser steps
     warmup_steps: Count = 40  # linear rise of the learning rates
     decay_steps: Count = 1000  # linear fall to 0 at the end
@@ -62,7 +63,7 @@ class TrainTargetConfig:
     compile: bool = False  # torch.compile: minutes to start, then faster
     threads: Threads = 2  # of torch
     seed: Seed = 1  # of weights and batches
-    out: str = "runs/target"  # checkpoints, log and the exported target/
+    out: WrittenPath = "runs/target"  # checkpoints, log and the exported target/
 
 
 @dataclass
@@ -87,11 +88,11 @@ class TrainDraftConfig:
     """sst-train-draft: a layer-inherited draft (SSD section 2.2)."""
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
-    codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
-    out: str = "runs/draft"  # the exported draft, and its training
+    codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
+    out: WrittenPath = "runs/draft"  # the exported draft, and its training
     layers: list[Whole] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
     # an earlier draft of the same layers to go on from, in place of the target's weights
-    init: str | None = None
+    init: ReadPath | None = None
     train_layers: Whole = 2  # this many first inherited layers are trained
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too
@@ -134,8 +135,8 @@ class TrainHeadsConfig:
     """sst-train-heads: heads that predict several tokens from a target's hidden state."""
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
-    codes: str = "data/tiny/codes"  # Parquet shards written by sst-prepare
-    out: str = "runs/heads"  # the heads, and their training
+    codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
+    out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
     # train the trunk and its own head too; the trained target is written to <out>/target

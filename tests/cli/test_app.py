@@ -1,14 +1,34 @@
 """What a user sees: one line and exit code 2 for a mistake, run's own code otherwise, no litter."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from speculative_tts.commands import app
-from speculative_tts.schema import DecodeConfig, Rule, SpeakConfig
+from speculative_tts.commands.messages import keys
+from speculative_tts.files import write_atomic
+from speculative_tts.provenance import command_line
+from speculative_tts.schema import (
+    BenchConfig,
+    CheckConfig,
+    DecodeConfig,
+    EvalConfig,
+    ImportConfig,
+    PrecomputeConfig,
+    PrepareConfig,
+    ReportConfig,
+    Rule,
+    SpeakConfig,
+    TrainDraftConfig,
+    TrainHeadsConfig,
+    TrainTargetConfig,
+)
+from speculative_tts.schema.verbatim import verbatim_keys
 
 seen: list[DecodeConfig] = []
 
@@ -144,7 +164,7 @@ def test_verbatim_text_needs_no_quotes_for_hydra() -> None:
         texts.append(config.text)
         return 0
 
-    main = app.command("speak", SpeakConfig, speak, verbatim=("text",))
+    main = app.command("speak", SpeakConfig, speak)
     said = [
         "one, two",
         "it's",
@@ -158,6 +178,106 @@ def test_verbatim_text_needs_no_quotes_for_hydra() -> None:
     for text in said:
         assert main([f"text={text}"]) == 0, text
     assert texts == [*said[:6], "quoted, already", "5"]
+
+
+PATHS = [  # as they stand in home folders; Hydra's grammar refused all but the last
+    "josé/l.jsonl",
+    "Results (v2)",
+    "a=b",
+    "it's",
+    "one, two",
+    "[x]{y}",
+    "a: b",
+    "ends\\",
+    "50%",
+    "1e5",
+    "true",
+    '"',
+    "${oops}",
+    "plain/x",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_path_is_taken_as_it_is_written(path: str) -> None:
+    """They were answered with "settings are written key=value"."""
+    assert decode([f"{key}={path}" for key in ("out", "data.path", "rule.groups.path")]) == 0
+    config = seen[0]
+    assert [config.out, config.data.path, config.rule.groups.path] == [path] * 3
+    assert decode.compose([f"out={path}"]).out == path
+
+
+def test_a_path_may_begin_at_home_be_null_and_be_swept_in_quotes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert decode(["data.path=~/x", "++out=~/it's", "heads.path=null"]) == 0
+    assert seen[0].data.path == str(tmp_path / "x")
+    assert seen[0].out == str(tmp_path / "it's")
+    assert seen[0].heads.path is None
+    assert decode(["out='a','b c'"]) == 0
+    assert [config.out for config in seen[1:]] == ["a", "b c"]
+    assert decode(["out="]) == app.BAD_INPUT
+    assert "out is empty; give a path" in capsys.readouterr().err
+
+
+SCHEMAS = [BenchConfig, CheckConfig, DecodeConfig, EvalConfig, ImportConfig, PrecomputeConfig]
+SCHEMAS += [PrepareConfig, ReportConfig, SpeakConfig]
+SCHEMAS += [TrainDraftConfig, TrainHeadsConfig, TrainTargetConfig]
+NO_PATHS = {"cache", "groups.source", "rule.groups.source"}  # enumerations
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_every_key_that_names_a_path_says_so(schema: type[Any]) -> None:
+    """A key that holds a path and does not say so would be read by Hydra's grammar."""
+    named = re.compile(
+        r"(^|\.)(path|out|cache|models|codes|runs|source|audio|init|golden|\w+_file)$"
+    )
+    found = {key for key in keys(schema) if named.search(key)}
+    enumerations = NO_PATHS if schema is not EvalConfig else set()
+    assert found - enumerations <= verbatim_keys(schema)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_settings_may_stand_on_both_sides_of_a_flag(tmp_path: Path, place: int) -> None:
+    """Those on one side were "unrecognized arguments"."""
+    (tmp_path / "a=b" / "target").mkdir(parents=True)
+    (tmp_path / "a=b" / "target" / "big.yaml").write_text("name: big\npath: /models/big\n")
+    settings = ["target=big", "lookahead=7"]
+    for flag in (["--config-dir", "a=b"], ["--config-dir=a=b"], ["-cd", "a=b"]):
+        seen.clear()
+        assert decode([*settings[:place], *flag, *settings[place:]]) == 0
+        assert seen[0].target.path == "/models/big"
+        assert seen[0].lookahead == 7
+
+
+def test_provenance_has_what_was_typed() -> None:
+    typed: list[list[str]] = []
+
+    def speak(config: SpeakConfig) -> int:
+        typed.append(command_line())
+        return 0
+
+    main = app.command("speak", SpeakConfig, speak, implied=app.RULE_OF_KEY)
+    assert main(["text=it's me", "out=a b.wav", "rule.beta=0.2"]) == 0
+    assert typed == [["sst-speak", "text=it's me", "out=a b.wav", "rule.beta=0.2"]]
+
+
+def test_what_is_read_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """sst-train-draft out=<the target> replaced the target's weights; a list its own file."""
+
+    def prepare(config: PrepareConfig) -> int:
+        write_atomic(Path(config.out) / "list.jsonl", "")
+        return 0
+
+    main = app.command("prepare", PrepareConfig, prepare)
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "list.jsonl").write_text("mine")
+    assert main(["path=corpus", "out=./corpus"]) == app.BAD_INPUT
+    assert "out=./corpus is what path reads; give another out" in capsys.readouterr().err
+    assert main(["list_file=corpus/list.jsonl", "out=corpus"]) == app.BAD_INPUT
+    assert "corpus/list.jsonl is read by this command; give another" in capsys.readouterr().err
+    assert (tmp_path / "corpus" / "list.jsonl").read_text() == "mine"
 
 
 def test_own_configs(tmp_path: Path) -> None:
@@ -178,7 +298,7 @@ def test_help_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
         "exact, group, tolerance. Keys: name, beta, groups",
         "method=",
         "A method by its name",
-        "ssd/table1",
+        "ssd/table3",
         "--help=<group>",
         "--hydra-help",
         "--config-dir",

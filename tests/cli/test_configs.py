@@ -147,7 +147,7 @@ def test_the_runs_of_an_examples_sweep_differ(program: str) -> None:
         if first != program:  # torchrun
             continue
         runs = []
-        for point in points([main._quoted(main._written_out(a)) for a in arguments]):
+        for point in points([main._written_out(a) for a in arguments]):
             config = main.compose(point)
             runs.append(run_name(config) if isinstance(config, DecodeConfig) else plain(config))
         assert len({json.dumps(run) for run in runs}) == len(runs), example

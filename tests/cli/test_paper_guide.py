@@ -48,7 +48,7 @@ def compose(line: str) -> tuple[str, list[object]]:
     module, _, name = SCRIPTS[program].partition(":")
     main = getattr(importlib.import_module(module), name)
     assert isinstance(main, Command)
-    written = [main._quoted(main._written_out(option)) for option in options]
+    written = [main._written_out(option) for option in options]
     points: list[list[str]] = [[]]
     for parsed in OverridesParser.create().parse_overrides(written):
         values = [parsed.input_line]

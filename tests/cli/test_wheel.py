@@ -93,5 +93,5 @@ def test_first_steps_from_an_empty_folder(programs: Path, tmp_path: Path) -> Non
     start(programs, tmp_path, "sst-decode", "method=ssd", "limit=5", "instrument=2")
     start(programs, tmp_path, "sst-eval", "dnsmos_limit=2")
     start(programs, tmp_path, "sst-report")
-    assert list((tmp_path / "results").rglob("*.md"))
-    assert {path.name for path in tmp_path.iterdir()} == {"hello.wav", "runs", "results"}
+    assert list((tmp_path / "runs" / "results").rglob("*.md"))
+    assert {path.name for path in tmp_path.iterdir()} == {"hello.wav", "runs"}

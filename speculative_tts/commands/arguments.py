@@ -1,0 +1,72 @@
+"""What stands on a command line, brought into the form that Hydra reads; and the paths it names."""
+
+import re
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.schema.verbatim import Holds, given_paths, verbatim_keys
+
+HYDRAS = ("null", "???")  # values that are Hydra's words even where words are verbatim
+
+
+def apart(argv: Sequence[str], parser: ArgumentParser) -> tuple[list[str], list[str]]:
+    """Flags, each joined to its value, and settings, which may stand on both sides of a flag."""
+    actions = {name: action for action in parser._actions for name in action.option_strings}
+    flags, settings, rest = [], [], [*argv]
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            settings.append(word)
+            continue
+        action = actions.get(word)
+        if rest and action is not None and (action.nargs is None or rest[0] in _choices(action)):
+            word = f"{action.option_strings[0]}={_at_home(rest.pop(0))}"
+        flags.append(word)
+    return flags, settings
+
+
+def quoted(argument: str, schema: type[Any]) -> str:
+    """A setting that is a path or words, quoted for Hydra: commas and apostrophes stay text.
+
+    What is quoted already is left to Hydra: "'a','b'" sweeps.
+    """
+    key, equals, value = argument.partition("=")
+    if not equals or key.lstrip("+") not in verbatim_keys(schema) or value in HYDRAS:
+        return argument
+    if len(value) > 1 and value[0] in "'\"" and value[0] == value[-1]:
+        return argument
+    # In Hydra's quotes a backslash counts only before a quote; ${ would interpolate.
+    text = value.replace("${", "\\${")
+    text = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text)
+    return f"{key}='{text}'"
+
+
+def expand_home(config: object) -> None:
+    """Let paths begin at ~, which a shell knows at the start of a word only; none may be empty."""
+    for one in given_paths(config):
+        if not one.value:
+            raise ValueError(f"{one.key} is empty; give a path")
+        setattr(one.config, one.name, _at_home(one.value))
+
+
+def sources(config: object) -> list[Path]:
+    """What a configuration reads; ValueError when it would also be written."""
+    there = [one for one in given_paths(config) if Path(one.value).exists()]
+    read = [one for one in there if one.holds is Holds.read]
+    for out in (one for one in there if one.holds is Holds.written):
+        for one in read:
+            if Path(one.value).samefile(out.value):
+                raise ValueError(
+                    f"{out.key}={out.value} is what {one.key} reads; give another {out.key}"
+                )
+    return [Path(one.value) for one in read]
+
+
+def _at_home(path: str) -> str:
+    return str(Path(path).expanduser()) if path == "~" or path.startswith("~/") else path
+
+
+def _choices(action: Any) -> Sequence[str]:
+    return action.choices or () if action.nargs == "?" else ()
