@@ -21,8 +21,6 @@ from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import Array
 from speculative_tts.evaluation.summary import Bootstrap, read_scores, select, unit_of
 
-COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -49,31 +47,38 @@ class Comparison:
 def compare(
     a: Sequence[Path],
     b: Sequence[Path],
-    metrics: Sequence[str] = COMPARED,
+    metrics: Sequence[str] | None = None,
     how: Bootstrap | None = None,
 ) -> dict[str, Comparison]:
     """Compare scored run folders (seeds) of system b with those of baseline a by metric.
 
-    Raises ValueError for an unknown metric, or when no utterance was scored in both.
+    Without `metrics`, by those that are declared to be compared. Raises ValueError for an unknown
+    metric, or when no utterance was scored in both.
     """
     rows_a, rows_b = _scored(a), _scored(b)
     if not {row.id for row in rows_a} & {row.id for row in rows_b}:
         raise ValueError(f"{a[0]} and {b[0]} share no scored utterance; compare runs of one list")
-    for name in metrics:
+    names = compared() if metrics is None else metrics
+    for name in names:
         if name not in METRICS:
             raise ValueError(f"metric {name} is unknown; use one of {', '.join(METRICS)}")
-    return {name: compare_rows(rows_a, rows_b, name, how or Bootstrap()) for name in metrics}
+    return {name: compare_rows(rows_a, rows_b, name, how or Bootstrap()) for name in names}
+
+
+def compared() -> list[str]:
+    """Metrics that are compared where nobody says which: of speed the speedup alone."""
+    return [name for name, metric in METRICS.items() if metric.compared]
 
 
 def compare_all(
     baseline: Sequence[Path],
     systems: Mapping[str, Sequence[Path]],
-    metrics: Sequence[str] = COMPARED,
+    metrics: Sequence[str] | None = None,
     how: Bootstrap | None = None,
 ) -> dict[str, dict[str, Comparison]]:
     """Compare several systems with one baseline; `p_holm` corrects each metric for their number."""
     results = {name: compare(baseline, folders, metrics, how) for name, folders in systems.items()}
-    for metric in metrics:
+    for metric in compared() if metrics is None else metrics:
         tested = {name: row[metric].p for name, row in results.items()}
         known = {name: p for name, p in tested.items() if p is not None}
         for name, p in zip(known, statistics.holm(list(known.values())), strict=True):

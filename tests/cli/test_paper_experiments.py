@@ -1,15 +1,11 @@
 """The papers' experiments fill the papers' reports (that each composes, test_configs tests)."""
 
-from collections.abc import Iterator
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig, OmegaConf
+from experiment_points import names, points
 
 from speculative_tts.commands.decode import main
 from speculative_tts.commands.help import options
@@ -96,10 +92,7 @@ def test_the_experiments_fill_the_report_and_make_nothing_else(paper: str, scale
 @cache
 def runs(paper: str, scale: Scale) -> tuple[Run, ...]:
     """What the paper's experiments at a scale would leave: a run a point."""
-    main.compose()  # registers the schema
-    own = [name for name in options("experiment") if name.startswith(f"{paper}/")]
-    names = [name for name in own if ("/paper_" in name) == (scale is PAPERS_OWN)]
-    configs = [flatten(config) for name in names for config in points(name)]
+    configs = [flatten(config) for name in names(paper, scale) for config in points(name)]
     assert configs
     return tuple(run(config, str(number)) for number, config in enumerate(configs))
 
@@ -111,31 +104,6 @@ def run(config: dict[str, Any], name: str) -> Run:
         at_speed, config["rule.groups.mean_size"] = True, SEARCHED
     length = AT_SPEED if at_speed else ELSEWHERE
     return Run(Path(name), config, {"metrics": {"acceptance_length": {"value": length}}}, {})
-
-
-def points(experiment: str) -> Iterator[Any]:
-    """The configuration of each point of an experiment's grid.
-
-    Composing takes 0.2 s, so only choices of files are composed; values are set.
-    """
-    chosen = [f"experiment={experiment}"]
-    grid = composed(chosen, return_hydra_config=True).hydra.sweeper.params
-    axes = [
-        [(axis.get_key_element(), value) for value in axis.sweep_string_iterator()]
-        for axis in OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in grid.items()])
-    ]
-    files, values = ([a for a in axes if (a[0][0] == "method") is one] for one in (True, False))
-    for choice in product(*files):
-        config = composed([*chosen, *("=".join(pair) for pair in choice)])
-        for settings in product(*values):
-            for key, value in settings:
-                OmegaConf.update(config, key, value)
-            yield OmegaConf.to_container(config, resolve=True, enum_to_str=True)
-
-
-def composed(overrides: list[str], **extra: bool) -> DictConfig:
-    with initialize_config_module("speculative_tts.configs", version_base="1.3"):
-        return compose(main.name, overrides=overrides, **extra)
 
 
 @pytest.mark.parametrize(

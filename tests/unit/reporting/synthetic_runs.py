@@ -73,29 +73,47 @@ def make_run(
     tag = f"{rule}-b{beta:g}-k{lookahead}-" if system == "speculative" else ""
     digest = zlib.crc32(json.dumps(config).encode()) if other or groups else 0
     folder = runs / f"{system}-{tag}s{seed}-{digest:08x}"
-    rng = np.random.default_rng([seed, lookahead, int(beta * 10), len(system)])
-    rows = [_row(folder, i, system, beta, lookahead, seed, rng) for i in range(n)]
+    facts = {} if groups is None else {"groups": group_facts(groups["mean_size"])}
+    write_run(folder, config, beta, n=n, scored=scored, date=date, facts=facts)
+    return folder
+
+
+def write_run(
+    folder: Path,
+    config: dict[str, Any],
+    strength: float,
+    *,
+    n: int,
+    scored: bool = True,
+    date: str = "2026-11-21T04:00:00+00:00",
+    facts: dict[str, Any] | None = None,
+    judges: dict[str, Any] = JUDGES,
+    sound: bool = True,
+) -> None:
+    """A run folder of a configuration; its rule lets pass what SSD with beta `strength` would."""
+    seed, lookahead, system = config["seed"], config["lookahead"], config["system"]
+    rng = np.random.default_rng([seed, lookahead, int(strength * 10), len(system)])
+    rows = [_row(folder, i, config, strength, rng, judges) for i in range(n)]
     (folder / "audio").mkdir(parents=True)
     records = []
     for i, row in enumerate(rows):
         tone = 0.1 * np.sin(np.arange(RATE // 4) * (0.05 + 0.01 * i % 0.1))
-        soundfile.write(folder / "audio" / f"{row.id}.wav", tone, RATE)
+        if sound:
+            soundfile.write(folder / "audio" / f"{row.id}.wav", tone, RATE)
         record = {"id": row.id, "speaker": row.speaker, "text": row.text, "seed": seed}
         records.append(
             record | {"audio": f"audio/{row.id}.wav", "prompt_audio": f"audio/{row.id}.wav"}
         )
     write_json(folder / "config.json", config)
     write_jsonl(folder / "records.jsonl", records)
-    facts = {} if groups is None else {"groups": group_facts(groups["mean_size"])}
-    write_json(folder / "provenance.json", provenance(system, seed, date) | facts)
+    write_json(folder / "provenance.json", provenance(system, seed, date) | (facts or {}))
     (folder / "DONE").touch()
     if scored:
         write_jsonl(folder / "scores.jsonl", (row.flat() for row in rows))
         summary = summarise(rows, Bootstrap(draws=500))
-        made = {"run": {"complete": True}, "judges": JUDGES, "limits": {"dnsmos_limit": 40}}
+        made = {"run": {"complete": True}, "judges": judges, "limits": {"dnsmos_limit": 40}}
         made["argv"] = ["sst-eval", "runs=runs"]
         write_json(folder / "summary.json", made | summary)
-    return folder
 
 
 def provenance(system: str, seed: int, date: str) -> dict[str, Any]:
@@ -110,8 +128,9 @@ def provenance(system: str, seed: int, date: str) -> dict[str, Any]:
 
 
 def _row(
-    folder: Path, i: int, system: str, beta: float, lookahead: int, seed: int, rng: Any
+    folder: Path, i: int, config: dict[str, Any], beta: float, rng: Any, judges: dict[str, Any]
 ) -> ScoreRow:
+    system, lookahead, seed = config["system"], config["lookahead"], config["seed"]
     text = " ".join(np.random.default_rng(i).choice(WORDS, 6))
     wrong = WER.get(system, 0.03 + 0.06 * beta)
     heard = [w if rng.random() > wrong else str(rng.choice(WORDS)) for w in text.split()]
@@ -124,12 +143,17 @@ def _row(
     if system == "swap":
         counts = {"tokens": tokens, "stop": "stop_id", "swapped": tokens // 2}
         counts["changed"] = tokens // 3
-    if system in {"draft", "speculative"}:
+    if system in {"draft", "speculative", "multi_token", "uncached"}:
         counts["baseline_tokens"], counts["baseline_seconds"] = tokens, counts["lm_seconds"]
+    if system == "uncached":
+        counts["lm_seconds"] *= 3.0
+    if system == "multi_token":
+        counts["lm_seconds"] *= 1.1 / config["heads"]["n"]
     if system == "draft":
         counts["lm_seconds"] = tokens * DRAFT_STEP
     if system == "speculative":
         counts |= _speculation(tokens, beta, lookahead, rng, observed=i < 20)
+    natural = "utmos" if "utmos" in judges else "dnsmos"
     return ScoreRow(
         id=f"utt{i:03d}",
         speaker=f"speaker{i % 4}",
@@ -152,7 +176,7 @@ def _row(
             "character_insertions": 0,
             "similarity": float(np.clip(0.82 + 0.03 * rng.standard_normal(), 0, 1)),
             "similarity_floor": 0.6,
-            "dnsmos": float(3.1 + 0.1 * rng.standard_normal()) if i % 2 else None,
+            natural: float(3.1 + 0.1 * rng.standard_normal()) if i % 2 else None,
             "audio_seconds": tokens / 25,
             "reference_seconds": tokens / 25,
             **counts,
