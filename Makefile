@@ -37,7 +37,7 @@ ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)
 MTP_RUNS := $(addprefix mtp/,table1 table1_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system tiny-models test check bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system tiny-models test check check-full bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -141,6 +141,10 @@ check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST)
+
+check-full: check ## check, the whole of what slow tests sample, and all tests without a compiler: torch's kernels
+	$(PYTEST) -m full
+	CXX=none $(PYTEST)
 
 bench: $(STAMP) ## Measure what a step of the engine costs on this machine
 	$(BIN)/sst-bench

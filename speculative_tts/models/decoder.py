@@ -49,6 +49,7 @@ class Decoder:
         self.reads_all = norm.device.type != "cpu"  # of the cache: to look for the end would wait
         self._floor = torch.tensor((config.hidden * config.norm_eps) ** 0.5, device=norm.device)
         self._rotations = _rotation_table(config, 0, norm.device)
+        self._turns = torch.view_as_real(self._rotations).flatten(1)  # for the native step
         self._native = _stack(config, layers, norm)
 
     def cache(self, batch: int, capacity: int) -> Cache:
@@ -64,6 +65,7 @@ class Decoder:
             )
         if capacity > len(self._rotations):
             self._rotations = _rotation_table(c, capacity, self.device)
+            self._turns = torch.view_as_real(self._rotations).flatten(1)
         if self._native is not None:
             return self._native.cache(batch, capacity)
         return KVCache.allocate(
@@ -79,8 +81,7 @@ class Decoder:
         """
         if isinstance(cache, PackedCache):
             assert self._native is not None
-            turns = torch.view_as_real(self._rotations).flatten(1)
-            return self._native.extend(inputs, cache, start, rotations=turns)
+            return self._native.extend(inputs, cache, start, rotations=self._turns)
         c = self.config
         batch, new, _ = inputs.shape
         span = cache.capacity if self.reads_all else _span(start, new, cache.capacity)

@@ -95,6 +95,6 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_extend.argtypes = [pointer, pointer]
     found.sst_product.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
     found.sst_large_pages.argtypes = [pointer, count]
-    for function in (found.sst_extend, found.sst_product, found.sst_large_pages):
-        function.restype = None
+    found.sst_extend.restype = count
+    found.sst_product.restype = found.sst_large_pages.restype = None
     return found

@@ -62,6 +62,7 @@ struct Pass {
   int32_t batch, fresh, capacity, rows, first;  // the batch is rows first .. first + batch
   int32_t prefix;          // positions that all rows see
   int32_t threads;
+  int32_t room;  // positions that cache and rotations have
 };
 }
 
@@ -229,14 +230,16 @@ class Pool {  // asleep between passes: a waiting thread takes no time from othe
 // Of a panel's 32 columns, `LANES` and those 16 further on are read as a pair of vectors.
 constexpr int PAIRS = BLOCK / LANES;  // of a panel
 
+// `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest. One is a single
+// stream to read, two keep more sums going at once; 16 registers hold half a panel otherwise.
 struct Float32 {
   typedef float Word;
-  static constexpr int ROW = PANEL;
+  static constexpr int ROW = PANEL, FROM = 1, TWO = REGISTERS == 32 ? 0 : 2;
   INLINE void pair(const float* p, Vec& low, Vec& high) { low = load(p), high = load(p + BLOCK); }
 };
 struct BFloat16 {  // two numbers a word: each is the upper half of a float32
   typedef uint32_t Word;
-  static constexpr int ROW = BLOCK;
+  static constexpr int ROW = BLOCK, FROM = REGISTERS == 32 ? 3 : 1, TWO = REGISTERS == 32 ? 6 : 2;
   INLINE void pair(const uint32_t* p, Vec& low, Vec& high) {
     Words both = *(const Words*)p;
     low = (Vec)(both << 16), high = (Vec)(both & 0xffff0000u);
@@ -267,19 +270,17 @@ void tile(const float* x, long stride, long first, const Output& output, long ro
            (first + p) / PAIRS * in * W::ROW + (first + p) % PAIRS * LANES;
   Vec low[R][P] = {}, high[R][P] = {};
   for (long k = 0; k < in; k++) {
-    Vec a[P], b[P];
     for (int p = 0; p < P; p++) {
-      W::pair(w[p] + k * W::ROW, a[p], b[p]);
+      Vec a, b;
+      W::pair(w[p] + k * W::ROW, a, b);
       if (R > 1) {
-        KEEP(a[p]);
-        KEEP(b[p]);
+        KEEP(a);
+        KEEP(b);
       }
-    }
-    for (int r = 0; r < R; r++) {
-      Vec factor = all(x[r * stride + k]);
-      for (int p = 0; p < P; p++) {
-        low[r][p] = fma(factor, a[p], low[r][p]);
-        high[r][p] = fma(factor, b[p], high[r][p]);
+      for (int r = 0; r < R; r++) {
+        Vec factor = all(x[r * stride + k]);
+        low[r][p] = fma(factor, a, low[r][p]);
+        high[r][p] = fma(factor, b, high[r][p]);
       }
     }
   }
@@ -292,14 +293,13 @@ void tile(const float* x, long stride, long first, const Output& output, long ro
 }
 
 typedef void (*Tile)(const float*, long, long, const Output&, long);
-constexpr int MOST = REGISTERS == 32 ? 12 : 6;     // rows of a tile with one pair
-constexpr int FEW = REGISTERS == 32 ? 6 : 2;       // rows of a tile with two pairs
+constexpr int MOST = REGISTERS == 32 ? 12 : 6;  // rows of a tile
 
 template <class W, int R = MOST>
 Tile tile_of(int rows, int pairs) {
   if constexpr (R > 1)
     if (rows < R) return tile_of<W, R - 1>(rows, pairs);
-  return pairs == 2 && R <= FEW ? tile<W, R, R <= FEW ? 2 : 1> : tile<W, R, 1>;
+  return pairs == 2 ? tile<W, R, W::FROM <= R && R <= W::TWO ? 2 : 1> : tile<W, R, 1>;
 }
 
 template <class W>
@@ -308,7 +308,7 @@ void product(const Team& team, const float* x, long stride, long rows, const Out
   begin *= PAIRS, end *= PAIRS;
   const long blocks = (rows + MOST - 1) / MOST;
   for (long pair = begin; pair < end;) {
-    int pairs = rows <= FEW && pair + 2 <= end ? 2 : 1;
+    int pairs = W::FROM <= rows && rows <= W::TWO && pair + 2 <= end ? 2 : 1;
     for (long block = 0; block < blocks; block++) {
       long row = rows * block / blocks, behind = rows * (block + 1) / blocks;
       tile_of<W>((int)(behind - row), pairs)(x + row * stride, stride, pair, output, row);
@@ -586,6 +586,8 @@ struct Run {  // buffers and sizes of one pass
   }
 };
 
+constexpr int PIECE = 256;  // positions of a prompt at a time
+
 }  // namespace
 
 // ---- What Python calls -------------------------------------------------------------------------
@@ -600,10 +602,24 @@ extern "C" {
 const char* sst_source() { return SST_SOURCE; }
 
 // Positions start .. start + fresh of each row through all layers. Keys and values are stored.
-void sst_extend(const Model* model, const Pass* pass) {
+// Nothing happens when a row is longer than the cache or the rotations; returns the longest row.
+int64_t sst_extend(const Model* model, const Pass* pass) {
   thread_local std::vector<float> memory;
-  const Run run(*model, *pass, memory);
-  Pool::run(pass->threads, [&run](Team& team) { run(team); });
+  int64_t longest = *std::max_element(pass->start, pass->start + pass->batch) + pass->fresh;
+  if (longest > pass->room || *std::min_element(pass->start, pass->start + pass->batch) < 0)
+    return longest;
+  // A long prompt in pieces, which changes no bit: less memory is in use at a time.
+  const int most = pass->batch == 1 && !pass->prefix ? PIECE : pass->fresh;
+  for (int done = 0; done < pass->fresh; done += most) {
+    Pass part = *pass;
+    int64_t start = pass->start[0] + done;
+    if (most < pass->fresh) part.start = &start;
+    part.inputs += (long)done * model->hidden, part.hidden += (long)done * model->hidden;
+    part.fresh = std::min(most, pass->fresh - done);
+    const Run run(*model, part, memory);
+    Pool::run(part.threads, [&run](Team& team) { run(team); });
+  }
+  return longest;
 }
 
 // x [rows, in] @ weight + bias -> out [rows, linear.out].

@@ -47,7 +47,7 @@ class _Pass(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("inputs", "start", "rotations", "cache", "hidden")),
         *(
             (name, ctypes.c_int32)
-            for name in ("batch", "fresh", "capacity", "rows", "first", "prefix", "threads")
+            for name in ("batch", "fresh", "capacity", "rows", "first", "prefix", "threads", "room")
         ),
     )
 
@@ -149,17 +149,18 @@ class Stack:
         """As `Decoder.extend`; rotations: float32 [positions, head_dim]. Returns float32."""
         batch, fresh, _ = inputs.shape
         assert batch == cache.batch == len(start)
-        span = int(start.max()) + fresh
-        assert span <= cache.capacity, f"cache of {cache.capacity} positions cannot hold {span}"
-        assert rotations is None or span <= len(rotations)
         inputs, start = inputs.float().contiguous(), start.contiguous()
         hidden = torch.empty_like(inputs)
-        turns = None if rotations is None else rotations.data_ptr()
+        turns, room = None, cache.capacity
+        if rotations is not None:
+            turns, room = rotations.data_ptr(), min(room, len(rotations))
         run = _Pass(
             inputs.data_ptr(), start.data_ptr(), turns, cache.storage.data_ptr(), hidden.data_ptr(),
-            batch, fresh, cache.capacity, cache.rows, cache.first, prefix, torch.get_num_threads(),
+            batch, fresh, cache.capacity, cache.rows, cache.first, prefix,
+            torch.get_num_threads(), room,
         )  # fmt: skip
-        self._extend(ctypes.byref(self._model), ctypes.byref(run))
+        longest = self._extend(ctypes.byref(self._model), ctypes.byref(run))
+        assert longest <= room, f"cache of {room} positions cannot hold {longest}"
         return hidden
 
     def _at(self, vector: Tensor) -> int:

@@ -87,6 +87,7 @@ def randomise(model: PreTrainedModel) -> PreTrainedModel:
 
 def pair(name: str, folder: Path) -> tuple[PreTrainedModel, Decoder]:
     config = CASES[name]
+    torch.manual_seed(0)
     model = randomise(
         (Qwen2ForCausalLM if config.model_type == "qwen2" else LlamaForCausalLM)(config)
     )

@@ -167,6 +167,30 @@ def test_the_native_step_equals_its_reference(
 
 
 @torch.inference_mode()
+def test_a_long_prompt_in_pieces_gives_the_same_bits() -> None:
+    """Of more than 256 positions; steps behind it too."""
+    model = build(state(0))
+    ids = torch.randint(0, model.vocab_size - 4, (301,), generator=torch.Generator().manual_seed(1))
+    cache, other = model.cache(1, 310), model.cache(1, 310)
+    whole = model.extend(ids[None], cache, torch.tensor([0]))[0]
+    halves = [
+        model.extend(ids[None, s], other, torch.tensor([s.start]))[0]
+        for s in (slice(0, 7), slice(7, 200), slice(200, 301))
+    ]
+    assert whole.equal(torch.cat(halves))
+    after = [model.extend(ids[None, :2], c, torch.tensor([301])) for c in (cache, other)]
+    assert after[0].equal(after[1])
+
+
+@torch.inference_mode()
+def test_a_row_that_the_cache_cannot_hold_is_a_defect() -> None:
+    model = build(state(0))
+    cache = model.cache(1, 16)
+    with pytest.raises(AssertionError, match="cache of 16 positions cannot hold 17"):
+        model.extend(torch.tensor([[1, 2]]), cache, torch.tensor([15]))
+
+
+@torch.inference_mode()
 def test_a_child_after_a_fork_has_threads_of_its_own() -> None:
     """The parent's threads do not exist in a child: waiting for them would never end."""
     script = (
