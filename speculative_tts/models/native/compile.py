@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from speculative_tts.files import file_hash, write_atomic
+
 SOURCE = Path(__file__).with_name("step.cpp")
 OPTIONS = ("-O3", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-pthread")
 LINKING = ("-shared", "-pthread", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
@@ -37,7 +39,7 @@ def sets() -> tuple[str, ...]:
 
 def source_hash() -> str:
     """SHA-256 of the source."""
-    return hashlib.sha256(SOURCE.read_bytes()).hexdigest()
+    return file_hash(SOURCE)
 
 
 def options(instructions: str) -> list[str]:
@@ -83,7 +85,7 @@ def _compile(command: list[str], path: Path) -> None:
             raise CannotCompileError(f"{command[0]} does not run: {error}") from error
         made.chmod(0o600)
         digest = Path(scratch) / "digest"
-        digest.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
+        write_atomic(digest, file_hash(made))
         digest.chmod(0o600)
         os.replace(made, path)
         os.replace(digest, _digest_of(path))
@@ -96,7 +98,7 @@ def _verified(path: Path) -> bool:
         return False
     if not (_own(path) and _own(digest)):
         raise CannotCompileError(f"{path} is not this user's alone; remove it")
-    return hashlib.sha256(path.read_bytes()).hexdigest() == digest.read_text()
+    return file_hash(path) == digest.read_text()
 
 
 def _digest_of(path: Path) -> Path:
