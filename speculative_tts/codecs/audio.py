@@ -10,6 +10,8 @@ import soxr
 
 from speculative_tts.files import write_atomic
 
+SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
+
 Wave = npt.NDArray[np.float32]  # [samples]
 
 
@@ -29,8 +31,8 @@ def read_wave(
 
     `start` and `seconds` cut a stretch out of a long recording.
 
-    Values beyond [-1, 1] are clipped. Raises ValueError when the file is missing, unreadable, or
-    holds no samples (which `allow_empty` allows).
+    Values beyond [-1, 1] are clipped. Raises ValueError when the file is missing, unreadable, holds
+    values that are no numbers, or no samples (which `allow_empty` allows).
     """
     if not path.is_file():
         raise ValueError(f"audio file {path} not found; check the path")
@@ -47,9 +49,11 @@ def read_wave(
     if len(wave) == 0 and not allow_empty:
         raise ValueError(f"{path} holds no samples; give a recording of 1 to 10 seconds")
     mono = wave.mean(axis=1)
+    if not np.isfinite(mono).all():
+        raise ValueError(f"{path} holds samples that are NaN or infinite; give another recording")
     if rate != sample_rate and len(mono):
         mono = soxr.resample(mono, rate, sample_rate)
-    return np.asarray(np.clip(np.nan_to_num(mono), -1.0, 1.0), dtype=np.float32)
+    return np.asarray(np.clip(mono, -1.0, 1.0), dtype=np.float32)
 
 
 def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from speculative_tts.commands import messages
 from speculative_tts.commands.arguments import apart, expand_home, quoted, sources
 from speculative_tts.files import check_folder, reading
+from speculative_tts.schema import Device
 from speculative_tts.schema.limits import check
 
 Config = TypeVar("Config")
@@ -224,6 +225,14 @@ def require_writable(path: str | Path) -> Path:
             f"output folder {folder} is not writable ({reason}); choose another with out=<path>"
         ) from error
     return folder
+
+
+def require_device(device: Device, key: str = "device") -> None:
+    """ValueError for a GPU that torch cannot see: work would silently be done elsewhere."""
+    import torch
+
+    if device is Device.cuda and not torch.cuda.is_available():
+        raise ValueError(f"{key}=cuda needs a GPU that torch can see; use {key}=cpu")
 
 
 def require_codes(path: str) -> Path:

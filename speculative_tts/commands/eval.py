@@ -30,8 +30,9 @@ NOTHING_SCORED = 1
 def run(config: EvalConfig) -> int:
     """Score, compare with the baseline where one is named, print; returns the exit code.
 
-    0 done; 1 a source had no utterance that could be scored; 3 with `strict`, when a judge is not
-    installed (nothing is scored then) or an utterance failed.
+    0 done; 1 a source had no utterance that could be scored, or a judge that was asked for is not
+    installed; 3 with `strict`, when a judge is not installed (nothing is scored then) or a figure
+    of an utterance is lacking.
     """
     if config.baseline is not None and not Path(config.baseline).is_dir():
         raise ValueError(f"baseline={config.baseline} is not a folder; give that of a run")
@@ -45,7 +46,7 @@ def run(config: EvalConfig) -> int:
     print(table([one.summary for one in scored]))
     if config.baseline is not None:
         _compare(Path(config.baseline), scored, config)
-    return _exit_code(scored, config.strict)
+    return NOTHING_SCORED if missing else _exit_code(scored, config.strict)
 
 
 def table(summaries: Sequence[dict[str, Any]]) -> str:
@@ -95,6 +96,13 @@ def _score(planned: Sequence[Plan], config: EvalConfig) -> list[Scored]:
     for one in scored:
         for key, why in one.summary["failed"].items():
             print(f"{one.label}: {key} not scored: {why}", file=sys.stderr)
+        for metric, lacking in one.summary["unmeasured"].items():
+            key, why = next(iter(lacking.items()))
+            print(
+                f"{one.label}: {metric} of {len(lacking)} of {one.summary['n']} utterances could "
+                f"not be measured, the first {key}: {why}",
+                file=sys.stderr,
+            )
     return scored
 
 
@@ -166,7 +174,8 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def _exit_code(scored: Sequence[Scored], strict: bool) -> int:
     if any(one.summary["n"] == 0 for one in scored):
         return NOTHING_SCORED
-    return STRICT_FAILURE if strict and any(one.summary["n_failed"] for one in scored) else 0
+    lacking = any(one.summary["n_failed"] or one.summary["unmeasured"] for one in scored)
+    return STRICT_FAILURE if strict and lacking else 0
 
 
 main = app.command(

@@ -43,8 +43,7 @@ def groups(config: PrecomputeConfig) -> int:
 
     from speculative_tts.caches.provide import Sources, acoustic_groups
 
-    if config.device.name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device=cuda needs a GPU that torch can see; use device=cpu")
+    app.require_device(config.device)
     torch.set_num_threads(config.threads)
     if config.groups.path is None:
         app.require_writable(config.groups.cache)

@@ -68,10 +68,17 @@ def run(config: SpeakConfig) -> int:
 def find_prompt(config: SpeakConfig) -> ListItem:
     """The voice prompt that was asked for; ValueError when it is neither file nor speaker."""
     items = read_list(resolve(config.data.path))
+    if config.prompt is None and config.prompt_text is not None:
+        raise ValueError("prompt_text says the words of a recording; give it too, prompt=<a wav>")
     if config.prompt is None:
         return items[0]
     for item in items:
         if item.speaker == config.prompt:
+            if config.prompt_text is not None:
+                raise ValueError(
+                    f"prompt_text is for a recording of yours: speaker {config.prompt}'s words are "
+                    "in the list; leave it out, or give prompt=<a wav>"
+                )
             return item
     if not Path(config.prompt).is_file():
         speakers = ", ".join(sorted({item.speaker for item in items}))

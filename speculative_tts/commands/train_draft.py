@@ -35,6 +35,7 @@ def run(config: TrainDraftConfig) -> int:
         config,
         target=dataclasses.replace(config.target, path=str(assets.resolve(config.target.path))),
     )
+    app.require_device(config.device)
     codes, out = app.require_codes(config.codes), app.require_writable(config.out)
     torch.set_num_threads(config.threads)
     precision = "bf16" if config.dtype is DType.bfloat16 else "no"

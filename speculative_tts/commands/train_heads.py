@@ -21,6 +21,7 @@ def run(config: TrainHeadsConfig) -> int:
 
     path = assets.resolve(config.target.path)
     config = dataclasses.replace(config, target=dataclasses.replace(config.target, path=str(path)))
+    app.require_device(config.device)
     codes, out = app.require_codes(config.codes), app.require_writable(config.out)
     torch.set_num_threads(config.threads)
     data = load_data(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.codecs.audio import Wave, read_wave, write_wave
+from speculative_tts.codecs.audio import SILENCE, Wave, read_wave, write_wave
 from speculative_tts.codecs.registry import VoiceCodec, decode_voice, encode_voice, silence
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
@@ -263,8 +263,10 @@ def finished(folder: Path) -> dict[str, DecodeRecord]:
 def encode_prompt(engine: Engine, wave: Wave, name: str) -> Tensor:
     """Speech codes of a voice prompt, int64 [tokens] or, with layers, [layers, tokens].
 
-    Raises ValueError below one token.
+    Raises ValueError for silence, and below one token.
     """
+    if len(wave) and float(np.abs(wave).max()) < SILENCE:
+        raise ValueError(f"{name} is silent: it has no voice to follow; give 2 to 3 s of speech")
     codes = np.asarray(encode_voice(engine.codec, wave))
     if codes.shape[-1] == 0:
         seconds = len(wave) / engine.codec.sample_rate

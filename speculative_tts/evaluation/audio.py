@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from speculative_tts.codecs.audio import Wave, read_wave
+from speculative_tts.codecs.audio import SILENCE, Wave, read_wave
 
 __all__ = ["Wave"]
 
 SAMPLE_RATE = 16_000
 SHORTEST = 400  # samples (25 ms): below one analysis window there is nothing to judge
-SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
 
 
 def load_wave(path: Path) -> Wave:

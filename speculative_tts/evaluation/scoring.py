@@ -13,7 +13,7 @@ from typing import Any
 from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
 from speculative_tts.evaluation.listening import Advance, Listener, Measurements, Wanted
-from speculative_tts.evaluation.registry import JUDGES
+from speculative_tts.evaluation.registry import JUDGES, METRICS
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
@@ -109,7 +109,7 @@ def score(
         advance = start(len(listener.pending(everything)))
         for one in planned:
             measurements = listener.hear(one.wanted(), advance)
-            yield _write(one, join(one, measurements), how, config)
+            yield _write(one, measurements, how, config)
 
 
 def join(one: Plan, measurements: Measurements) -> list[ScoreRow]:
@@ -139,7 +139,33 @@ def _row(sample: Sample, columns: dict[str, Any], measurements: Measurements) ->
     return dataclasses.replace(row, flags=flags, columns={**row.columns, **columns})
 
 
-def _write(one: Plan, rows: list[ScoreRow], how: Bootstrap, config: EvalConfig) -> Scored:
+def unmeasured(
+    one: Plan, rows: Sequence[ScoreRow], measurements: Measurements
+) -> dict[str, dict[str, str]]:
+    """By metric and utterance why a figure that was asked for is not there.
+
+    Not of utterances that could not be scored at all, nor of empty audio: these are results.
+    """
+    by_id = {row.id: row for row in rows}
+    found: dict[str, dict[str, str]] = {}
+    for judged in one.judges:
+        own = [metric for metric in METRICS.values() if metric.judge == judged]
+        for sample in one.samples(judged):
+            row = by_id[sample.id]
+            speaks = row.error is None and "empty_audio" not in row.flags
+            if own and speaks and all(None in metric.columns(row) for metric in own):
+                found.setdefault(judged, {})[sample.id] = _why_not(sample, measurements)
+    return found
+
+
+def _why_not(sample: Sample, measurements: Measurements) -> str:
+    if not sample.prompt_audio:
+        return "the list names no prompt_audio"
+    return measurements.errors.get(sample.prompt_audio, f"{sample.prompt_audio} holds no sound")
+
+
+def _write(one: Plan, measurements: Measurements, how: Bootstrap, config: EvalConfig) -> Scored:
+    rows = join(one, measurements)
     judges = {metric: describe(judge) for metric, judge in one.judges.items()}
     if "wer" in judges:
         judges["wer"]["jiwer"] = package_version("jiwer")
@@ -150,6 +176,7 @@ def _write(one: Plan, rows: list[ScoreRow], how: Bootstrap, config: EvalConfig) 
         "preset": config.judges.name,
         "judges": judges,
         "skipped": one.skipped,
+        "unmeasured": unmeasured(one, rows, measurements),
         "limits": {"limit": config.limit} | limits,
     }
     summary |= summarise(rows, how)

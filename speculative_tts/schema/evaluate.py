@@ -67,7 +67,7 @@ class EvalConfig:
     workers: Threads = 2  # processes
     draws: Draws = 10_000  # bootstrap draws of the confidence intervals
     cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
-    strict: bool = False  # exit code 3 when a judge is missing or an utterance is not scored
+    strict: bool = False  # exit code 3 when a judge or a figure of an utterance is missing
     seed: Seed = 0  # of the bootstrap
     # scored run folder that the others are compared with, utterance by utterance
     baseline: ReadPath | None = None

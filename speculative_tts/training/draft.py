@@ -25,7 +25,7 @@ from speculative_tts.training.checkpoint import (
 )
 from speculative_tts.training.data.pairs import Data
 from speculative_tts.training.draft_loop import DraftTraining, check_launch
-from speculative_tts.training.evaluate import dev_figures
+from speculative_tts.training.evaluate import dev_figures, warn_of_other_codes
 from speculative_tts.training.inherit import (
     inherit_config,
     inherit_tensors,
@@ -139,6 +139,10 @@ def make_draft(
         draft, weights, lambda: source.model(dtype, accelerator.device), temperature
     )
     loaded = data()
+    if accelerator.is_main_process:  # a target of its own: the training may need none in memory
+        target = source.model(dtype, accelerator.device)
+        warn_of_other_codes(target, loaded.dev[0].to(accelerator.device))
+        del target
     selecting = config.select is Selection.acceptance
     training = DraftTraining(
         config,

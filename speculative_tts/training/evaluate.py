@@ -1,12 +1,25 @@
 """Dev figures of a draft, summed over data-parallel processes."""
 
+import logging
 from collections.abc import Sequence
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor
+from transformers import PreTrainedModel
 
-from speculative_tts.training.objective import Batch, Objective, Sampler, expected_acceptance
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.objective import (
+    Batch,
+    Objective,
+    Sampler,
+    expected_acceptance,
+    speech_logits,
+)
+
+FAMILIAR = 0.5  # nats by which a codec's own codes are likelier in their places than anywhere
+
+logger = logging.getLogger(__name__)
 
 
 def dev_figures(
@@ -39,3 +52,25 @@ def _batch_sums(
             accepted, _ = expected_acceptance(objective.target, objective.draft, batch, sampler)
     values = [float(sums["loss"]), float(sums["correct"]), accepted, float(sums["count"])]
     return torch.tensor(values, dtype=torch.float64)
+
+
+@torch.no_grad()
+def warn_of_other_codes(target: PreTrainedModel, batch: Batch) -> None:
+    """Say so when codes are no likelier to the target than the same codes in random order.
+
+    Another codec's codes are as good as renumbered. Measured on 20 recordings with the tiny target:
+    its own codes cost 2.0 nats each (11.8 in random order), renumbered ones 11.7 (11.6), another
+    codec's 11.4 (11.5).
+    """
+    at = batch.targets != IGNORED
+    codes = batch.targets[at]
+    laws = speech_logits(target, batch.inputs, at).float().log_softmax(-1)
+    in_place = -float(laws.gather(1, codes[:, None]).mean())
+    anywhere = -float(laws[:, codes].mean())
+    if in_place > anywhere - FAMILIAR:
+        logger.warning(
+            "the target finds these codes no likelier than in random order (%.1f and %.1f nats "
+            "each): if it is trained, they are another codec's; give codes=<folder> of its own",
+            in_place,
+            anywhere,
+        )

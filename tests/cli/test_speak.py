@@ -14,6 +14,9 @@ from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake
 SPEECH = Path(__file__).parents[1] / "assets" / "speech" / "slt_kilo_seven_india.flac"
 
 
+PROMPTS = ("empty", "broken", "short", "silent", "nan", "good")
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
     return write_fake_models(tmp_path_factory.mktemp("models"))
@@ -92,7 +95,18 @@ def test_both_systems_are_warmed_and_timed_in_turn(
         (["text=one", "prompt={empty}", "prompt_text=two"], "holds no samples"),
         (["text=one", "prompt={broken}", "prompt_text=two"], "is not readable audio"),
         (["text=one", "prompt={short}", "prompt_text=two"], "below one speech token"),
-        (["text=one", "prompt={silent}"], "are needed, and no word was heard in it; add prompt_"),
+        (["text=one", "prompt={silent}"], "silent.wav is silent: it has no voice to follow; give"),
+        (
+            ["text=one", "prompt={silent}", "prompt_text=two"],
+            "silent.wav is silent: it has no",
+        ),
+        (["text=one", "prompt={nan}", "prompt_text=two"], "holds samples that are NaN or infinite"),
+        (["text=one", "prompt=s1", "prompt_text=two"], "speaker s1's words are in the list; leave"),
+        (["text=one", "prompt_text=two"], "the words of a recording; give it too, prompt=<a wav>"),
+        (
+            ["text=one", "prompt={good}", "prompt_text=two", "out={good}"],
+            "is what prompt reads; give",
+        ),
         (["text=one", "out=/dev/null/x.wav"], "/dev/null/x.wav cannot be written (not a"),
         (["text=one", "runtime.threads=0"], "runtime.threads 0 is below 1"),
         (["text=one", "runtime.warmup=-1"], "runtime.warmup -1 is below 0"),
@@ -106,11 +120,14 @@ def test_mistakes_are_one_line_and_leave_no_file(
     arguments: list[str],
     message: str,
 ) -> None:
-    prompts = {name: tmp_path / f"{name}.wav" for name in ("empty", "broken", "short", "silent")}
+    prompts = {name: tmp_path / f"{name}.wav" for name in PROMPTS}
     soundfile.write(prompts["empty"], np.zeros(0), 16_000)
     prompts["broken"].write_bytes(b"RIFF")
-    soundfile.write(prompts["short"], np.zeros(300), 16_000)
+    soundfile.write(prompts["short"], np.full(300, 0.1), 16_000)
     soundfile.write(prompts["silent"], np.zeros(16_000), 16_000)
+    soundfile.write(prompts["nan"], np.full(16_000, np.nan), 16_000, subtype="FLOAT")
+    soundfile.write(prompts["good"], tone(np.random.default_rng(1), seconds=1), 16_000)
+    good = prompts["good"].read_bytes()
     out = tmp_path / "out.wav"
     filled = [argument.format(**prompts) for argument in arguments]
     assert speak.main([*models.overrides, f"out={out}", *filled]) == 2
@@ -118,3 +135,5 @@ def test_mistakes_are_one_line_and_leave_no_file(
     assert len(lines) == 1
     assert message in lines[0]
     assert not out.exists()
+    assert prompts["good"].read_bytes() == good
+    assert sorted(tmp_path.iterdir()) == sorted(prompts.values())

@@ -87,6 +87,9 @@ def test_two_processes_do_what_one_does_with_twice_the_batch(tmp_path, options):
     ("option", "message"),
     [
         ("target.path=nowhere", "nowhere does not exist"),
+        ("device=cuda", "device=cuda needs a GPU that torch can see; use device=cpu"),
+        ("warmup=-1", "warmup -1 is below 0"),
+        ("weight_decay=-0.1", "weight_decay -0.1 is below 0"),
         ("layers=[0,9]", "layer 9 is not in the target; its layers are 0 to 3"),
         ("steps=-1", "steps -1 is below 0"),
         ("wandb=true", "wandb halted; None in sys.modules; pip install 'speculative_tts[cluster]'"),
@@ -95,6 +98,7 @@ def test_two_processes_do_what_one_does_with_twice_the_batch(tmp_path, options):
 )
 def test_mistakes_end_in_one_line(tmp_path, options, option, message, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)  # as if it were not installed
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     capsys.readouterr()
     assert train_draft.main([*options, f"out={tmp_path / 'out'}", option]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -125,6 +129,13 @@ def test_wandb_gets_the_rows_of_the_journal(tmp_path, options, monkeypatch):
     rows = list(read_jsonl(tmp_path / "out/training/metrics.jsonl"))
     assert wandb.rows == [(row["step"], row) for row in rows]
     assert wandb.inits[0]["id"] == wandb.inits[1]["id"]
+
+
+def test_heads_on_a_gpu_that_is_not_there(tmp_path, options, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    small = [option for option in options if option.startswith(("target", "codes"))]
+    assert train_heads.main([*small, f"out={tmp_path / 'out'}", "device=cuda"]) == 2
+    assert "device=cuda needs a GPU that torch can see" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("program", [train_draft.main, train_heads.main])

@@ -19,10 +19,19 @@ def test_channels_are_averaged_and_another_rate_is_resampled(tmp_path: Path) -> 
     np.testing.assert_array_equal(read, load_wave(tmp_path / "a.wav"))
 
 
-def test_what_is_no_sample_is_mended(tmp_path: Path) -> None:
-    wave = np.array([2.0, -3.0, np.nan, 0.25], dtype=np.float32)
+def test_samples_too_loud_are_clipped(tmp_path: Path) -> None:
+    wave = np.array([2.0, -3.0, 0.25], dtype=np.float32)
     soundfile.write(tmp_path / "a.wav", wave, 16_000, subtype="FLOAT")
-    assert read_wave(tmp_path / "a.wav", 16_000).tolist() == [1.0, -1.0, 0.0, 0.25]
+    assert read_wave(tmp_path / "a.wav", 16_000).tolist() == [1.0, -1.0, 0.25]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_samples_that_are_no_numbers_are_told(tmp_path: Path, value: float) -> None:
+    """They were zeros in silence: a voice prompt of NaN was a silent one."""
+    wave = np.array([0.5, value, 0.25], dtype=np.float32)
+    soundfile.write(tmp_path / "a.wav", wave, 16_000, subtype="FLOAT")
+    with pytest.raises(ValueError, match=r"a.wav holds samples that are NaN or infinite; give"):
+        read_wave(tmp_path / "a.wav", 16_000)
 
 
 def test_an_empty_file_is_refused_by_codecs_and_flagged_by_judges(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from speculative_tts.commands import eval as command
 from speculative_tts.evaluation import scoring
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.provenance import command_line
+from speculative_tts.records import write_jsonl
 from speculative_tts.schema import EvalConfig
 
 
@@ -127,9 +128,39 @@ def test_nothing_scored_is_exit_1(run_folder: Path) -> None:
 def test_missing_judge_is_a_line_and_a_skipped_column(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.run(settings(run_folder, metrics=["loud", "deaf"])) == 0
+    """It ended with exit code 0, as if all that was asked for were there."""
+    assert command.run(settings(run_folder, metrics=["loud", "deaf"])) == 1
     assert capsys.readouterr().err.count("loud needs ears; pip install ears\n") == 1
     assert summary_of(run_folder)["skipped"] == {"deaf": "loud needs ears; pip install ears"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "why"),
+    [
+        ("absent.wav", "absent.wav not found"),
+        ("broken.wav", "broken.wav is not readable audio"),
+        ("empty.wav", "empty.wav holds no sound"),
+        (None, "the list names no prompt_audio"),
+    ],
+)
+def test_a_figure_that_cannot_be_measured_is_told(
+    run_folder: Path, capsys: pytest.CaptureFixture[str], prompt: str | None, why: str
+) -> None:
+    """With strict, and every prompt missing, similarity was "-" and the exit code 0."""
+    (run_folder / "broken.wav").write_bytes(b"not audio")
+    soundfile.write(run_folder / "empty.wav", np.zeros(0), 16_000)
+    audio = str(run_folder / "audio" / "u0.wav")
+    row = {"id": "a", "text": "kilo", "audio": audio}
+    row |= {"prompt_audio": str(run_folder / prompt)} if prompt else {}
+    write_jsonl(run_folder / "list.jsonl", [row])
+    asked = {"list": str(run_folder / "list.jsonl"), "metrics": ["similarity"]}
+    assert command.run(settings(run_folder, **asked)) == 0
+    err = capsys.readouterr().err
+    assert "list: similarity of 1 of 1 utterances could not be measured, the first a: " in err
+    assert why in err
+    assert command.run(settings(run_folder, **asked, strict=True)) == 3
+    (summary,) = run_folder.glob("list-scores/summary.json")
+    assert list(json.loads(summary.read_text())["unmeasured"]) == ["similarity"]
 
 
 def test_missing_judge_with_strict_is_exit_3(run_folder: Path) -> None:

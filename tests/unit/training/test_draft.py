@@ -25,6 +25,7 @@ from speculative_tts.training.data.pairs import Pairs, load_data
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.draft import Source, make_draft
 from speculative_tts.training.draft_loop import DraftTraining, learning_rate
+from speculative_tts.training.evaluate import warn_of_other_codes
 from speculative_tts.training.objective import Batch, Objective, expected_acceptance
 
 
@@ -209,7 +210,34 @@ def test_the_target_is_loaded_when_it_is_needed_in_the_runs_dtype(config, monkey
     losses = LossConfig(ce=0.0, tv=1.0) if distilled else LossConfig()
     train(dataclasses.replace(config, steps=1, dtype=DType.bfloat16, losses=losses))
     order = [torch.bfloat16, "trained"] if distilled else ["trained", torch.bfloat16]
-    assert events == order
+    assert events == [torch.bfloat16, *order]  # the first one looks at the codes and goes
+
+
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_codes_of_another_codec_are_told(target, codes, caplog, renumbered):
+    """Such codes are in range, and a draft was trained on them in silence."""
+    batch = load_data(
+        codes, CheckpointConfig("small", str(target)), seed=0, batch_size=6, dev_utterances=6
+    ).dev[0]
+    speaks = batch.targets != IGNORED
+    order = torch.randperm(LAYOUT.vocab_size, generator=torch.Generator().manual_seed(0))
+    answers = batch.targets.where(speaks, 0)
+
+    class Knowing(torch.nn.Module):
+        """Gives the recorded code most of its probability, as a trained target does."""
+
+        def __call__(self, input_ids, use_cache):
+            likely = torch.nn.functional.one_hot(answers, LAYOUT.vocab_size).float()
+            return SimpleNamespace(last_hidden_state=6 * likely)
+
+        base_model = property(lambda self: self)
+
+        def get_output_embeddings(self):
+            return lambda states: states
+
+    heard = batch.targets.where(~speaks, order[answers]) if renumbered else batch.targets
+    warn_of_other_codes(Knowing(), Batch(batch.inputs, heard))
+    assert ("they are another codec's" in caplog.text) == renumbered
 
 
 @pytest.mark.parametrize("same", [False, True])
