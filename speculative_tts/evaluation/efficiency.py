@@ -12,6 +12,7 @@ from speculative_tts.evaluation.metric import Better, Columns, Metric, over, tot
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import Array, ratio
 
+LOWER, HIGHER = Better.lower, Better.higher
 SPLIT = ("draft_seconds", "verify_seconds", "accept_seconds")
 
 
@@ -75,7 +76,7 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
         "at max length %",
         1,
         100.0,
-        better=Better.lower,
+        better=LOWER,
         caption="At max length are utterances that were cut off instead of ending.",
         columns=_stopped_at_max,
         listed=True,
@@ -90,24 +91,21 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
     "lm_rtf": Metric(
         "LM-RTF",
         3,
-        better=Better.lower,
+        better=LOWER,
         caption="LM-RTF is language-model seconds over seconds of audio made, prefill included.",
         timed=True,
         columns=over("lm_seconds", "audio_seconds"),
         listed=True,
     ),
     "time_per_token_ms": Metric(
-        "ms per token",
-        better=Better.lower,
-        timed=True,
-        columns=over("lm_seconds", "tokens", scale=1000.0),
+        "ms per token", better=LOWER, timed=True, columns=over("lm_seconds", "tokens", scale=1000.0)
     ),
     "tokens_per_second": Metric(
-        "tokens/s", 1, better=Better.higher, timed=True, columns=over("tokens", "lm_seconds")
+        "tokens/s", 1, better=HIGHER, timed=True, columns=over("tokens", "lm_seconds")
     ),
     "speedup": Metric(
         "speedup",
-        better=Better.higher,
+        better=HIGHER,
         caption=(
             "Speedup is tokens per second over those of the target alone decoding the same "
             "utterances autoregressively in the same engine and process."
@@ -120,7 +118,7 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
     ),
     "speedup_seconds": Metric(
         "speedup in seconds",
-        better=Better.higher,
+        better=HIGHER,
         caption="Speedup in seconds compares whole utterances, whatever their lengths.",
         timed=True,
         columns=over("baseline_seconds", "lm_seconds"),
@@ -136,23 +134,23 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
     "acceptance_rate": Metric(
         "acceptance rate",
         3,
-        better=Better.higher,
+        better=HIGHER,
         caption="Acceptance rate is accepted over drafted tokens.",
         columns=over("accepted", "drafted"),
         listed=True,
     ),
     "acceptance_length": Metric(
-        "acceptance length", better=Better.higher, caption=LENGTH, columns=_emitted
+        "acceptance length", better=HIGHER, caption=LENGTH, columns=_emitted
     ),
     "acceptance_length_without_bonus": Metric(
         "acceptance length without bonus",
-        better=Better.higher,
+        better=HIGHER,
         caption=LENGTH,
         columns=over("accepted", "rounds"),
     ),
-    "tv": Metric("TV", 3, better=Better.lower, caption=DISTORTION, columns=_instrumented("tv")),
+    "tv": Metric("TV", 3, better=LOWER, caption=DISTORTION, columns=_instrumented("tv")),
     "kl": Metric(
-        "KL", 3, unit="nats", better=Better.lower, caption=DISTORTION, columns=_instrumented("kl")
+        "KL", 3, unit="nats", better=LOWER, caption=DISTORTION, columns=_instrumented("kl")
     ),
 }
 

@@ -13,7 +13,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.records import DecodeRecord
@@ -86,6 +86,20 @@ class Judge(Protocol):
 
         `measured` maps audio files to measurements; None where audio is empty.
         """
+
+
+class Opinion:
+    """Base of judges that score how the output sounds, with one number; `metric` is its column."""
+
+    metric: ClassVar[str]
+
+    def files(self, sample: Sample) -> list[str]:
+        """The output."""
+        return [sample.audio]
+
+    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
+        """The column."""
+        return [{self.metric: measured.get(sample.audio)} for sample in samples]
 
 
 def describe(judge: Judge) -> dict[str, Any]:

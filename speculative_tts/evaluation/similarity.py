@@ -6,6 +6,7 @@ of "somebody else" looks like. Values of different encoders do not compare.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,31 +18,23 @@ from speculative_tts.evaluation.metric import Better, Metric, each
 
 FLOOR = "other speakers' prompts"
 LEAST = SAMPLE_RATE // 2  # samples that an encoder hears
-JUDGES = {"ge2e": "GE2E"}
 
+_compared = partial(Metric, digits=3, judge="similarity", judges={"ge2e": "GE2E"}, listed=True)
 METRICS = {
-    "similarity": Metric(
+    "similarity": _compared(
         "SIM",
-        3,
         better=Better.higher,
         caption="SIM is the cosine between speaker embeddings of the output and its prompt.",
-        judge="similarity",
-        judges=JUDGES,
         columns=each("similarity"),
-        listed=True,
         compared=True,
     ),
-    "similarity_floor": Metric(
+    "similarity_floor": _compared(
         "SIM to other speakers",
-        3,
         caption=(
             "SIM to other speakers is its mean cosine to the prompts of the list's other "
             "speakers: what somebody else's voice gets."
         ),
-        judge="similarity",
-        judges=JUDGES,
         columns=each("similarity_floor"),
-        listed=True,
     ),
 }
 

@@ -61,7 +61,7 @@ def read_run(folder: Path, limit: int | None = None) -> Source:
     complete = (folder / "DONE").exists()
     unfinished = f"{folder.name}: decoding has not finished, {len(records)} utterances so far"
     samples = [_sample(folder, record) for record in spread(records, limit)]
-    run = describe_run(folder.name, config) | {"complete": complete}
+    run = describe_run(folder.name) | {"complete": complete}
     return Source(folder, samples, run, vocabulary(config), [] if complete else [unfinished])
 
 
@@ -82,22 +82,11 @@ def _absolute(folder: Path, path: str | None) -> str | None:
     return str(folder / path) if path else None
 
 
-def describe_run(name: str, config: dict[str, Any]) -> dict[str, Any]:
-    """The `run` entry of a summary: a flat view of the decode configuration."""
+def describe_run(name: str) -> dict[str, Any]:
+    """What a run folder's name says; its configuration is beside it."""
     match = re.fullmatch(r"(.+)-([0-9a-f]{8})", name)
-    rule = config.get("rule") or {}
-    flat = {
-        "label": match[1] if match else name,
-        "signature": match[2] if match else None,
-        "rule": rule.get("name"),
-    }
-    flat |= {key: value for key, value in rule.items() if key != "name"}
-    for part in ("target", "draft", "codec", "data"):
-        flat[part] = (config.get(part) or {}).get("name")
-    for key, value in config.items():
-        if key not in flat and not isinstance(value, dict | list):
-            flat[key] = value
-    return {key: None if value == "???" else value for key, value in flat.items()}
+    label, signature = match.groups() if match else (name, None)
+    return {"label": label, "signature": signature}
 
 
 def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ compared. Which normaliser belongs to the recogniser: letters only for those tha
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from speculative_tts.evaluation.judge import Columns, Sample
@@ -25,12 +26,11 @@ JUDGES = {
     "pocketsphinx-words": "pocketsphinx word grammar",
     "pocketsphinx-general": "pocketsphinx general model",
 }
-REMARKS = {
-    "pocketsphinx-words": (
-        "The recogniser's grammar knows only the words of the tiny system: its WER compares "
-        "systems with each other, not with an open recogniser."
-    )
-}
+CLOSED = (
+    "The recogniser's grammar knows only the words of the tiny system: its WER compares systems "
+    "with each other, not with an open recogniser."
+)
+REMARKS = {"pocketsphinx-words": CLOSED}
 
 
 def _words(row: ScoreRow) -> tuple[float | None, ...]:
@@ -41,72 +41,29 @@ def _characters(row: ScoreRow) -> tuple[float | None, ...]:
     return (total(row, *(f"character_{edit}" for edit in EDITS)), row["characters"])
 
 
+def _lost(row: ScoreRow) -> tuple[float | None, ...]:
+    return (total(row, "substitutions", "deletions"), row["words"])
+
+
 def _rate(row: ScoreRow) -> tuple[float | None, ...]:
     """The utterance's own rate; one without words takes no part."""
     edits, words = _words(row)
     return (edits / words if words and edits is not None else None, 1.0)
 
 
+_heard = partial(
+    Metric, scale=100.0, unit="points", better=Better.lower, judge="wer", judges=JUDGES
+)
+_rated = partial(_heard, caption=CORPUS, remarks=REMARKS, listed=True, compared=True)
 METRICS = {
-    "wer": Metric(
-        "WER %",
-        2,
-        100.0,
-        unit="points",
-        better=Better.lower,
-        caption=CORPUS,
-        judge="wer",
-        judges=JUDGES,
-        remarks=REMARKS,
-        columns=_words,
-        listed=True,
-        compared=True,
+    "wer": _rated("WER %", columns=_words),
+    "cer": _rated("CER %", columns=_characters),
+    "wer_mean": _heard(
+        "mean WER %", columns=_rate, caption="Mean WER is the mean of utterances' own rates."
     ),
-    "cer": Metric(
-        "CER %",
-        2,
-        100.0,
-        unit="points",
-        better=Better.lower,
-        caption=CORPUS,
-        judge="wer",
-        judges=JUDGES,
-        columns=_characters,
-        listed=True,
-        compared=True,
-    ),
-    "wer_mean": Metric(
-        "mean WER %",
-        2,
-        100.0,
-        unit="points",
-        better=Better.lower,
-        caption="Mean WER is the mean of utterances' own rates.",
-        judge="wer",
-        judges=JUDGES,
-        columns=_rate,
-    ),
-    "word_lost": Metric(
-        "words lost %",
-        1,
-        100.0,
-        unit="points",
-        better=Better.lower,
-        caption=LOST,
-        judge="wer",
-        judges=JUDGES,
-        columns=lambda row: (total(row, "substitutions", "deletions"), row["words"]),
-    ),
-    "first_word_lost": Metric(
-        "first words lost %",
-        1,
-        100.0,
-        unit="points",
-        better=Better.lower,
-        caption=LOST,
-        judge="wer",
-        judges=JUDGES,
-        columns=each("first_word_lost"),
+    "word_lost": _heard("words lost %", 1, columns=_lost, caption=LOST),
+    "first_word_lost": _heard(
+        "first words lost %", 1, columns=each("first_word_lost"), caption=LOST
     ),
 }
 

@@ -5,9 +5,16 @@ from typing import Any
 
 from speculative_tts.evaluation.metric import Better
 from speculative_tts.evaluation.statistics import LEAST
-from speculative_tts.reporting.definitions import Column
+from speculative_tts.reporting.definitions import (
+    Column,
+    FigureDefinition,
+    SpeakerTable,
+    TableDefinition,
+)
+from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantities, quantity, whole
 from speculative_tts.reporting.results import Result
+from speculative_tts.reporting.selection import Chosen
 
 SEEDS_SPREAD = "Figures are mean ± standard deviation over seeds."
 PAIRED_TESTS = (
@@ -25,6 +32,24 @@ def judge_name(name: str, results: Iterable[Result]) -> str:
     shown = quantity(name)
     ids = [one.judge(shown.judge) for one in results] if shown.judge else []
     return " / ".join(dict.fromkeys(shown.judges.get(one, one) for one in ids if one))
+
+
+def around(
+    definition: TableDefinition | SpeakerTable | FigureDefinition,
+    chosen: Chosen,
+    caption: Sequence[str],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """What is printed around a table or figure (`tables.Printed`)."""
+    return {
+        "name": definition.name,
+        "title": definition.title,
+        "caption": caption,
+        "notes": [*mixed(chosen.runs), *notes],
+        "origin": origin(chosen.runs),
+        "missing": chosen.missing,
+        "warning": few(list(chosen.results.values())),
+    }
 
 
 def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -> list[str]:

@@ -55,6 +55,12 @@ class Column:
     over: str | None = None
 
 
+def columns(text: str) -> tuple[Column, ...]:
+    """Columns of words `quantity`, or `quantity=paper's column`."""
+    parts = (one.partition("=") for one in text.split())
+    return tuple(Column(name, paper or None) for name, _, paper in parts)
+
+
 @dataclass(frozen=True)
 class Panel:
     """Columns that are shown together."""

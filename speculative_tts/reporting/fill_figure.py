@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from speculative_tts.reporting.captions import definitions, few, intervals, judge_name
+from speculative_tts.reporting.captions import around, definitions, intervals, judge_name
 from speculative_tts.reporting.definitions import (
     Axes,
     Curve,
@@ -11,11 +11,10 @@ from speculative_tts.reporting.definitions import (
     Level,
     Published,
 )
-from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import Measure, measured
 from speculative_tts.reporting.selection import Chosen, cost_notes
-from speculative_tts.reporting.tables import csv_text, exact
+from speculative_tts.reporting.tables import Printed, csv_text, exact
 
 
 @dataclass(frozen=True)
@@ -57,18 +56,11 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A finished figure with everything that is printed around it."""
+class Figure(Printed):
+    """A finished figure."""
 
-    name: str
-    title: str
-    plots: Sequence[Plot]
-    columns: int
-    caption: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    origin: Sequence[str] = ()
-    missing: Sequence[str] = ()
-    warning: str = ""
+    plots: Sequence[Plot] = ()
+    columns: int = 3  # plots a row
 
     @property
     def empty(self) -> bool:
@@ -84,20 +76,15 @@ def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
     definition = replace(definition, axes=axes)
     shown = {curve.y or axes.y for axes in definition.axes for curve in axes.curves}
     shown |= {axes.x for axes in definition.axes if axes.x}
+    caption = [
+        f"Bands and bars: {intervals(shown, results)}",
+        *_seeds(definition, chosen),
+        *definitions(shown, results),
+    ]
+    notes = [*definition.notes, *cost_notes(shown, chosen)]
+    plots = [_plot(axes, chosen) for axes in definition.axes]
     return Figure(
-        definition.name,
-        definition.title,
-        [_plot(axes, chosen) for axes in definition.axes],
-        definition.columns,
-        [
-            f"Bands and bars: {intervals(shown, results)}",
-            *_seeds(definition, chosen),
-            *definitions(shown, results),
-        ],
-        [*mixed(chosen.runs), *definition.notes, *cost_notes(shown, chosen)],
-        origin(chosen.runs),
-        chosen.missing,
-        few(results),
+        **around(definition, chosen, caption, notes), plots=plots, columns=definition.columns
     )
 
 

@@ -7,9 +7,8 @@ best by the first column first. Figures are made of the runs' own scores.
 from collections.abc import Mapping, Sequence
 
 from speculative_tts.evaluation.aggregate import by_speaker
-from speculative_tts.reporting.captions import caption, few, judge_name
+from speculative_tts.reporting.captions import around, caption, judge_name
 from speculative_tts.reporting.definitions import Column, SpeakerTable
-from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import NOTHING, Measure, Result, drawn_as
 from speculative_tts.reporting.selection import Chosen
@@ -27,16 +26,10 @@ def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
     """The table from the runs of its systems."""
     figures = {key: _by_speaker(one) for key, one in chosen.results.items()}
     judged = list(chosen.results.values())
-    return Table(
-        definition.name,
-        definition.title,
-        [Block("By speaker", _headings(definition, judged), _lines(definition, figures))],
-        caption([Column(name) for _, name in definition.columns], judged, "interval"),
-        [*mixed(chosen.runs), *definition.notes, *chosen.selection.notes],
-        origin(chosen.runs),
-        chosen.missing,
-        few(judged),
-    )
+    text = caption([Column(name) for _, name in definition.columns], judged, "interval")
+    notes = [*definition.notes, *chosen.selection.notes]
+    block = Block("By speaker", _headings(definition, judged), _lines(definition, figures))
+    return Table(**around(definition, chosen, text, notes), blocks=(block,))
 
 
 def _by_speaker(whole: Result) -> dict[str, Result]:

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from speculative_tts.reporting.captions import caption, few, judge_name
+from speculative_tts.reporting.captions import around, caption, judge_name
 from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
 from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition
-from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import NOTHING, Measure, Result, measured
 from speculative_tts.reporting.selection import Chosen, compare, cost_notes
@@ -25,24 +24,16 @@ def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
         for panel in panels
     ]
     columns = [column for panel in definition.panels for column in panel.columns]
-    return Table(
-        definition.name,
-        definition.title,
-        blocks,
-        caption(columns, results, definition.spread),
-        [
-            *mixed(chosen.runs),
-            *definition.notes,
-            *draft_notes(chosen.runs, definition.paper.draft),
-            *heads_notes(chosen.runs, definition.paper.heads),
-            *chosen.selection.notes,
-            *cost_notes({column.quantity for column in columns}, chosen),
-            *_paper_notes(definition),
-        ],
-        origin(chosen.runs),
-        chosen.missing,
-        few(results),
-    )
+    notes = [
+        *definition.notes,
+        *draft_notes(chosen.runs, definition.paper.draft),
+        *heads_notes(chosen.runs, definition.paper.heads),
+        *chosen.selection.notes,
+        *cost_notes({column.quantity for column in columns}, chosen),
+        *_paper_notes(definition),
+    ]
+    text = caption(columns, results, definition.spread)
+    return Table(**around(definition, chosen, text, notes), blocks=blocks)
 
 
 def _of_what_was_measured(panel: Panel, results: Sequence[Result]) -> Panel:

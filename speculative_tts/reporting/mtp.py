@@ -21,6 +21,7 @@ from speculative_tts.reporting.definitions import (
     Report,
     Row,
     TableDefinition,
+    columns,
 )
 from speculative_tts.reporting.experiments import PAPERS_OWN, Experiment, Scale, method
 from speculative_tts.reporting.runs import Where
@@ -43,12 +44,7 @@ BASELINES = (
     "speedup compares with the uncached row. A cache alone is as exact, so the speedup that counts "
     "is over the cached target at the same k."
 )
-QUALITY = (
-    Column("wer", "wer"),
-    Column("cer", "cer"),
-    Column(NATURALNESS, "utmos"),
-    Column("similarity", "sim"),
-)
+QUALITY = columns(f"wer=wer cer=cer {NATURALNESS}=utmos similarity=sim")
 
 
 def _alone(k: int) -> Where:
@@ -87,8 +83,7 @@ def _table_1(made_by: Experiment, name: str, published: paper.PaperTable) -> Tab
             Panel(
                 "Beside the paper",
                 (
-                    Column("time_per_token_ms", "tpt"),
-                    Column("speedup"),
+                    *columns("time_per_token_ms=tpt speedup"),
                     Column("speedup", "speedup", over="uncached"),
                     *QUALITY,
                 ),
@@ -118,12 +113,7 @@ def _table_2(made_by: Experiment) -> TableDefinition:
         panels=(
             Panel(
                 "Beside the paper",
-                (
-                    Column("time_per_token_ms", "tpt"),
-                    Column(NATURALNESS, "utmos"),
-                    Column("wer", "wer"),
-                    Column("speedup"),
-                ),
+                columns(f"time_per_token_ms=tpt {NATURALNESS}=utmos wer=wer speedup"),
             ),
         ),
         notes=(LOSSY, "Candidates are those of any head (union).", ONE_CHOICE),

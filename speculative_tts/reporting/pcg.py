@@ -1,6 +1,6 @@
 """The PCG paper's tables and figures: what they show and which runs they need."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from speculative_tts.reporting import paper
@@ -15,9 +15,10 @@ from speculative_tts.reporting.definitions import (
     Report,
     Row,
     TableDefinition,
+    columns,
 )
 from speculative_tts.reporting.experiments import Experiment, Scale, method
-from speculative_tts.reporting.runs import Nearest
+from speculative_tts.reporting.runs import Nearest, Where
 from speculative_tts.reporting.systems import (
     EXACT,
     SPECULATION,
@@ -32,8 +33,6 @@ from speculative_tts.reporting.systems import (
     speedup_over_lookahead,
 )
 
-Where = Mapping[str, Any]
-
 PAPERS_GROUPS = {
     "rule.groups.theta": None,
     "rule.groups.cap": None,
@@ -45,25 +44,13 @@ GROUPS = {**method("pcg"), **PAPERS_GROUPS}
 SWAP = {**method("swap"), **PAPERS_GROUPS}
 SIZE, BETA = "rule.groups.mean_size", "rule.beta"
 
-QUALITY = (Column("wer", "wer"), Column("cer", "cer"), Column("similarity", "sim"))
-SPEED = (
-    *SPECULATION,
-    Column("draft_share"),
-    Column("verify_share"),
-    Column("accept_share"),
+BOTH = columns("speedup speedup_by_length")
+QUALITY = columns("wer=wer cer=cer similarity=sim")
+SPEED = (*SPECULATION, *columns("draft_share verify_share accept_share"))
+GROUP_FACTS = columns(
+    "groups.mean_size groups.theta groups.groups groups.median_size groups.max_size "
+    "groups.singletons"
 )
-GROUP_FACTS = (
-    Column("groups.mean_size"),
-    Column("groups.theta"),
-    Column("groups.groups"),
-    Column("groups.median_size"),
-    Column("groups.max_size"),
-    Column("groups.singletons"),
-)
-
-
-def _key(size: float) -> str:
-    return f"{size:g}"
 
 
 def _at(experiment: Experiment, where: Where) -> dict[str, Any]:
@@ -115,12 +102,7 @@ def _table_1(made_by: Experiment, matched: Experiment) -> TableDefinition:
         panels=(
             Panel(
                 "Beside the paper",
-                (
-                    Column("speedup", "speedup"),
-                    Column("speedup_by_length"),
-                    *QUALITY,
-                    Column("dnsmos", "nmos"),
-                ),
+                (*columns("speedup=speedup speedup_by_length"), *QUALITY, *columns("dnsmos=nmos")),
             ),
             Panel("Where PCG landed", GROUP_FACTS, ("pcg",)),
             Panel("Speculation", SPEED, ("exact", "ssd", "pcg")),
@@ -148,10 +130,10 @@ def _table_1(made_by: Experiment, matched: Experiment) -> TableDefinition:
 
 def _table_2(made_by: Experiment, frontier: Experiment) -> TableDefinition:
     sizes, speculated = _sizes(made_by), _sizes(frontier)
-    swapped = {_key(n): Row(f"Mean group size {n:g}", {**SWAP, SIZE: n}) for n in sizes}
+    swapped = {f"{n:g}": Row(f"Mean group size {n:g}", {**SWAP, SIZE: n}) for n in sizes}
     where = _at(frontier, GROUPS)
     verified = {
-        f"pcg{n:g}": Row(f"PCG, mean group size {n:g}", {**where, SIZE: n}, paper=_key(n))
+        f"pcg{n:g}": Row(f"PCG, mean group size {n:g}", {**where, SIZE: n}, paper=f"{n:g}")
         for n in speculated
     }
     none = {"swapped": 0.0, "changed": 0.0}
@@ -166,11 +148,7 @@ def _table_2(made_by: Experiment, frontier: Experiment) -> TableDefinition:
             Panel(
                 "Swap test",
                 (
-                    Column("groups.theta"),
-                    Column("groups.mean_size"),
-                    Column("swapped", "swapped"),
-                    Column("changed"),
-                    Column("wer"),
+                    *columns("groups.theta groups.mean_size swapped=swapped changed wer"),
                     Column("wer", "delta_wer", against="target"),
                     *against("target", "cer"),
                     Column("similarity", "delta_sim", against="target"),
@@ -180,14 +158,7 @@ def _table_2(made_by: Experiment, frontier: Experiment) -> TableDefinition:
             ),
             Panel(
                 "Speculation by the same groups",
-                (
-                    Column("speedup", "speedup"),
-                    Column("speedup_by_length"),
-                    Column("acceptance_length"),
-                    Column("wer"),
-                    Column("tv"),
-                    Column("accept_share"),
-                ),
+                columns("speedup=speedup speedup_by_length acceptance_length wer tv accept_share"),
                 tuple(verified),
             ),
         ),
@@ -219,10 +190,7 @@ def _table_3(made_by: Experiment) -> TableDefinition:
             "embedding": Row("Cosine of embeddings", {**where, SIZE: size}),
         },
         panels=(
-            Panel(
-                "Beside the paper",
-                (Column("speedup"), Column("speedup_by_length"), *QUALITY, Column("dnsmos")),
-            ),
+            Panel("Beside the paper", (*BOTH, *QUALITY, *columns("dnsmos"))),
             Panel("Groups", GROUP_FACTS, ("mel", "embedding")),
             Panel("Speculation", SPEED),
             Panel(
@@ -255,26 +223,16 @@ def _groups(made_by: Experiment) -> TableDefinition:
         experiment=made_by.name,
         paper=paper.PCG_TABLE_2,
         spread="sd",
-        rows={_key(n): Row(f"Mean size {n:g}", {**where, SIZE: n}) for n in _sizes(made_by)},
+        rows={f"{n:g}": Row(f"Mean size {n:g}", {**where, SIZE: n}) for n in _sizes(made_by)},
         panels=(
             Panel(
                 "Groups by cosine of the target's input embeddings",
                 (
                     *GROUP_FACTS,
-                    Column("groups.bytes"),
-                    Column("groups.likeness.spearman"),
-                    Column("groups.likeness.percentile"),
+                    *columns("groups.bytes groups.likeness.spearman groups.likeness.percentile"),
                 ),
             ),
-            Panel(
-                "Speculation",
-                (
-                    Column("speedup"),
-                    Column("speedup_by_length"),
-                    *SPEED,
-                    Column("expected_trials"),
-                ),
-            ),
+            Panel("Speculation", (*BOTH, *SPEED, *columns("expected_trials"))),
         ),
         notes=(
             "The goal for the rule is at most 10 % of a round.",
@@ -303,6 +261,7 @@ def _figure_2(made_by: Experiment, ssd: Experiment, theta: Experiment | None) ->
         thetas = theta.values("rule.groups.theta")
         curves.append(Curve("PCG, θ", where, "rule.groups.theta", thetas, style=2, optional=True))
     points = (Level("exact SD", _at(made_by, EXACT)), TARGET_LEVEL)
+    printed = [_published(*one) for one in (("exact", "sd"), ("ssd", "ssd"), ("pcg", "pcg"))]
 
     def frontier(title: str, y: str, x: str, label: str, *published: Published) -> Axes:
         """All curves over one measure of speed."""
@@ -310,9 +269,6 @@ def _figure_2(made_by: Experiment, ssd: Experiment, theta: Experiment | None) ->
 
     measured = "speedup over the target alone (measured)"
     by_length = "speedup by acceptance length (no timing noise)"
-    printed = [
-        _published(row, name) for row, name in (("exact", "sd"), ("ssd", "ssd"), ("pcg", "pcg"))
-    ]
     return FigureDefinition(
         name="figure2",
         title=f"PCG Figure 2: word errors and distortion against speed (lookahead {k})",
@@ -362,8 +318,8 @@ def _figure_3(made_by: Experiment, chosen: int) -> FigureDefinition:
 
 def report(scale: Scale) -> Report:
     """The report of the experiments at a scale."""
-    names = ("table1", "table2", "table3", "matched", "figure2", "figure2_ssd", "figure3")
-    made = {name: scale.experiment("pcg", name) for name in names}
+    names = "table1 table2 table3 matched figure2 figure2_ssd figure3"
+    made = {name: scale.experiment("pcg", name) for name in names.split()}
     theta = scale.experiment("pcg", "theta") if scale.has("pcg", "theta") else None
     return Report(
         name="pcg",

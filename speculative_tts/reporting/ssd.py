@@ -6,7 +6,6 @@ from dataclasses import replace
 from speculative_tts.reporting import paper
 from speculative_tts.reporting.definitions import (
     Axes,
-    Column,
     Curve,
     FigureDefinition,
     Panel,
@@ -14,6 +13,7 @@ from speculative_tts.reporting.definitions import (
     Report,
     Row,
     TableDefinition,
+    columns,
 )
 from speculative_tts.reporting.experiments import Experiment, Scale, method
 from speculative_tts.reporting.systems import (
@@ -33,14 +33,7 @@ BETA = TOLERANCE["rule.beta"]  # the paper's choice
 
 BESIDE_PAPER = Panel(
     "Beside the paper",
-    (
-        Column("wer", "wer"),
-        Column("dnsmos", "nmos"),
-        Column("similarity", "ss"),
-        Column("similarity_floor"),
-        Column("lm_rtf", "lm_rtf"),
-        Column("speedup", "speedup"),
-    ),
+    columns("wer=wer dnsmos=nmos similarity=ss similarity_floor lm_rtf=lm_rtf speedup=speedup"),
 )
 
 
@@ -65,7 +58,7 @@ def _table_1(made_by: Experiment) -> TableDefinition:
         rows=of_methods(made_by, rows),
         panels=(
             BESIDE_PAPER,
-            Panel("Length", (Column("stopped_at_max"), Column("length_ratio"))),
+            Panel("Length", columns("stopped_at_max length_ratio")),
             Panel("Speculation", SPECULATION, systems),
             Panel(
                 "Paired differences",

@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from speculative_tts.reporting.definitions import Axes, Column, Curve, Level, Published, Row
+from speculative_tts.reporting.definitions import (
+    Axes,
+    Column,
+    Curve,
+    Level,
+    Published,
+    Row,
+    columns,
+)
 from speculative_tts.reporting.experiments import Experiment, method
 
 LOOKAHEAD_AXIS = "lookahead (tokens drafted a round)"
@@ -15,13 +23,8 @@ ITSELF = {"speedup": 1.0, "speedup_by_length": 1.0, "tv": 0.0}  # the target aga
 TARGET_ROW = Row("Target alone", TARGET, fixed={"speedup": 1.0, "speedup_by_length": 1.0})
 TARGET_LEVEL = Level("target alone", TARGET, fixed=ITSELF)
 
-SPECULATION = (
-    Column("acceptance_rate"),
-    Column("acceptance_length"),
-    Column("acceptance_length_without_bonus"),
-    Column("tv"),
-    Column("kl"),
-    Column("time_per_token_ms"),
+SPECULATION = columns(
+    "acceptance_rate acceptance_length acceptance_length_without_bonus tv kl time_per_token_ms"
 )
 
 

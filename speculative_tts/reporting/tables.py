@@ -128,35 +128,48 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table with everything that is printed around it. Captions and notes are plain text."""
+class Printed:
+    """A table or figure with everything that is printed around it, as plain text."""
 
-    name: str
+    name: str  # of its files
     title: str
-    blocks: Sequence[Block]
     caption: Sequence[str] = ()
     notes: Sequence[str] = ()
     origin: Sequence[str] = ()
     missing: Sequence[str] = ()
     warning: str = ""  # stands above everything
 
+    def page(self, body: Sequence[str]) -> str:
+        """GitHub Markdown: warning, body, caption, notes, what is missing, origin."""
+        parts = [f"# {self.title}", f"**{self.warning}**" if self.warning else "", *body]
+        parts += ["\n".join(self.caption), _listed(self.notes)]
+        for heading, lines in (("Missing:", self.missing), ("Made by:", self.origin)):
+            parts += [heading, _listed(lines)] if lines else []
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+
+@dataclass(frozen=True)
+class Table(Printed):
+    """A finished table."""
+
+    blocks: Sequence[Block] = ()
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
 
 def markdown(table: Table) -> str:
-    """GitHub Markdown: blocks as tables, then caption, notes and origin."""
-    parts = [f"# {table.title}", f"**{table.warning}**" if table.warning else ""]
-    for block in table.blocks:
-        heading = ["system", *(heading.text for heading in block.headings)]
-        rule = ["---", *("---:" for _ in block.headings)]
-        rows = [[line.label, *map(str, line.cells)] for line in block.lines]
-        lines = [f"| {' | '.join(map(_pipes, row))} |" for row in (heading, rule, *rows)]
-        parts.append("\n".join([f"**{block.title}**", "", *lines]))
-    parts.append("\n".join(table.caption))
-    parts.append("\n".join(f"- {note}" for note in table.notes))
-    if table.missing:
-        parts.append("\n".join(["Missing:", "", *(f"- {line}" for line in table.missing)]))
-    if table.origin:
-        parts.append("\n".join(["Made by:", "", *(f"- {line}" for line in table.origin)]))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    """GitHub Markdown: blocks as tables, and what is printed around them."""
+    return table.page([_markdown_block(block) for block in table.blocks])
+
+
+def _markdown_block(block: Block) -> str:
+    heading = ["system", *(heading.text for heading in block.headings)]
+    rule = ["---", *("---:" for _ in block.headings)]
+    rows = [[line.label, *map(str, line.cells)] for line in block.lines]
+    lines = [f"| {' | '.join(map(_pipes, row))} |" for row in (heading, rule, *rows)]
+    return "\n".join([f"**{block.title}**", "", *lines])
 
 
 def comma_separated(table: Table) -> str:

@@ -1,12 +1,12 @@
 """How well the shipped tiny system speaks, beside the goals that it was made for."""
 
 from speculative_tts.reporting.definitions import (
-    Column,
     Panel,
     Report,
     Row,
     SpeakerTable,
     TableDefinition,
+    columns,
 )
 from speculative_tts.reporting.experiments import Scale, method, read
 from speculative_tts.reporting.paper import PaperTable
@@ -39,15 +39,10 @@ TINY_SYSTEM = TableDefinition(
         },
     ),
     panels=(
-        Panel("Words", (Column("wer", "wer"), Column("cer"))),
+        Panel("Words", columns("wer=wer cer")),
         Panel(
             "Voice and length",
-            (
-                Column("similarity"),
-                Column("similarity_floor"),
-                Column("stopped_at_max", "stopped_at_max"),
-                Column("length_ratio"),
-            ),
+            columns("similarity similarity_floor stopped_at_max=stopped_at_max length_ratio"),
         ),
     ),
 )

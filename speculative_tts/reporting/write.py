@@ -130,17 +130,8 @@ class _Folder:
         for ending, data in drawn.items():
             self._write(f"{figure.name}.{ending}", data)
         self._write(f"{figure.name}.csv", figure_csv(figure))
-        text = Table(
-            figure.name,
-            figure.title,
-            (),
-            [f"![{figure.title}]({figure.name}.png)", "", *figure.caption],
-            figure.notes,
-            figure.origin,
-            figure.missing,
-            figure.warning,
-        )
-        self._write(f"{figure.name}.md", markdown(text))
+        image = f"![{figure.title}]({figure.name}.png)"
+        self._write(f"{figure.name}.md", figure.page([image]))
         return drawn["svg"]
 
     def runs(self, runs: Mapping[str, Run]) -> None:

@@ -5,16 +5,15 @@ here. As there, audio shorter than 9.01 s is repeated, and the scores of windows
 are averaged.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.features import mel_power
-from speculative_tts.evaluation.judge import Columns, Measure, Sample, installed, package_version
+from speculative_tts.evaluation.judge import Measure, Opinion, installed, package_version
 from speculative_tts.evaluation.metric import Better, Metric, each
 from speculative_tts.evaluation.weights import WheelFile
 
@@ -36,8 +35,10 @@ METRICS = {
 
 
 @dataclass(frozen=True)
-class Dnsmos:
+class Dnsmos(Opinion):
     """DNSMOS P.808 opinion score, 1 to 5."""
+
+    metric: ClassVar = "dnsmos"
 
     @property
     def id(self) -> str:
@@ -60,10 +61,6 @@ class Dnsmos:
             return None
         return "DNSMOS needs the speechmos wheel and onnxruntime; pip install speechmos onnxruntime"
 
-    def files(self, sample: Sample) -> list[str]:
-        """The output."""
-        return [sample.audio]
-
     def load(self) -> Measure:
         """A function from a wave to its score."""
         import onnxruntime
@@ -78,10 +75,6 @@ class Dnsmos:
             return round(float(np.mean(session.run(None, {"input_1": windows(wave)})[0])), 6)
 
         return measure
-
-    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
-        """Column `dnsmos`."""
-        return [{"dnsmos": measured.get(sample.audio)} for sample in samples]
 
 
 def windows(wave: Wave) -> npt.NDArray[np.float32]:

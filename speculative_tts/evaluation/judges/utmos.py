@@ -4,12 +4,12 @@ The weights are those of SpeechMOS's release (one file, fairseq's names): wav2ve
 and a judge embedding, a bidirectional LSTM and a projection, the mean over time, 2 x + 3.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from speculative_tts.evaluation.audio import Wave
-from speculative_tts.evaluation.judge import Columns, Measure, Sample
+from speculative_tts.evaluation.judge import Measure, Opinion
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.metric import Better, Metric, each
 from speculative_tts.evaluation.weights import Published, offline
@@ -35,9 +35,10 @@ METRICS = {
 
 
 @dataclass(frozen=True)
-class Utmos(LocalModel):
+class Utmos(Opinion, LocalModel):
     """UTMOS22 strong opinion score, 1 to 5."""
 
+    metric: ClassVar = "utmos"
     published: ClassVar = Published(
         "utmos",
         "utmos22_strong",
@@ -48,10 +49,6 @@ class Utmos(LocalModel):
     packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
     decoding: ClassVar[dict[str, Any]] = {"engine": "transformers", "dtype": "float32"}
 
-    def files(self, sample: Sample) -> list[str]:
-        """The output."""
-        return [sample.audio]
-
     def load(self) -> Measure:
         """A function from a wave to its score."""
         import torch
@@ -61,10 +58,6 @@ class Utmos(LocalModel):
         path = self.published.weights(self.folder)
         state = torch.load(path, map_location="cpu", weights_only=True)
         return predictor(state, library.Wav2Vec2Config(), device=self.device)
-
-    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
-        """Column `utmos`."""
-        return [{"utmos": measured.get(sample.audio)} for sample in samples]
 
 
 def predictor(

@@ -45,8 +45,7 @@ def test_a_run_folder_is_scored(run_folder: Path, capsys: pytest.CaptureFixture[
     assert [row.id for row in rows] == ["u0", "u1", "u2", "u3"]
     assert rows[0].audio == "audio/u0.wav"
     summary = summary_of(run_folder)
-    assert summary["run"]["label"] == "ssd"
-    assert summary["run"]["rule"] == "exact"
+    assert summary["run"] == {"label": "ssd", "signature": "0123abcd", "complete": True}
     assert summary["argv"] == command_line()
     assert summary["judges"] == {"loud": {"id": "loud", "version": "1", "options": {}}}
     assert (summary["n"], summary["n_failed"]) == (4, 0)

@@ -19,7 +19,7 @@ PAPER = Series("paper", "published", [Point(1.0, Measure(0.5))])
 
 
 def figure(*plots: Plot, columns: int = 3) -> Figure:
-    return Figure("f", "A figure", plots, columns)
+    return Figure("f", "A figure", plots=plots, columns=columns)
 
 
 def size(png: bytes) -> tuple[int, int]:

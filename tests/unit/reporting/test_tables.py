@@ -129,4 +129,4 @@ def test_a_rounded_zero_has_no_sign() -> None:
 
 def test_pipes_do_not_break_markdown() -> None:
     block = Block("b", (Heading("x", "", "x"),), (Line("a", "a|b", (Cell(NOTHING),)),))
-    assert r"| a\|b | - |" in markdown(Table("t", "t", (block,)))
+    assert r"| a\|b | - |" in markdown(Table("t", "t", blocks=(block,)))
