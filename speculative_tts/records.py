@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from speculative_tts.files import told, write_all, write_atomic
+from speculative_tts.typed import typed
 
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
+LONGEST_NAME = 200  # bytes
 
 
 @dataclass(frozen=True)
@@ -94,31 +96,47 @@ def to_row(record: Any) -> dict[str, Any]:
     return dataclasses.asdict(record)
 
 
-def from_row(cls: type[Row], row: dict[str, Any]) -> Row:
-    """A JSON object as a dataclass row; ignores unknown keys, ValueError for missing ones."""
-    names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    values = {k: v for k, v in row.items() if k in names}
-    if cls is DecodeRecord and values.get("split") is not None:
-        values["split"] = Split(**values["split"])
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise ValueError(f"row {row.get('id', '?')}: {error}") from error
+def read_rows(path: Path, cls: type[Row], *, whole: bool = False) -> Iterator[Row]:
+    """Rows of a JSONL file as objects of a dataclass, whose unknown keys are left alone.
+
+    Raises ValueError with file, line, what is wrong there and what to give.
+    """
+    for where, row in _lines(path, whole):
+        yield typed(cls, row, where)
 
 
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of a JSONL file in order; a last line that a kill cut short is skipped."""
-    with path.open(encoding="utf-8") as file:
+def read_jsonl(path: Path, *needed: str) -> Iterator[dict[str, Any]]:
+    """Objects of a JSONL file in order; ValueError for one that lacks a `needed` key.
+
+    A last line that a kill cut short is skipped.
+    """
+    for where, row in _lines(path, whole=False):
+        for key in needed:
+            if key not in row:
+                raise ValueError(f"{where}: {key} is missing; make the file again")
+        yield row
+
+
+def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Places and objects of a JSONL file; of one that need not be `whole` without a torn end."""
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            where = f"{path}:{number}"
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                if not line.endswith("\n"):
+                row = json.loads(line.decode())
+            except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
+                if not (whole or line.endswith(b"\n")):
                     return
-                raise ValueError(f"{path}:{number}: not a JSON object ({error.msg})") from error
+                raise ValueError(
+                    f"{where} is not a JSON object ({error}); give one in UTF-8 a line"
+                ) from error
             if not isinstance(row, dict):
-                raise ValueError(f"{path}:{number}: not a JSON object but {line.strip()[:40]}")
-            yield row
+                raise ValueError(
+                    f"{where} is not a JSON object but {json.dumps(row)[:40]}; give one a line"
+                )
+            yield where, row
 
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -149,7 +167,7 @@ class Appender:
         try:
             json.loads(data[end:])
             self._file.write(b"\n")
-        except json.JSONDecodeError:
+        except ValueError:  # not JSON, not UTF-8
             self._file.truncate(end)
 
     def append(self, row: dict[str, Any]) -> None:
@@ -173,9 +191,9 @@ def read_list(path: Path) -> list[ListItem]:
         raise ValueError(
             f"test list {path} not found; give data.path=<file.jsonl>, a row an utterance"
         )
-    items = [from_row(ListItem, row) for row in read_jsonl(path)]
+    items = list(read_rows(path, ListItem, whole=True))
     if not items:
-        raise ValueError(f"test list {path} has no rows")
+        raise ValueError(f"test list {path} has no rows; give a JSON object an utterance")
     seen: set[str] = set()
     for item in items:
         _check_item(path, item)
@@ -195,10 +213,7 @@ def read_list(path: Path) -> list[ListItem]:
 
 
 def _check_item(path: Path, item: ListItem) -> None:
-    for name in ("id", "text", "prompt_audio", "prompt_text"):
-        if not isinstance(value := getattr(item, name), str):
-            raise ValueError(f"{path}: row {item.id}: {name} is {value!r}; give text in quotes")
-    if not FILE_NAME.fullmatch(item.id):
+    if not FILE_NAME.fullmatch(item.id) or len(item.id.encode()) > LONGEST_NAME:
         raise ValueError(
             f"{path}: id {item.id!r} cannot name a file; use 1 to 200 letters, digits, - and _"
         )

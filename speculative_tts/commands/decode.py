@@ -6,7 +6,6 @@ was. Lists of values make a sweep.
 """
 
 import dataclasses
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from speculative_tts.schema import (
     System,
     ViterbiConfig,
 )
+from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine
@@ -98,7 +98,7 @@ def _by_other_code(folder: Path) -> str:
     from speculative_tts.provenance import code_text, code_version
 
     path = folder / "provenance.json"
-    made = json.loads(path.read_text(encoding="utf-8")).get("code") if path.is_file() else None
+    made = read_json(path).get("code") if path.is_file() else None
     if made in (None, now := code_version()):
         return ""
     return (
@@ -180,7 +180,7 @@ def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
             f"{folder} is no finished run; system=swap needs the target's, made by "
             "sst-decode system=target with the same settings, or source=<its folder>"
         )
-    made = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    made = read_json(folder / "config.json")
     if made.get("system") != System.target.name:
         raise ValueError(f"{folder} is a run of system={made.get('system')}, not of the target")
     return read_records(folder)

@@ -19,8 +19,7 @@ from speculative_tts.records import (
     DecodeRecord,
     ListItem,
     Split,
-    from_row,
-    read_jsonl,
+    read_rows,
     to_row,
     write_jsonl,
 )
@@ -250,8 +249,8 @@ def _check_audio(files: Mapping[str, str]) -> None:
 def read_records(folder: Path) -> dict[str, DecodeRecord]:
     """Records of a run folder by utterance id; empty when it has none."""
     path = folder / RECORDS
-    rows = read_jsonl(path) if path.is_file() else iter(())
-    return {row["id"]: from_row(DecodeRecord, row) for row in rows}
+    rows = read_rows(path, DecodeRecord) if path.is_file() else iter(())
+    return {row.id: row for row in rows}
 
 
 def finished(folder: Path) -> dict[str, DecodeRecord]:

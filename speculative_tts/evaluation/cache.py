@@ -7,7 +7,8 @@ made again without listening again. Audio that changes, or a judge that changes,
 from pathlib import Path
 
 from speculative_tts.evaluation.judge import Heard, Judge, describe, signature
-from speculative_tts.records import Appender, from_row, read_jsonl, to_row
+from speculative_tts.records import Appender, read_jsonl, to_row
+from speculative_tts.typed import typed
 
 
 class MeasurementCache:
@@ -23,8 +24,9 @@ class MeasurementCache:
         key = signature(judge)
         if key not in self._values:
             self._files[key] = self._open(key, judge)
-            rows = read_jsonl(self._path(key))
-            self._values[key] = {r["sha256"]: from_row(Heard, r) for r in rows if "sha256" in r}
+            path = self._path(key)
+            rows = (row for row in read_jsonl(path) if "sha256" in row)
+            self._values[key] = {row["sha256"]: typed(Heard, row, path) for row in rows}
         return self._values[key]
 
     def put(self, judge: Judge, sha256: str, heard: Heard) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from speculative_tts.evaluation.audio import seconds
 from speculative_tts.evaluation.judge import Sample
-from speculative_tts.records import DecodeRecord, from_row
+from speculative_tts.records import DecodeRecord
+from speculative_tts.typed import typed
 
 NO_CODES = "no_codes"  # flag of an utterance that ended at once; its audio is a short silence
 
@@ -49,7 +50,7 @@ def read_row(row: dict[str, Any]) -> ScoreRow:
     """A row as it was written."""
     own = {name: value for name, value in row.items() if name in OWN}
     columns = {name: value for name, value in row.items() if name not in OWN}
-    return from_row(ScoreRow, own | {"columns": columns})
+    return typed(ScoreRow, own | {"columns": columns}, f"score of {row.get('id')}")
 
 
 def row_of(sample: Sample) -> ScoreRow:

@@ -1,7 +1,6 @@
 """What can be scored: run folders of sst-decode, and any folder of audio given a list."""
 
 import dataclasses
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,7 +9,8 @@ from typing import Any
 
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.records import DecodeRecord, from_row, read_jsonl, spread
+from speculative_tts.records import DecodeRecord, read_rows, spread
+from speculative_tts.typed import read_json
 
 RECORDS = "records.jsonl"
 
@@ -54,10 +54,9 @@ def read_run(folder: Path, limit: int | None = None) -> Source:
 
     A record cut short by a kill is left out, and the run noted as incomplete.
     """
-    rows = [from_row(DecodeRecord, row) for row in read_jsonl(folder / RECORDS)]
-    records = list({record.id: record for record in rows}.values())
+    records = list({row.id: row for row in read_rows(folder / RECORDS, DecodeRecord)}.values())
     config_file = folder / "config.json"
-    config = json.loads(config_file.read_text(encoding="utf-8")) if config_file.is_file() else {}
+    config = read_json(config_file, "make the run again") if config_file.is_file() else {}
     complete = (folder / "DONE").exists()
     unfinished = f"{folder.name}: decoding has not finished, {len(records)} utterances so far"
     samples = [_sample(folder, record) for record in spread(records, limit)]
@@ -95,7 +94,7 @@ def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
     if not path or path == "???":
         return TINY_WORDS
     file = _resolved(path) / "speech.json"
-    words = json.loads(file.read_text(encoding="utf-8")).get("words") if file.is_file() else None
+    words = read_json(file).get("words") if file.is_file() else None
     return tuple(words) if words else TINY_WORDS
 
 
@@ -115,29 +114,14 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
         raise ValueError(
             f"list={path} not found; give a JSONL file of id, text, audio, prompt_audio"
         )
-    lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [_row(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    rows = list(read_rows(path, Sample, whole=True))
     if not rows:
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
-    _reject_repeated_ids(path, [row["id"] for row in rows])
-    samples = [from_row(Sample, _located(path.parent.absolute(), row)) for row in rows]
+    _reject_repeated_ids(path, [row.id for row in rows])
+    samples = [_located(path.parent.absolute(), row) for row in rows]
     folder = out or path.with_name(f"{path.stem}-scores")
     run = {"label": folder.name if out else path.stem, "system": "external", "list": str(path)}
     return Source(folder, spread(samples, limit), run)
-
-
-def _row(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{number}: not a JSON object ({error.msg})") from error
-    given = row if isinstance(row, dict) else {}
-    absent = [key for key in ("id", "text", "audio") if not isinstance(given.get(key), str)]
-    if absent:
-        raise ValueError(
-            f"{path}:{number}: {', '.join(absent)} missing; a row needs id, text, audio"
-        )
-    return given
 
 
 def _reject_repeated_ids(path: Path, ids: list[str]) -> None:
@@ -148,10 +132,12 @@ def _reject_repeated_ids(path: Path, ids: list[str]) -> None:
         )
 
 
-def _located(base: Path, row: dict[str, Any]) -> dict[str, Any]:
-    names = {entry.name for entry in dataclasses.fields(Sample)} - {"record"}
-    kept = {key: value for key, value in row.items() if key in names}
-    for key in ("audio", "prompt_audio", "reference_audio"):
-        if kept.get(key):
-            kept[key] = str(base / kept[key])
-    return kept
+def _located(base: Path, row: Sample) -> Sample:
+    """The same with absolute paths; it is nobody's decode record."""
+    return dataclasses.replace(
+        row,
+        record=None,
+        audio=str(base / row.audio),
+        prompt_audio=_absolute(base, row.prompt_audio),
+        reference_audio=_absolute(base, row.reference_audio),
+    )

@@ -1,10 +1,13 @@
 """What a decoder-only checkpoint is, from its Hugging Face config.json (Qwen2, Llama)."""
 
-import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from speculative_tts.schema.limits import Count, NonNegative, Positive
+from speculative_tts.typed import read_json, typed
 
 FAMILIES = {
     "qwen2": True,
@@ -16,27 +19,27 @@ FAMILIES = {
 class RopeScaling:
     """Llama 3's frequency scaling (transformers' `rope_type: llama3`)."""
 
-    factor: float
-    low_freq_factor: float
-    high_freq_factor: float
-    original_max_position: int
+    factor: Positive
+    low_freq_factor: Positive
+    high_freq_factor: Positive
+    original_max_position_embeddings: Count
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
     """Shapes and options of one decoder; sizes in units, not bytes."""
 
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocab_size: int
-    norm_eps: float
-    rope_theta: float
+    layers: Count
+    hidden: Count
+    heads: Count
+    kv_heads: Count
+    head_dim: Count
+    intermediate: Count
+    vocab_size: Count
+    norm_eps: NonNegative
+    rope_theta: Positive
     rope_scaling: RopeScaling | None
-    max_positions: int
+    max_positions: Count
     qkv_bias: bool
     out_bias: bool
     mlp_bias: bool
@@ -49,52 +52,35 @@ class DecoderConfig:
         Raises ValueError for another architecture or an option we do not run.
         """
         path = folder / "config.json"
-        if not path.is_file():
-            raise ValueError(
-                f"no config.json in {folder}; give a folder with config.json and model.safetensors"
-            )
-        try:
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except (json.JSONDecodeError, KeyError) as error:
-            raise ValueError(
-                f"{path}: not a decoder config ({error!r}); save the checkpoint again"
-            ) from error
+        config = read_json(path, "give a folder with config.json and model.safetensors")
+        return cls.from_dict(config, path)
 
     @classmethod
-    def from_dict(cls, config: dict[str, Any]) -> "DecoderConfig":
-        """Translate a config.json of transformers 4 (`rope_theta`, `rope_scaling`) or 5."""
-        family = config.get("model_type")
-        if family not in FAMILIES:
-            raise ValueError(
-                f"model_type {family!r} is not supported; supported: {', '.join(FAMILIES)}"
-            )
-        if config.get("use_sliding_window"):
-            raise ValueError(
-                "use_sliding_window=true is not supported; set it to false in config.json"
-            )
-        if config.get("hidden_act", "silu") != "silu":
-            raise ValueError(
-                f"hidden_act {config['hidden_act']!r} is not supported; supported: silu"
-            )
-        rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-        heads = config["num_attention_heads"]
-        bias = bool(config.get("attention_bias", False))
+    def from_dict(cls, config: Mapping[str, Any], where: object = "config.json") -> "DecoderConfig":
+        """Translate a config.json of transformers 4 (`rope_theta`, `rope_scaling`) or 5.
+
+        ValueError, which begins with `where`, for another architecture or odd numbers.
+        """
+        stored = typed(_Stored, config, where)
+        stored.check(where)
+        rope = stored.rope_parameters or stored.rope_scaling or {}
+        biased = FAMILIES[stored.model_type]
         return cls(
-            layers=config["num_hidden_layers"],
-            hidden=config["hidden_size"],
-            heads=heads,
-            kv_heads=config.get("num_key_value_heads") or heads,
-            head_dim=config.get("head_dim") or config["hidden_size"] // heads,
-            intermediate=config["intermediate_size"],
-            vocab_size=config["vocab_size"],
-            norm_eps=config.get("rms_norm_eps", 1e-6),
-            rope_theta=config.get("rope_theta") or rope.get("rope_theta", 10_000.0),
-            rope_scaling=_rope_scaling(rope),
-            max_positions=config.get("max_position_embeddings", 32_768),
-            qkv_bias=FAMILIES[family] or bias,
-            out_bias=bias and not FAMILIES[family],
-            mlp_bias=bool(config.get("mlp_bias", False)),
-            tied=bool(config.get("tie_word_embeddings", False)),
+            layers=stored.num_hidden_layers,
+            hidden=stored.hidden_size,
+            heads=stored.num_attention_heads,
+            kv_heads=stored.kv_heads,
+            head_dim=stored.width,
+            intermediate=stored.intermediate_size,
+            vocab_size=stored.vocab_size,
+            norm_eps=stored.rms_norm_eps,
+            rope_theta=stored.rope_theta or typed(_Rope, rope, where).rope_theta,
+            rope_scaling=_rope_scaling(rope, where),
+            max_positions=stored.max_position_embeddings,
+            qkv_bias=biased or stored.attention_bias,
+            out_bias=stored.attention_bias and not biased,
+            mlp_bias=stored.mlp_bias,
+            tied=stored.tie_word_embeddings,
         )
 
     def inverse_frequencies(self) -> list[float]:
@@ -105,23 +91,83 @@ class DecoderConfig:
         return plain if scaling is None else [_llama3(f, scaling) for f in plain]
 
 
-def _rope_scaling(rope: dict[str, Any]) -> RopeScaling | None:
-    kind = rope.get("rope_type", rope.get("type", "default"))
+@dataclass(frozen=True)
+class _Stored:
+    """The keys of config.json that count here, as transformers calls them."""
+
+    model_type: str
+    num_hidden_layers: Count
+    hidden_size: Count
+    num_attention_heads: Count
+    intermediate_size: Count
+    vocab_size: Count
+    num_key_value_heads: Count | None = None
+    head_dim: Count | None = None
+    rms_norm_eps: NonNegative = 1e-6
+    rope_theta: Positive | None = None
+    rope_parameters: dict[str, Any] | None = None
+    rope_scaling: dict[str, Any] | None = None
+    max_position_embeddings: Count = 32_768
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    tie_word_embeddings: bool = False
+    use_sliding_window: bool = False
+    hidden_act: str = "silu"
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def width(self) -> int:
+        """Of a head."""
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    def check(self, where: object) -> None:
+        """ValueError for what the decoder does not run."""
+        if self.model_type not in FAMILIES:
+            raise ValueError(
+                f"{where}: model_type {self.model_type!r} is not supported; "
+                f"supported: {', '.join(FAMILIES)}"
+            )
+        if self.use_sliding_window:
+            raise ValueError(
+                f"{where}: use_sliding_window=true is not supported; set it to false there"
+            )
+        if self.hidden_act != "silu":
+            raise ValueError(
+                f"{where}: hidden_act {self.hidden_act!r} is not supported; supported: silu"
+            )
+        if self.num_attention_heads % self.kv_heads or self.width < 1 or self.width % 2:
+            raise ValueError(
+                f"{where}: {self.num_attention_heads} heads of {self.width} dimensions and "
+                f"{self.kv_heads} of keys and values fit no decoder; save the checkpoint again"
+            )
+
+
+@dataclass(frozen=True)
+class _Rope:
+    rope_theta: Positive = 10_000.0
+    rope_type: str | None = None
+    type: str | None = None
+
+
+def _rope_scaling(rope: dict[str, Any], where: object) -> RopeScaling | None:
+    stored = typed(_Rope, rope, where)
+    kind = stored.rope_type or stored.type or "default"
     if kind == "default":
         return None
     if kind != "llama3":
-        raise ValueError(f"rope scaling {kind!r} is not supported; supported: default, llama3")
-    return RopeScaling(
-        factor=rope["factor"],
-        low_freq_factor=rope["low_freq_factor"],
-        high_freq_factor=rope["high_freq_factor"],
-        original_max_position=rope["original_max_position_embeddings"],
-    )
+        raise ValueError(
+            f"{where}: rope scaling {kind!r} is not supported; supported: default, llama3"
+        )
+    return typed(RopeScaling, rope, where)
 
 
 def _llama3(frequency: float, scaling: RopeScaling) -> float:
     """Llama 3.1's rule: long wavelengths divided by `factor`, short ones kept, a ramp between."""
-    turns = scaling.original_max_position * frequency / (2 * math.pi)
+    turns = scaling.original_max_position_embeddings * frequency / (2 * math.pi)
     span = scaling.high_freq_factor - scaling.low_freq_factor
     smooth = min(max((turns - scaling.low_freq_factor) / span, 0.0), 1.0)
     return frequency * (smooth + (1 - smooth) / scaling.factor)

@@ -9,7 +9,6 @@ kind) and heads.safetensors:
   `block.bias` [n, hidden]; head i reads z + silu(block_i z). Head 0's block is zero.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from torch import Tensor
 from speculative_tts.files import files_hash, write_atomic
 from speculative_tts.models.matrix import Matrix, matrix
 from speculative_tts.records import write_json
+from speculative_tts.typed import read_json
 
 FORMAT = 1
 DESCRIPTION = "heads.json"
@@ -132,10 +132,8 @@ def load_heads(
 def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:
     """Tensors as stored and heads.json. ValueError when something is missing or broken."""
     path = folder / DESCRIPTION
-    if not path.is_file():
-        raise ValueError(f"no {DESCRIPTION} in {folder}; make heads with sst-train-heads")
+    description = read_json(path, "make heads with sst-train-heads")
     try:
-        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         known = description["format"] == FORMAT and description["kind"] in KINDS
         stored = load_file(folder / WEIGHTS)
         tensors = HeadTensors(
@@ -146,7 +144,7 @@ def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:
         )
         shape = [description[key] for key in ("n", "vocab", "hidden")]
         assert isinstance(description["target"], str)
-    except (json.JSONDecodeError, KeyError, SafetensorError, OSError, AssertionError) as error:
+    except (KeyError, SafetensorError, OSError, AssertionError) as error:
         raise ValueError(f"heads {folder} are not readable ({error!r}); make them again") from error
     if not known or list(tensors.weight.shape) != shape or tensors.kind != description["kind"]:
         raise ValueError(f"heads {folder}: {DESCRIPTION} and {WEIGHTS} differ; make them again")

@@ -9,12 +9,14 @@ import string
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from speculative_tts.files import write_atomic
+from speculative_tts.schema import SamplingConfig
+from speculative_tts.schema.limits import Count, Positive, Whole
+from speculative_tts.typed import read_json, typed
 
 FILE = "speech.json"
 FORMAT_VERSION = 1
@@ -24,15 +26,15 @@ FORMAT_VERSION = 1
 class SpeechLayout:
     """What speech.json states about a checkpoint; `sampling` has the keys of a SamplingConfig."""
 
-    n_codes: int
-    stop_ids: tuple[int, ...]
-    speech_vocab_size: int
-    text_offset: int  # row of the first word in the merged vocabulary
+    n_codes: Count
+    stop_ids: tuple[Whole, ...]
+    speech_vocab_size: Count
+    text_offset: Whole  # row of the first word in the merged vocabulary
     words: tuple[str, ...]
-    sos_id: int
-    task_id: int
-    token_rate: float  # speech tokens a second
-    sample_rate: int
+    sos_id: Whole
+    task_id: Whole
+    token_rate: Positive  # speech tokens a second
+    sample_rate: Count
     sampling: dict[str, float]
 
     @classmethod
@@ -63,20 +65,25 @@ class SpeechLayout:
             raise ValueError(
                 f"no {FILE} in {folder}; is this a speech LM checkpoint of this toolkit?"
             )
-        try:
-            row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            values = {name: row[name] for name in cls.__dataclass_fields__}
-            values |= {name: tuple(values[name]) for name in ("stop_ids", "words")}
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{path}: not a speech layout ({error!r}); export the checkpoint again"
-            ) from error
+        row = read_json(path, "export the checkpoint again")
         if row.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
             raise ValueError(
                 f"{path} has format {row['format_version']}; this version reads "
                 f"{FORMAT_VERSION}: export the checkpoint again"
             )
-        return cls(**values)
+        layout = typed(cls, row, path)
+        layout.check(path)
+        return layout
+
+    def check(self, path: Path) -> None:
+        """ValueError for ids that do not lie as the head has them, or a sampler that cannot be."""
+        far = [i for i in self.stop_ids if i >= self.speech_vocab_size]
+        if far or not self.stop_ids or self.n_codes > self.speech_vocab_size:
+            raise ValueError(
+                f"{path}: {self.n_codes} codes and stop ids {list(self.stop_ids)} do not fit "
+                f"speech_vocab_size {self.speech_vocab_size}; export the checkpoint again"
+            )
+        typed(SamplingConfig, self.sampling, f"{path}: sampling")
 
     def save(self, folder: Path) -> None:
         """Write `folder`/speech.json."""

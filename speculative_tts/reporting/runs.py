@@ -16,6 +16,7 @@ from typing import Any
 from speculative_tts.records import read_jsonl
 from speculative_tts.reporting.remedy import decode_command, place
 from speculative_tts.schema import UNUSED, System
+from speculative_tts.typed import read_json
 
 Where = Mapping[str, Any]  # dotted configuration key -> value
 
@@ -29,6 +30,7 @@ BOOKKEEPING = (
     "runtime.warmup",
     "viterbi.transitions",
 )
+AGAIN = "make the run again"
 MET = 0.03  # a searched figure that is nearer than this, relatively, is met
 
 
@@ -54,7 +56,7 @@ class Run:
     def rows(self, file: str) -> dict[str, dict[str, Any]]:
         """Rows of scores.jsonl or records.jsonl by utterance; empty when the file is gone."""
         path = self.folder / file
-        return {row["id"]: row for row in read_jsonl(path)} if path.is_file() else {}
+        return {row["id"]: row for row in read_jsonl(path, "id")} if path.is_file() else {}
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def _unusable(folder: Path) -> str | None:
         return "not finished; start its sst-decode again, it goes on where it was"
     if not (folder / "summary.json").is_file():
         return f"not scored; sst-eval runs={folder}"
-    if _json(folder / "summary.json").get("run", {}).get("complete") is False:
+    if read_json(folder / "summary.json", AGAIN).get("run", {}).get("complete") is False:
         return f"scored before it was finished; sst-eval runs={folder}"
     return None
 
@@ -147,20 +149,10 @@ def _read(folder: Path) -> Run:
     provenance = folder / "provenance.json"
     return Run(
         folder,
-        flatten(_json(folder / "config.json")),
-        _json(folder / "summary.json"),
-        _json(provenance) if provenance.is_file() else {},
+        flatten(read_json(folder / "config.json", AGAIN)),
+        read_json(folder / "summary.json", AGAIN),
+        read_json(provenance, AGAIN) if provenance.is_file() else {},
     )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not JSON ({error.msg}); make the run again") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: not a JSON object; make the run again")
-    return value
 
 
 def matches(config: Where, where: Where) -> bool:

@@ -6,7 +6,6 @@ weights, the layers and what was trained. A CosyVoice folder is read as a merged
 head has speech rows only, and a draft of it is written as it is laid out.
 """
 
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.loading import read_state
 from speculative_tts.records import write_json
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
+from speculative_tts.typed import read_json
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -76,17 +76,6 @@ def _untied_if_stored(
         folder,
     )
     return config | {"tie_word_embeddings": False}, tensors
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """One JSON object. ValueError when the file holds something else."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not JSON ({error}); copy the file again") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path} is not a JSON object; copy the file again")
-    return value
 
 
 def source_hash(folder: Path) -> str:

@@ -19,7 +19,6 @@ from speculative_tts.schema import Selection, TrainDraftConfig
 from speculative_tts.training.checkpoint import (
     build_model,
     read_checkpoint,
-    read_json,
     source_hash,
     write_draft,
 )
@@ -36,6 +35,7 @@ from speculative_tts.training.journal import Log
 from speculative_tts.training.losses import check_weights
 from speculative_tts.training.objective import Objective, Sampler
 from speculative_tts.training.state import Best, clear_states
+from speculative_tts.typed import read_json
 
 TRAINING = "training"  # folder beside the exported checkpoint
 SETTINGS = "settings.json"

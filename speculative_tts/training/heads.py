@@ -22,7 +22,6 @@ from speculative_tts.schema import TrainHeadsConfig
 from speculative_tts.training.checkpoint import (
     build_model,
     read_checkpoint,
-    read_json,
     write_draft,
 )
 from speculative_tts.training.data.pairs import Data
@@ -41,6 +40,7 @@ from speculative_tts.training.heads_module import (
 from speculative_tts.training.journal import journal
 from speculative_tts.training.objective import Batch
 from speculative_tts.training.state import Best, State, clear_states, load_state, save_state
+from speculative_tts.typed import read_json
 
 TRAINING, SETTINGS = "training", "settings.json"
 WITHOUT_EFFECT = ("out", "threads", "save_every", "device")

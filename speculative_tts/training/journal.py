@@ -21,7 +21,7 @@ def journal(folder: Path, last_step: int, log: Log | None = None) -> Iterator[Lo
     """
     path = folder / METRICS
     if path.is_file():
-        write_jsonl(path, [row for row in read_jsonl(path) if row["step"] <= last_step])
+        write_jsonl(path, [row for row in read_jsonl(path, "step") if row["step"] <= last_step])
     appender = Appender(path)
 
     def write(row: dict[str, Any]) -> None:

@@ -10,13 +10,13 @@ from speculative_tts.records import (
     DecodeRecord,
     ListItem,
     Split,
-    from_row,
     read_jsonl,
     read_list,
     spread,
     to_row,
     write_jsonl,
 )
+from speculative_tts.typed import typed
 
 RECORD = DecodeRecord(
     id="a",
@@ -38,15 +38,15 @@ RECORD = DecodeRecord(
 
 def test_record_goes_through_json_unchanged() -> None:
     row = json.loads(json.dumps(to_row(RECORD)))
-    assert from_row(DecodeRecord, row) == RECORD
+    assert typed(DecodeRecord, row, "records:1") == RECORD
 
 
 def test_unknown_keys_are_ignored_and_missing_ones_named() -> None:
     row = to_row(RECORD) | {"from_the_future": 1}
-    assert from_row(DecodeRecord, row) == RECORD
+    assert typed(DecodeRecord, row, "records:1") == RECORD
     del row["codes"]
-    with pytest.raises(ValueError, match=r"row a: .*codes"):
-        from_row(DecodeRecord, row)
+    with pytest.raises(ValueError, match="records:1: codes is missing; give a list"):
+        typed(DecodeRecord, row, "records:1")
 
 
 def test_jsonl_round_trip(tmp_path: Path) -> None:
@@ -60,10 +60,10 @@ def test_a_torn_last_line_is_skipped_and_a_bad_line_is_named(tmp_path: Path) -> 
     path.write_text('{"id": "a"}\n{"id": "b')
     assert list(read_jsonl(path)) == [{"id": "a"}]
     path.write_text('{"id": "a"}\nnot json\n{"id": "b"}\n')
-    with pytest.raises(ValueError, match=r"rows\.jsonl:2: not a JSON object"):
+    with pytest.raises(ValueError, match=r"rows\.jsonl:2 is not a JSON object"):
         list(read_jsonl(path))
     path.write_text('{"id": "a"}\n["b", 1]\n')
-    with pytest.raises(ValueError, match=r"rows\.jsonl:2: not a JSON object but \["):
+    with pytest.raises(ValueError, match=r"rows\.jsonl:2 is not a JSON object but \["):
         list(read_jsonl(path))
 
 
@@ -123,8 +123,8 @@ def test_list_that_is_missing_or_empty(tmp_path: Path) -> None:
         ({"id": ".."}, "cannot name a file"),
         ({"id": ""}, "cannot name a file"),
         ({"id": "b" * 300}, "cannot name a file"),
-        ({"id": 7}, "row 7: id is 7; give text"),
-        ({"id": "b", "prompt_audio": None}, "row b: prompt_audio is None"),
+        ({"id": 7}, "jsonl:2: id is 7; give text in quotes"),
+        ({"id": "b", "prompt_audio": None}, "jsonl:2: prompt_audio is null; give text in quotes"),
     ],
 )
 def test_ids_name_files_of_a_run_each_its_own(

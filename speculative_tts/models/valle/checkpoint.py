@@ -1,20 +1,21 @@
 """Reading VALL-E and USLM checkpoints: icefall files, plain state dicts, and our folders."""
 
-import json
 import pathlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 
 from speculative_tts.files import write_atomic
+from speculative_tts.models.loading import read_state
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.nar import ValleNAR
 from speculative_tts.records import write_json
 from speculative_tts.state_dicts import State, check_fit, is_state, read_torch
+from speculative_tts.typed import read_json, typed
 
 MODEL_TYPE = "valle"
 
@@ -105,21 +106,12 @@ def save_valle(valle: Valle, folder: Path, dtype: torch.dtype = torch.float32) -
 
 def _load_folder(folder: Path, given: dict[str, int]) -> Valle:
     path = folder / "config.json"
-    if not path.is_file():
-        raise ValueError(f"no config.json in {folder}; give a folder that this toolkit exported")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON ({error}); copy the file again") from error
-    kind = values.get("model_type") if isinstance(values, dict) else None
+    values = read_json(path)
+    kind = values.get("model_type")
     if kind != MODEL_TYPE:
         raise ValueError(f"{path}: model_type {kind!r} is no VALL-E; give another folder")
-    try:
-        config = ValleConfig.from_dict(values | given)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    valle = Valle.build(config)
-    state = load_file(folder / "model.safetensors")
+    valle = Valle.build(typed(ValleConfig, values | given, path))
+    state = read_state(folder)
     state |= {
         name: state[source] for name, source in _tied(valle.config).items() if source in state
     }

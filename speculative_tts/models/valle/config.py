@@ -2,9 +2,10 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
+
+from speculative_tts.schema.limits import Count, Positive, Share
 
 PREFIX_MODES = (0, 1, 2, 4)
 """How the NAR sees its acoustic prompt: stage by stage; all layers; and without its phonemes."""
@@ -18,19 +19,19 @@ class ValleConfig:
     beginning n_codes + 1.
     """
 
-    dim: int = 1024
-    heads: int = 16
-    layers: int = 12
-    quantizers: int = 8  # layers of residual codes; the AR predicts the first
-    n_codes: int = 1024  # of each layer
-    text_tokens: int = 512  # rows of the text embeddings
+    dim: Count = 1024
+    heads: Count = 16
+    layers: Count = 12
+    quantizers: Count = 8  # layers of residual codes; the AR predicts the first
+    n_codes: Count = 1024  # of each layer
+    text_tokens: Count = 512  # rows of the text embeddings
     norm_first: bool = True
     add_prenet: bool = False
     prefix_mode: int = 1
     share_embedding: bool = True  # NAR heads j are the NAR embeddings j + 2
     prepend_bos: bool = False
-    nar_scale: float = 1.0  # the NAR's width, heads and layers over the AR's
-    dropout: float = 0.1  # in training
+    nar_scale: Positive = 1.0  # the NAR's width, heads and layers over the AR's
+    dropout: Share = 0.1  # in training
 
     def __post_init__(self) -> None:
         """Raises ValueError for shapes that no model has."""
@@ -95,21 +96,6 @@ class ValleConfig:
             prepend_bos=len(audio) == n_codes + 2,
             nar_scale=nar_text.shape[1] / dim,
         )
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "ValleConfig":
-        """A config that `dataclasses.asdict` wrote; unknown entries are left alone.
-
-        Raises ValueError for one of another type.
-        """
-        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
-        for name, value in known.items():
-            wanted = type(cls.__dataclass_fields__[name].default)
-            if type(value) not in (wanted, int if wanted is float else wanted):
-                raise ValueError(
-                    f"{name} is {value!r}; {wanted.__name__} is needed, export it again"
-                )
-        return cls(**known)
 
 
 def _tensors(state: dict[str, Tensor], *names: str) -> list[Tensor]:

@@ -1,11 +1,11 @@
 """What ids of a VALL-E folder mean: words, or the phonemes that official checkpoints read."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.valle.text import Symbols, phonemes
+from speculative_tts.typed import read_json
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,5 @@ class PhonemeLayout(SpeechLayout):
 
 def read_layout(folder: Path) -> SpeechLayout:
     """speech.json of a VALL-E folder. ValueError says what is wrong with it."""
-    layout = SpeechLayout.from_folder(folder)
-    written = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    return PhonemeLayout.from_folder(folder) if "phonemes" in written else layout
+    phonemes = "phonemes" in read_json(folder / FILE)
+    return (PhonemeLayout if phonemes else SpeechLayout).from_folder(folder)

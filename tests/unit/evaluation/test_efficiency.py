@@ -9,7 +9,8 @@ from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.summary import Bootstrap, figures
-from speculative_tts.records import DecodeRecord, Split, from_row, to_row
+from speculative_tts.records import DecodeRecord, Split, to_row
+from speculative_tts.typed import typed
 
 NO_DRAWS = Bootstrap(draws=0)
 LM_FIGURES = ("lm_rtf", "time_per_token_ms", "tokens_per_second", "speedup", "speedup_seconds")
@@ -121,7 +122,7 @@ def test_trials_are_those_of_a_rejection_and_old_records_have_none() -> None:
     old = to_row(record("c", split=split))
     for name in ("expected_rejections", "expected_trials"):
         del old["split"][name]
-    assert values([row(from_row(DecodeRecord, old))])["expected_trials"] is None
+    assert values([row(typed(DecodeRecord, old, "old"))])["expected_trials"] is None
 
 
 def test_stopped_at_max_is_a_share() -> None:

@@ -247,9 +247,9 @@ def test_another_systems_folder(
     ("text", "message"),
     [
         ("", "has no rows"),
-        ('{"id": "a", "text": "b"}\n', ":1: audio missing; a row needs id, text, audio"),
-        ("[1]\n", ":1: id, text, audio missing"),
-        ("{\n", ":1: not a JSON object"),
+        ('{"id": "a", "text": "b"}\n', ":1: audio is missing; give text in quotes"),
+        ("[1]\n", ":1 is not a JSON object but"),
+        ("{\n", ":1 is not a JSON object"),
         ('{"id": "a", "text": "b", "audio": "c"}\n' * 2, "id a occurs more than once"),
     ],
 )

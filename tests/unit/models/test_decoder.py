@@ -190,7 +190,7 @@ def test_unsupported_options_are_refused(change: dict[str, object], message: str
 
 
 def test_missing_and_corrupt_weights_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no config\.json"):
+    with pytest.raises(ValueError, match=r"config\.json; give a folder"):
         DecoderConfig.from_folder(tmp_path)
     with pytest.raises(ValueError, match=r"no model\.safetensors"):
         read_state(tmp_path)

@@ -258,10 +258,10 @@ def test_options_given_win_over_a_folders_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "config.json is not JSON"),
-        ("[]", "config.json: model_type None is no VALL-E"),
-        ('{"model_type": "valle", "dim": "wide"}', "config.json: dim is 'wide'; int is needed"),
-        ('{"model_type": "valle", "norm_first": 1}', "norm_first is 1; bool is needed"),
+        ("{", "config.json is not a JSON object"),
+        ("[]", r"config.json is not a JSON object but \[\]"),
+        ('{"model_type": "valle", "dim": "wide"}', 'config.json: dim is "wide"; give 1 or more'),
+        ('{"model_type": "valle", "norm_first": 1}', "norm_first is 1; give true or false"),
     ],
 )
 def test_a_config_that_is_none_is_told(tmp_path: Path, content: str, message: str) -> None:

@@ -1,0 +1,121 @@
+"""Objects out of files: JSON values held against a dataclass's types and limits, in one place."""
+
+import dataclasses
+import functools
+import json
+import types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from speculative_tts.schema.limits import limit_of
+
+Object = TypeVar("Object")
+WANTED = {
+    str: "text in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    tuple: "a list",
+}
+SHOWN = 40  # characters of a wrong value
+
+
+def read_json(path: Path, remedy: str = "copy the file again") -> dict[str, Any]:
+    """The JSON object in a file. ValueError with file, reason and remedy when it holds none."""
+    if not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"no file {path}; {remedy}")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
+        raise ValueError(f"{path} is not a JSON object ({error}); {remedy}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} is not a JSON object but {_short(value)}; {remedy}")
+    return value
+
+
+def typed(cls: type[Object], values: Mapping[str, Any], where: object) -> Object:
+    """`cls` of JSON values; unknown keys are left alone.
+
+    Raises ValueError for a value that is missing, of another type, or beyond its field's limit; it
+    begins with `where`.
+    """
+    found = {}
+    for entry, hint in _fields(typing.cast("typing.Hashable", cls)):
+        key = f"{where}: {entry.name}"
+        if entry.name in values:
+            found[entry.name] = _value(values[entry.name], hint, key)
+        elif entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
+            raise ValueError(f"{key} is missing; give {_wanted(hint)}")
+    try:
+        return cls(**found)
+    except ValueError as error:  # of a __post_init__
+        raise ValueError(f"{where}: {error}") from error
+
+
+@functools.cache
+def _fields(cls: Any) -> list[tuple[dataclasses.Field[Any], Any]]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return [(entry, hints[entry.name]) for entry in dataclasses.fields(cls)]
+
+
+def _value(value: Any, hint: Any, key: str) -> Any:
+    kind, parts, null = _parts(hint)
+    if kind is Any or (value is None and null):
+        return value
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return typed(typing.cast("type[Any]", kind), value, key)
+    if kind in (list, tuple) and isinstance(value, list):
+        return kind(_value(one, parts[0], key) for one in value)
+    if kind in (dict, Mapping) and isinstance(value, dict):
+        return {name: _value(one, parts[1], f"{key}.{name}") for name, one in value.items()}
+    return _scalar(value, kind, hint, key)
+
+
+def _scalar(value: Any, kind: Any, hint: Any, key: str) -> Any:
+    if kind is int and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if kind in (int, float) and type(value) in (int, kind):
+        if fault := limit_of(hint).fault(value):
+            raise ValueError(f"{key} {value} {fault}; give {_wanted(hint)}")
+        return value
+    if kind in (str, bool) and type(value) is kind and not _torn(value):
+        return value
+    if isinstance(kind, type) and issubclass(kind, Enum) and value in list(kind.__members__):
+        return kind[value]
+    raise ValueError(f"{key} is {_short(value)}; give {_wanted(hint)}")
+
+
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
+    """The class of a type, what is in it, and whether None is one too."""
+    kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if kind is Annotated:
+        return parts[0], (), False
+    if kind in (typing.Union, types.UnionType):
+        (inner,) = (part for part in parts if part is not type(None))
+        return *_parts(inner)[:2], True
+    return kind, parts, False
+
+
+def _torn(value: Any) -> bool:
+    """Is it text with half a character (a lone surrogate), which no file and no terminal takes?"""
+    return isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _wanted(hint: Any) -> str:
+    """What a field takes, for people."""
+    kind, _, null = _parts(hint)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        what = f"one of {', '.join(kind.__members__)}"
+    else:
+        limit = "" if kind in (list, tuple) else str(limit_of(hint))
+        what = limit or WANTED.get(kind, "an object")
+    return f"{what}, or null" if null else what
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
