@@ -29,7 +29,8 @@ from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.llasa import RowLM, code_embedding
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema import CheckpointConfig, RowsConfig
-from speculative_tts.training.data.rows_data import sequence_rows
+from speculative_tts.training.data.columns import Utterance
+from speculative_tts.training.data.pairs import write_rows
 
 CPU = torch.device("cpu")
 FIXED_DATE = "llama31"  # the template that has a date of its own; others take layout.json's
@@ -276,7 +277,7 @@ def _training_rows(golden: _Golden) -> Iterator[Row]:
         codes = row.get("codes")
         codes = arrays["codes"].tolist() if not isinstance(codes, list) else codes
         expected = items[f"{number}/input_ids"]
-        got, _ = sequence_rows(layout, row["text"], "", [], codes)
+        got = write_rows(layout, layout.end, None, None, Utterance(row["text"], codes)).ids
         pad = np.full(len(expected), golden.layout["pad_token_id"])
         pad[: len(got)] = got[: len(expected)]
         yield same(f"training row {number}", pad, expected)

@@ -4,36 +4,19 @@ On a frozen trunk hidden states are computed once and kept in memory; with train
 trained along, and written beside the heads. A killed training goes on where it was.
 """
 
-import dataclasses
-import json
+from functools import partial
 
-from speculative_tts import assets
 from speculative_tts.commands import app
+from speculative_tts.commands.train import resolved, train
 from speculative_tts.schema import TrainHeadsConfig
 
 
 def run(config: TrainHeadsConfig) -> int:
     """Train or continue the heads of `config`; prints their dev figures as JSON."""
-    import torch
-
-    from speculative_tts.training.data.pairs import load_data
     from speculative_tts.training.heads import train_heads
 
-    path = assets.resolve(config.target.path)
-    config = dataclasses.replace(config, target=dataclasses.replace(config.target, path=str(path)))
-    app.require_device(config.device)
-    codes, out = app.require_codes(config.codes), app.require_writable(config.out)
-    torch.set_num_threads(config.threads)
-    data = load_data(
-        codes,
-        config.target,
-        seed=config.seed,
-        batch_size=16,
-        dev_utterances=config.dev_utterances,
-    )
-    figures = train_heads(config, data)
-    print(json.dumps({"heads": str(out), **figures}))
-    return 0
+    config = resolved(config)
+    return train("heads", config, partial(train_heads, config), device=config.device)
 
 
 main = app.command(

@@ -6,10 +6,12 @@ was cut off continues at its last checkpoint.
 
 import dataclasses
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from speculative_tts.commands import app
+from speculative_tts.commands.train import Train, train
 from speculative_tts.schema import Architecture, TrainTargetConfig
 
 if TYPE_CHECKING:
@@ -17,26 +19,24 @@ if TYPE_CHECKING:
 
 
 def run(config: TrainTargetConfig) -> int:
-    """Train, or go on training, the target in `config.out`."""
+    """Train, or go on training, the target in `config.out`; prints its last figures as JSON."""
     valle = config.architecture is Architecture.valle
     corpus, codes = Path(config.prepared), "codes_residual" if valle else "codes"
     if not (corpus / codes).is_dir():
         raise ValueError(f"{corpus} has no {codes}/; run sst-prepare, or give prepared=<folder>")
-    settings = valle_settings(config) if valle else None
-    out = app.require_writable(config.out)
+    return train("target", config, _valle(config) if valle else _target(config))
 
-    import torch
 
-    torch.set_num_threads(config.threads)
-    if settings is not None:
-        from speculative_tts.training.valle import train_valle
+def _target(config: TrainTargetConfig) -> Train:
+    from speculative_tts.training.target import Recipe, train_target
 
-        train_valle(settings, corpus, out)
-    else:
-        from speculative_tts.training import target
+    return partial(train_target, Recipe(**vars(config)))
 
-        target.train_target(target.Recipe(**vars(config)), corpus, out)
-    return 0
+
+def _valle(config: TrainTargetConfig) -> Train:
+    from speculative_tts.training.valle import train_valle
+
+    return partial(train_valle, valle_settings(config), Path(config.prepared), Path(config.out))
 
 
 def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
@@ -45,8 +45,7 @@ def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
         raise ValueError(
             "compile and acoustic_pull are not there for architecture=valle; leave them out"
         )
-    from speculative_tts.training.stage import StageConfig
-    from speculative_tts.training.valle import TrainValleConfig
+    from speculative_tts.training.valle import StageConfig, TrainValleConfig
 
     own = dataclasses.asdict(config.valle)
     nar = {"steps": own.pop("nar_steps"), "decay_steps": own.pop("nar_decay_steps")}

@@ -63,7 +63,8 @@ class TrainTargetConfig:
     compile: bool = False  # torch.compile: minutes to start, then faster
     threads: Threads = 2  # of torch
     seed: Seed = 1  # of weights and batches
-    out: WrittenPath = "runs/target"  # checkpoints, log and the exported target/
+    out: WrittenPath = "runs/target"  # the training, and the exported target/
+    wandb: bool = False  # track with wandb (extra: cluster)
 
 
 @dataclass
@@ -155,3 +156,4 @@ class TrainHeadsConfig:
     seed: Seed = 0
     device: Device = Device.cpu
     threads: Threads = 1  # of torch
+    wandb: bool = False  # track with wandb (extra: cluster)

@@ -8,6 +8,7 @@ head has speech rows only, and a draft of it is written as it is laid out.
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,28 @@ def build_model(
     model.tie_weights()
     placed: PreTrainedModel = model.to(device or "cpu")  # type: ignore[arg-type]
     return placed
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a draft is made from: a target's configuration, tensors and weights' SHA-256."""
+
+    folder: Path
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+    digest: str
+
+    @classmethod
+    def read(cls, folder: Path) -> "Source":
+        """A checkpoint folder. ValueError when something is missing or broken."""
+        config, tensors = read_checkpoint(folder)
+        return cls(folder, config, tensors, source_hash(folder))
+
+    def model(self, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
+        """The target itself, frozen."""
+        model = build_model(self.config, self.tensors, dtype, device)
+        model.requires_grad_(False).train(mode=False)
+        return model
 
 
 def write_draft(

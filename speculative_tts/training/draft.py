@@ -2,166 +2,211 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
-from speculative_tts.files import write_atomic
-from speculative_tts.records import write_json
-from speculative_tts.schema import Selection, TrainDraftConfig
+from speculative_tts.decoding.sampling import Sampler as LogitsSampler
+from speculative_tts.decoding.sampling import StopRule
+from speculative_tts.models.families import Layout, load_layout
+from speculative_tts.schema import TrainDraftConfig
 from speculative_tts.training.checkpoint import (
+    Source,
     build_model,
     read_checkpoint,
     source_hash,
     write_draft,
 )
-from speculative_tts.training.data.pairs import Data
-from speculative_tts.training.draft_loop import DraftTraining, check_launch
-from speculative_tts.training.evaluate import dev_figures, warn_of_other_codes
-from speculative_tts.training.inherit import (
-    inherit_config,
-    inherit_tensors,
-    is_tied,
-    trained_parameters,
-)
-from speculative_tts.training.journal import Log
+from speculative_tts.training.data.pairs import Batch, Data, load_data
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.inherit import Inherited, inherit
+from speculative_tts.training.journal import Log, silent
+from speculative_tts.training.loop import Learning, Plan, Training
 from speculative_tts.training.losses import check_weights
-from speculative_tts.training.objective import Objective, Sampler
-from speculative_tts.training.state import Best, clear_states
-from speculative_tts.typed import read_json
+from speculative_tts.training.objective import (
+    Objective,
+    Sampler,
+    expected_acceptance,
+    warn_of_other_codes,
+)
+from speculative_tts.training.optimiser import Muon, adamw
+from speculative_tts.training.schedule import cosine
+from speculative_tts.training.state import TRAINING, copy_into, done_before, settings_of
 
-TRAINING = "training"  # folder beside the exported checkpoint
-SETTINGS = "settings.json"
-SUMMARY = "summary.json"
-DONE = "DONE"
-_NO_EFFECT = (
-    "out",
-    "threads",
-    "save_every",
-    "wandb",
-    "device",
-    "gradient_checkpointing",
-)  # on what is learnt
+SAMPLING = ("temperature", "top_k", "top_p")  # of a checkpoint; what it does not say is off
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Source:
-    """What a draft is made from: a target's configuration, tensors and weights' SHA-256."""
+class DraftTraining(Training):
+    """The draft of an objective; the parameters of its best dev evaluation are kept.
 
-    folder: Path
-    config: dict[str, Any]
-    tensors: dict[str, Tensor]
-    digest: str
-
-    @classmethod
-    def read(cls, folder: Path) -> "Source":
-        """A checkpoint folder. ValueError when something is missing or broken."""
-        config, tensors = read_checkpoint(folder)
-        return cls(folder, config, tensors, source_hash(folder))
-
-    def model(self, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
-        """The target itself, frozen."""
-        model = build_model(self.config, self.tensors, dtype, device)
-        model.requires_grad_(False).train(mode=False)
-        return model
-
-
-@dataclass(frozen=True)
-class Inherited:
-    """The draft before training, and the names of the parameters that will be trained."""
-
-    config: dict[str, Any]
-    tensors: dict[str, Tensor]
-    trained: list[str]
-    untied: bool
-
-
-def inherit(source: Source, config: TrainDraftConfig) -> Inherited:
-    """Pick layers and apply the freeze policy.
-
-    A tied target gets an untied draft when its head is trained and its embeddings are frozen, the
-    paper's policy.
+    Batches are weighed by their speech positions. `sampler` is the target's.
     """
-    untie = is_tied(source.config) and config.train_head and not config.train_embeddings
-    draft_config = inherit_config(source.config, config.layers, untie=untie)
-    tensors = inherit_tensors(source.config, source.tensors, config.layers, untie=untie)
-    trained = trained_parameters(
-        tensors,
-        train_layers=config.train_layers,
-        train_head=config.train_head,
-        train_embeddings=config.train_embeddings,
-    )
-    return Inherited(draft_config, tensors, trained, untie)
+
+    def __init__(
+        self,
+        config: TrainDraftConfig,
+        objective: Objective,
+        trained: list[str],
+        data: Data,
+        accelerator: Accelerator,
+        sampler: Sampler,
+    ) -> None:
+        parameters = freeze(objective.draft, trained)
+        objective.train(mode=False)
+        if config.gradient_checkpointing:
+            recompute_activations(objective.draft)
+        rate = cosine(steps=config.steps, warmup=config.warmup)
+        learning = Learning(objective, parameters, build_optimizers(parameters, config), rate)
+        plan = Plan(
+            config.steps, config.save_every, config.eval_every, accumulate=config.accumulate
+        )
+        super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
+        self.objective, self._data, self._sampler = objective, data, sampler
+        self._size = config.batch_size
+        self.selects = f"dev_{config.select.name}"
+
+    def batch(self, step: int, number: int) -> Batch:  # noqa: ARG002 - the data is the same throughout
+        """Samples `number` batch_size and on."""
+        numbers = range(number * self._size, (number + 1) * self._size)
+        return self._data.batch(numbers).to(self.accelerator.device)
+
+    def weight(self, batch: Batch) -> float:
+        """Speech positions."""
+        return int((batch.targets != IGNORED).sum())
+
+    def evaluate(self) -> dict[str, Any]:
+        """Dev figures, expected acceptance among them where it selects: it needs the target."""
+        return self.dev_figures(acceptance=self.selects == "dev_acceptance")
+
+    @torch.no_grad()
+    def dev_figures(self, *, acceptance: bool) -> dict[str, float]:
+        """Mean loss (nats), token accuracy and, if wanted, expected acceptance.
+
+        Processes take batches in turn; every process gets the same figures.
+        """
+        accelerator, objective = self.accelerator, self.objective
+        sums = torch.zeros(4, dtype=torch.float64)
+        for batch in self._data.dev[accelerator.process_index :: accelerator.num_processes]:
+            here, accepted = batch.to(accelerator.device), 0.0
+            with accelerator.autocast():
+                loss, values = objective(here)
+                if acceptance:
+                    models = (objective.target, objective.draft)
+                    accepted, _ = expected_acceptance(*models, here, self._sampler)
+            right, count = float(values["accuracy"]), self.weight(here)
+            sums += torch.tensor([float(loss), right, accepted, count], dtype=torch.float64)
+        loss, right, accepted, count = self.over_all(sums).tolist()
+        figures = {"dev_loss": loss / count, "dev_accuracy": right / count}
+        return figures | {"dev_acceptance": accepted / count} if acceptance else figures
+
+
+def freeze(model: nn.Module, trained: list[str]) -> dict[str, nn.Parameter]:
+    """Let only the parameters `trained` learn; returns them by name."""
+    parameters = dict(model.named_parameters())
+    for name, parameter in parameters.items():
+        parameter.requires_grad_(name in trained)
+    return {name: parameters[name] for name in trained}
+
+
+def recompute_activations(model: Any) -> None:
+    """Keep layers' inputs only; transformers does so in training mode alone (there is no dropout).
+
+    The method's older name is deprecated.
+    """
+    newer = getattr(model, "activation_checkpointing_enable", None)
+    (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
+    model.train()
+
+
+def build_optimizers(
+    parameters: dict[str, nn.Parameter], config: TrainDraftConfig
+) -> list[torch.optim.Optimizer]:
+    """AdamW, or with `muon` AdamW but for the layers' matrices; no weight decay on vectors."""
+    groups: dict[str, list[nn.Parameter]] = {"layers": [], "tables": [], "vectors": []}
+    for name, parameter in parameters.items():
+        inside = "layers" if ".layers." in name else "tables"
+        groups[inside if parameter.ndim > 1 else "vectors"].append(parameter)
+    muon, rate, decay = config.muon and groups["layers"], config.learning_rate, config.weight_decay
+    adam = [
+        {"params": groups["tables"] + ([] if muon else groups["layers"]), "weight_decay": decay},
+        {"params": groups["vectors"], "weight_decay": 0.0},
+    ]
+    adam = [group for group in adam if group["params"]]
+    optimizers = [adamw(adam, rate, decay)] if adam else []
+    return [*optimizers, Muon(groups["layers"], rate, weight_decay=decay)] if muon else optimizers
+
+
+def sampler_of(layout: Layout) -> Sampler:
+    """The target's sampler on logits [n, vocab] cut to speech rows; it may stop at any position."""
+    named = {name: layout.sampling[name] for name in SAMPLING if name in layout.sampling}
+    sampler = LogitsSampler(**named)  # type: ignore[arg-type] # numbers of a JSON file
+    order = layout.order(text_rows=bool(layout.sampling.get("text_rows")))
+
+    def probabilities(logits: Tensor) -> Tensor:
+        rows = logits[None][..., order.to(logits.device)]
+        none = torch.zeros(rows.shape[:2], dtype=torch.int64, device=rows.device)
+        stop = StopRule.build(layout.stop_ids, rows.shape[-1], [0], rows.device)
+        return sampler(rows, none, none, stop)[0]
+
+    return probabilities
 
 
 def make_draft(
-    config: TrainDraftConfig,
-    data: Callable[[], Data],
-    accelerator: Accelerator,
-    sampler: Sampler,
-    temperature: float,
-    log: Log | None = None,
+    config: TrainDraftConfig, accelerator: Accelerator, track: Log = silent
 ) -> dict[str, Any]:
     """Train the draft of `config` into `config.out`, or go on with it; returns its summary.
 
-    `sampler` and `temperature` are the target's: they define dev acceptance and the distillation
-    losses.
+    Dev acceptance and the distillation losses are by the target's own sampler.
     """
-    check_launch(accelerator)
     weights = dataclasses.asdict(config.losses)
     check_weights(weights)
     source = Source.read(Path(config.target.path))
-    inherited = inherit(source, config)
+    inherited = inherit(source.config, source.tensors, config)
     folder = Path(config.out) / TRAINING
-    settings = result_settings(config, source.digest, accelerator.num_processes)
-    _check_same(folder / SETTINGS, settings)
-    if (folder / DONE).is_file():
+    settings = _settings(config, source.digest, accelerator.num_processes)
+    done = done_before(folder, settings)
+    if done is not None:
         logger.info("%s is complete; nothing to do", config.out)
-        if accelerator.is_main_process:
-            clear_states(folder)  # a kill may have come between DONE and this
-        return read_json(folder / SUMMARY)
-    if accelerator.is_main_process:
-        write_json(folder / SETTINGS, settings)
+        return done
     draft = build_model(inherited.config, inherited.tensors, torch.float32)
     if config.init is not None:
-        load_parameters(draft, _earlier(Path(config.init), inherited))
-    dtype = getattr(torch, config.dtype.value)
+        own = dict(draft.named_parameters())
+        earlier = _earlier(Path(config.init), inherited)
+        copy_into({name: own[name] for name in earlier}, earlier, f"init={config.init}")
+    layout, dtype = load_layout(config.target), getattr(torch, config.dtype.value)
     objective = Objective(
-        draft, weights, lambda: source.model(dtype, accelerator.device), temperature
+        draft,
+        weights,
+        lambda: source.model(dtype, accelerator.device),
+        layout.sampling.get("temperature") or 1.0,
     )
-    loaded = data()
+    data = load_data(
+        Path(config.codes),
+        config.target,
+        seed=config.seed,
+        batch_size=config.batch_size,
+        dev_utterances=config.dev_utterances,
+    )
     if accelerator.is_main_process:  # a target of its own: the training may need none in memory
         target = source.model(dtype, accelerator.device)
-        warn_of_other_codes(target, loaded.dev[0].to(accelerator.device))
+        warn_of_other_codes(target, data.dev[0].to(accelerator.device))
         del target
-    selecting = config.select is Selection.acceptance
     training = DraftTraining(
-        config,
-        objective,
-        inherited.trained,
-        loaded,
-        accelerator,
-        folder,
-        sampler if selecting else None,
+        config, objective, inherited.trained, data, accelerator, sampler_of(layout)
     )
-    if config.gradient_checkpointing:
-        recompute_activations(draft)
-    best = training.run(log)
-    load_parameters(draft, best.parameters)
-    figures = dev_figures(objective, loaded.dev, accelerator, sampler)
+    training.start(settings)
+    training.run(track)
+    best = training.take_best()
+    figures = training.dev_figures(acceptance=True)
     summary = {"steps": config.steps, "best_step": best.step, **figures}
     if accelerator.is_main_process:
-        _export(config, source, inherited, best, settings, summary)
-    accelerator.wait_for_everyone()
+        _export(config, source, inherited, best.parameters, settings, summary)
+    training.end(summary)
     return summary
 
 
@@ -177,71 +222,32 @@ def _earlier(folder: Path, inherited: Inherited) -> dict[str, Tensor]:
     return {name: tensors[name] for name in inherited.trained}
 
 
-def recompute_activations(model: Any) -> None:
-    """Keep layers' inputs only; transformers does so in training mode alone (there is no dropout).
-
-    The method's older name is deprecated.
-    """
-    newer = getattr(model, "activation_checkpointing_enable", None)
-    (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
-    model.train()
-
-
-def load_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
-    """Copy `parameters` into the model's parameters of these names."""
-    own = dict(model.named_parameters())
-    with torch.no_grad():
-        for name, value in parameters.items():
-            own[name].copy_(value)
-
-
-def result_settings(config: TrainDraftConfig, digest: str, processes: int) -> dict[str, Any]:
-    """What decides the result, as JSON values; the target's hash stands for its path."""
-    plain = {
-        key: value for key, value in dataclasses.asdict(config).items() if key not in _NO_EFFECT
-    }
-    plain = {key: value.name if isinstance(value, Enum) else value for key, value in plain.items()}
+def _settings(config: TrainDraftConfig, digest: str, processes: int) -> dict[str, Any]:
+    """What decides the result; the target's hash stands for its path."""
     init = None if config.init is None else source_hash(Path(config.init))
-    made_from = {"target": config.target.name, "target_sha256": digest, "init": init}
+    made_of = {"target": config.target.name, "target_sha256": digest, "init": init}
     if config.target.instruction is not None:
-        made_from["instruction"] = config.target.instruction
-    return plain | made_from | {"processes": processes}
-
-
-def _check_same(path: Path, settings: Mapping[str, Any]) -> None:
-    if not path.is_file():
-        return
-    before = read_json(path)
-    for key in sorted({*before, *settings}):
-        if before.get(key) != settings.get(key):
-            raise ValueError(
-                f"{path.parents[1]} was trained with {key}={before.get(key)}, now "
-                f"{settings.get(key)}; use the same settings or another out"
-            )
+        made_of["instruction"] = config.target.instruction
+    return settings_of(config, **made_of, processes=processes)
 
 
 def _export(
     config: TrainDraftConfig,
     source: Source,
     inherited: Inherited,
-    best: Best,
-    settings: Mapping[str, Any],
-    summary: Mapping[str, Any],
+    trained: dict[str, Tensor],
+    settings: dict[str, Any],
+    summary: dict[str, Any],
 ) -> None:
-    out = Path(config.out)
-    trained = {
-        name: value.to(inherited.tensors[name].dtype) for name, value in best.parameters.items()
-    }
+    stored = {name: value.to(inherited.tensors[name].dtype) for name, value in trained.items()}
     inheritance = {
         "target": config.target.name,
         "target_sha256": source.digest,
         "layers": config.layers,
         "trained": inherited.trained,
         "untied": inherited.untied,
-        "settings": dict(settings),
-        "summary": dict(summary),
+        "settings": settings,
+        "summary": summary,
     }
-    write_draft(out, source.folder, inherited.config, inherited.tensors | trained, inheritance)
-    write_json(out / TRAINING / SUMMARY, dict(summary))
-    write_atomic(out / TRAINING / DONE, "")
-    clear_states(out / TRAINING)
+    tensors = inherited.tensors | stored
+    write_draft(Path(config.out), source.folder, inherited.config, tensors, inheritance)

@@ -7,9 +7,12 @@ a state dict; reading and writing is `training.checkpoint`'s.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
+
+from speculative_tts.schema import TrainDraftConfig
 
 FAMILIES = ("qwen2", "llama")
 EMBEDDING = "model.embed_tokens.weight"
@@ -135,3 +138,33 @@ def trained_parameters(
             "nothing is trained; set train_layers above 0, train_head or train_embeddings"
         )
     return trained
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """The draft before training, and the names of the parameters that will be trained."""
+
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+    trained: list[str]
+    untied: bool
+
+
+def inherit(
+    config: Mapping[str, Any], tensors: Mapping[str, Tensor], policy: TrainDraftConfig
+) -> Inherited:
+    """Pick layers and apply the freeze policy.
+
+    A tied target gets an untied draft when its head is trained and its embeddings are frozen, the
+    paper's policy.
+    """
+    untie = is_tied(config) and policy.train_head and not policy.train_embeddings
+    draft = inherit_config(config, policy.layers, untie=untie)
+    own = inherit_tensors(config, tensors, policy.layers, untie=untie)
+    trained = trained_parameters(
+        own,
+        train_layers=policy.train_layers,
+        train_head=policy.train_head,
+        train_embeddings=policy.train_embeddings,
+    )
+    return Inherited(draft, own, trained, untie)

@@ -1,4 +1,4 @@
-"""metrics.jsonl of a training: a row a step and a row a dev evaluation, each step once."""
+"""metrics.jsonl of a training: rows of steps and of evaluations, each step once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,9 +12,13 @@ METRICS = "metrics.jsonl"
 Log = Callable[[dict[str, Any]], None]
 
 
+def silent(row: dict[str, Any]) -> None:
+    """What processes other than the main one log."""
+
+
 @contextmanager
-def journal(folder: Path, last_step: int, log: Log | None = None) -> Iterator[Log]:
-    """Appends rows after those up to `last_step`, and hands them to `log` (wandb) too.
+def journal(folder: Path, last_step: int, track: Log = silent) -> Iterator[Log]:
+    """Appends rows after those up to `last_step`, and hands them to `track` (wandb) too.
 
     Rows after `last_step` are of steps that a killed training did after its last saved state: they
     are dropped, because these steps are done again.
@@ -26,16 +30,9 @@ def journal(folder: Path, last_step: int, log: Log | None = None) -> Iterator[Lo
 
     def write(row: dict[str, Any]) -> None:
         appender.append(row)
-        if log:
-            log(row)
+        track(row)
 
     try:
         yield write
     finally:
         appender.close()
-
-
-@contextmanager
-def silence() -> Iterator[Log]:
-    """What processes other than the main one use."""
-    yield lambda _: None

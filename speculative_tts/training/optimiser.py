@@ -7,6 +7,7 @@ own iterates in bfloat16, which CPUs without AMX do slowly; this one also stacks
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -69,6 +70,28 @@ class Muon(torch.optim.Optimizer):
         scale = 0.2 * max(params[0].shape) ** 0.5
         for param, update in zip(params, orthogonalise(torch.stack(updates)), strict=True):
             param.mul_(1 - lr * weight_decay).add_(update, alpha=-lr * scale)
+
+
+def adamw(
+    params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """AdamW as all trainings here use it."""
+    return torch.optim.AdamW(params, lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay)
+
+
+def muon_and_adamw(
+    model: nn.Module, extras: nn.Module, rates: tuple[float, float], weight_decay: float
+) -> list[torch.optim.Optimizer]:
+    """AdamW, at the second rate, for all but the trunk's matrices, which Muon trains at the first.
+
+    `extras` are trained along with the model and thrown away.
+    """
+    matrices, others = split_parameters(model)
+    matrix_lr, other_lr = rates
+    return [
+        adamw([*others, *extras.parameters()], other_lr, weight_decay),
+        Muon(matrices, lr=matrix_lr, weight_decay=weight_decay),
+    ]
 
 
 def split_parameters(module: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

@@ -1,4 +1,4 @@
-"""ScaledAdam and Eden, optimiser and schedule of the public VALL-E recipe (from icefall).
+"""ScaledAdam, the optimiser of the public VALL-E recipe (from icefall).
 
 ScaledAdam is Adam whose step is relative: it is multiplied by the parameter's root mean square, so
 that the same learning rate (0.05) serves every matrix. A second Adam-like step, every fourth
@@ -137,19 +137,3 @@ def _scalar_step(p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Non
     state["delta"].sub_(grad / denominator, alpha=group["lr"] * SCALAR_RATE * (1 - beta1))
     p.clamp_(-LARGEST_SCALAR, LARGEST_SCALAR)
     p.add_(state["delta"])
-
-
-def eden(
-    base: float,
-    *,
-    batch: int,
-    epoch: float,
-    warmup: int = 200,
-    batches: float = 5000,
-    epochs: float = 4,
-) -> float:
-    """Eden's learning rate after `batch` batches in `epoch` (from 0); warm-up from a half."""
-    decay = ((batch**2 + batches**2) / batches**2) ** -0.25
-    decay *= ((epoch**2 + epochs**2) / epochs**2) ** -0.25
-    rise = 1.0 if batch >= warmup else 0.5 + 0.5 * batch / warmup
-    return float(base * decay * rise)

@@ -1,5 +1,10 @@
-"""Training state on disk, whole or absent, the last two kept: a killed training goes on."""
+"""A training's folder: what it is, how far it is, that it is done; a killed training goes on.
 
+settings.json says what decides the result, state-<step>.pt all that the rest depends on (whole or
+absent, the newest two are kept), summary.json the last figures: a training that has it is done.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,14 +13,27 @@ import torch
 from torch import Tensor
 
 from speculative_tts.files import writing
+from speculative_tts.provenance import plain
+from speculative_tts.records import write_json
+from speculative_tts.typed import read_json
 
+TRAINING = "training"  # the folder, beside what is exported
+SETTINGS, SUMMARY = "settings.json", "summary.json"
 KEPT = 2
+WITHOUT_EFFECT = (  # on what is learnt
+    "out",
+    "threads",
+    "save_every",
+    "wandb",
+    "device",
+    "gradient_checkpointing",
+)
 _PATTERN = "state-*.pt"
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best dev evaluation so far and the trained parameters then (on the CPU)."""
+    """The best evaluation so far, and the trained parameters then (the main process has them)."""
 
     step: int
     value: float
@@ -26,17 +44,58 @@ class Best:
 class State:
     """Everything that the rest of a training depends on, besides its settings and data."""
 
-    step: int  # optimizer steps done
+    step: int  # optimiser steps done
     parameters: dict[str, Tensor]
     optimizers: list[dict[str, Any]]
-    best: Best
+    figures: dict[str, Any]  # of the last evaluation
+    best: Best | None
+
+
+def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
+    """What decides the result of a configuration, as JSON values; `made_of` stands for paths."""
+    values = plain(config).items()
+    return {k: v for k, v in values if k not in WITHOUT_EFFECT} | made_of
+
+
+def done_before(
+    folder: Path, settings: Mapping[str, Any], *, extend: bool = False
+) -> dict[str, Any] | None:
+    """The summary if this training is done.
+
+    Raises ValueError when the folder holds one with other settings; with `extend` that goes on.
+    """
+    path = folder / SETTINGS
+    before = read_json(path) if path.is_file() else settings
+    for key in sorted({*before, *settings}):
+        if before.get(key) != settings.get(key):
+            if extend:
+                return None
+            raise ValueError(
+                f"{folder.parent} was trained with {key}={before.get(key)}, now "
+                f"{settings.get(key)}; use the same settings or another out"
+            )
+    if not (folder / SUMMARY).is_file():
+        return None
+    if not extend:
+        clear_states(folder)  # a kill may have come between the summary and this
+    return read_json(folder / SUMMARY)
+
+
+def begin(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write what is going to be trained; it is not done."""
+    (folder / SUMMARY).unlink(missing_ok=True)
+    write_json(folder / SETTINGS, dict(settings))
+
+
+def finish(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Say that the training is done: what it was for is written."""
+    write_json(folder / SUMMARY, dict(summary))
 
 
 def save_state(folder: Path, state: State) -> None:
     """Write `folder`/state-<step>.pt atomically and drop all but the newest two."""
-    path = folder / f"state-{state.step:08d}.pt"
-    with writing(path) as file:
-        torch.save({**vars(state), "best": vars(state.best)}, file)
+    with writing(folder / f"state-{state.step:08d}.pt") as file:
+        torch.save({**vars(state), "best": state.best and vars(state.best)}, file)
     for old in sorted(folder.glob(_PATTERN))[:-KEPT]:
         old.unlink()
 
@@ -48,11 +107,12 @@ def load_state(folder: Path) -> State | None:
         return None
     try:
         stored = torch.load(paths[-1], map_location="cpu", weights_only=True)
-        return State(**{**stored, "best": Best(**stored["best"])})
-    except Exception as error:  # torch.load raises many types for a broken file
-        reason = str(error).splitlines()[0]
+        best = stored.pop("best")
+        return State(**stored, best=best and Best(**best))
+    except Exception as error:  # torch.load raises many types, and advises to load without care
         raise ValueError(
-            f"training state {paths[-1]} is unreadable ({reason}); delete it to go on before it"
+            f"{paths[-1]} is broken or no training state; delete it, and training goes on from "
+            "the state before"
         ) from error
 
 
@@ -60,4 +120,14 @@ def clear_states(folder: Path) -> None:
     """Remove all states and what a killed writer left of one."""
     for pattern in (_PATTERN, f".{_PATTERN}.*.tmp"):
         for path in folder.glob(pattern):
-            path.unlink()
+            path.unlink(missing_ok=True)
+
+
+def copy_into(parameters: Mapping[str, Tensor], stored: Mapping[str, Tensor], named: str) -> None:
+    """Copy stored values into parameters of these names. ValueError when they do not fit."""
+    shapes = {name: parameter.shape for name, parameter in parameters.items()}
+    if shapes != {name: value.shape for name, value in stored.items()}:
+        raise ValueError(f"{named} is of another model; give another out, or delete it")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(stored[name])

@@ -13,17 +13,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from accelerate import Accelerator
 from jaxtyping import Float, Int64
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.flite import WORDS
-from speculative_tts.files import write_atomic, writing
+from speculative_tts.files import write_atomic
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema import TrainTargetConfig
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.data.recordings import (
@@ -31,12 +33,18 @@ from speculative_tts.training.data.recordings import (
     Batch,
     BatchConfig,
     Recordings,
-    draw_batch,
+    collate,
+    draw_sequences,
     load_recordings,
 )
-from speculative_tts.training.optimiser import Muon, split_parameters
-from speculative_tts.training.sampling import Sampling
-from speculative_tts.training.watch import Watched, error_rate, listen, load_watched, text_gap
+from speculative_tts.training.journal import Log, silent
+from speculative_tts.training.loop import Learning, Plan, Training, Values
+from speculative_tts.training.optimiser import muon_and_adamw
+from speculative_tts.training.schedule import trapezoid
+from speculative_tts.training.state import TRAINING, done_before, settings_of
+from speculative_tts.training.watch import Sampling, Watch
+
+TARGET = "target"  # the exported checkpoint, beside the training
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,6 @@ class Recipe(TrainTargetConfig):
     model: ModelConfig = field(default_factory=ModelConfig)
     batch: BatchConfig = field(default_factory=BatchConfig)
     sampling: Sampling = field(default_factory=Sampling)
-    muon: bool = True
     weight_decay: float = 0.05
     clip: float = 1.0
     log_every: int = 10
@@ -71,16 +78,6 @@ class Probes(nn.Module):
         super().__init__()
         self.current = nn.Linear(hidden_size, n_classes)
         self.following = nn.Linear(hidden_size, n_classes)
-
-
-@dataclass
-class Trainee:
-    """All state of a run: what a checkpoint holds."""
-
-    model: Any
-    probes: Probes
-    optimisers: list[torch.optim.Optimizer]
-    step: int = 0
 
 
 def build_model(config: ModelConfig, layout: SpeechLayout, seed: int) -> Any:
@@ -105,184 +102,121 @@ def build_model(config: ModelConfig, layout: SpeechLayout, seed: int) -> Any:
     )
 
 
-def build_trainee(config: Recipe, layout: SpeechLayout) -> Trainee:
-    """Fresh model, probes and optimisers."""
-    model = build_model(config.model, layout, config.seed)
-    probes = Probes(config.model.hidden_size, len(layout.words) + 1)
-    matrices, others = split_parameters(model)
-    others += list(probes.parameters())
-    decay = config.weight_decay
-    adam = {"betas": (0.9, 0.95), "weight_decay": decay}
-    optimisers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(others, lr=config.other_lr, **adam),  # type: ignore[arg-type]
-        Muon(matrices, lr=config.matrix_lr, weight_decay=decay)
-        if config.muon
-        else torch.optim.AdamW(matrices, lr=config.matrix_lr, **adam),  # type: ignore[arg-type]
-    ]
-    return Trainee(model, probes, optimisers)
+class ProbedTarget(nn.Module):
+    """The target and its probes; makes the loss of a batch, means over its speech positions."""
+
+    def __init__(self, model: Any, probes: Probes, probe_weight: float) -> None:
+        super().__init__()
+        self.model, self.probes, self.probe_weight = model, probes, probe_weight
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Values]:
+        """What is minimised; the target's own loss and the probes' losses and accuracy."""
+        hidden = self.model.model(input_ids=batch.inputs, use_cache=False).last_hidden_state
+        speech = batch.targets != IGNORED
+        states: Float[Tensor, "tokens hidden"] = hidden[speech]
+        loss = cross_entropy(self.model.lm_head(states), batch.targets[speech])
+        current = cross_entropy(self.probes.current(states), batch.current_word[speech])
+        words, guesses = batch.next_word[speech], self.probes.following(states)
+        following = cross_entropy(guesses, words)
+        return loss + self.probe_weight * (current + following), {
+            "loss": loss,
+            "current_word_loss": current,
+            "next_word_loss": following,
+            "next_word_accuracy": accuracy(guesses, words),
+        }
 
 
-def learning_rate_factor(step: int, config: Recipe) -> float:
-    """Linear warm-up, constant, linear decay to 0 over the last `decay_steps`."""
-    warm = min(1.0, (step + 1) / config.warmup_steps)
-    cool = min(1.0, (config.steps - step) / config.decay_steps)
-    return max(0.0, min(warm, cool))
-
-
-def speech_losses(
-    trunk: Callable[..., Any], trainee: Trainee, batch: Batch
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """(speech loss, probe losses and accuracy) over all speech positions of a batch."""
-    hidden = trunk(input_ids=batch.inputs, use_cache=False).last_hidden_state
-    speech = batch.targets != IGNORED
-    states: Float[Tensor, "tokens hidden"] = hidden[speech]
-    loss = cross_entropy(trainee.model.lm_head(states), batch.targets[speech])
-    current, following = batch.current_word[speech], batch.next_word[speech]
-    following_logits = trainee.probes.following(states)
-    return loss, {
-        "current_word_loss": cross_entropy(trainee.probes.current(states), current),
-        "next_word_loss": cross_entropy(following_logits, following),
-        "next_word_accuracy": _accuracy(following_logits, following),
-    }
-
-
-def _accuracy(logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -> Tensor:
+def accuracy(logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -> Tensor:
+    """Share of labels that are the likeliest class."""
     return (logits.argmax(dim=-1) == labels).float().mean()
 
 
-def train_step(
-    trunk: Callable[..., Any], trainee: Trainee, batch: Batch, config: Recipe
-) -> dict[str, float]:
-    """One optimiser step; returns its metrics."""
-    factor = learning_rate_factor(trainee.step, config)
-    rates = (config.other_lr, config.matrix_lr)
-    for optimiser, rate in zip(trainee.optimisers, rates, strict=True):
-        for group in optimiser.param_groups:
-            group["lr"] = rate * factor
-        optimiser.zero_grad(set_to_none=True)
-    loss, extra = speech_losses(trunk, trainee, batch)
-    total = loss + config.probe_weight * (extra["current_word_loss"] + extra["next_word_loss"])
-    total.backward()  # type: ignore[no-untyped-call]
-    parameters = [*trainee.model.parameters(), *trainee.probes.parameters()]
-    norm = nn.utils.clip_grad_norm_(parameters, config.clip)
-    for optimiser in trainee.optimisers:
-        optimiser.step()
-    trainee.step += 1
-    metrics = {"loss": loss, "gradient_norm": norm, **extra}
-    return {name: float(value.detach()) for name, value in metrics.items()}
+class TargetTraining(Training):
+    """Draws batches by the curriculum; the codec's geometry pulls at embeddings after each step."""
 
+    def __init__(
+        self,
+        out: Path,
+        config: Recipe,
+        layout: SpeechLayout,
+        data: Recordings,
+        accelerator: Accelerator,
+        *,
+        pull: Callable[[Tensor], None] | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        model = build_model(config.model, layout, config.seed)
+        probes = Probes(config.model.hidden_size, len(layout.words) + 1)
+        if config.compile:
+            model.model.compile(dynamic=True)
+        module = ProbedTarget(model, probes, config.probe_weight)
+        rates = (config.matrix_lr, config.other_lr)
+        learning = Learning(
+            module,
+            dict(module.named_parameters()),
+            muon_and_adamw(model, probes, rates, config.weight_decay),
+            trapezoid(steps=config.steps, warmup=config.warmup_steps, decay=config.decay_steps),
+        )
+        plan = Plan(
+            config.steps, config.save_every, config.watch_every, config.log_every, clip=config.clip
+        )
+        super().__init__(out / TRAINING, plan, learning, accelerator)
+        self.model = model.train()
+        self._config, self._layout, self._data = config, layout, data
+        self._out, self._pull, self._watch = out, pull, watch
 
-def save_state(trainee: Trainee, path: Path) -> None:
-    """Write everything that a resumed run needs, atomically."""
-    state = {
-        "step": trainee.step,
-        "model": trainee.model.state_dict(),
-        "probes": trainee.probes.state_dict(),
-        "optimisers": [optimiser.state_dict() for optimiser in trainee.optimisers],
-    }
-    with writing(path) as file:
-        torch.save(state, file)
+    def batch(self, step: int, number: int) -> Batch:
+        """Sequences as long as the curriculum has come to."""
+        rng = np.random.default_rng([self._config.seed, number])
+        sequences = draw_sequences(rng, self._data, self._config.batch, step)
+        return collate(sequences, self._layout)
 
+    def stepped(self) -> None:
+        """Pull the embeddings of codes."""
+        if self._pull is not None:
+            self._pull(self.model.model.embed_tokens.weight[: self._layout.n_codes])
 
-def load_state(trainee: Trainee, path: Path) -> None:
-    """Put what `save_state` wrote back into `trainee`."""
-    state = torch.load(path, weights_only=True)
-    trainee.model.load_state_dict(state["model"])
-    trainee.probes.load_state_dict(state["probes"])
-    for optimiser, saved in zip(trainee.optimisers, state["optimisers"], strict=True):
-        optimiser.load_state_dict(saved)
-    trainee.step = state["step"]
+    def evaluate(self) -> dict[str, Any]:
+        """Export the target, and listen to it."""
+        folder = self._out / TARGET
+        if self.accelerator.is_main_process:
+            export_target(self.model, self._layout, folder)
+        self.accelerator.wait_for_everyone()
+        if self._watch is None:
+            return {}
+        model = SpeechLM.load(folder, dtype=torch.float32, device=torch.device("cpu"))
+        return self._watch(model)
 
 
 def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
     """Write config.json, model.safetensors (float16) and speech.json."""
     config = {**model.config.to_dict(), "architectures": ["Qwen2ForCausalLM"], "dtype": "float32"}
-    write_atomic(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
     tensors = {name: t.half().contiguous() for name, t in model.state_dict().items()}
+    write_atomic(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
     write_atomic(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
     layout.save(folder)
 
 
-def train_target(config: Recipe, corpus: Path, out: Path) -> None:
-    """Train on what `prepare_tiny` left in `corpus`; run again after a kill to continue.
+def train_target(config: Recipe, accelerator: Accelerator, track: Log = silent) -> dict[str, Any]:
+    """Train on what `prepare_tiny` left in `config.prepared`; again after a kill it goes on.
 
-    Leaves state.pt, metrics.jsonl and the exported target/ in `out`.
+    So does a training that was done with other settings, more steps above all. Leaves the training
+    and the exported target/ in `config.out`; returns the last figures.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    corpus, out = Path(config.prepared), Path(config.out)
+    settings = settings_of(config)
+    done = done_before(out / TRAINING, settings, extend=True)
+    if done is not None:
+        return done
     codec = TinyCodec.load(corpus / "codec")
     layout = SpeechLayout.merged(codec.n_codes, WORDS, asdict(config.sampling))
-    data = load_recordings(corpus / "codes", layout)
-    watched = load_watched(corpus / "dev", codec, config.watch_rows_step)
-    trainee = build_trainee(config, layout)
-    if (out / "state.pt").exists():
-        load_state(trainee, out / "state.pt")
-    _trim_log(out / "metrics.jsonl", trainee.step)
     pull = AcousticPull(torch.from_numpy(codec.codebook).float(), config.acoustic_pull)
-    _run_steps(config, trainee, data, layout, codec, watched, pull, out)
-    export_target(trainee.model, layout, out / "target")
-
-
-def _run_steps(
-    config: Recipe,
-    trainee: Trainee,
-    data: Recordings,
-    layout: SpeechLayout,
-    codec: TinyCodec,
-    watched: list[Watched],
-    pull: AcousticPull,
-    out: Path,
-) -> None:
-    trunk = trainee.model.model
-    if config.compile:
-        trunk = torch.compile(trunk, dynamic=True)
-    progress = tqdm(total=config.steps, initial=trainee.step, desc="target")
-    while trainee.step < config.steps:
-        batch = draw_batch(data, layout, config.batch, config.seed, trainee.step)
-        metrics = train_step(trunk, trainee, batch, config)
-        pull(trunk.embed_tokens.weight[: codec.n_codes])
-        progress.update()
-        if trainee.step % config.log_every == 0:
-            progress.set_postfix(loss=f"{metrics['loss']:.3f}")
-            _log(out / "metrics.jsonl", {"step": trainee.step, **metrics})
-        if trainee.step % config.watch_every == 0 or trainee.step == config.steps:
-            _log(out / "metrics.jsonl", _watch(config, trainee, layout, codec, watched))
-            export_target(trainee.model, layout, out / "target")
-        if trainee.step % config.save_every == 0 or trainee.step == config.steps:
-            save_state(trainee, out / "state.pt")
-
-
-def _watch(
-    config: Recipe,
-    trainee: Trainee,
-    layout: SpeechLayout,
-    codec: TinyCodec,
-    watched: list[Watched],
-) -> dict[str, float]:
-    model = trainee.model.eval()
-    true, other = text_gap(model, layout, watched, config.seed)
-    heard = listen(model, layout, codec, watched, config.sampling, config.seed)
-    model.train()
-    return {
-        "step": trainee.step,
-        "dev_loss": true,
-        "dev_loss_random_text": other,
-        "dev_word_error_rate": error_rate(heard),
-        "dev_bad_length": sum(h.bad_length for h in heard) / len(heard),
-    }
-
-
-def _log(path: Path, values: dict[str, float]) -> None:
-    with path.open("a") as log:
-        log.write(json.dumps(values) + "\n")
-
-
-def _trim_log(path: Path, step: int) -> None:
-    """Drop what a killed run logged after its last checkpoint."""
-    if path.exists():
-        lines = [x for x in path.read_text().splitlines() if json.loads(x)["step"] <= step]
-        write_atomic(path, "".join(f"{line}\n" for line in lines))
-
-
-def config_json(config: Recipe) -> str:
-    """The run's configuration, for its records."""
-    return json.dumps(asdict(config), indent=2)
+    watch = Watch.load(
+        corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
+    )
+    data = load_recordings(corpus / "codes", layout)
+    training = TargetTraining(out, config, layout, data, accelerator, pull=pull, watch=watch)
+    training.start(settings)
+    training.run(track)
+    training.end(training.figures, keep=True)
+    return training.figures

@@ -11,11 +11,13 @@ NAR sees an acoustic prompt as in prefix mode 1.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
@@ -23,8 +25,12 @@ from speculative_tts.corpora.flite import WORDS
 from speculative_tts.corpora.residual import CODEC, CODES
 from speculative_tts.models.heads import HeadTensors, save_heads
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.checkpoint import Valle, save_valle
 from speculative_tts.models.valle.config import ValleConfig
+from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.models.valle.nar import ValleNAR, draw_prefix
+from speculative_tts.models.valle.refine import ValleRefiner
 from speculative_tts.training.data.layered import ValleBatch, collate_valle
 from speculative_tts.training.data.recordings import (
     BatchConfig,
@@ -33,18 +39,34 @@ from speculative_tts.training.data.recordings import (
     draw_sequences,
     load_recordings,
 )
-from speculative_tts.training.optimiser import Muon, split_parameters
-from speculative_tts.training.sampling import Sampling
-from speculative_tts.training.stage import StageConfig, append, train_stage
-from speculative_tts.training.target import Trainee
+from speculative_tts.training.journal import Log, silent
+from speculative_tts.training.loop import Learning, Plan, Training, Values
+from speculative_tts.training.optimiser import muon_and_adamw
+from speculative_tts.training.schedule import trapezoid
+from speculative_tts.training.state import TRAINING, begin, done_before, finish, settings_of
 from speculative_tts.training.valle_losses import Extras, ar_losses, nar_losses
 from speculative_tts.training.valle_start import fresh_valle
-from speculative_tts.training.valle_watch import ValleWatch
+from speculative_tts.training.watch import Sampling, Watch
 
 BEGIN, END, FIRST_WORD = 1, 2, 3
 """Text ids as the official front end makes them: 0 pads, from 3 on come the symbols, sorted."""
 
 WHOLE = 1 << 30
+
+
+@dataclass(frozen=True)
+class StageConfig:
+    """Length and learning rates of a stage."""
+
+    steps: int
+    warmup_steps: int = 40
+    decay_steps: int = 800
+    matrix_lr: float = 3e-3
+    other_lr: float = 5e-3
+    clip: float = 1.0
+    save_every: int = 100
+    log_every: int = 10
+    watch_every: int = 400
 
 
 @dataclass(frozen=True)
@@ -111,13 +133,30 @@ def valle_layout(codec: ResidualTinyCodec, sampling: Sampling) -> SpeechLayout:
     )
 
 
-def trainee_of(model: nn.Module, extras: nn.Module, stage: StageConfig, decay: float) -> Trainee:
-    """A model with its optimisers: Muon for matrices of the trunk, AdamW for all else."""
-    matrices, others = split_parameters(model)
-    others += list(extras.parameters())
-    adam = torch.optim.AdamW(others, lr=stage.other_lr, betas=(0.9, 0.95), weight_decay=decay)
-    muon = Muon(matrices, lr=stage.matrix_lr, weight_decay=decay)
-    return Trainee(model, extras, [adam, muon])  # type: ignore[arg-type] # extras are any module
+class JointAR(nn.Module):
+    """The AR with its probes and heads."""
+
+    def __init__(self, ar: ValleAR, extras: Extras, config: TrainValleConfig) -> None:
+        super().__init__()
+        self.ar, self.extras, self._config = ar, extras, config
+
+    def forward(self, batch: tuple[ValleBatch, slice]) -> tuple[Tensor, Values]:
+        """What is minimised, and losses; further heads see some positions."""
+        c = self._config
+        own, probes, further, logged = ar_losses(self.ar, self.extras, *batch)
+        return own + c.probe_weight * probes + c.prediction_weight * further.sum(), logged
+
+
+class StagedNAR(nn.Module):
+    """The NAR, a stage at a time."""
+
+    def __init__(self, nar: ValleNAR) -> None:
+        super().__init__()
+        self.nar = nar
+
+    def forward(self, batch: tuple[ValleBatch, int, int]) -> tuple[Tensor, Values]:
+        """The mean loss over predicted frames."""
+        return nar_losses(self.nar, *batch)
 
 
 @dataclass(frozen=True)
@@ -127,45 +166,30 @@ class ValleRun:
     config: TrainValleConfig
     layout: SpeechLayout
     data: Recordings
+    accelerator: Accelerator
     valle: Valle
     extras: Extras
 
     @classmethod
     def build(
-        cls, config: TrainValleConfig, layout: SpeechLayout, data: Recordings, quantizers: int
+        cls,
+        config: TrainValleConfig,
+        layout: SpeechLayout,
+        data: Recordings,
+        accelerator: Accelerator,
+        quantizers: int,
     ) -> ValleRun:
         """Fresh models, heads and probes."""
         valle = fresh_valle(config.model(layout, quantizers), config.seed)
         classes = layout.n_codes + 1
         extras = Extras(config.dim, len(layout.words) + 1, config.predictions - 1, classes)
-        return cls(config, layout, data, valle, extras)
+        return cls(config, layout, data, accelerator, valle, extras)
 
-    def train_ar(self, out: Path, watch: ValleWatch | None = None) -> None:
-        """Train, or go on training, the AR and its heads."""
-        c = self.config
-        trainee = trainee_of(self.valle.ar, self.extras, c.ar, c.weight_decay)
-
-        hear = None if watch is None else partial(watch, self.valle.ar)
-        train_stage("ar", trainee, self.ar_step, c.ar, out, hear)
-
-    def train_nar(self, out: Path) -> None:
-        """Train, or go on training, the NAR."""
-        c = self.config
-        trainee = trainee_of(self.valle.nar, nn.Module(), c.nar, c.weight_decay)
-        train_stage("nar", trainee, self.nar_step, c.nar, out)
-
-    def ar_step(self, step: int) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss and values to log of an AR step."""
-        c = self.config
-        some = slice(step % c.prediction_stride, None, c.prediction_stride)
-        batch = self._batch(c.batch, step)
-        own, probes, further, logged = ar_losses(self.valle.ar, self.extras, batch, some)
-        return own + c.probe_weight * probes + c.prediction_weight * further.sum(), logged
-
-    def nar_step(self, step: int) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss and values to log of a NAR step."""
-        batch = self._batch(self.config.nar_batch, step)
-        return nar_losses(self.valle.nar, batch, self.config.seed, step)
+    def batch(self, config: BatchConfig, step: int, number: int) -> ValleBatch:
+        """Sequences as long as the curriculum has come to."""
+        rng = np.random.default_rng([self.config.seed, number])
+        sequences = draw_sequences(rng, self.data, config, step)
+        return collate_valle(sequences, self.layout, self.config.predictions)
 
     def export(self, out: Path) -> None:
         """Write <out>/target (both models, float16, and speech.json) and <out>/heads."""
@@ -180,25 +204,103 @@ class ValleRun:
         }
         save_heads(out / "heads", tensors, target=out / "target", about=about)
 
-    def _batch(self, batch: BatchConfig, step: int) -> ValleBatch:
-        sequences = draw_sequences(self.data, batch, self.config.seed, step)
-        return collate_valle(sequences, self.layout, self.config.predictions)
+
+class StageTraining(Training):
+    """What AR and NAR share: Muon for matrices of the trunk, AdamW for all else."""
+
+    def __init__(
+        self,
+        folder: Path,
+        run: ValleRun,
+        module: nn.Module,
+        stage: StageConfig,
+        watch: Watch | None,
+    ) -> None:
+        model, *extras = module.children()
+        rates = (stage.matrix_lr, stage.other_lr)
+        optimizers = muon_and_adamw(model, nn.ModuleList(extras), rates, run.config.weight_decay)
+        rate = trapezoid(steps=stage.steps, warmup=stage.warmup_steps, decay=stage.decay_steps)
+        learning = Learning(module.train(), dict(module.named_parameters()), optimizers, rate)
+        plan = Plan(
+            stage.steps, stage.save_every, stage.watch_every, stage.log_every, clip=stage.clip
+        )
+        super().__init__(folder, plan, learning, run.accelerator)
+        self._run, self._watch = run, watch
 
 
-def train_valle(config: TrainValleConfig, corpus: Path, out: Path) -> None:
+class ARTraining(StageTraining):
+    """The AR with heads and probes."""
+
+    def __init__(self, out: Path, run: ValleRun, watch: Watch | None = None) -> None:
+        module = JointAR(run.valle.ar, run.extras, run.config)
+        super().__init__(out / TRAINING / "ar", run, module, run.config.ar, watch)
+
+    def batch(self, step: int, number: int) -> tuple[ValleBatch, slice]:
+        """Sequences, and the positions that further heads see."""
+        stride = self._run.config.prediction_stride
+        some = slice(step % stride, None, stride)
+        return self._run.batch(self._run.config.batch, step, number), some
+
+    def evaluate(self) -> dict[str, Any]:
+        """What is heard of the first layer."""
+        if self._watch is None:
+            return {}
+        return self._watch(ValleLM(self._run.valle.ar, layout=self._run.layout))
+
+
+class NARTraining(StageTraining):
+    """The NAR, its stages in turn, after an AR; it is listened to at the end."""
+
+    def __init__(self, out: Path, run: ValleRun, watch: Watch | None = None) -> None:
+        stage = replace(run.config.nar, watch_every=run.config.nar.steps)
+        module = StagedNAR(run.valle.nar)
+        super().__init__(out / TRAINING / "nar", run, module, stage, watch)
+
+    def batch(self, step: int, number: int) -> tuple[ValleBatch, int, int]:
+        """Sequences, the stage that is trained, and how many frames are given as a prompt."""
+        config, nar = self._run.config, self._run.valle.nar
+        batch = self._run.batch(config.nar_batch, step, number)
+        generator = torch.Generator().manual_seed(config.seed * 1_000_003 + number)
+        stage = 1 + step % len(nar.nar_predict_layers)
+        return batch, stage, draw_prefix(batch.code_lengths, generator)
+
+    def evaluate(self) -> dict[str, Any]:
+        """What is heard of all layers."""
+        if self._watch is None:
+            return {}
+        valle, layout = self._run.valle, self._run.layout
+        return self._watch(ValleLM(valle.ar, layout=layout), ValleRefiner(valle.nar, layout))
+
+
+def train_valle(
+    config: TrainValleConfig,
+    corpus: Path,
+    out: Path,
+    accelerator: Accelerator,
+    track: Log = silent,
+) -> dict[str, Any]:
     """Train AR, heads and NAR on what `prepare_residual` left; run again after a kill to continue.
 
-    Leaves states and logs of both stages, and the exported target/ and heads/ in `out`.
+    Leaves the training of both stages, and the exported target/ and heads/ in `out`; returns the
+    last figures.
     """
+    settings = settings_of(config, prepared=str(corpus))
+    done = done_before(out / TRAINING, settings, extend=True)
+    if done is not None:
+        return done
     codec = ResidualTinyCodec.load(corpus / CODEC)
     layout = valle_layout(codec, config.sampling)
-    data = load_recordings(corpus / CODES, layout)
-    rows = (config.sampling, config.watch_rows_step, config.seed)
-    watch = ValleWatch.load(corpus / "dev", codec, layout, *rows)
-    run = ValleRun.build(config, layout, data, codec.n_layers)
-    run.train_ar(out, watch)
-    run.train_nar(out)
-    append(
-        out / "nar-metrics.jsonl", {"step": config.nar.steps, **watch(run.valle.ar, run.valle.nar)}
+    watch = Watch.load(
+        corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
     )
-    run.export(out)
+    data = load_recordings(corpus / CODES, layout)
+    run = ValleRun.build(config, layout, data, accelerator, codec.n_layers)
+    if accelerator.is_main_process:
+        begin(out / TRAINING, settings)
+    ARTraining(out, run, watch).run(track)
+    nar = NARTraining(out, run, watch)
+    nar.run(lambda row: track({**row, "step": config.ar.steps + row["step"]}))
+    if accelerator.is_main_process:
+        run.export(out)
+        finish(out / TRAINING, nar.figures)
+    return nar.figures

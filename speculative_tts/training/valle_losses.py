@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, linear
 
 from speculative_tts.models.valle.ar import ValleAR, prefix_mask
 from speculative_tts.models.valle.modules import Attention, Layer, padding
-from speculative_tts.models.valle.nar import ValleNAR, draw_prefix
+from speculative_tts.models.valle.nar import ValleNAR
 from speculative_tts.training.data.layered import ValleBatch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.target import Probes
@@ -162,11 +162,10 @@ def further_losses(
     return nats.view(-1, heads).mean(0), hits.view(-1, heads).mean(0)
 
 
-def nar_losses(model: ValleNAR, batch: ValleBatch, seed: int, step: int) -> tuple[Tensor, Logged]:
-    """Mean loss over predicted frames of one stage: stages in turn, the prompt's length drawn."""
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-    stage = 1 + step % len(model.nar_predict_layers)
-    prefix = draw_prefix(batch.code_lengths, generator)
+def nar_losses(
+    model: ValleNAR, batch: ValleBatch, stage: int, prefix: int
+) -> tuple[Tensor, Logged]:
+    """Mean loss over the frames that one stage predicts behind the first `prefix`."""
     result = model(batch.text, batch.text_lengths, batch.codes, batch.code_lengths, stage, prefix)
     loss: Tensor = result.loss() / batch.code_lengths.sum()
-    return loss, {"loss": loss, f"layer_{stage + 1}_loss": loss}
+    return loss, {f"layer_{stage + 1}_loss": loss}

@@ -4,124 +4,142 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int64
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from speculative_tts.codecs.tiny import TinyCodec
+from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora.testset import ListRow, read_audio, read_list
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.engine import first_layer
+from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.evaluation.judges.pocketsphinx import load_recogniser
+from speculative_tts.evaluation.wer import word_edits
+from speculative_tts.models.families import FamilyLM, Refiner
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.training.listening import WordRecogniser, word_errors
-from speculative_tts.training.sampling import Sampling, sample_speech
 
 RUNAWAY_RATIO, CUT_OFF_RATIO = 1.6, 0.5
 """Against the reference's length, outside of which an utterance counts as a runaway or cut off."""
 
 
 @dataclass(frozen=True)
-class Watched:
-    """One evaluation row with its audio as codes."""
+class Sampling:
+    """What a target's speech.json says of its sampler; the defaults are the tiny targets'."""
 
-    row: ListRow
-    prompt: tuple[int, ...]
-    reference: tuple[int, ...]
+    temperature: float = 0.8
+    top_k: int = 25
+    top_p: float = 0.9
+    min_tokens_per_word: float = 4.0
+    max_tokens_per_word: float = 28.0
 
 
 @dataclass(frozen=True)
-class Heard:
-    """One sampled utterance as recognised."""
+class Watched:
+    """One evaluation row, its prompt and its reference as codes: [tokens] or [layers, tokens]."""
 
-    id: str
-    errors: int
-    words: int
-    tokens: int
-    reference_tokens: int
-    hypothesis: str
-
-    @property
-    def bad_length(self) -> bool:
-        """A runaway or cut-off utterance."""
-        ratio = self.tokens / self.reference_tokens
-        return not CUT_OFF_RATIO <= ratio <= RUNAWAY_RATIO
+    row: ListRow
+    prompt: Int64[Tensor, "*layers prompt"]
+    reference: Int64[Tensor, "*layers tokens"]
 
 
-def load_watched(folder: Path, codec: TinyCodec, every: int = 1) -> list[Watched]:
-    """Rows of an evaluation list (each `every`-th), encoded."""
-    rows = read_list(folder)[::every]
-    prompts = {r.prompt_audio: codec.encode(read_audio(folder / r.prompt_audio)) for r in rows}
-    return [
-        Watched(
-            row,
-            tuple(prompts[row.prompt_audio].tolist()),
-            tuple(codec.encode(read_audio(folder / row.reference_audio)).tolist()),
+@dataclass(frozen=True)
+class Watch:
+    """Reads and samples every row of an evaluation list, and has a recogniser listen."""
+
+    rows: list[Watched]
+    codec: TinyCodec | ResidualTinyCodec
+    layout: SpeechLayout
+    sampling: Sampling
+    seed: int
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        codec: TinyCodec | ResidualTinyCodec,
+        layout: SpeechLayout,
+        sampling: Sampling,
+        every: int,
+        seed: int,
+    ) -> Watch:
+        """Each `every`-th row of an evaluation list."""
+
+        def encoded(name: str) -> Tensor:
+            return torch.from_numpy(codec.encode(read_audio(folder / name)))
+
+        rows = [
+            Watched(row, encoded(row.prompt_audio), encoded(row.reference_audio))
+            for row in read_list(folder)[::every]
+        ]
+        return cls(rows, codec, layout, sampling, seed)
+
+    def __call__(self, model: FamilyLM, refiner: Refiner | None = None) -> dict[str, float]:
+        """Losses with the true text and another (nats a token), word errors, share of odd lengths.
+
+        `refiner` fills the further layers of a codec that has them.
+        """
+        said = self.sample(model)
+        true, other = self.text_gap(model)
+        return {
+            "dev_loss": true,
+            "dev_loss_random_text": other,
+            "dev_word_error_rate": self._errors(said, refiner),
+            "dev_bad_length": sum(map(_is_odd, said, self.rows)) / len(self.rows),
+        }
+
+    def sample(self, model: FamilyLM) -> list[list[int]]:
+        """Codes of the first layer that the model says for each row."""
+        requests = [self._request(model, item) for item in self.rows]
+        sampling = Sampler(self.sampling.temperature, self.sampling.top_k, self.sampling.top_p)
+        outcomes = autoregressive(model, self.layout.stop_ids, sampling, requests)
+        return [[t for t in outcome.tokens if t < self.layout.n_codes] for outcome in outcomes]
+
+    def _request(self, model: FamilyLM, item: Watched) -> Request:
+        row, sampling = item.row, self.sampling
+        prompt = model.prompt(row.text, row.prompt_text, first_layer(item.prompt))
+        fewest, most = self.layout.limits(
+            row.text, len(prompt), sampling.min_tokens_per_word, sampling.max_tokens_per_word
         )
-        for row in rows
-    ]
+        return Request(row.id, prompt, None, fewest, most, self.seed)
+
+    @torch.inference_mode()
+    def text_gap(self, model: FamilyLM) -> tuple[float, float]:
+        """(loss with the true text, loss with random words in its place), nats a token."""
+        rng = np.random.default_rng(self.seed)
+        totals, count = [0.0, 0.0], 0
+        for item in self.rows:
+            reference = first_layer(item.reference)
+            targets = torch.cat([reference, torch.tensor(self.layout.stop_ids[:1])])
+            count += len(targets)
+            words = rng.choice(self.layout.words, size=len(item.row.text.split()))
+            for index, text in enumerate((item.row.text, " ".join(map(str, words)))):
+                prompt = model.prompt(text, item.row.prompt_text, first_layer(item.prompt))
+                start = torch.tensor([len(prompt)])
+                cache = model.cache(1, len(prompt) + len(reference))
+                first = model.prefill([prompt], cache)
+                logits = torch.cat([first, model.extend(reference[None], cache, start)[0]])
+                totals[index] += float(cross_entropy(logits, targets, reduction="sum"))
+        return totals[0] / count, totals[1] / count
+
+    def _errors(self, said: list[list[int]], refiner: Refiner | None) -> float:
+        """Word errors over words, all rows together."""
+        hear = load_recogniser("words", self.layout.words)
+        errors, words = 0, 0
+        for item, first in zip(self.rows, said, strict=True):
+            row, codes = item.row, torch.tensor(first, dtype=torch.int64)
+            if refiner is not None:
+                codes = refiner(row.text, row.prompt_text, item.prompt, first)
+            edits = word_edits(row.text, hear(self.codec.decode(codes.numpy())))
+            errors += edits["substitutions"] + edits["deletions"] + edits["insertions"]
+            words += edits["words"]
+        return errors / words
 
 
-@torch.inference_mode()
-def text_gap(
-    model: Any, layout: SpeechLayout, watched: list[Watched], seed: int
-) -> tuple[float, float]:
-    """(loss with the true text, loss with random words in its place), nats a token."""
-    rng = np.random.default_rng(seed)
-    totals, count = [0.0, 0.0], 0
-    for item in watched:
-        n_words = len(item.row.text.split())
-        other = " ".join(str(word) for word in rng.choice(layout.words, size=n_words))
-        targets = torch.tensor([*item.reference, layout.eos_id])
-        count += len(targets)
-        for index, text in enumerate((item.row.text, other)):
-            ids = layout.prompt_ids(text, item.row.prompt_text, item.prompt)
-            logits = model(
-                input_ids=torch.tensor([[*ids, *item.reference]]), logits_to_keep=len(targets)
-            ).logits[0]
-            totals[index] += float(cross_entropy(logits, targets, reduction="sum"))
-    return totals[0] / count, totals[1] / count
-
-
-def listen(
-    model: Any,
-    layout: SpeechLayout,
-    codec: TinyCodec,
-    watched: list[Watched],
-    sampling: Sampling,
-    seed: int,
-    batch_size: int = 64,
-) -> list[Heard]:
-    """Sample each row and recognise it."""
-    recogniser = WordRecogniser(layout.words)
-    generator = torch.Generator().manual_seed(seed)
-    heard = []
-    for first in range(0, len(watched), batch_size):
-        batch = watched[first : first + batch_size]
-        inputs = [
-            layout.prompt_ids(item.row.text, item.row.prompt_text, item.prompt) for item in batch
-        ]
-        lengths = [len(item.row.text.split()) for item in batch]
-        outputs = sample_speech(model, layout, inputs, lengths, sampling, generator)
-        heard += [
-            _hear(recogniser, codec, item, codes)
-            for item, codes in zip(batch, outputs, strict=True)
-        ]
-    return heard
-
-
-def _hear(recogniser: WordRecogniser, codec: TinyCodec, item: Watched, codes: list[int]) -> Heard:
-    hypothesis = recogniser(codec.decode(np.array(codes, dtype=np.int64)))
-    counted = word_errors(item.row.text.split(), hypothesis)
-    return Heard(
-        id=item.row.id,
-        errors=counted.errors,
-        words=counted.words,
-        tokens=len(codes),
-        reference_tokens=len(item.reference),
-        hypothesis=" ".join(hypothesis),
-    )
-
-
-def error_rate(heard: list[Heard]) -> float:
-    """Word errors over words, all utterances together."""
-    return sum(h.errors for h in heard) / sum(h.words for h in heard)
+def _is_odd(said: list[int], item: Watched) -> bool:
+    """Is this a runaway or cut-off utterance?"""
+    return not CUT_OFF_RATIO <= len(said) / item.reference.shape[-1] <= RUNAWAY_RATIO

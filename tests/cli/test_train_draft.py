@@ -128,7 +128,7 @@ def test_wandb_gets_the_rows_of_the_journal(tmp_path, options, monkeypatch):
     assert train_draft.main(arguments) == 0  # complete: nothing more to log
     rows = list(read_jsonl(tmp_path / "out/training/metrics.jsonl"))
     assert wandb.rows == [(row["step"], row) for row in rows]
-    assert wandb.inits[0]["id"] == wandb.inits[1]["id"]
+    assert len(wandb.inits) == 1
 
 
 def test_heads_on_a_gpu_that_is_not_there(tmp_path, options, capsys, monkeypatch):

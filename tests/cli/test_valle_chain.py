@@ -19,7 +19,7 @@ from speculative_tts.models.valle import text
 from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.layout import PhonemeLayout, read_layout
-from speculative_tts.training.data.valle_data import hidden_states
+from speculative_tts.training.trunk import hidden_states
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CONFIG = ValleConfig(dim=16, heads=2, layers=2, quantizers=8, n_codes=64, text_tokens=64)

@@ -33,17 +33,24 @@ class Utterance:
 
 
 class Columns:
-    """Utterances by number: those of a speaker together, speakers in order of their names."""
+    """Utterances by number: those of a speaker together, speakers in order of their names.
 
-    def __init__(self, path: Path) -> None:
+    With `by_words` those of a speaker are in order of how many words they have.
+    """
+
+    def __init__(self, path: Path, *, by_words: bool = False) -> None:
         reader = pa.ipc.open_file(pa.memory_map(str(path)))
         self._batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
         self._ends = np.cumsum([batch.num_rows for batch in self._batches])
         speakers = pa.chunked_array([batch.column("speaker") for batch in self._batches])
-        self._order, self.starts = _by_name(speakers)
+        within = np.zeros(len(speakers), np.int64)
+        if by_words:
+            texts = (text for batch in self._batches for text in batch.column("text").to_pylist())
+            within = np.array([len(text.split()) for text in texts])
+        self._order, self.starts = _by_name(speakers, within)
 
     @classmethod
-    def open(cls, folder: Path, split: str, n_codes: int) -> "Columns":
+    def open(cls, folder: Path, split: str, n_codes: int, *, by_words: bool = False) -> "Columns":
         """Columns of `folder/<split>-*.parquet`.
 
         FileNotFoundError without shards; ValueError for codes out of range, or where the folder
@@ -63,7 +70,7 @@ class Columns:
                     f"{made.parent} cannot be written; training keeps columns of the codes there: "
                     "copy the codes to a folder where you may write"
                 ) from error
-        return cls(made)
+        return cls(made, by_words=by_words)
 
     def __len__(self) -> int:
         """Utterances."""
@@ -83,13 +90,18 @@ class Columns:
         return int(np.searchsorted(self.starts, number, side="right")) - 1
 
 
-def _by_name(speakers: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places in the file in our order, and the first number of each speaker with the end."""
+def _by_name(
+    speakers: pa.ChunkedArray, within: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places in the file in our order, and the first number of each speaker with the end.
+
+    A speaker's are in order of `within`, then of the file.
+    """
     coded = speakers.combine_chunks().dictionary_encode()
     names = coded.dictionary.to_pylist()
     rank = np.argsort(np.array(sorted(range(len(names)), key=names.__getitem__)))
     own = rank[coded.indices.to_numpy()]
-    order = np.argsort(own, kind="stable")
+    order = np.lexsort((within, own))
     return order, np.searchsorted(own[order], np.arange(len(names) + 1))
 
 

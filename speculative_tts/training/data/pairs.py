@@ -1,29 +1,42 @@
-"""Training and dev sequences of a draft from the codes store, keyed by sample number.
+"""Training and dev sequences in a target's vocabulary, numbered; what inference sees, as one row.
 
-A sequence is what inference sees: [sos] words of a prompt utterance and of the utterance [task]
-codes of both [eos].
+A sequence is the prompt of an utterance after a voice prompt of its speaker, then the codes of both
+and the end. The voice prompt's codes are learnt too: they are speech of the same speaker.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
+import torch
+from jaxtyping import Int
 from numpy.typing import NDArray
+from torch import Tensor
 
 from speculative_tts.models.cosyvoice import CosyVoiceLayout
-from speculative_tts.models.families import VALLE, family_of, load_layout
+from speculative_tts.models.families import VALLE, Layout, family_of, load_layout
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema import CheckpointConfig
-from speculative_tts.training.data.recordings import Recording, collate, load_recordings
-from speculative_tts.training.data.rows_data import RowPairs
-from speculative_tts.training.data.text_data import TextPairs
-from speculative_tts.training.data.valle_data import VallePairs
-from speculative_tts.training.objective import Batch
+from speculative_tts.training.data.columns import Columns, Utterance
+from speculative_tts.training.data.recordings import IGNORED
 
+PADDING = -1  # of VALL-E's inputs; other targets are causal and never see what pads
 _DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Right-padded sequences; `targets` are `inputs` one further on, IGNORED outside speech."""
+
+    inputs: Int[Tensor, "batch time"]
+    targets: Int[Tensor, "batch time"]
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on `device`."""
+        return Batch(self.inputs.to(device), self.targets.to(device))
 
 
 @dataclass(frozen=True)
@@ -34,58 +47,110 @@ class Data:
     dev: Sequence[Batch]
 
 
-class Pairs:
-    """Numbered sequences: each utterance once an epoch, in random order, after a random prompt."""
+@dataclass(frozen=True)
+class Written:
+    """A sequence as ids with its end; the first `given` of them are inputs only."""
 
-    def __init__(self, folder: Path, layout: SpeechLayout, split: str, seed: int) -> None:
-        recordings = load_recordings(folder, layout, split)
-        self._layout, self._seed = layout, seed
-        self._by_speaker = [
-            [r for group in groups.values() for r in group] for groups in recordings.by_speaker
-        ]
-        self._index = [(s, i) for s, own in enumerate(self._by_speaker) for i in range(len(own))]
+    ids: list[int]
+    given: int
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a target's family writes sequences."""
+
+    write: Callable[[Utterance | None, Utterance], Written]
+    padding: int  # of inputs
+    offset: int = 0  # of inputs over targets, where codes are numbered behind the text
+    by_words: bool = False  # number a speaker's utterances by length; shipped drafts saw them so
+
+
+class Pairs:
+    """Numbered sequences: each utterance once an epoch, in random order, after a random prompt.
+
+    The prompt is another recording of the speaker; there is none if there is no other.
+    """
+
+    def __init__(self, columns: Columns, writing: Writing, seed: int) -> None:
+        self._columns, self._writing, self._seed = columns, writing, seed
         self._order = lru_cache(maxsize=2)(self._shuffled)
 
     def __len__(self) -> int:
         """Sequences in an epoch."""
-        return len(self._index)
+        return len(self._columns)
 
-    def sequence(self, number: int) -> tuple[Recording, ...]:
-        """Prompt and utterance of sample `number`, a function of (data, seed, number).
-
-        The prompt is another recording of the speaker; there is none if there is no other.
-        """
+    def pair(self, number: int) -> tuple[Utterance | None, Utterance]:
+        """Voice prompt and utterance of sample `number`, a function of (data, seed, number)."""
         epoch, place = divmod(number, len(self))
-        speaker, index = self._index[self._order(epoch)[place]]
-        own = self._by_speaker[speaker]
-        if len(own) == 1:
-            return (own[index],)
+        chosen = int(self._order(epoch)[place])
+        speaker = self._columns.speaker(chosen)
+        first, end = (int(n) for n in self._columns.starts[speaker : speaker + 2])
+        if end - first == 1:
+            return None, self._columns[chosen]
         rng = np.random.default_rng([self._seed, epoch, place])
-        prompt = (index + int(rng.integers(1, len(own)))) % len(own)
-        return own[prompt], own[index]
+        other = first + (chosen - first + int(rng.integers(1, end - first))) % (end - first)
+        return self._columns[other], self._columns[chosen]
+
+    def batch(self, numbers: Sequence[int]) -> Batch:
+        """Samples `numbers`, padded on the right."""
+        writing = self._writing
+        return collate([writing.write(*self.pair(number)) for number in numbers], writing)
 
     def _shuffled(self, epoch: int) -> NDArray[np.int64]:
         return np.random.default_rng([self._seed, epoch]).permutation(len(self))
 
-    def batch(self, numbers: Sequence[int]) -> Batch:
-        """Samples `numbers`, padded on the right."""
-        joined = collate([self.sequence(number) for number in numbers], self._layout)
-        return Batch(joined.inputs, joined.targets)
+
+def collate(sequences: Sequence[Written], writing: Writing) -> Batch:
+    """Right-padded inputs, and targets one further on; IGNORED where nothing is learnt."""
+    length = max(len(sequence.ids) for sequence in sequences) - 1
+    inputs = torch.full((len(sequences), length), writing.padding)
+    targets = torch.full((len(sequences), length), IGNORED)
+    for row, sequence in enumerate(sequences):
+        ids, end = torch.tensor(sequence.ids), len(sequence.ids) - 1
+        inputs[row, :end] = ids[:-1]
+        targets[row, sequence.given - 1 : end] = ids[sequence.given :] - writing.offset
+    return Batch(inputs, targets)
 
 
-def _pairs(
-    codes: Path, target: CheckpointConfig, split: str, seed: int
-) -> Pairs | RowPairs | TextPairs | VallePairs:
-    """Sequences as the target's family writes them."""
+def write_rows(
+    layout: Layout, end: int, longest: int | None, prompt: Utterance | None, said: Utterance
+) -> Written:
+    """The prompt as at inference, codes, the row `end`; cut to `longest` as published rows are."""
+    voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
+    ids = layout.prompt_ids(said.text, text, [*voice, *said.codes])
+    given = len(ids) - len(voice) - len(said.codes)
+    return Written([*ids, end][:longest], given)
+
+
+def write_valle(layout: SpeechLayout, prompt: Utterance | None, said: Utterance) -> Written:
+    """Text ids, then codes behind all text ids as in `models.valle.lm`'s prompts.
+
+    The very first code is an input only.
+    """
+    voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
+    begin = first_code(layout)
+    texts = [layout.sos_id, *layout.text_ids(said.text, text), layout.task_id]
+    codes = [begin + code for code in (*voice, *said.codes, layout.eos_id)]
+    return Written([*texts, *codes], len(texts) + 1)
+
+
+def first_code(layout: SpeechLayout) -> int:
+    """The id of code 0 in VALL-E's inputs."""
+    return layout.text_offset + len(layout.words)
+
+
+def writing_of(target: CheckpointConfig) -> tuple[Layout, Writing]:
+    """The layout of a target, and how its family writes. ValueError if it is not trained here."""
     layout = load_layout(target)
-    if isinstance(layout, SpeechLayout) and family_of(Path(target.path)) is VALLE:
-        return VallePairs(codes, layout, split, seed)
-    if isinstance(layout, CosyVoiceLayout):
-        return TextPairs(codes, layout, split, seed)
     if isinstance(layout, RowLayout):
-        return RowPairs(codes, layout, split, seed)
+        write = partial(write_rows, layout, layout.end, layout.config.max_length)
+        return layout, Writing(write, layout.end)
+    if isinstance(layout, SpeechLayout) and family_of(Path(target.path)) is VALLE:
+        return layout, Writing(partial(write_valle, layout), PADDING, first_code(layout))
     if isinstance(layout, SpeechLayout):
-        return Pairs(codes, layout, split, seed)
+        write = partial(write_rows, layout, layout.eos_id, None)
+        tiny = not isinstance(layout, CosyVoiceLayout)
+        return layout, Writing(write, layout.eos_id, by_words=tiny)
     raise ValueError(
         f"drafts of a {type(layout).__name__} checkpoint are not trained here; "
         "give a target whose codes are rows of one vocabulary"
@@ -100,8 +165,10 @@ def load_data(
         raise ValueError(
             f"codes folder {codes} not found; make it with sst-prepare or give codes=<folder>"
         )
+    layout, writing = writing_of(target)
     train, dev = (
-        _pairs(codes, target, split, key) for split, key in (("train", seed), ("dev", _DEV_SEED))
+        Pairs(Columns.open(codes, split, layout.n_codes, by_words=writing.by_words), writing, key)
+        for split, key in (("train", seed), ("dev", _DEV_SEED))
     )
     count = min(dev_utterances, len(dev))
     batches = [

@@ -1,7 +1,6 @@
 """Batches for the tiny target: two takes of one speaker, as inference joins prompt and target.
 
-A batch is a pure function of (data, config, seed, step), so a resumed run sees what the killed one
-would have seen.
+How long they are grows with the step; which they are is up to the random numbers handed in.
 """
 
 from __future__ import annotations
@@ -101,18 +100,10 @@ def load_recordings(folder: Path, layout: SpeechLayout, split: str = "train") ->
     )
 
 
-def draw_batch(
-    data: Recordings, layout: SpeechLayout, config: BatchConfig, seed: int, step: int
-) -> Batch:
-    """The batch of a training step."""
-    return collate(draw_sequences(data, config, seed, step), layout)
-
-
 def draw_sequences(
-    data: Recordings, config: BatchConfig, seed: int, step: int
+    rng: np.random.Generator, data: Recordings, config: BatchConfig, step: int
 ) -> list[tuple[Recording, ...]]:
-    """The sequences of a training step: one or two recordings of a speaker each."""
-    rng = np.random.default_rng([seed, step])
+    """The sequences of a batch of step `step`: one or two recordings of a speaker each."""
     max_words = next(s.max_words for s in config.stages if step < s.until_step)
     rough = config.tokens // (2 * 8 * max_words)
     pool = [_draw_sequence(rng, data, config, max_words) for _ in range(config.pool * rough)]

@@ -1,11 +1,10 @@
 import dataclasses
 import json
-from pathlib import Path
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
-from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from safetensors.torch import load_file, save_file
 from small_target import LAYOUT, save_target
@@ -14,19 +13,27 @@ from transformers import AutoModelForCausalLM
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema import (
     CheckpointConfig,
+    Device,
     DType,
     LossConfig,
     Selection,
     TrainDraftConfig,
 )
-from speculative_tts.training import objective
-from speculative_tts.training.checkpoint import build_model, read_checkpoint
-from speculative_tts.training.data.pairs import Pairs, load_data
+from speculative_tts.training import loop, objective
+from speculative_tts.training.checkpoint import Source, build_model, read_checkpoint
+from speculative_tts.training.data.columns import Columns
+from speculative_tts.training.data.pairs import Batch, Pairs, Writing, load_data, write_rows
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.draft import Source, make_draft
-from speculative_tts.training.draft_loop import DraftTraining, learning_rate
-from speculative_tts.training.evaluate import warn_of_other_codes
-from speculative_tts.training.objective import Batch, Objective, expected_acceptance
+from speculative_tts.training.draft import DraftTraining, make_draft
+from speculative_tts.training.journal import silent
+from speculative_tts.training.loop import accelerator_for
+from speculative_tts.training.objective import (
+    Objective,
+    expected_acceptance,
+    warn_of_other_codes,
+)
+
+WRITING = Writing(partial(write_rows, LAYOUT, LAYOUT.eos_id, None), LAYOUT.eos_id)
 
 
 @pytest.fixture
@@ -46,10 +53,12 @@ def config(tmp_path, target, codes):
     )
 
 
-def train(config):
-    data = load_data(Path(config.codes), config.target, seed=0, batch_size=4, dev_utterances=6)
-    softmax = lambda logits: logits.softmax(-1)  # noqa: E731
-    return make_draft(config, lambda: data, Accelerator(cpu=True), softmax, 0.8)
+def train(config, track=silent):
+    return make_draft(config, accelerator_for(Device.cpu), track)
+
+
+def pairs(codes, seed, split="train"):
+    return Pairs(Columns.open(codes, split, LAYOUT.n_codes), WRITING, seed)
 
 
 def weights(folder):
@@ -79,7 +88,7 @@ def test_exported_draft_is_an_ordinary_checkpoint(tmp_path, target, config):
     assert inheritance["layers"] == [0, 3]
     assert len(inheritance["target_sha256"]) == 64
     left = {path.name for path in (folder / "training").iterdir()}
-    assert left == {"settings.json", "metrics.jsonl", "summary.json", "DONE"}
+    assert left == {"settings.json", "metrics.jsonl", "summary.json"}
 
 
 @pytest.mark.parametrize(("family", "tied"), [("qwen2", False), ("llama", True)])
@@ -139,23 +148,22 @@ def test_batches_that_are_added_up_are_one_batch(tmp_path, config):
 def test_text_and_padding_do_not_count(target, codes):
     config, tensors = read_checkpoint(target)
     model = build_model(config, tensors, torch.float32)
-    batch = Pairs(codes, LAYOUT, "train", seed=0).batch(range(3))
+    batch = pairs(codes, 0).batch(range(3))
     speech = batch.targets[batch.targets != IGNORED]
     assert int(speech.max()) == LAYOUT.eos_id
     assert (speech == LAYOUT.eos_id).sum() == 3
-    sums = Objective(model, {"ce": 1.0})(batch.inputs, batch.targets)
-    assert sums["count"] == len(speech)
+    loss, _ = Objective(model, {"ce": 1.0})(batch)
     logits = model(batch.inputs).logits
     expected = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), batch.targets.flatten(), reduction="sum"
     )
-    torch.testing.assert_close(sums["loss"], expected)
+    torch.testing.assert_close(loss, expected)
 
 
 def test_target_accepts_itself(target, codes):
     config, tensors = read_checkpoint(target)
     model = build_model(config, tensors, torch.float32)
-    batch = Pairs(codes, LAYOUT, "dev", seed=0).batch(range(4))
+    batch = pairs(codes, 0, "dev").batch(range(4))
     accepted, count = expected_acceptance(model, model, batch, lambda x: x.softmax(-1))
     assert accepted == pytest.approx(count, rel=1e-5)
 
@@ -165,7 +173,7 @@ def test_distributions_of_few_positions_are_in_memory(target, codes, monkeypatch
     config, tensors = read_checkpoint(target)
     model = build_model(config, tensors, torch.float32)
     draft = build_model(config, {n: t + 0.1 for n, t in tensors.items()}, torch.float32)
-    batch = Pairs(codes, LAYOUT, "dev", seed=0).batch(range(4))
+    batch = pairs(codes, 0, "dev").batch(range(4))
     whole, count = expected_acceptance(model, draft, batch, lambda x: x.softmax(-1))
     seen = []
     monkeypatch.setattr(objective, "CHUNK", 7)
@@ -201,9 +209,8 @@ def test_the_target_is_loaded_when_it_is_needed_in_the_runs_dtype(config, monkey
         return model(source, dtype, device)
 
     def trained(*arguments):
-        best = run(*arguments)
+        run(*arguments)
         events.append("trained")
-        return best
 
     monkeypatch.setattr(Source, "model", loaded)
     monkeypatch.setattr(DraftTraining, "run", trained)
@@ -263,27 +270,22 @@ def test_a_head_that_is_stored_beside_tied_embeddings(tmp_path, config, caplog, 
 
 
 def test_batches_depend_on_nothing_but_seed_and_numbers(codes):
-    one, two = (Pairs(codes, LAYOUT, "train", seed=5) for _ in range(2))
+    one, two = (pairs(codes, 5) for _ in range(2))
     two.batch(range(9))
     for number in (0, 30, 77):
         first, second = one.batch([number]), two.batch([number])
         assert torch.equal(first.inputs, second.inputs)
-    other = Pairs(codes, LAYOUT, "train", seed=6)
+    other = pairs(codes, 6)
     assert any(not torch.equal(one.batch([n]).inputs, other.batch([n]).inputs) for n in range(4))
 
 
 def test_an_epoch_takes_every_utterance_once(codes):
-    pairs = Pairs(codes, LAYOUT, "train", seed=1)
-    for epoch in range(2):
-        numbers = range(epoch * len(pairs), (epoch + 1) * len(pairs))
-        assert len({id(pairs.sequence(n)[-1]) for n in numbers}) == len(pairs) == 24
-
-
-def test_learning_rate_warms_up_and_ends_at_zero(config):
-    rates = [learning_rate(step, config) for step in range(config.steps + 1)]
-    assert rates[0] == pytest.approx(config.learning_rate / 2)
-    assert max(rates) == config.learning_rate == rates[1]
-    assert rates[-1] == pytest.approx(0)
+    own = pairs(codes, 1)
+    texts = sorted(own.pair(n)[1].codes for n in range(24))
+    for epoch in range(1, 3):
+        numbers = range(epoch * len(own), (epoch + 1) * len(own))
+        assert sorted(own.pair(n)[1].codes for n in numbers) == texts
+    assert len(own) == 24
 
 
 def test_batch_moves(codes):
@@ -308,12 +310,12 @@ def test_broken_targets_are_named(target, config, damage, message):
     assert "\n" not in str(raised.value)
 
 
-def test_a_launch_that_shards_is_refused(tmp_path, config):
+def test_a_launch_that_shards_is_refused(monkeypatch):
     """It would train, and then save what one process has of the draft."""
     launched = SimpleNamespace(distributed_type=DistributedType.FSDP)
+    monkeypatch.setattr(loop, "Accelerator", lambda **_: launched)
     with pytest.raises(ValueError, match=r"launched with FSDP, .*: torchrun, or accelerate launch"):
-        make_draft(config, list, launched, None, 1.0)
-    assert not (tmp_path / "draft").exists()
+        accelerator_for(Device.cpu)
 
 
 def test_missing_folders_are_named(tmp_path, target, config):
@@ -333,10 +335,8 @@ def test_muon_trains_the_layers_and_resumes_where_it_was(tmp_path, config):
         if row["step"] == 5:
             raise KeyboardInterrupt
 
-    data = load_data(Path(config.codes), config.target, seed=0, batch_size=4, dev_utterances=6)
-    softmax = lambda logits: logits.softmax(-1)  # noqa: E731
     with pytest.raises(KeyboardInterrupt):
-        make_draft(config, lambda: data, Accelerator(cpu=True), softmax, 0.8, killed)
+        train(config, killed)
     train(config)
     once, twice = weights(tmp_path / "whole"), weights(tmp_path / "draft")
     assert all(torch.equal(tensor, twice[name]) for name, tensor in once.items())

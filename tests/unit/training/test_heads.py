@@ -17,8 +17,7 @@ from speculative_tts.records import read_jsonl
 from speculative_tts.schema import CheckpointConfig
 from speculative_tts.training.checkpoint import read_checkpoint
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.heads import Training
-from speculative_tts.training.heads_module import head_targets
+from speculative_tts.training.heads import HeadsTraining, head_targets
 
 STOP = 24
 
@@ -61,15 +60,15 @@ def test_a_killed_training_ends_where_another_does(
     arguments: list[str], tmp_path: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main([*arguments, *extra, f"out={tmp_path / 'whole'}"]) == 0
-    step = Training._step
+    step = HeadsTraining.run_step
 
-    def dies(self: Training, number: int, states: object) -> float:
-        if number == 5:
+    def dies(self: HeadsTraining) -> dict[str, object]:
+        if self.step == 5:
             raise KeyboardInterrupt
-        return step(self, number, states)
+        return step(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "_step", dies)
+        patch.setattr(HeadsTraining, "run_step", dies)
         assert main([*arguments, *extra, f"out={tmp_path / 'killed'}"]) == 130
     assert main([*arguments, *extra, f"out={tmp_path / 'killed'}"]) == 0
     whole, killed = (read_heads(tmp_path / name)[0] for name in ("whole", "killed"))
@@ -118,3 +117,22 @@ def test_a_target_whose_codes_are_vocabulary_rows_gets_heads_of_them(tmp_path: P
     losses = [row["loss"] for row in losses if "loss" in row]
     assert sum(losses[-5:]) < 0.98 * sum(losses[:5])
     assert description["target"] == target_hash(llasa)
+
+
+def test_a_finished_training_is_not_done_again(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It trained from the beginning: a finished one had left no state."""
+    out = tmp_path / "heads"
+    assert main([*arguments, f"out={out}"]) == 0
+    first, before = capsys.readouterr().out, (out / "heads.safetensors").stat()
+    assert {path.name for path in (out / "training").iterdir()} == {
+        "settings.json",
+        "metrics.jsonl",
+        "summary.json",
+    }
+    assert main([*arguments, f"out={out}"]) == 0
+    assert capsys.readouterr().out == first
+    assert (out / "heads.safetensors").stat() == before
+    assert main([*arguments, f"out={out}", "steps=7"]) == 2
+    assert "was trained with steps=6, now 7; use the same settings" in capsys.readouterr().err

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from speculative_tts.training.scaled_adam import ScaledAdam, eden
+from speculative_tts.training.scaled_adam import ScaledAdam
+from speculative_tts.training.schedule import eden
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "scaled_adam" / "scaled_adam_eden.npz"
 

@@ -1,7 +1,7 @@
 """Training on a toy corpus: a resumed run equals an undisturbed one, and loss falls."""
 
+import dataclasses
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,24 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.training.data.recordings import (
-    BatchConfig,
-    Recording,
-    Recordings,
-    Stage,
-    draw_batch,
-)
-from speculative_tts.training.target import (
-    ModelConfig,
-    Recipe,
-    Trainee,
-    build_trainee,
-    export_target,
-    learning_rate_factor,
-    load_state,
-    save_state,
-    train_step,
-)
+from speculative_tts.records import read_jsonl
+from speculative_tts.schema import Device
+from speculative_tts.training.data.recordings import BatchConfig, Recording, Recordings, Stage
+from speculative_tts.training.loop import accelerator_for
+from speculative_tts.training.target import ModelConfig, Recipe, TargetTraining
 
 LAYOUT = SpeechLayout.merged(n_codes=12, words=("alpha", "bravo", "charlie"))
 CONFIG = Recipe(
@@ -36,6 +23,8 @@ CONFIG = Recipe(
     steps=40,
     warmup_steps=4,
     decay_steps=10,
+    save_every=3,
+    log_every=1,
 )
 
 
@@ -52,50 +41,52 @@ def toy_recordings() -> Recordings:
     )
 
 
-def run(trainee: Trainee, until: int) -> list[float]:
-    losses = []
-    while trainee.step < until:
-        batch = draw_batch(toy_recordings(), LAYOUT, CONFIG.batch, CONFIG.seed, trainee.step)
-        losses.append(train_step(trainee.model.model, trainee, batch, CONFIG)["loss"])
-    return losses
+def fresh(out: Path) -> TargetTraining:
+    return TargetTraining(out, CONFIG, LAYOUT, toy_recordings(), accelerator_for(Device.cpu))
 
 
-@pytest.mark.parametrize("muon", [True, False])
-def test_resumed_run_equals_undisturbed_run(tmp_path: Path, muon: bool) -> None:
-    config = replace(CONFIG, muon=muon)
-    undisturbed = build_trainee(config, LAYOUT)
-    run(undisturbed, 6)
-    killed = build_trainee(config, LAYOUT)
-    run(killed, 3)
-    save_state(killed, tmp_path / "state.pt")
-    resumed = build_trainee(config, LAYOUT)
-    load_state(resumed, tmp_path / "state.pt")
-    run(resumed, 6)
-    expected = undisturbed.model.state_dict()
-    for name, value in resumed.model.state_dict().items():
-        assert torch.equal(value, expected[name]), name
+def test_resumed_run_equals_undisturbed_run(tmp_path: Path) -> None:
+    whole = fresh(tmp_path / "whole")
+    whole.run()
+
+    def killed(row: dict[str, object]) -> None:
+        if row["step"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fresh(tmp_path / "cut").run(killed)
+    resumed = fresh(tmp_path / "cut")
+    resumed.run()
+    for name, value in resumed.parameters.items():
+        assert torch.equal(value, whole.parameters[name]), name
+    logs = [(tmp_path / n / "training/metrics.jsonl").read_text() for n in ("whole", "cut")]
+    assert logs[0] == logs[1]
 
 
-def test_loss_falls() -> None:
-    losses = run(build_trainee(CONFIG, LAYOUT), CONFIG.steps)
+def test_loss_falls_and_the_export_is_in_half_precision(tmp_path: Path) -> None:
+    fresh(tmp_path).run()
+    rows = list(read_jsonl(tmp_path / "training/metrics.jsonl"))
+    losses = [row["loss"] for row in rows]
     assert np.mean(losses[-5:]) < 0.6 * np.mean(losses[:5])
-
-
-def test_learning_rate_warms_up_holds_and_decays() -> None:
-    factors = [learning_rate_factor(step, CONFIG) for step in range(40)]
-    assert factors[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert set(factors[4:31]) == {1.0}
-    assert factors[-1] == pytest.approx(0.1)
-
-
-def test_export_has_three_files_in_half_precision(tmp_path: Path) -> None:
-    trainee = build_trainee(CONFIG, LAYOUT)
-    export_target(trainee.model, LAYOUT, tmp_path)
-    names = sorted(path.name for path in tmp_path.iterdir())
+    assert set(rows[0]) >= {"next_word_accuracy", "gradient_norm", "learning_rate"}
+    folder = tmp_path / "target"
+    names = sorted(path.name for path in folder.iterdir())
     assert names == ["config.json", "model.safetensors", "speech.json"]
-    tensors = load_file(tmp_path / "model.safetensors")
+    tensors = load_file(folder / "model.safetensors")
     assert tensors["model.embed_tokens.weight"].shape == (LAYOUT.vocab_size, 16)
     assert {t.dtype for t in tensors.values()} == {torch.float16}
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text())
     assert config["architectures"] == ["Qwen2ForCausalLM"]
     assert config["tie_word_embeddings"] is False
+
+
+def test_a_finished_training_goes_on_with_other_settings(tmp_path: Path) -> None:
+    """`make tiny-models` pulls at the embeddings in the last steps alone."""
+    fresh(tmp_path).run()
+    longer = dataclasses.replace(CONFIG, steps=44, matrix_lr=0.001)
+    training = TargetTraining(
+        tmp_path, longer, LAYOUT, toy_recordings(), accelerator_for(Device.cpu)
+    )
+    training.run()
+    rows = list(read_jsonl(tmp_path / "training/metrics.jsonl"))
+    assert [row["step"] for row in rows] == list(range(1, 45))

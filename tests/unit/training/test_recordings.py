@@ -6,12 +6,13 @@ import torch
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.data.recordings import (
     IGNORED,
+    Batch,
     BatchConfig,
     Recording,
     Recordings,
     Stage,
     collate,
-    draw_batch,
+    draw_sequences,
     sequence_arrays,
 )
 
@@ -32,6 +33,11 @@ def recordings() -> Recordings:
     return Recordings(({1: one, 2: two}, {1: one[:2], 2: two[:2]}))
 
 
+def draw_batch(data: Recordings, config: BatchConfig, seed: int, step: int) -> Batch:
+    rng = np.random.default_rng([seed, step])
+    return collate(draw_sequences(rng, data, config, step), LAYOUT)
+
+
 def test_sequence_is_sos_text_task_speech_and_targets_are_one_on() -> None:
     first, second = recording([0, 1], 1), recording([2], 2)
     inputs, targets, _, _ = sequence_arrays((first, second), LAYOUT)
@@ -50,9 +56,9 @@ def test_word_labels_follow_the_boundaries() -> None:
 
 def test_batches_depend_on_seed_and_step_only() -> None:
     config = BatchConfig(tokens=200, stages=(Stage(1 << 30, 2),))
-    first = draw_batch(recordings(), LAYOUT, config, seed=1, step=7)
-    again = draw_batch(recordings(), LAYOUT, config, seed=1, step=7)
-    other = draw_batch(recordings(), LAYOUT, config, seed=1, step=8)
+    first = draw_batch(recordings(), config, seed=1, step=7)
+    again = draw_batch(recordings(), config, seed=1, step=7)
+    other = draw_batch(recordings(), config, seed=1, step=8)
     assert torch.equal(first.inputs, again.inputs)
     assert first.inputs.shape != other.inputs.shape or not torch.equal(first.inputs, other.inputs)
 
@@ -61,7 +67,7 @@ def test_curriculum_limits_the_words_of_an_utterance() -> None:
     config = BatchConfig(tokens=200, single_share=1.0, stages=(Stage(5, 1), Stage(9, 2)))
     words = range(LAYOUT.text_offset, LAYOUT.sos_id)
     for step in range(9):
-        inputs = draw_batch(recordings(), LAYOUT, config, seed=1, step=step).inputs
+        inputs = draw_batch(recordings(), config, seed=1, step=step).inputs
         counts = torch.isin(inputs, torch.tensor(list(words))).sum(dim=1)
         assert int(counts.max()) <= (1 if step < 5 else 2)
 
@@ -69,7 +75,7 @@ def test_curriculum_limits_the_words_of_an_utterance() -> None:
 def test_batch_stays_within_its_tokens() -> None:
     config = BatchConfig(tokens=150, stages=(Stage(1 << 30, 2),))
     for step in range(30):
-        batch = draw_batch(recordings(), LAYOUT, config, seed=3, step=step)
+        batch = draw_batch(recordings(), config, seed=3, step=step)
         assert batch.inputs.numel() <= 150
 
 
@@ -83,5 +89,5 @@ def test_padding_is_ignored() -> None:
 def test_a_speaker_without_short_utterances_gives_its_shortest() -> None:
     data = Recordings(({2: (recording([0, 1], 1),)},))
     config = BatchConfig(tokens=200, single_share=1.0, stages=(Stage(1 << 30, 1),))
-    inputs = draw_batch(data, LAYOUT, config, seed=1, step=0).inputs
+    inputs = draw_batch(data, config, seed=1, step=0).inputs
     assert (inputs[:, 1:3] == torch.tensor([LAYOUT.text_offset, LAYOUT.text_offset + 1])).all()

@@ -1,0 +1,52 @@
+"""What the three commands that train share: where it runs, who is told, what is printed."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from speculative_tts import assets
+from speculative_tts.commands import app
+from speculative_tts.schema import Device, DType
+from speculative_tts.tracking import Log, tracked_rows
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+Config = TypeVar("Config", bound=Any)
+Train = Callable[["Accelerator", Log], dict[str, Any]]
+
+
+def resolved(config: Config) -> Config:
+    """The configuration with the folder of its target, once its codes are found to be there."""
+    app.require_codes(config.codes)
+    path = str(assets.resolve(config.target.path))
+    found: Config = dataclasses.replace(
+        config, target=dataclasses.replace(config.target, path=path)
+    )
+    return found
+
+
+def train(
+    what: str,
+    config: Any,
+    job: Train,
+    *,
+    device: Device = Device.cpu,
+    dtype: DType = DType.float32,
+) -> int:
+    """Run a training in `config.out`; the main process prints its summary as JSON."""
+    import torch
+
+    from speculative_tts.training.loop import accelerator_for
+
+    app.require_device(device)
+    out = app.require_writable(config.out)
+    torch.set_num_threads(config.threads)
+    accelerator = accelerator_for(device, dtype)
+    with tracked_rows(config, out) as track:
+        summary = job(accelerator, track)
+    if accelerator.is_main_process:
+        print(json.dumps({what: str(out), **summary}))
+    accelerator.end_training()
+    return 0

@@ -1,0 +1,249 @@
+"""The one training loop: resumable at any step, data parallel under torchrun, the best one kept.
+
+A trainer is a `Training` with its own `batch`, and where it needs them `weight`, `stepped` and
+`evaluate`; what it learns is a module that makes the loss of a batch. Randomness is keyed by (seed,
+number of the batch): step s takes the batches from s G on, with G = accumulate x processes, in the
+order of the processes. So a killed training that goes on from its last state ends bit for bit (on a
+CPU) where an undisturbed one ends; and two processes, or two batches added up, do what one of twice
+the size does.
+"""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedType, broadcast
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from speculative_tts.schema import Device, DType
+from speculative_tts.training.journal import Log, journal, silent
+from speculative_tts.training.schedule import Rate
+from speculative_tts.training.state import (
+    Best,
+    State,
+    begin,
+    clear_states,
+    copy_into,
+    finish,
+    load_state,
+    save_state,
+)
+
+SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
+Values = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a training is, and what happens how often, in steps; all of it at the last."""
+
+    steps: int
+    save_every: int
+    eval_every: int
+    log_every: int = 1
+    accumulate: int = 1  # batches of a process that make one step
+    clip: float = 1.0  # norm of the gradient
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is trained, and how.
+
+    `module` makes of a batch the loss and values to log, all sums over what `Training.weight`
+    counts. `optimizers` hold the base rates that `rate` scales.
+    """
+
+    module: nn.Module
+    parameters: Mapping[str, nn.Parameter]
+    optimizers: Sequence[torch.optim.Optimizer]
+    rate: Rate
+
+
+def accelerator_for(device: Device, dtype: DType = DType.float32) -> Accelerator:
+    """Where a training runs, and in which precision; float32 weights in any case.
+
+    Processes hold the whole model each. ValueError when a launcher would shard it.
+    """
+    precision = "bf16" if dtype is DType.bfloat16 else "no"
+    accelerator = Accelerator(cpu=device is Device.cpu, mixed_precision=precision)
+    kind = accelerator.distributed_type
+    if kind in SHARDED:
+        raise ValueError(
+            f"launched with {kind.value}, which shards the model, so that shards would be saved; "
+            "train data parallel: torchrun, or accelerate launch --multi_gpu"
+        )
+    return accelerator
+
+
+class Training:
+    """One training in `folder`; `run` goes on from the newest state there."""
+
+    selects: str | None = None  # the figure that chooses the best parameters, which are kept
+
+    def __init__(
+        self, folder: Path, plan: Plan, learning: Learning, accelerator: Accelerator
+    ) -> None:
+        self.folder, self.plan, self.accelerator = folder, plan, accelerator
+        self.parameters = dict(learning.parameters)
+        self.module = learning.module.to(accelerator.device)
+        self.step = 0  # done
+        self.figures: dict[str, Any] = {}  # of the last evaluation
+        self.best: Best | None = None
+        self._wrapped: Callable[[Any], tuple[Tensor, Values]]
+        self._wrapped = accelerator.prepare_model(self.module)
+        self._optimizers, self._rate = learning.optimizers, learning.rate
+        self._bases = [[g["lr"] for g in o.param_groups] for o in self._optimizers]
+
+    def batch(self, step: int, number: int) -> Any:
+        """Batch `number` (0, 1, ... over all steps and processes), on the accelerator's device."""
+        raise NotImplementedError
+
+    def weight(self, batch: Any) -> float:  # noqa: ARG002 - of trainers that weigh batches
+        """What the module's sums are over; by default they are means, and batches count alike."""
+        return 1.0
+
+    def stepped(self) -> None:
+        """Called after each optimiser step."""
+
+    def evaluate(self) -> dict[str, Any]:
+        """Figures for the journal, the same in every process; nothing if there are none."""
+        return {}
+
+    def run(self, track: Log = silent) -> None:
+        """Train up to `plan.steps`, and evaluate and save as the plan says."""
+        state, main = load_state(self.folder), self.accelerator.is_main_process
+        if state:
+            self._restore(state)
+        last = state.step if state else -1
+        with contextlib.ExitStack() as stack:
+            write = stack.enter_context(journal(self.folder, last, track)) if main else silent
+            bar = tqdm(total=self.plan.steps, initial=self.step, unit="step", disable=not main)
+            bar.set_description(" ".join(self.folder.parts[-2:]))
+            stack.callback(bar.close)
+            if state is None and self.selects:
+                self._evaluate(write)
+            while self.step < self.plan.steps:
+                row = self.run_step()
+                bar.update()
+                bar.set_postfix(loss=f"{row['loss']:.3f}")
+                if self._due(self.plan.log_every):
+                    write({"step": self.step, **row})
+                if self._due(self.plan.eval_every):
+                    self._evaluate(write)
+                if self._due(self.plan.save_every):
+                    self._save()
+
+    def run_step(self) -> dict[str, Any]:
+        """One optimiser step on this process's batches; its row of the journal."""
+        accelerator, each = self.accelerator, self.plan.accumulate
+        first = (self.step * accelerator.num_processes + accelerator.process_index) * each
+        batches = [self.batch(self.step, first + index) for index in range(each)]
+        total = float(self.over_all(torch.tensor(sum(map(self.weight, batches)))))
+        # Gradients are averaged over processes: make that the mean over all that is weighed.
+        share = accelerator.num_processes / total
+        sums = [
+            self._backward(batch, share, last=index == each - 1)
+            for index, batch in enumerate(batches)
+        ]
+        norm = float(accelerator.clip_grad_norm_(self.parameters.values(), self.plan.clip))
+        if not math.isfinite(norm):
+            raise ValueError(
+                f"loss is {float(sums[-1]['loss'])}, its gradient {norm} at step {self.step + 1}; "
+                "lower the learning rate and start again"
+            )
+        row: dict[str, Any] = {
+            name: (self.over_all(torch.stack([one[name] for one in sums])).sum(0) / total).tolist()
+            for name in sums[0]
+        }
+        row |= {"learning_rate": self._update(), "gradient_norm": norm}
+        self.step += 1
+        self.stepped()
+        return row
+
+    def _backward(self, batch: Any, share: float, *, last: bool) -> Values:
+        """Add a batch's gradients, its loss times `share`. Processes meet at the last batch."""
+        accelerator = self.accelerator
+        waits = contextlib.nullcontext() if last else accelerator.no_sync(self._wrapped)
+        with waits:
+            with accelerator.autocast():
+                loss, values = self._wrapped(batch)
+            accelerator.backward(loss * share)
+        return {"loss": loss.detach()} | {name: value.detach() for name, value in values.items()}
+
+    def _update(self) -> float:
+        """Move the parameters; the learning rate of the first ones."""
+        for optimizer, bases in zip(self._optimizers, self._bases, strict=True):
+            for group, base in zip(optimizer.param_groups, bases, strict=True):
+                group["lr"] = self._rate(base, self.step)
+            optimizer.step()
+            optimizer.zero_grad()
+        return float(self._optimizers[0].param_groups[0]["lr"])
+
+    def over_all(self, value: Tensor) -> Tensor:
+        """The sum over processes, in double precision."""
+        own = value.to(self.accelerator.device, torch.float64)
+        total: Tensor = self.accelerator.reduce(own, "sum")
+        return total
+
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """Note what is going to be trained."""
+        if self.accelerator.is_main_process:
+            begin(self.folder, settings)
+
+    def end(self, summary: Mapping[str, Any], *, keep: bool = False) -> None:
+        """Note that what the training was for is written; `keep` its state, to go on from."""
+        if self.accelerator.is_main_process:
+            finish(self.folder, summary)
+            if not keep:
+                clear_states(self.folder)
+        self.accelerator.wait_for_everyone()
+
+    def _due(self, every: int) -> bool:
+        return self.step % every == 0 or self.step == self.plan.steps
+
+    def _evaluate(self, write: Log) -> None:
+        self.figures = self.evaluate()
+        if self.figures:
+            write({"step": self.step, **self.figures})
+        if self.selects is None:
+            return
+        value = self.figures[self.selects]
+        if self.best is None or value > self.best.value:
+            self.best = Best(self.step, value, self._copies())
+
+    def _copies(self) -> dict[str, Tensor]:
+        """The trained parameters on the CPU; one copy is enough for all processes of a training."""
+        if not self.accelerator.is_main_process:
+            return {}
+        return {n: p.detach().to("cpu", copy=True) for n, p in self.parameters.items()}
+
+    def take_best(self) -> Best:
+        """Give the module of every process the best parameters; returns what is known of them."""
+        assert self.best is not None, "only a training that selects has a best evaluation"
+        if self.accelerator.is_main_process:
+            copy_into(self.parameters, self.best.parameters, "the best state")
+        broadcast([parameter.detach() for parameter in self.parameters.values()])
+        return self.best
+
+    def _save(self) -> None:
+        if self.accelerator.is_main_process:
+            states = [optimizer.state_dict() for optimizer in self._optimizers]
+            state = State(self.step, self._copies(), states, self.figures, self.best)
+            save_state(self.folder, state)
+        self.accelerator.wait_for_everyone()
+
+    def _restore(self, state: State) -> None:
+        named = f"the training state in {self.folder}"
+        copy_into(self.parameters, state.parameters, named)
+        for optimizer, saved in zip(self._optimizers, state.optimizers, strict=True):
+            optimizer.load_state_dict(saved)
+        self.step, self.figures, self.best = state.step, state.figures, state.best
+        if self.best is not None and not self.accelerator.is_main_process:
+            self.best = dataclasses.replace(self.best, parameters={})

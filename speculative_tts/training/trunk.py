@@ -1,0 +1,133 @@
+"""A target as heads see it: hidden states of its trunk and its own head, cut to speech ids."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from speculative_tts.models.families import VALLE, family_of, load_layout
+from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.rows import RowLayout
+from speculative_tts.models.valle.ar import ValleAR
+from speculative_tts.models.valle.checkpoint import load_valle, save_valle
+from speculative_tts.schema import CheckpointConfig
+from speculative_tts.training.checkpoint import build_model, read_checkpoint, write_draft
+from speculative_tts.training.data.pairs import first_code
+from speculative_tts.training.data.recordings import IGNORED
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """The target's trunk and its own head, which has a row for each speech id among others."""
+
+    model: nn.Module  # all parameters of trunk and head
+    hidden: Callable[[Tensor], Tensor]  # ids [batch, length] -> hidden states [batch, length, dim]
+    head: nn.Linear
+    rows: slice | Tensor  # of the head, by speech id
+    stop_id: int
+    export: Callable[[Path, dict[str, Any]], None]  # writes the trained target, with its settings
+
+    def own(self, hidden: Tensor) -> Tensor:
+        """The head's logits over speech ids."""
+        return nn.functional.linear(hidden, self.weight, self.bias)
+
+    @property
+    def weight(self) -> Tensor:
+        """The head's speech rows: [vocab, hidden]."""
+        return self.head.weight[self.rows]
+
+    @property
+    def bias(self) -> Tensor | None:
+        """Its bias, if it has one."""
+        bias: Tensor | None = self.head.bias
+        return None if bias is None else bias[self.rows]
+
+    def speech_ids(self, targets: Tensor) -> Tensor:
+        """The next tokens of a batch as speech ids, IGNORED where nothing is learnt."""
+        if isinstance(self.rows, slice):
+            return targets
+        ids = torch.full((self.head.out_features,), IGNORED)
+        ids[self.rows] = torch.arange(len(self.rows))
+        return torch.where(
+            targets == IGNORED, IGNORED, ids.to(targets.device)[targets.clamp(min=0)]
+        )
+
+
+def load_trunk(config: CheckpointConfig) -> Trunk:
+    """The trunk of a target of any family."""
+    target = Path(config.path)
+    layout, family = load_layout(config), family_of(target)
+    if isinstance(layout, RowLayout):
+        return _transformers(target, layout.order(text_rows=False), *layout.stop_ids)
+    assert isinstance(layout, SpeechLayout)
+    if family is VALLE:
+        return _valle(target, layout)
+    return _transformers(target, slice(layout.speech_vocab_size), layout.eos_id)
+
+
+def _transformers(target: Path, rows: slice | Tensor, stop_id: int) -> Trunk:
+    source, tensors = read_checkpoint(target)
+    model: Any = build_model(source, tensors, torch.float32)
+
+    def hidden(ids: Tensor) -> Tensor:
+        states: Tensor = model.model(input_ids=ids, use_cache=False).last_hidden_state
+        return states
+
+    def export(folder: Path, settings: dict[str, Any]) -> None:
+        trained = {
+            name: value.to(tensors[name].dtype)
+            for name, value in model.state_dict().items()
+            if name in tensors
+        }
+        about = {"heads": settings, "layers": list(range(source["num_hidden_layers"]))}
+        write_draft(folder, target, source, tensors | trained, about)
+
+    return Trunk(model, hidden, model.get_output_embeddings(), rows, stop_id, export)
+
+
+def _valle(target: Path, layout: SpeechLayout) -> Trunk:
+    """Of a VALL-E, its AR; `export` writes the NAR beside it as it was."""
+    valle, begin = load_valle(target), first_code(layout)
+    ar = valle.ar
+    if ar.config.prepend_bos:
+        raise ValueError(
+            f"{target} begins audio with an id of its own; heads are trained of VALL-E "
+            "checkpoints without prepend_bos"
+        )
+
+    def export(folder: Path, settings: dict[str, Any]) -> None:  # noqa: ARG001 - heads.json has them
+        ar.cpu()
+        save_valle(valle, folder)
+        layout.save(folder)
+
+    rows = slice(layout.speech_vocab_size)
+    hidden = partial(hidden_states, ar, begin=begin)
+    return Trunk(ar, hidden, ar.ar_predict_layer, rows, layout.eos_id, export)
+
+
+def hidden_states(ar: ValleAR, ids: Tensor, begin: int) -> Tensor:
+    """Final hidden states of inputs [batch, length] whose code 0 is `begin`; zero at text.
+
+    Returns [batch, length, dim].
+    """
+    is_code, is_text = ids >= begin, (ids >= 0) & (ids < begin)
+    texts, codes = (
+        [row[mask] for row, mask in zip(ids, masks, strict=True)] for masks in (is_text, is_code)
+    )
+    text = pad_sequence(texts, batch_first=True)
+    audio = pad_sequence([row - begin for row in codes], batch_first=True)
+
+    def behind(rows: list[Tensor], width: int) -> Tensor:
+        lengths = torch.tensor([len(row) for row in rows], device=ids.device)
+        return torch.arange(width, device=ids.device) >= lengths[:, None]
+
+    silent = behind(codes, audio.shape[1])
+    states = ar.hidden(text, audio, behind(texts, text.shape[1]), silent)
+    out = states.new_zeros(*ids.shape, states.shape[-1])
+    out[is_code] = states[~silent]
+    return out
