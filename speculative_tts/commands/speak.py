@@ -4,7 +4,6 @@ The prompt is a recording or a speaker of the test list. Words of a recording th
 not give are recognised, if the model has a vocabulary of words.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,9 @@ from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema import SpeakConfig, System
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from speculative_tts.decoding.engine import Engine
     from speculative_tts.decoding.outcome import Outcome
 
 # Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
@@ -24,9 +26,8 @@ ORDER = (System.speculative, System.target, System.target, System.speculative)
 
 def run(config: SpeakConfig) -> int:
     """Speak one text, speculatively and autoregressively, and write the speculative audio."""
-    from speculative_tts.codecs.audio import read_wave, write_wave
+    from speculative_tts.codecs.audio import write_wave
     from speculative_tts.decoding.build import build_engine
-    from speculative_tts.decoding.run import encode_prompt
 
     out = Path(config.out)
     prompt = find_prompt(config)
@@ -41,13 +42,9 @@ def run(config: SpeakConfig) -> int:
         config.runtime,
         config.lookahead,
     )
-    wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
-    codes = encode_prompt(engine, wave, prompt.prompt_audio)
-    if not prompt.prompt_text:
-        words = getattr(engine.target.layout, "words", ())
-        prompt = dataclasses.replace(prompt, prompt_text=words_in(prompt.prompt_audio, words))
-    engine.target.layout.text_ids(config.text, prompt.prompt_text)
-    request = engine.request("speak", config.text, prompt.prompt_text, codes, config.seed)
+    words, codes = voice_of(prompt, engine)
+    engine.target.layout.text_ids(config.text, words)
+    request = engine.request("speak", config.text, words, codes, config.seed)
     for system in ORDER[:2] * config.runtime.warmup:
         engine.decode(system, [request])
     timed = [engine.decode(system, [request]) for system in ORDER]
@@ -58,7 +55,7 @@ def run(config: SpeakConfig) -> int:
     own, baseline = (
         sum(timed[place].seconds for place in places) / 2 for places in ((0, 3), (1, 2))
     )
-    spoken = engine.audio(outcome, config.text, prompt.prompt_text, codes).wave
+    spoken = engine.audio(outcome, config.text, words, codes).wave
     write_wave(out, spoken, engine.codec.sample_rate)
     seconds = len(spoken) / engine.codec.sample_rate
     print(summary(out, seconds, (plain, baseline), (outcome, own)))
@@ -86,6 +83,17 @@ def find_prompt(config: SpeakConfig) -> ListItem:
             f"prompt {config.prompt} is neither a file nor a speaker; speakers: {speakers}"
         )
     return ListItem("prompt", config.text, config.prompt, config.prompt_text or "")
+
+
+def voice_of(prompt: ListItem, engine: "Engine") -> "tuple[str, Tensor]":
+    """The words of a voice prompt, given or heard, and its codes."""
+    from speculative_tts.codecs.audio import read_wave
+    from speculative_tts.decoding.run import encode_prompt
+
+    wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
+    codes = encode_prompt(engine, wave, prompt.prompt_audio)
+    words = getattr(engine.target.layout, "words", ())
+    return prompt.prompt_text or words_in(prompt.prompt_audio, words), codes
 
 
 def words_in(prompt: str, words: Sequence[str]) -> str:

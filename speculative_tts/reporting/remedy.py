@@ -6,6 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.assets import configuration, configurations
 from speculative_tts.schema import DecodeConfig
 
 GROUPS = ("target", "draft", "codec", "data")
@@ -40,18 +41,38 @@ def place(folder: Path) -> str:
 
 
 def _overrides(where: Mapping[str, Any]) -> list[str]:
-    """Hydra overrides; the name of a rule or a list chooses its config file."""
-    chosen = {"rule.name": "rule", "data.name": "data"}
-    return [f"{chosen.get(key, key)}={_text(value)}" for key, value in where.items()]
+    """Hydra overrides; the name of a rule, a target or a list chooses its config file."""
+    named = {f"{group}.name": group for group in ("rule", *GROUPS)}
+    return [
+        f"{named[key]}={_choice(named[key], _text(value))}"
+        if key in named
+        else f"{key}={_text(value)}"
+        for key, value in where.items()
+    ]
+
+
+def _choice(group: str, name: str) -> str:
+    """The file of a group that has this name; the name itself where none that ships has it."""
+    files = (
+        one for one in configurations(group) if configuration(f"{group}/{one}")["name"] == name
+    )
+    return next(files, name)
+
+
+def _chosen(group: str, context: Mapping[str, Any]) -> list[str]:
+    """A group's file as the context has it, and its place where that is another than the file's."""
+    choice = _choice(group, context.get(f"{group}.name", SHIPPED))
+    settings = [] if choice == SHIPPED else [f"{group}={choice}"]
+    known = configuration(f"{group}/{choice}") if choice in configurations(group) else {}
+    path = context.get(f"{group}.path")
+    if path is not None and path != known.get("path"):
+        settings.append(f"{group}.path={place(Path(path)) if Path(path).is_absolute() else path}")
+    return settings
 
 
 def _settings(context: Mapping[str, Any]) -> list[str]:
     """What a context has that sst-decode would not do by itself."""
-    settings = [
-        f"{group}={context[f'{group}.name']}"
-        for group in GROUPS
-        if context.get(f"{group}.name", SHIPPED) != SHIPPED
-    ]
+    settings = [text for group in GROUPS for text in _chosen(group, context)]
     for entry in dataclasses.fields(DecodeConfig):
         default = entry.default.name if isinstance(entry.default, Enum) else entry.default
         if default is not dataclasses.MISSING and context.get(entry.name, default) != default:

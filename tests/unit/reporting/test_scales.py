@@ -12,6 +12,7 @@ from experiment_points import names, points
 from synthetic_runs import JUDGES, group_facts, make_run, write_run
 
 from speculative_tts.assets import configuration
+from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale, read, scale_of, values
 from speculative_tts.reporting.runs import find_runs
@@ -110,6 +111,26 @@ def tiny_mtp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     make_runs(folder / "runs", "mtp", TINY, JUDGES)
     assert main([f"runs={folder / 'runs'}", f"out={folder}", "paper=mtp", "strict=true"]) == 0
     return {path.stem: path.read_text() for path in (folder / "mtp").glob("table*.md")}
+
+
+def test_commands_for_missing_runs_are_such_as_sst_decode_takes(
+    papers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They had target=CosyVoice2-0.5B, the checkpoint's name, where the config is cosyvoice2."""
+    runs = papers.parent / "runs"
+    for number, run in enumerate(sorted(runs.iterdir())):
+        (run / "DONE").unlink()
+        if number % 2:
+            (run / "DONE").touch()
+    assert main([f"runs={runs}", f"out={papers.parent / 'again'}", f"paper={papers.name}"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("missing:")]
+    commands = {command for line in lines for command in re.findall(r"sst-decode ([^(),]+)", line)}
+    assert commands
+    for command in sorted(commands):
+        config = decode.compose(command.replace("<folder>/", "").split())
+        assert config.target.path.startswith("models/"), command
+    for run in runs.iterdir():
+        (run / "DONE").touch()
 
 
 def test_mtp_at_tiny_scale_says_how_its_heads_were_made(tiny_mtp: dict[str, str]) -> None:

@@ -1,0 +1,82 @@
+"""Speech from Python: the shipped system, or any that sst-speak can load, in a few lines.
+
+docs/api.md has this and the other names that are promised.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from speculative_tts.codecs.audio import Wave, write_wave
+from speculative_tts.commands.speak import find_prompt, main, voice_of
+from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.schema import System
+
+
+@dataclass(frozen=True)
+class Speech:
+    """What was said: the wave [samples], how its tokens were made, the language model's seconds."""
+
+    wave: Wave
+    sample_rate: int
+    outcome: Outcome
+    seconds: float
+
+    @property
+    def tokens(self) -> list[int]:
+        """Ids that the target emitted or accepted, the stop id included."""
+        return self.outcome.tokens
+
+    @property
+    def acceptance_length(self) -> float:
+        """Tokens a round emitted; 1 where nothing was drafted."""
+        rounds = self.outcome.rounds
+        return (len(self.tokens) - 1) / rounds if rounds else 1.0
+
+    def save(self, path: str | Path) -> Path:
+        """Write a wav; returns its path."""
+        write_wave(Path(path), self.wave, self.sample_rate)
+        return Path(path)
+
+
+class Speaker:
+    """Target, draft and codec, loaded once.
+
+    `settings` are sst-speak's, written as there: `Speaker("rule=exact", "lookahead=4")`. ValueError
+    names what is wrong with one.
+    """
+
+    def __init__(self, *settings: str) -> None:
+        self.config = config = main.compose([*settings, "text=''"])
+        self.engine = build_engine(
+            config.target,
+            config.draft,
+            config.codec,
+            config.rule,
+            config.sampling,
+            config.runtime,
+            config.lookahead,
+        )
+
+    def speak(
+        self,
+        text: str,
+        prompt: str | None = None,
+        prompt_text: str | None = None,
+        *,
+        seed: int = 0,
+        system: str = "speculative",
+    ) -> Speech:
+        """Say a text in a voice: a recording, a speaker of the list, or the list's first.
+
+        `system` is speculative, target or draft. Same seed, same tokens.
+        """
+        config = replace(self.config, text=text, prompt=prompt, prompt_text=prompt_text)
+        words, codes = voice_of(find_prompt(config), self.engine)
+        request = self.engine.request("speak", text, words, codes, seed)
+        timed = self.engine.decode(System[system], [request])
+        (outcome,) = timed.outcomes
+        if outcome.failure:
+            raise ValueError(outcome.failure)
+        wave = self.engine.audio(outcome, text, words, codes).wave
+        return Speech(wave, self.engine.codec.sample_rate, outcome, timed.seconds)

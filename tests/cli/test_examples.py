@@ -1,0 +1,39 @@
+"""The Python of README and docs/api.md runs as it stands there."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(page: str) -> list[str]:
+    """Fenced Python of a page, in order."""
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/api.md"])
+def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = blocks(page)
+    assert found
+    names: dict[str, Any] = {}
+    for text in found:
+        exec(compile(text, page, "exec"), names)
+    assert (tmp_path / "hello.wav").stat().st_size > 10_000
+
+
+def test_promised_names_are_shown_in_an_example() -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    table = text.partition("| name | is |")[2].partition("\n\n")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    promised = re.findall(r"`([\w.<>]+)`", " ".join(line.split("|")[1] for line in rows))
+    shown = "\n".join(blocks("docs/api.md"))
+    assert len(promised) >= 12
+    for name in promised:
+        module, _, last = name.rpartition(".")
+        if last != "Speech":  # what Speaker.speak returns
+            assert re.search(rf"\b{last}\b", shown), name
+        assert module.partition(".")[0] not in {"", "tests"} or last == "paired_bootstrap"
