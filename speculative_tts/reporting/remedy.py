@@ -53,10 +53,8 @@ def _overrides(where: Mapping[str, Any]) -> list[str]:
 
 def _choice(group: str, name: str) -> str:
     """The file of a group that has this name; the name itself where none that ships has it."""
-    files = (
-        one for one in configurations(group) if configuration(f"{group}/{one}")["name"] == name
-    )
-    return next(files, name)
+    names = {configuration(f"{group}/{file}")["name"]: file for file in configurations(group)}
+    return names.get(name, name)
 
 
 def _chosen(group: str, context: Mapping[str, Any]) -> list[str]:

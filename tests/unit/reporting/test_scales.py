@@ -118,10 +118,9 @@ def test_commands_for_missing_runs_are_such_as_sst_decode_takes(
 ) -> None:
     """They had target=CosyVoice2-0.5B, the checkpoint's name, where the config is cosyvoice2."""
     runs = papers.parent / "runs"
-    for number, run in enumerate(sorted(runs.iterdir())):
+    unfinished = sorted(runs.iterdir())[::9]
+    for run in unfinished:
         (run / "DONE").unlink()
-        if number % 2:
-            (run / "DONE").touch()
     assert main([f"runs={runs}", f"out={papers.parent / 'again'}", f"paper={papers.name}"]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("missing:")]
     commands = {command for line in lines for command in re.findall(r"sst-decode ([^(),]+)", line)}
@@ -129,7 +128,7 @@ def test_commands_for_missing_runs_are_such_as_sst_decode_takes(
     for command in sorted(commands):
         config = decode.compose(command.replace("<folder>/", "").split())
         assert config.target.path.startswith("models/"), command
-    for run in runs.iterdir():
+    for run in unfinished:
         (run / "DONE").touch()
 
 
