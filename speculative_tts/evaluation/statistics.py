@@ -7,6 +7,7 @@ is drawn (`average_seeds`), for they are not independent.
 """
 
 import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
@@ -18,12 +19,13 @@ Statistic = Callable[[Array], Array]  # sums of columns [..., columns] -> figure
 
 DRAWS = 10_000
 LEVEL = 0.95
+TINY = 1e-9  # what is smaller beside a figure is rounding
 LEAST = 10  # units without which nothing is said of chance: four give 24 % false alarms at 0.05
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with its percentile interval; None where undefined (no data, too few units)."""
+    """A figure with its interval; None where undefined (no data, too few units)."""
 
     value: float | None
     low: float | None = None
@@ -66,18 +68,25 @@ def bootstrap(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Interval:
-    """A figure over rows `columns` [rows, columns] with a percentile interval.
+    """A figure over rows `columns` [rows, columns] with a BCa interval (Efron, 1987).
 
     n is the number of rows; fewer than `LEAST` units get no interval. Draws in which the figure is
-    not defined (nothing was drafted) are left out.
+    not defined (nothing was drafted) are left out. Its quantiles are widened as Student's are
+    (Hesterberg, 2015): percentiles of the draws held the true rate in 89 to 92 % of 600 experiments
+    with 10 utterances of 20 % word errors, these in 95 %. Where most utterances have no error no
+    interval helps: with 5 % word errors 10 utterances gave 80 %, 40 gave 92 %.
     """
     units = cluster_sums(columns, clusters)
     value = _finite(statistic(columns.sum(axis=0)))
     if value is None or len(units) < LEAST or draws < 1:
         return Interval(value, n=len(columns))
     drawn = statistic(_resampled(len(units), draws, seed) @ units)
-    low, high = _percentiles(drawn)
-    return Interval(value, low, high, len(columns))
+    drawn = drawn[np.isfinite(drawn)]
+    if not len(drawn):
+        return Interval(value, n=len(columns))
+    levels = _bca_levels(value, drawn, statistic(units.sum(axis=0) - units))
+    low, high = np.quantile(drawn, levels)
+    return Interval(value, float(low), float(high), len(columns))
 
 
 def paired_bootstrap(
@@ -90,23 +99,39 @@ def paired_bootstrap(
 ) -> Difference:
     """Figure of b minus figure of a over the same rows, both [rows, columns].
 
-    p is twice the smaller share of draws on either side of 0, each counted with one draw more
-    (never 0, at most 1): the interval excludes 0 where p is below 0.05. Few units make it
-    optimistic: with no true difference p < 0.05 came up in 8.2 % of 2,000 experiments with 10
-    utterances, 6.3 % with 20, 5.5 % with 40, 5.2 % with 60. Below `LEAST` units there is neither.
+    The symmetric studentised bootstrap: each draw's distance from the figure is measured in that
+    draw's own standard error. p is the share of draws, and one more, that lie as far out as 0 does,
+    so the interval excludes 0 where p is below 0.05; but where the systems differ in k units only p
+    is at least 2 / 2^k, with which all k signs agree by chance. With no true difference p < 0.05
+    came up in 0 to 5 % of 800 experiments of each kind (10, 16 and 40 utterances of 3, 10 and 30 %
+    word errors; percentiles of the draws: up to 7.4 %). Below `LEAST` units there is neither.
     """
     if a.shape != b.shape:
         raise ValueError(
             f"paired rows differ: {a.shape} and {b.shape}; pair them by utterance first"
         )
-    units_a, units_b = cluster_sums(a, clusters), cluster_sums(b, clusters)
-    value = _finite(statistic(b.sum(axis=0)) - statistic(a.sum(axis=0)))
-    if value is None or len(units_a) < LEAST or draws < 1:
+    units = np.concatenate([cluster_sums(a, clusters), cluster_sums(b, clusters)], axis=1)
+
+    def difference(sums: Array) -> Array:
+        first, second = np.split(sums, 2, axis=-1)
+        return statistic(second) - statistic(first)
+
+    value = _finite(difference(units.sum(axis=0)))
+    if value is None or len(units) < LEAST or draws < 1:
         return Difference(value, n=len(a))
-    counts = _resampled(len(units_a), draws, seed)
-    drawn = statistic(counts @ units_b) - statistic(counts @ units_a)
-    low, high = _percentiles(drawn)
-    return Difference(value, low, high, _two_sided(drawn), len(a))
+    every = np.ones((1, len(units)))
+    error = float(_standard_errors(difference, every, units)[0])
+    apart = int(np.sum(difference(units) != 0))  # NaN too: one of them has no figure there
+    least = min(1.0, 2.0 ** (1 - apart))
+    if not error > TINY * abs(value):  # all units differ alike
+        return Difference(value, value, value, least, len(a))
+    counts = _resampled(len(units), draws, seed)
+    errors = np.maximum(_standard_errors(difference, counts, units), TINY * error)
+    distance = np.abs(difference(counts @ units) - value) / errors
+    distance = distance[np.isfinite(distance)]
+    reach = error * float(np.quantile(distance, LEVEL))
+    p = (1 + int(np.sum(distance >= abs(value) / error))) / (len(distance) + 1)
+    return Difference(value, value - reach, value + reach, max(p, least), len(a))
 
 
 def paired_t(a: Array, b: Array) -> float | None:
@@ -115,7 +140,7 @@ def paired_t(a: Array, b: Array) -> float | None:
 
     def test(difference: Array) -> float:
         if np.ptp(difference) <= 1e-9 * float(np.abs(difference).max()):
-            return 0.0  # where scipy would warn of values that are all alike
+            return 2.0 ** (1 - len(difference))  # all alike: so many signs agree by chance
         return float(stats.ttest_1samp(difference, 0.0).pvalue)
 
     return _paired(a, b, test)
@@ -138,7 +163,7 @@ def welch(a: Array, b: Array) -> float | None:
     own, other = float(a.var(ddof=1)) / len(a), float(b.var(ddof=1)) / len(b)
     rounding = 1e-9 * float(max(np.abs(a).max(), np.abs(b).max()))
     if own + other <= rounding**2:  # scipy would warn of seeds that are all alike
-        return 1.0 if gap <= rounding else 0.0
+        return 1.0 if gap <= rounding else min(1.0, 2 / math.comb(len(a) + len(b), len(a)))
     freedom = (own + other) ** 2 / (own**2 / (len(a) - 1) + other**2 / (len(b) - 1))
     return float(2 * stats.t.sf(gap / (own + other) ** 0.5, freedom))
 
@@ -180,20 +205,38 @@ def _resampled(units: int, draws: int, seed: int) -> Array:
     return np.bincount(flat, minlength=draws * units).reshape(draws, units).astype(np.float64)
 
 
-def _percentiles(drawn: Array) -> tuple[float | None, float | None]:
-    defined = drawn[np.isfinite(drawn)]
-    if not len(defined):
-        return None, None
-    low, high = np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+def _bca_levels(value: float, drawn: Array, without: Array) -> list[float]:
+    """Which quantiles of the draws bound the interval; `without` has figures with a unit left out.
+
+    Bias (draws below the figure) and acceleration (skewness of the jackknife) move them.
+    """
+    from scipy.special import ndtr, ndtri, stdtrit
+
+    units, normal = len(without), (1 + LEVEL) / 2
+    wide = float(stdtrit(units - 1, normal)) * (units / (units - 1)) ** 0.5
+    below = float(np.mean(drawn < value) + np.mean(drawn == value) / 2)
+    bias = float(ndtri(np.clip(below, 0.5 / len(drawn), 1 - 0.5 / len(drawn))))
+    left = without[np.isfinite(without)].mean() - without[np.isfinite(without)]
+    spread = float(np.sum(left**2))
+    skew = float(np.sum(left**3)) / (6 * spread**1.5) if spread > 0 else 0.0
+    levels = []
+    for end in (bias - wide, bias + wide):
+        scale = 1 - skew * end  # not positive: beyond all draws
+        levels.append(float(ndtr(bias + end / scale)) if scale > 0 else float(end > 0))
+    return levels
 
 
-def _two_sided(drawn: Array) -> float | None:
-    defined = drawn[np.isfinite(drawn)]
-    if not len(defined):
-        return None
-    side = min(int(np.sum(defined <= 0)), int(np.sum(defined >= 0)))
-    return min(1.0, 2.0 * (side + 1) / (len(defined) + 1))
+def _standard_errors(statistic: Statistic, counts: Array, units: Array) -> Array:
+    """Standard error of a figure of each draw [draws, units], by the figure's derivatives."""
+    sums, n = counts @ units, len(units)
+    slopes = np.empty_like(sums)
+    for column, step in enumerate(1e-4 * np.abs(units).mean(axis=0) + 1e-9):
+        shift = np.eye(units.shape[1])[column] * step
+        slopes[:, column] = (statistic(sums + shift) - statistic(sums - shift)) / (2 * step)
+    influence = slopes @ units.T
+    influence -= np.sum(counts * influence, axis=1, keepdims=True) / n
+    variance: Array = np.sum(counts * influence**2, axis=1) * n / (n - 1)
+    return np.sqrt(variance)
 
 
 def _finite(value: Array) -> float | None:

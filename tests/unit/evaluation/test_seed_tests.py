@@ -24,7 +24,7 @@ def test_welch_is_scipys_and_gives_what_pcgs_table_implies() -> None:
 
 def test_seeds_without_spread() -> None:
     assert welch(np.array([0.1, 0.1]), np.array([0.1, 0.1 + 1e-17])) == 1.0
-    assert welch(np.array([0.1, 0.1]), np.array([0.2, 0.2])) == 0.0
+    assert welch(np.array([0.1, 0.1]), np.array([0.2, 0.2])) == 2 / 6  # by chance
     assert 0 < (welch(np.array([0.1, 0.1]), np.array([0.2, 0.25])) or 0) < 1
     assert welch(np.array([0.1]), np.array([0.2, 0.3])) is None
 

@@ -20,12 +20,13 @@ def test_value_is_ratio_of_sums_not_mean_of_ratios() -> None:
     assert figure.n == 2
 
 
-def test_interval_agrees_with_scipy() -> None:
-    data = np.random.default_rng(0).normal(size=80)
+def test_many_units_give_scipys_bca() -> None:
+    """Widening is below 1 % of 80 units' interval."""
+    data = np.random.default_rng(0).gamma(1.0, size=80)
     ours = st.bootstrap(np.stack([data, np.ones(80)], -1), draws=20_000)
-    theirs = stats.bootstrap((data,), np.mean, n_resamples=20_000, method="percentile", rng=1)
-    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.01)
-    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.01)
+    theirs = stats.bootstrap((data,), np.mean, n_resamples=20_000, method="BCa", rng=1)
+    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.02)
+    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.02)
 
 
 def test_undefined_figures() -> None:
@@ -49,35 +50,79 @@ def test_few_units_have_no_interval_and_no_p() -> None:
     assert st.paired_bootstrap(a, b, clusters=speakers).p is None
 
 
-def test_coverage() -> None:
-    """A 95 % interval over 60 utterances holds the true rate about as often, in 400 experiments.
+def coverage(units: int, rate: float, experiments: int = 400) -> tuple[float, float]:
+    """How often an interval holds the true rate, and how often percentiles of the draws do."""
+    rng, hits, before = np.random.default_rng(units), 0, 0
+    for _ in range(experiments):
+        data = columns(rng, units, rate)
+        one = st.bootstrap(data, draws=1000, seed=0)
+        assert one.low is not None
+        assert one.high is not None
+        hits += one.low <= rate <= one.high
+        drawn = st.ratio(st._resampled(units, 1000, 0) @ data)
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        before += low <= rate <= high
+    return hits / experiments, before / experiments
 
-    Observed 0.925 (percentile intervals are a little short); 0.89 is 3 deviations below.
+
+@pytest.mark.parametrize(("units", "rate"), [(10, 0.3), (10, 0.5), (16, 0.3), (60, 0.1)])
+def test_coverage(units: int, rate: float) -> None:
+    """A 95 % interval holds the true rate in 95 %; 91 % is 4 deviations of 400 experiments below.
+
+    The control: percentiles of the draws, which it was, hold it in 88 % with 10 utterances.
     """
-    rng = np.random.default_rng(3)
-    hits = 0
-    for i in range(400):
-        figure = st.bootstrap(columns(rng, 60, 0.1), draws=400, seed=i)
-        assert figure.low is not None
-        assert figure.high is not None
-        hits += figure.low <= 0.1 <= figure.high
-    assert 0.89 <= hits / 400 <= 0.99
+    hits, before = coverage(units, rate)
+    assert 0.91 <= hits <= 0.995
+    if units == 10:
+        assert before < hits
+        assert before < 0.92
 
 
-@pytest.mark.parametrize(("units", "most"), [(60, 0.10), (10, 0.16)])
-def test_false_alarms(units: int, most: float) -> None:
-    """Two systems of one rate are called different at 0.05 in 5 % (60 units), 8 % (10 units).
+@pytest.mark.parametrize(("units", "rate"), [(10, 0.1), (10, 0.4), (16, 0.2), (60, 0.1)])
+def test_false_alarms(units: int, rate: float) -> None:
+    """Two systems of one rate are called different at 0.05 in at most 5 % of the experiments.
 
-    Bounds are 4 binomial deviations of 400 seeded experiments above; run with fixed seeds.
+    9.4 % is 4 binomial deviations of 400 seeded experiments above; it was 8.2 % of 2,000 with 10
+    utterances. The control: with a rate of its own added to one of them most are called different.
     """
     rng = np.random.default_rng(units)
-    alarms = 0
+    alarms, found = 0, 0
     for i in range(400):
-        a = columns(rng, units, 0.1)
-        b = columns(rng, units, 0.1, like=a)
+        a = columns(rng, units, rate)
+        b = columns(rng, units, rate, like=a)
         p = st.paired_bootstrap(a, b, draws=400, seed=i).p
         alarms += p is not None and p < 0.05
-    assert alarms / 400 <= most
+        worse = b + np.stack([rng.binomial(a[:, 1].astype(int), 0.8), np.zeros(units)], -1)
+        p = st.paired_bootstrap(a, worse, draws=400, seed=i).p
+        found += p is not None and p < 0.05
+    assert alarms / 400 <= 0.094
+    assert found / 400 > 0.7
+
+
+@pytest.mark.parametrize("apart", [1, 3, 5])
+def test_few_differing_units_show_no_significance(apart: int) -> None:
+    """Five of five signs agree by chance in one experiment of 16; a bootstrap was sure of four."""
+    a = np.stack([np.full(40, 2.0), np.full(40, 6.0)], -1)
+    b = a + np.array([1.0, 0.0]) * (np.arange(40) < apart)[:, None]
+    p = st.paired_bootstrap(a, b, draws=2000).p
+    assert p is not None
+    assert p >= 2.0 ** (1 - apart)
+    assert p > 0.05
+
+
+def test_units_that_all_differ_alike() -> None:
+    a = np.stack([np.full(12, 2.0), np.full(12, 6.0)], -1)
+    one = st.paired_bootstrap(a, a + np.array([1.0, 0.0]), draws=500)
+    assert one.value == one.low == one.high == pytest.approx(1 / 6)
+    assert one.p == 2.0**-11
+    same = st.paired_bootstrap(a, a, draws=500)
+    assert (same.value, same.p) == (0.0, 1.0)
+
+
+def test_seeds_that_are_all_alike_show_what_three_can_show() -> None:
+    """p was 0: of six seeds the three of one system are the larger ones by chance in 1 of 10."""
+    low, high = np.full(3, 0.1), np.full(3, 0.2)
+    assert st.welch(low, high) == pytest.approx(2 / 20)
 
 
 def test_paired_bootstrap_sees_a_difference_and_equality() -> None:
@@ -86,7 +131,7 @@ def test_paired_bootstrap_sees_a_difference_and_equality() -> None:
     worse = a + np.array([1.0, 0.0]) * (np.arange(60) % 2)[:, None]
     result = st.paired_bootstrap(a, worse, draws=2000)
     assert result.value == pytest.approx(30 / a[:, 1].sum())
-    assert result.p == pytest.approx(2 / 2001)
+    assert result.p == pytest.approx(1 / 2001)
     assert result.low is not None
     assert result.low > 0
     assert st.paired_bootstrap(a, a, draws=500).p == 1.0
@@ -142,7 +187,7 @@ def test_tests_on_equal_values() -> None:
 def test_wilcoxon_of_a_constant_difference(n: int, p: float) -> None:
     """All n signs agree by chance with probability 2 / 2^n; it once was 0."""
     assert st.wilcoxon(np.zeros(n), np.full(n, 0.3)) == p
-    assert st.paired_t(np.zeros(n), np.full(n, 0.3)) == 0.0
+    assert st.paired_t(np.zeros(n), np.full(n, 0.3)) == p
 
 
 def test_pcg_p_value_is_welchs() -> None:
