@@ -300,7 +300,7 @@ def test_batch_moves(codes):
         (lambda t: (t / "model.safetensors").unlink(), "no model.safetensors in"),
         (lambda t: (t / "model.safetensors").write_bytes(b"x" * 99), "not readable as safetensors"),
         (lambda t: (t / "config.json").unlink(), "no config.json in"),
-        (lambda t: (t / "config.json").write_text("{"), "is not JSON"),
+        (lambda t: (t / "config.json").write_text("{"), "is not a JSON object"),
     ],
 )
 def test_broken_targets_are_named(target, config, damage, message):
