@@ -1,4 +1,4 @@
-"""The Python of README and docs/api.md runs as it stands there."""
+"""The Python of README and docs/api.md runs as it stands there; pages lead where they say."""
 
 import re
 from pathlib import Path
@@ -37,3 +37,26 @@ def test_promised_names_are_shown_in_an_example() -> None:
         if last != "Speech":  # what Speaker.speak returns
             assert re.search(rf"\b{last}\b", shown), name
         assert module.partition(".")[0] not in {"", "tests"} or last == "paired_bootstrap"
+
+
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "results/README.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text()):
+        assert link.startswith("http") or ((ROOT / page).parent / link).exists(), link
+
+
+def test_readme_is_short_and_has_one_table_and_one_picture() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) < 120
+    assert len(re.findall(r"^\|[-|: ]+\|$", text, re.MULTILINE)) == 1
+    assert text.count("![") == 1
+    (example,) = blocks("README.md")
+    assert len(example.splitlines()) <= 10
