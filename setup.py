@@ -24,19 +24,20 @@ class BuildSteps(build_ext):
 
 def steps() -> list[Extension]:
     """The step for each instruction set of this machine; one that does not compile is left out."""
-    spec = importlib.util.spec_from_file_location("compile", FOLDER / "compile.py")
-    compiling = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(compiling)
+    spec = importlib.util.spec_from_file_location("flags", FOLDER / "flags.py")
+    flags = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(flags)
     return [
         Extension(
-            f"speculative_tts.models.native._step_{name}",
-            [str(FOLDER / "step.cpp")],
-            extra_compile_args=compiling.options(name),
-            extra_link_args=list(compiling.LINKING[1:]),
+            f"speculative_tts.models.native._native_{name}",
+            [str(FOLDER / path.name) for path in flags.SOURCES],
+            depends=[str(path) for path in FOLDER.glob("*.h")],
+            extra_compile_args=flags.options(name),
+            extra_link_args=list(flags.LINKING[1:]),
             language="c++",
             optional=True,
         )
-        for name in compiling.sets()
+        for name in flags.sets()
     ]
 
 

@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from speculative_tts.models.native import sample
+
 # Draws of a position: draft a token, accept it, for rules that need one more, residual or bonus.
 DRAFT, ACCEPT, AUXILIARY, NEXT = range(4)
 DRAWS = 4
@@ -44,6 +46,8 @@ def draw(probs: Tensor, uniform: Tensor) -> Tensor:
     token without mass is never drawn: its step of the cumulative sum is empty, and the search is
     strict. Where there is no law (all mass 0, or NaN) the result is `vocab`, which is no id.
     """
+    if sample.runs(probs):
+        return sample.draw(probs, uniform)
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     level = uniform[..., None] * cumulative[..., -1:]
     return torch.searchsorted(cumulative, level, right=True)[..., 0]

@@ -14,13 +14,14 @@ in two places, see `Repetition`. Source: the sampler of the CosyVoice repository
 """
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from speculative_tts.decoding.sampling import Sampler, StopRule, likeliest
+from speculative_tts.models.native.sample import Sampling
 from speculative_tts.schema import Repetition
 
 ID_BITS = 20
@@ -52,9 +53,7 @@ class RepetitionAware(Sampler):
                 f"ras_tau {self.tau} is not above 0; use 0.1, one occurrence in a window of 10"
             )
 
-    def __call__(
-        self, logits: Tensor, history: Tensor, positions: Tensor, stop: StopRule
-    ) -> Tensor:
+    def law(self, logits: Tensor, history: Tensor, positions: Tensor, stop: StopRule) -> Tensor:
         """Shapes as in `Sampler`; the token at position p looks at history[:, p - window : p]."""
         early = self._early(logits, positions, stop)
         if self.temperature == 0:
@@ -65,11 +64,22 @@ class RepetitionAware(Sampler):
 
     def _early(self, logits: Tensor, positions: Tensor, stop: StopRule) -> Tensor:
         """Ids, bool [batch, new, vocab] that must not be drawn at a position."""
-        ids = stop.is_stop
-        if self.barred is not None and self.variant is not Repetition.redraw_stops:
-            places = torch.arange(len(ids), device=ids.device)
-            ids = reduce(torch.logical_or, [places == id_ for id_ in self.barred])
-        return ((positions < stop.minimum[:, None])[..., None] & ids).expand_as(logits)
+        early = (positions < stop.minimum[:, None])[..., None]
+        return (early & self.barred_of(stop)).expand_as(logits)
+
+    def barred_of(self, stop: StopRule) -> Tensor:
+        """See `Sampler`."""
+        if self.barred is None or self.variant is Repetition.redraw_stops:
+            return stop.is_stop
+        device = stop.is_stop.device
+        places = _kept_places if device.type == "cpu" else _places  # a graph's are its own
+        return places(self.barred, len(stop.is_stop), device)
+
+    def settings(self) -> Sampling:
+        """See `Sampler`."""
+        shape = (self.temperature, self.top_p, self.top_k)
+        current = self.variant is Repetition.current
+        return Sampling(*shape, self.window, self.window * self.tau, current)
 
     def _law(self, logits: Tensor, history: Tensor, positions: Tensor) -> Tensor:
         logits = logits / self.temperature
@@ -99,6 +109,15 @@ class RepetitionAware(Sampler):
         recent = history.gather(1, places.clamp(min=0).flatten(1)).view(places.shape)
         same = (ids[..., :, None] == recent[..., None, :]) & (places >= 0)[..., None, :]
         return same.sum(-1) >= self.window * self.tau
+
+
+def _places(ids: tuple[int, ...], vocab: int, device: torch.device) -> Tensor:
+    """True at some ids: bool [vocab]."""
+    places = torch.arange(vocab, device=device)
+    return reduce(torch.logical_or, [places == id_ for id_ in ids])
+
+
+_kept_places = cache(_places)
 
 
 def _likeliest(probs: Tensor, size: int) -> Tensor:

@@ -6,10 +6,13 @@ target and draft at every drafted position, so that speculation is exact under t
 target is used with.
 """
 
+import functools
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from speculative_tts.models.native import sample
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Sampler:
     def __call__(
         self,
         logits: Tensor,
-        history: Tensor,  # noqa: ARG002 - of transforms that look back, such as repetition-aware ones
+        history: Tensor,
         positions: Tensor,
         stop: "StopRule",
     ) -> Tensor:
@@ -44,6 +47,21 @@ class Sampler:
         new]. Returns float32 [batch, new, vocab]; NaN where there is no law, because logits are NaN
         or infinite or nothing is possible.
         """
+        if sample.runs(logits):
+            places = sample.Places(
+                history, positions, stop.minimum, stop.is_stop, self.barred_of(stop)
+            )
+            return sample.laws(_settings(self), logits, places)
+        return self.law(logits, history, positions, stop)
+
+    def law(
+        self,
+        logits: Tensor,
+        history: Tensor,  # noqa: ARG002 - of transforms that look back
+        positions: Tensor,
+        stop: "StopRule",
+    ) -> Tensor:
+        """The same by torch, for GPUs; the reference of the native laws."""
         logits = stop.mask(logits, positions)
         if self.temperature == 0:
             return likeliest(logits)
@@ -57,6 +75,19 @@ class Sampler:
             kept = kept.masked_fill_(before >= self.top_p, 0.0)
             kept = kept / kept.sum(-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, ids, kept)
+
+    def barred_of(self, stop: "StopRule") -> Tensor:
+        """Ids, bool [vocab] that are impossible before the minimum length."""
+        return stop.is_stop
+
+    def settings(self) -> sample.Sampling:
+        """For the native laws."""
+        return sample.Sampling(self.temperature, self.top_p, self.top_k)
+
+
+@functools.cache
+def _settings(sampler: Sampler) -> sample.Sampling:
+    return sampler.settings()
 
 
 def likeliest(logits: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Compiling `step.cpp`, at installation or at first use. Standard library only: setup.py reads it.
+"""Compiling the C++ here at first use.
 
-A compiled file is named by what it was made from. At first use it is kept in a folder that is the
-owner's alone, and loaded only if folder, owner and content are what they were when it was written.
+A compiled file is named by what it was made from. It is kept in a folder that is the owner's alone,
+and loaded only if folder, owner and content are what they were when it was written.
 """
 
 import hashlib
@@ -10,41 +10,18 @@ import platform
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from speculative_tts.files import file_hash, write_atomic
+from speculative_tts.files import write_atomic
+from speculative_tts.models.native.flags import LINKING, SOURCES, options
 
-SOURCE = Path(__file__).with_name("step.cpp")
-OPTIONS = ("-O3", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-pthread")
-LINKING = ("-shared", "-pthread", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
-FLAGS = {  # by instruction set, the fastest first
-    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma"),
-    "avx2": ("-mavx2", "-mfma"),
-    "portable": (),
-}
 COMPILERS = ("c++", "g++", "clang++")
 TIMEOUT = 300  # seconds
 
 
 class CannotCompileError(Exception):
     """No compiler, one that fails, or no folder for what it makes; the text is one line."""
-
-
-def sets() -> tuple[str, ...]:
-    """Instruction sets that a compiler for this kind of machine knows."""
-    return tuple(FLAGS) if platform.machine().lower() in ("x86_64", "amd64") else ("portable",)
-
-
-def source_hash() -> str:
-    """SHA-256 of the source."""
-    return file_hash(SOURCE)
-
-
-def options(instructions: str) -> list[str]:
-    """Of the compiler, for one instruction set."""
-    return [*OPTIONS, *FLAGS[instructions], f'-DSST_SOURCE="{source_hash()}"']
 
 
 def compiler() -> list[str]:
@@ -66,7 +43,7 @@ def cached(instructions: str) -> Path:
     command = [*compiler(), *options(instructions), *LINKING]
     made_from = " ".join([platform.machine(), platform.platform(), *command, _version(command[0])])
     name = hashlib.sha256(made_from.encode()).hexdigest()[:16]
-    path = folder / f"step-{instructions}-{name}.so"
+    path = folder / f"native-{instructions}-{name}.so"
     if not _verified(path):
         _compile(command, path)
     return path
@@ -75,17 +52,17 @@ def cached(instructions: str) -> Path:
 def _compile(command: list[str], path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         made = Path(scratch) / path.name
-        full = [*command, str(SOURCE), "-o", str(made)]
+        full = [*command, *map(str, SOURCES), "-o", str(made)]
         try:
             subprocess.run(full, check=True, capture_output=True, text=True, timeout=TIMEOUT)
         except subprocess.CalledProcessError as error:
             reason = (error.stderr.strip().splitlines() or ["no message"])[0]
-            raise CannotCompileError(f"{command[0]} cannot compile the step: {reason}") from error
+            raise CannotCompileError(f"{command[0]} does not compile: {reason}") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CannotCompileError(f"{command[0]} does not run: {error}") from error
         made.chmod(0o600)
         digest = Path(scratch) / "digest"
-        write_atomic(digest, file_hash(made))
+        write_atomic(digest, _hash(made))
         digest.chmod(0o600)
         os.replace(made, path)
         os.replace(digest, _digest_of(path))
@@ -98,7 +75,12 @@ def _verified(path: Path) -> bool:
         return False
     if not (_own(path) and _own(digest)):
         raise CannotCompileError(f"{path} is not this user's alone; remove it")
-    return file_hash(path) == digest.read_text()
+    return _hash(path) == digest.read_text()
+
+
+def _hash(path: Path) -> str:
+    """Of what is there now; nothing is remembered."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _digest_of(path: Path) -> Path:

@@ -11,11 +11,12 @@ from pathlib import Path
 import torch
 
 from speculative_tts.models.native import compile as compiling
+from speculative_tts.models.native import flags
 from speculative_tts.models.native.compile import CannotCompileError
 from speculative_tts.schema import Kernels
 
 TORCH = "torch"
-PATTERN = "_step_{}.*"  # beside this file, compiled when the package was installed
+PATTERN = "_native_{}.*"  # beside this file, compiled when the package was installed
 logger = logging.getLogger(__name__)
 _choice = Kernels.auto
 
@@ -53,9 +54,9 @@ def kernel_name() -> str:
 
 
 def instructions() -> str:
-    """The best instruction set of `compile.FLAGS` that this machine has, by torch's judgement."""
+    """The best instruction set of `flags.FLAGS` that this machine has, by torch's judgement."""
     found = torch.backends.cpu.get_cpu_capability().lower()
-    return found if found in compiling.sets() else "portable"
+    return found if found in flags.sets() else "portable"
 
 
 def load(name: str) -> ctypes.CDLL:
@@ -66,7 +67,7 @@ def load(name: str) -> ctypes.CDLL:
             return found
     found = _opened(compiling.cached(name))
     if found is None:
-        raise CannotCompileError(f"what was compiled of {compiling.SOURCE} is not of this source")
+        raise CannotCompileError(f"what was compiled in {flags.FOLDER} is not of its sources")
     return found
 
 
@@ -89,12 +90,15 @@ def _opened(path: Path) -> ctypes.CDLL | None:
         found.sst_source.restype = ctypes.c_char_p
     except (OSError, AttributeError):
         return None
-    if found.sst_source().decode() != compiling.source_hash():
+    if found.sst_source().decode() != flags.source_hash():
         return None
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     found.sst_extend.argtypes = [pointer, pointer]
     found.sst_product.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
     found.sst_large_pages.argtypes = [pointer, count]
+    found.sst_laws.argtypes = [pointer, pointer, pointer]
+    found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
     found.sst_extend.restype = count
-    found.sst_product.restype = found.sst_large_pages.restype = None
+    for function in (found.sst_product, found.sst_large_pages, found.sst_laws, found.sst_draw):
+        function.restype = None
     return found

@@ -13,24 +13,16 @@
 // the order: -ffp-contract=off, never -ffast-math; a multiplication is fused only where `fma` says.
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <mutex>
-#include <thread>
 #include <vector>
 #ifndef _WIN32
 #include <sys/mman.h>
-#include <unistd.h>
 #endif
-#if defined(__AVX2__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
+
+#include "threads.h"
+#include "vectors.h"
 
 // What the caller describes; models/native/step.py has the same structures.
 extern "C" {
@@ -67,163 +59,6 @@ struct Pass {
 }
 
 namespace {
-
-// ---- Vectors -----------------------------------------------------------------------------------
-
-constexpr int BLOCK = 16, PANEL = 32;
-#if defined(__AVX512F__)
-constexpr int LANES = 16, REGISTERS = 32;
-#elif defined(__AVX2__)
-constexpr int LANES = 8, REGISTERS = 16;
-#elif defined(__aarch64__)
-constexpr int LANES = 4, REGISTERS = 32;
-#else
-constexpr int LANES = 4, REGISTERS = 16;
-#endif
-constexpr int PARTS = BLOCK / LANES;
-#define VECTOR(type) __attribute__((vector_size(4 * LANES), aligned(4), may_alias)) type
-#define INLINE static inline __attribute__((always_inline))
-typedef VECTOR(float) Vec;
-typedef VECTOR(int32_t) Ints;
-typedef VECTOR(uint32_t) Words;
-
-INLINE Vec load(const float* p) { return *(const Vec*)p; }
-INLINE void store(float* p, Vec v) { *(Vec*)p = v; }
-// `fma` is a * b + c; `KEEP` stops the compiler from reading a weight again for the next row.
-#if defined(__AVX512F__)
-INLINE Vec all(float x) { return (Vec)_mm512_set1_ps(x); }
-INLINE Vec fma(Vec a, Vec b, Vec c) { return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
-#define KEEP(v) __asm__("" : "+v"(v))
-#elif defined(__AVX2__)
-INLINE Vec all(float x) { return (Vec)_mm256_set1_ps(x); }
-INLINE Vec fma(Vec a, Vec b, Vec c) { return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
-#define KEEP(v) __asm__("" : "+x"(v))
-#elif defined(__aarch64__)
-INLINE Vec all(float x) { return (Vec)vdupq_n_f32(x); }
-INLINE Vec fma(Vec a, Vec b, Vec c) {
-  return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
-}
-#define KEEP(v) __asm__("" : "+w"(v))
-#else
-INLINE Vec all(float x) { return Vec{x, x, x, x}; }
-INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
-#define KEEP(v)
-#endif
-
-INLINE Vec exponential(Vec x) {  // of -87 .. 88, to 2 units in the last place (Cephes' expf)
-  x = x < all(-87.f) ? all(-87.f) : x;
-  x = x > all(88.f) ? all(88.f) : x;
-  Vec t = x * all(1.44269504088896341f);
-  Ints n = __builtin_convertvector(t + (t < all(0.f) ? all(-.5f) : all(.5f)), Ints);
-  Vec whole = __builtin_convertvector(n, Vec);
-  x = fma(whole, all(-0.693359375f), x);
-  x = fma(whole, all(2.12194440e-4f), x);
-  Vec y = all(1.9875691500e-4f);
-  for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
-                  5.0000001201e-1f})
-    y = fma(y, x, all(c));
-  y = fma(y * x, x, x) + all(1.f);
-  return y * (Vec)((n + 127) << 23);
-}
-
-struct Sum {  // 16 partial sums, whatever the lanes
-  Vec part[PARTS] = {};
-  float total() const {
-    float s[BLOCK];
-    for (int i = 0; i < PARTS; i++) store(s + i * LANES, part[i]);
-    for (int width = BLOCK / 2; width; width /= 2)
-      for (int i = 0; i < width; i++) s[i] += s[i + width];
-    return s[0];
-  }
-};
-
-INLINE long padded(long n, long to = PANEL) { return (n + to - 1) / to * to; }
-
-// ---- Threads -----------------------------------------------------------------------------------
-
-struct Team;
-thread_local int my_place = 0;  // among the threads of a team
-
-struct Team {  // threads within one pass; they wait for each other a few times a layer
-  int size = 1;
-  std::atomic<int> waiting{0}, round{0};
-  void barrier() {
-    const int others = size - 1, now = round.load(std::memory_order_acquire);
-    if (!others) return;
-    if (waiting.fetch_add(1, std::memory_order_acq_rel) == others) {
-      waiting.store(0, std::memory_order_relaxed);
-      round.store(now + 1, std::memory_order_release);
-      return;
-    }
-    for (int turns = 0; round.load(std::memory_order_acquire) == now; turns++)
-      if (turns > 2000) std::this_thread::yield();
-  }
-  // This thread's part of n pieces of work: begin and end.
-  std::pair<long, long> share(long n) const {
-    return {n * my_place / size, n * (my_place + 1) / size};
-  }
-};
-
-class Pool {  // asleep between passes: a waiting thread takes no time from others
- public:
-  static void run(int threads, const std::function<void(Team&)>& work) {
-    static std::mutex busy;
-    static Pool* pool = nullptr;  // never destroyed: its threads outlive static objects
-    std::unique_lock<std::mutex> mine(busy, std::defer_lock);
-    if (threads < 2 || !mine.try_lock()) {  // results do not depend on the number of threads
-      Team alone;
-      my_place = 0;
-      return work(alone);
-    }
-    if (!pool || pool->process != process_id()) pool = new Pool;  // a fork has no threads
-    pool->together(threads, work);
-  }
-
- private:
-  static long process_id() {
-#ifdef _WIN32
-    return 0;
-#else
-    return getpid();
-#endif
-  }
-  void together(int threads, const std::function<void(Team&)>& work) {
-    for (int place = 1 + helpers; place < threads; place++, helpers++)
-      std::thread([this, place] { help(place); }).detach();
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      team.size = threads;
-      job = &work;
-      number++;
-    }
-    wake.notify_all();
-    my_place = 0;
-    work(team);
-    team.barrier();
-  }
-  void help(int place) {
-    my_place = place;
-    for (uint64_t done = 0;;) {
-      const std::function<void(Team&)>* work = nullptr;
-      {
-        std::unique_lock<std::mutex> lock(mutex);
-        wake.wait(lock, [&] { return number != done; });
-        done = number;
-        if (place < team.size) work = job;
-      }
-      if (!work) continue;
-      (*work)(team);
-      team.barrier();
-    }
-  }
-  const long process = process_id();
-  std::mutex mutex;
-  std::condition_variable wake;
-  const std::function<void(Team&)>* job = nullptr;
-  uint64_t number = 0;
-  int helpers = 0;
-  Team team;
-};
 
 // ---- Products ----------------------------------------------------------------------------------
 

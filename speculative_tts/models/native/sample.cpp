@@ -1,0 +1,288 @@
+// From logits to the law of the next token, and from a law and a uniform number to a token.
+//
+// The readable reference is decoding/sampling.py (`Sampler.law`), decoding/ras.py and
+// decoding/randomness.py (`draw`): the same steps; laws agree to 1e-6. A nucleus that ends within
+// rounding of top_p may have one token more or less than there.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "vectors.h"
+
+extern "C" {
+struct Sampling {
+  float temperature, top_p;
+  int32_t top_k;   // 0: all
+  int32_t window;  // of repetition-aware sampling; 0: the plain sampler
+  float often;     // occurrences in the window from which an id is drawn again
+  int32_t again_without;   // drawn again from all ids but itself; or from all, bars applied behind
+  int32_t end_when_likeliest;
+};
+struct Rows {  // `batch` rows of `fresh` laws each
+  const float* logits;       // [batch, fresh, vocab]
+  const int64_t* positions;  // [batch, fresh]
+  const int64_t* minimum;    // [batch]: positions before which `barred` ids are impossible
+  const uint8_t* barred;     // [vocab]
+  const uint8_t* stops;      // [vocab]
+  const int64_t* history;    // [batch, capacity]: tokens so far
+  int64_t capacity, batch, fresh, vocab;
+};
+}
+
+namespace {
+
+constexpr float NONE = -std::numeric_limits<float>::infinity();
+constexpr float NO_LAW = std::numeric_limits<float>::quiet_NaN();
+constexpr int FEW = 256;  // likeliest ids that are kept in order while looking; more are sorted
+
+struct Best {  // the likeliest ids, the largest value first; of equal ones the lower id
+  std::vector<float> value;
+  std::vector<int32_t> id;
+  int count = 0;
+
+  void find(const float* x, long n, int k) {
+    value.resize(std::max<size_t>(value.size(), k)), id.resize(value.size());
+    count = 0;
+    if (k > FEW) return sort(x, n, k);
+    float least = NONE;
+    for (long begin = 0; begin < n; begin += LANES) {
+      const long end = std::min(begin + LANES, n);
+      if (count == k && end - begin == LANES && !any(load(x + begin) > all(least))) continue;
+      for (long i = begin; i < end; i++)
+        if (count < k || x[i] > least) {
+          insert(x[i], (int32_t)i, k);
+          if (count == k) least = value[k - 1];
+        }
+    }
+  }
+
+ private:
+  void insert(float v, int32_t i, int k) {
+    int at = count < k ? count++ : k - 1;
+    for (; at > 0 && value[at - 1] < v; at--) value[at] = value[at - 1], id[at] = id[at - 1];
+    value[at] = v, id[at] = i;
+  }
+  void sort(const float* x, long n, int k) {
+    std::vector<int32_t> order(n);
+    for (long i = 0; i < n; i++) order[i] = (int32_t)i;
+    auto before = [x](int32_t a, int32_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); };
+    if (k < n) std::nth_element(order.begin(), order.begin() + k, order.end(), before);
+    std::sort(order.begin(), order.begin() + k, before);
+    for (; count < k; count++) id[count] = order[count], value[count] = x[order[count]];
+  }
+};
+
+// exp((x - largest) / temperature) in place, where x is at least `NONE`; returns the sum.
+double exponentials(float* x, long n, float largest, float temperature) {
+  double sum = 0;
+  Sum part;
+  const Vec top = all(largest / temperature), divisor = all(temperature);
+  long i = 0;
+  for (; i + BLOCK <= n; i += BLOCK) {
+    for (int j = 0; j < PARTS; j++) {
+      float* at = x + i + j * LANES;
+      Vec v = load(at) / divisor - top;
+      Vec e = v < all(-87.f) ? all(0.f) : exponential(v);
+      store(at, e);
+      part.part[j] += e;
+    }
+    if (i % 1024 == 1024 - BLOCK) sum += part.total(), part = Sum();
+  }
+  for (; i < n; i++) sum += x[i] = std::exp(x[i] / temperature - largest / temperature);
+  return sum + part.total();
+}
+
+class Sampler {
+ public:
+  Sampler(const Sampling& sampling, const Rows& rows) : s(sampling), rows(rows), n(rows.vocab) {}
+
+  void law(long b, long f, float* out) {
+    const float* given = rows.logits + (b * rows.fresh + f) * n;
+    const int64_t position = rows.positions[b * rows.fresh + f];
+    const bool early = position < rows.minimum[b];
+    const bool bar_first = !s.window || s.again_without || s.temperature == 0;
+    logits.assign(given, given + n);
+    if (early && bar_first)
+      for (long i = 0; i < n; i++)
+        if (rows.barred[i]) logits[i] = NONE;
+    const long top = likeliest();
+    if (top < 0) return std::fill(out, out + n, NO_LAW);
+    if (s.temperature == 0 || (s.end_when_likeliest && rows.stops[top])) {
+      std::memset(out, 0, n * sizeof(float));
+      out[top] = 1;
+    } else if (s.window) {
+      repetition_aware(top, rows.history + b * rows.capacity, position, out);
+      if (early && !bar_first) condition(out);
+    } else {
+      plain(top, out);
+    }
+  }
+
+ private:
+  const Sampling& s;
+  const Rows& rows;
+  const long n;
+  std::vector<float> logits, kept;
+  Best best;
+
+  // The id of the largest logit; -1 where there is no law.
+  long likeliest() const {
+    const float* x = logits.data();
+    float largest = NONE;
+    bool number = true;
+    long i = 0;
+    if (n >= LANES) {
+      Vec most = load(x);
+      Ints odd = {};
+      for (; i + LANES <= n; i += LANES) {
+        Vec v = load(x + i);
+        odd |= v != v;
+        most = v > most ? v : most;
+      }
+      for (int j = 0; j < LANES; j++) largest = std::max(largest, most[j]);
+      number = !any(odd);
+    }
+    for (; i < n; i++) number &= x[i] == x[i], largest = std::max(largest, x[i]);
+    if (!number || std::isinf(largest)) return -1;
+    return std::find(x, x + n, largest) - x;
+  }
+
+  int most() const { return s.top_k && s.top_k < n ? s.top_k : (int)n; }
+
+  void plain(long top, float* out) {
+    if (!s.top_k && s.top_p == 1) {
+      std::memcpy(out, logits.data(), n * sizeof(float));
+      const float sum = (float)exponentials(out, n, logits[top], s.temperature);
+      for (long i = 0; i < n; i++) out[i] /= sum;
+      return;
+    }
+    best.find(logits.data(), n, most());
+    kept.assign(best.value.begin(), best.value.begin() + best.count);
+    const float sum = (float)exponentials(kept.data(), best.count, logits[top], s.temperature);
+    for (float& p : kept) p /= sum;
+    nucleus(false);
+    std::memset(out, 0, n * sizeof(float));
+    for (int i = 0; i < best.count; i++) out[best.id[i]] = kept[i];
+  }
+
+  // Keeps what lies before top_p in `kept`, normalised. `exclusive`: the sum before each number is
+  // added up as the official repetition-aware sampler does, else it is the sum behind it less it.
+  void nucleus(bool exclusive) {
+    if (s.top_p == 1 && !exclusive) return;
+    double sum = 0, total = 0;  // as torch: added up in float64, rounded where it is looked at
+    for (float& p : kept) {
+      const float before = (float)sum;
+      sum += p;
+      if (!((exclusive ? before : (float)sum - p) < s.top_p)) p = 0;
+      total += p;
+    }
+    for (float& p : kept) p /= (float)total;
+  }
+
+  void repetition_aware(long top, const int64_t* history, int64_t position, float* out) {
+    std::vector<float>& probs = scratch;
+    probs = logits;
+    const float sum = (float)exponentials(probs.data(), n, logits[top], s.temperature);
+    for (float& p : probs) p /= sum;
+    best.find(probs.data(), n, most());
+    kept.assign(best.value.begin(), best.value.begin() + best.count);
+    nucleus(true);
+    repeated.assign(best.count, 0);
+    float mass = 0, weights = 0;
+    for (int i = 0; i < best.count && kept[i] > 0; i++) {
+      if (!frequent(best.id[i], history, position)) continue;
+      repeated[i] = kept[i];
+      mass += repeated[i];
+      if (i) weights += repeated[i] / (1 - best.value[i]);
+    }
+    if (!s.again_without) {
+      for (long i = 0; i < n; i++) out[i] = probs[i] * mass;
+      for (int i = 0; i < best.count; i++) out[best.id[i]] += kept[i] - repeated[i];
+      return;
+    }
+    for (long i = 0; i < n; i++) out[i] = probs[i] * weights;
+    for (int i = 1; i < best.count; i++)
+      if (repeated[i] > 0)
+        out[best.id[i]] =
+            std::max(0.f, out[best.id[i]] - probs[best.id[i]] * (repeated[i] / (1 - best.value[i])));
+    for (int i = 0; i < best.count; i++) out[best.id[i]] += kept[i] - repeated[i];
+    if (repeated[0] > 0) add_without_likeliest(repeated[0], out);
+  }
+
+  // The law of drawing again without the likeliest id: a softmax of its own, as 1 - p may be 0.
+  void add_without_likeliest(float mass, float* out) {
+    std::vector<float>& others = logits;
+    const std::vector<float>& probs = scratch;
+    others[best.id[0]] = NONE;
+    const float second = *std::max_element(others.begin(), others.end());
+    if (second == NONE) {  // nothing else is possible
+      for (long i = 0; i < n; i++) out[i] += mass * probs[i];
+      return;
+    }
+    const float sum = (float)exponentials(others.data(), n, second, s.temperature);
+    for (long i = 0; i < n; i++) out[i] += mass * (others[i] / sum);
+  }
+
+  bool frequent(int32_t id, const int64_t* history, int64_t position) const {
+    int times = 0;
+    for (int64_t p = std::max<int64_t>(0, position - s.window); p < position; p++)
+      times += history[p] == id;
+    return (float)times >= s.often;
+  }
+
+  // "Draw again until the id is allowed"; no law where no id is.
+  void condition(float* out) const {
+    double total = 0;
+    for (long i = 0; i < n; i++)
+      if (!rows.barred[i]) total += out[i];
+    for (long i = 0; i < n; i++)
+      out[i] = total > 0 ? rows.barred[i] ? 0 : (float)(out[i] / total) : NO_LAW;
+  }
+
+  std::vector<float> scratch, repeated;
+};
+
+// Most of a law is 0, which adds nothing.
+INLINE bool empty(const float* law, long begin, long n) {
+  return begin + LANES <= n && !any(load(law + begin) != all(0.f));
+}
+
+// The first id at which the running sum of the law passes uniform * total; n where there is none.
+int64_t draw(const float* law, long n, double uniform) {
+  double total = 0;
+  for (long begin = 0; begin < n; begin += LANES) {
+    if (empty(law, begin, n)) continue;
+    for (long i = begin; i < std::min(begin + LANES, n); i++) total += law[i];
+  }
+  const double level = uniform * total;
+  double sum = 0;
+  for (long begin = 0; begin < n; begin += LANES) {
+    if (empty(law, begin, n)) continue;
+    for (long i = begin; i < std::min(begin + LANES, n); i++)
+      if ((sum += law[i]) > level) return i;
+  }
+  return n;
+}
+
+}  // namespace
+
+extern "C" {
+
+// laws: [batch, fresh, vocab]; NaN where logits are NaN or infinite or nothing is possible.
+void sst_laws(const Sampling* sampling, const Rows* rows, float* laws) {
+  Sampler sampler(*sampling, *rows);
+  for (long b = 0; b < rows->batch; b++)
+    for (long f = 0; f < rows->fresh; f++)
+      sampler.law(b, f, laws + (b * rows->fresh + f) * rows->vocab);
+}
+
+// One id a law: laws [count, vocab], uniforms [count] -> ids [count].
+void sst_draw(const float* laws, int64_t count, int64_t vocab, const double* uniforms,
+              int64_t* ids) {
+  for (int64_t i = 0; i < count; i++) ids[i] = draw(laws + i * vocab, vocab, uniforms[i]);
+}
+}

@@ -1,0 +1,140 @@
+"""Native laws and draws beside their Python references."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding import randomness
+from speculative_tts.decoding.penalty import RepetitionPenalty
+from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.models.native import library, sample
+from speculative_tts.schema import Kernels, Repetition
+
+CLOSE = 1e-6
+VOCAB, STOPS = 2049, (2047, 2048)
+AWARE = RepetitionAware(1.0, 25, 0.8, window=10, tau=0.1)
+SAMPLERS = {
+    "greedy": Sampler(0.0),
+    "all": Sampler(),
+    "warm": Sampler(1.7),
+    "top-k": Sampler(0.8, 50),
+    "top-k and top-p": Sampler(0.9, 25, 0.8),
+    "top-p": Sampler(1.0, 0, 0.9),
+    "large top-k": Sampler(1.0, 700, 0.95),
+    "one": Sampler(1.0, 1),
+    "penalty": RepetitionPenalty(0.8, 50, 1.0, 1.3),
+    "ras": AWARE,
+    "ras, greedy": dataclasses.replace(AWARE, temperature=0.0),
+    "ras, long window": dataclasses.replace(AWARE, window=25, tau=0.08, temperature=0.7),
+    "ras, barred": dataclasses.replace(AWARE, barred=(2047,)),
+    "ras, all ids": dataclasses.replace(AWARE, top_k=0, top_p=1.0),
+    **{
+        f"ras, {variant.name}": dataclasses.replace(AWARE, variant=variant)
+        for variant in Repetition
+    },
+}
+
+
+def inputs(seed: int, batch: int = 3, new: int = 4) -> tuple[Tensor, Tensor, Tensor, StopRule]:
+    """Logits, history, positions and stops; some of a row's likeliest ids are in its history."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(batch, new, VOCAB, generator=generator)
+    history = torch.randint(0, VOCAB, (batch, 40), generator=generator)
+    history[:, ::3] = logits[:, 0].topk(14).indices
+    positions = torch.tensor([[0], [9], [30]])[:batch] + torch.arange(new)
+    stop = StopRule.build(STOPS, VOCAB, [2, 0, 33][:batch], torch.device("cpu"))
+    return logits, history, positions, stop
+
+
+def ends_of_nuclei(sampler: Sampler, logits: Tensor, positions: Tensor, stop: StopRule) -> Tensor:
+    """Distance of top_p from the nearest running sum of each law, [batch, new]."""
+    if sampler.top_p == 1 or sampler.temperature == 0:
+        return torch.ones(positions.shape)
+    values = stop.mask(logits, positions).double() / sampler.temperature
+    aware = isinstance(sampler, RepetitionAware)
+    top = values.topk(min(sampler.top_k, VOCAB) or VOCAB, -1).values
+    kept = (top - (values if aware else top).logsumexp(-1, keepdim=True)).exp()
+    return (kept.cumsum(-1) - sampler.top_p).abs().min(-1).values
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_laws_equal_their_references(name: str) -> None:
+    """To 1e-6, but where a nucleus ends within rounding: there it may have one token more."""
+    sampler, compared, near = SAMPLERS[name], 0, 0
+    for seed in range(40):
+        given = inputs(seed)
+        assert sample.runs(given[0])
+        ours = sampler(*given)
+        library.select(Kernels.torch)
+        theirs = sampler(*given)
+        library.select(Kernels.auto)
+        clear = ends_of_nuclei(sampler, given[0], given[2], given[3]) > CLOSE
+        assert (ours - theirs).abs().amax(-1)[clear].max() < CLOSE
+        assert (ours.sum(-1) - 1).abs().max() < 1e-5
+        compared, near = compared + clear.numel(), near + int((~clear).sum())
+    assert near < 0.02 * compared  # top-p without top-k has hundreds of sums near its end
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_there_is_no_law_where_there_was_none(name: str, value: float) -> None:
+    """NaN or infinite logits, and rows where nothing is possible."""
+    logits, history, positions, stop = inputs(0)
+    logits[0, 1, 7] = value
+    logits[1, 2] = float("-inf")
+    ours = SAMPLERS[name](logits, history, positions, stop)
+    lost = ours.isnan().any(-1)
+    assert lost[0, 1]
+    assert lost[1, 2]
+    assert lost.sum() == 2
+    ids = randomness.draw(ours, torch.full(positions.shape, 0.5, dtype=torch.float64))
+    assert ids[lost].tolist() == [VOCAB] * 2
+    assert ids[~lost].max() < VOCAB
+
+
+def test_equal_logits_are_kept_lower_ids_first() -> None:
+    logits = torch.zeros(1, 1, 50)
+    stop = StopRule.build((), 50, [0], torch.device("cpu"))
+    places = torch.zeros(1, 1, dtype=torch.int64)
+    law = Sampler(1.0, 4)(logits, places, places, stop)[0, 0]
+    assert law.nonzero()[:, 0].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["all", "top-k and top-p", "ras"])
+def test_the_same_uniforms_draw_the_same_tokens_but_at_boundaries(name: str) -> None:
+    """Every difference is counted, and is one: the uniform lies within 1e-6 of a boundary."""
+    sampler, drawn, differ = SAMPLERS[name], 0, 0
+    for seed in range(200):
+        given = inputs(1000 + seed)
+        uniform = torch.rand(3, 4, generator=torch.Generator().manual_seed(seed)).double()
+        ours = randomness.draw(sampler(*given), uniform)
+        library.select(Kernels.torch)
+        law = sampler(*given)
+        theirs = randomness.draw(law, uniform)
+        library.select(Kernels.auto)
+        cumulative = law.double().cumsum(-1) / law.double().sum(-1, keepdim=True)
+        distance = (cumulative - uniform[..., None]).abs().amin(-1)
+        clear = ends_of_nuclei(sampler, given[0], given[2], given[3]) > CLOSE
+        assert (distance[(ours != theirs) & clear] < 4 * CLOSE).all()
+        drawn, differ = drawn + ours.numel(), differ + int((ours != theirs).sum())
+    assert drawn == 2400
+    assert differ <= 6
+
+
+@pytest.mark.parametrize("vocab", [1, 5, 16, 50, VOCAB])
+def test_draws_of_one_law_are_the_references(vocab: int) -> None:
+    """Sums are added up in the same order: not one differs, also at the edges of [0, 1)."""
+    generator = torch.Generator().manual_seed(vocab)
+    laws = torch.rand(400, vocab, generator=generator) ** 8
+    laws[:, ::2] *= torch.rand(400, 1, generator=generator) < 0.5
+    laws[:, -1] += 0.1
+    uniform = torch.rand(400, generator=generator).double()
+    uniform[:50], uniform[50:100] = 0.0, 1 - 2.0**-53
+    ours = randomness.draw(laws, uniform)
+    assert ours.equal(randomness.draw(laws.double(), uniform))  # float64 is torch's
+    assert (laws.gather(-1, ours[:, None]) > 0).all()
+    nothing = randomness.draw(torch.zeros(2, vocab), uniform[:2])
+    assert nothing.tolist() == [vocab] * 2
