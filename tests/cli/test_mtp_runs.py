@@ -138,7 +138,7 @@ def wrong(models: FakeModels, case: str, out: Path) -> list[str]:
     ("case", "message"),
     [
         ("heads.n=9", "heads.n 9 is not in 1 to 4"),
-        ("heads.n=0", "heads.n 0 is not in 1 to 4"),
+        ("heads.n=0", "heads.n 0 is below 1; give 1 or more, or null"),
         ("heads.path=null", "train heads with sst-train-heads"),
         ("viterbi.top_k=0", "viterbi.top_k 0 is not in 1 to 40"),
         ("viterbi.temperature=0", "viterbi.temperature 0"),

@@ -79,5 +79,5 @@ def test_help_shows_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     decode.main.compose()
     text = help_text(decode.main, "all")
-    assert "of torch (1 to 1024)" in text
+    assert "of torch and of the native step (1 to 1024)" in text
     assert "decoding is cut after (more than 0, up to 1000)" in text
