@@ -21,10 +21,10 @@ from speculative_tts.checks.compare import close, need, read_arrays, same
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.bistream import bistream
 from speculative_tts.decoding.loops import autoregressive, speculative
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.integrations.bistream import bistream
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema import Repetition

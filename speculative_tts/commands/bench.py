@@ -14,9 +14,9 @@ from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.schema import BenchConfig
 
 if TYPE_CHECKING:
-    from speculative_tts.decoding.benchmark import Prompt
+    from speculative_tts.bench.engine import Prompt
+    from speculative_tts.bench.peers import Transformers
     from speculative_tts.decoding.engine import Engine
-    from speculative_tts.decoding.peers import Transformers
     from speculative_tts.models.heads import Heads
 
 
@@ -29,15 +29,15 @@ def run(config: BenchConfig) -> int:
     """Time continuations and steps, print the table, keep both."""
     out = app.require_writable(config.out)
     if config.random is not None:
-        from speculative_tts.commands.bench_random import run_random
+        from speculative_tts.bench.random import run_random
 
         return run_random(config, out)
 
     from tqdm import tqdm
 
-    from speculative_tts.decoding import benchmark
+    from speculative_tts.bench import engine as benchmark
+    from speculative_tts.bench.search import search_costs
     from speculative_tts.decoding.build import build_engine
-    from speculative_tts.decoding.search_benchmark import search_costs
     from speculative_tts.provenance import provenance
 
     engine = build_engine(
@@ -84,8 +84,8 @@ def peer_of(config: BenchConfig, engine: "Engine") -> "Transformers | None":
     """Target and draft as transformers run them; None if not wanted, or without a draft."""
     import torch
 
-    from speculative_tts.decoding.benchmark import drafts
-    from speculative_tts.decoding.peers import Transformers
+    from speculative_tts.bench.engine import drafts
+    from speculative_tts.bench.peers import Transformers
 
     if not config.transformers or not drafts(engine):
         return None
@@ -111,8 +111,8 @@ def heads_of(config: BenchConfig, engine: "Engine") -> "Heads | None":
 
 def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
     """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
+    from speculative_tts.bench.engine import Prompt
     from speculative_tts.codecs.audio import read_wave
-    from speculative_tts.decoding.benchmark import Prompt
     from speculative_tts.decoding.engine import first_layer
     from speculative_tts.decoding.run import encode_prompt
 
@@ -131,7 +131,7 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
     """Tokens a second, and speed against both baselines: ratios of sums with intervals."""
     import numpy as np
 
-    from speculative_tts.decoding.benchmark import GENERATE, OURS
+    from speculative_tts.bench.engine import GENERATE, OURS
     from speculative_tts.evaluation.statistics import bootstrap
 
     own = seconds[name]
@@ -149,7 +149,7 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
 
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
-    from speculative_tts.decoding.benchmark import block_step
+    from speculative_tts.bench.engine import block_step
     from speculative_tts.reporting.origin import made_by
 
     lines = [

@@ -29,9 +29,9 @@ def run(config: CheckConfig) -> int:
 
 def _machine(config: CheckConfig) -> int:
     """The table of judges, or of all that the papers' experiments need."""
-    from speculative_tts.checks.judges import judges
-    from speculative_tts.checks.paper import paper
-    from speculative_tts.checks.table import lines, missing
+    from speculative_tts.preflight.judges import judges
+    from speculative_tts.preflight.paper import paper
+    from speculative_tts.preflight.table import lines, missing
 
     whole = config.what is Checked.paper
     if whole:
@@ -50,7 +50,7 @@ def _hours(only: Sequence[Paper]) -> None:
     """Probe this machine and print what the experiments would take on it."""
     import torch
 
-    from speculative_tts.checks.hours import JOBS, LEFT_OUT, estimate
+    from speculative_tts.costs.hours import JOBS, LEFT_OUT, estimate
 
     if not torch.cuda.is_available():
         print("GPU hours are measured by a probe: run this on the machine with the GPU")

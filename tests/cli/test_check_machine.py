@@ -8,11 +8,11 @@ import torch
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from speculative_tts.checks import hours
-from speculative_tts.checks.hours import JOBS, Job, estimate
 from speculative_tts.commands.check import main
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.decode import unused
+from speculative_tts.costs import hours
+from speculative_tts.costs.hours import JOBS, Job, estimate
 from speculative_tts.schema import Paper, System
 
 SPOKEN = {System.target, System.draft, System.speculative, System.multi_token}

@@ -11,14 +11,14 @@ from safetensors.torch import save_file
 from valle_golden import SMALL, small_valle
 
 from speculative_tts.assets import resolve
-from speculative_tts.checks import needs, paper
-from speculative_tts.checks.table import Finding
 from speculative_tts.commands.check import main
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.heads import HeadTensors, save_heads
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.valle.checkpoint import save_valle
+from speculative_tts.preflight import needs, paper
+from speculative_tts.preflight.table import Finding
 from speculative_tts.records import ListItem, to_row, write_jsonl
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from speculative_tts.checks.needs import needs
 from speculative_tts.commands import check, decode, report
 from speculative_tts.commands import eval as evaluate
+from speculative_tts.preflight.needs import needs
 from speculative_tts.schema import Paper
 
 ROOT = Path(__file__).parents[2]

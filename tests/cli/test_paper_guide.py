@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from speculative_tts.checks.needs import needs
 from speculative_tts.commands import decode, precompute, train_heads
 from speculative_tts.commands.app import Command
+from speculative_tts.preflight.needs import needs
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/paper-scale.md").read_text()

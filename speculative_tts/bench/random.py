@@ -16,14 +16,14 @@ def run_random(config: BenchConfig, out: Path) -> int:
     """Time continuations and steps of random weights, print the table, keep both."""
     import torch
 
-    from speculative_tts.decoding import random_llasa, random_models
+    from speculative_tts.bench import random_cosyvoice, random_llasa
     from speculative_tts.decoding.acceptance import Tolerance
     from speculative_tts.files import write_atomic
     from speculative_tts.models.native.library import select
     from speculative_tts.provenance import peak_gib, provenance
     from speculative_tts.records import write_json
 
-    kinds = {"cosyvoice2": random_models.COSYVOICE2, "llasa_1b": random_llasa.LLASA_1B}
+    kinds = {"cosyvoice2": random_cosyvoice.COSYVOICE2, "llasa_1b": random_llasa.LLASA_1B}
     if config.random not in kinds:
         raise ValueError(f"random {config.random!r} is unknown; known: {', '.join(kinds)}")
     use = kinds[config.random]
@@ -34,7 +34,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
     target = use.make(dtype, device, config.seed)
     draft = use.draft_of(target)
     rule = Tolerance(config.rule.beta if config.rule.name is Rule.tolerance else 0.0)
-    runs = random_models.continue_prompts(
+    runs = random_cosyvoice.continue_prompts(
         target,
         draft,
         rule,

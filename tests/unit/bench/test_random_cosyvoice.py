@@ -5,27 +5,27 @@ import dataclasses
 import pytest
 import torch
 
-from speculative_tts.commands.bench_random import computed
-from speculative_tts.decoding import random_models
+from speculative_tts.bench import random_cosyvoice
+from speculative_tts.bench.random import computed
 from speculative_tts.decoding.acceptance import Tolerance
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
 SMALL = dataclasses.replace(
-    random_models.CONFIG,
+    random_cosyvoice.CONFIG,
     hidden=32,
     heads=4,
     head_dim=8,
     intermediate=48,
-    vocab_size=random_models.CODES + 3 + 100 + 2,
+    vocab_size=random_cosyvoice.CODES + 3 + 100 + 2,
 )
 
 
 def test_random_weights_decode_and_the_draft_is_sometimes_right() -> None:
-    target = random_models.cosyvoice2(torch.float32, torch.device("cpu"), 0, SMALL)
-    draft = random_models.draft_of(target)
+    target = random_cosyvoice.cosyvoice2(torch.float32, torch.device("cpu"), 0, SMALL)
+    draft = random_cosyvoice.draft_of(target)
     assert draft.decoder.layers[2] is target.decoder.layers[18]
-    runs = random_models.continue_prompts(
+    runs = random_cosyvoice.continue_prompts(
         target, draft, Tolerance(0.0), lookahead=3, tokens=20, count=2, seed=0
     )
     for own in runs.values():

@@ -13,7 +13,7 @@ from cosyvoice_folders import write_official
 
 from speculative_tts.checks.chi_square import two_samples
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.official import Inference
+from speculative_tts.integrations.cosyvoice import Inference
 from speculative_tts.models import cosyvoice
 
 pytestmark = pytest.mark.usefixtures("kernels")

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from speculative_tts.caches.store import MANIFEST
 from speculative_tts.caches.transitions import ABOUT, COUNTS
-from speculative_tts.checks.files import files, shards
 from speculative_tts.codecs import cosyvoice as cosyvoice_codec
 from speculative_tts.codecs import speechtokenizer
 from speculative_tts.codecs.xcodec2 import Xcodec2
@@ -24,6 +23,7 @@ from speculative_tts.models.cosyvoice import BACKBONE
 from speculative_tts.models.cosyvoice_files import WEIGHTS, YAML_NAMES, is_official
 from speculative_tts.models.families import VALLE, family_of
 from speculative_tts.models.layout import FILE
+from speculative_tts.preflight.files import files, shards
 from speculative_tts.records import read_list
 from speculative_tts.schema import Paper
 

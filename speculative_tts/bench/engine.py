@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from speculative_tts.bench.peers import Transformers
 from speculative_tts.caches.groups import transposed
 from speculative_tts.decoding.acceptance import verify
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.peers import Transformers
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.heads import Heads

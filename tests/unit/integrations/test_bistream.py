@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding import bistream as module
-from speculative_tts.decoding.bistream import bistream
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.integrations import bistream as module
+from speculative_tts.integrations.bistream import bistream
 
 CODES, VOCAB, EOS, FILL = 8, 10, 8, 9
 LAYOUT = SimpleNamespace(

@@ -2,7 +2,7 @@
 
 import torch
 
-from speculative_tts.decoding.search_benchmark import SEEN, search_costs, synthetic_transitions
+from speculative_tts.bench.search import SEEN, search_costs, synthetic_transitions
 
 CPU = torch.device("cpu")
 

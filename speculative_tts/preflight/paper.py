@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from speculative_tts.checks.judges import judges
-from speculative_tts.checks.needs import Need, needs
-from speculative_tts.checks.table import Finding
+from speculative_tts.preflight.judges import judges
+from speculative_tts.preflight.needs import Need, needs
+from speculative_tts.preflight.table import Finding
 from speculative_tts.schema import Paper
 
 GIB = 2**30

@@ -21,10 +21,10 @@ from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request, Rows
-from speculative_tts.decoding.bistream import bistream, seeded
 from speculative_tts.decoding.loops import rounds_of, steps
 from speculative_tts.decoding.outcome import failure
 from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.integrations.bistream import bistream, seeded
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.speech_lm import SpeechLM
 

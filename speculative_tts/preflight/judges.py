@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from speculative_tts.assets import configuration, configurations
-from speculative_tts.checks.table import Finding
 from speculative_tts.evaluation.judge import Judge
 from speculative_tts.evaluation.registry import ENCODERS, JUDGES, RECOGNISERS
 from speculative_tts.evaluation.sources import Source
+from speculative_tts.preflight.table import Finding
 from speculative_tts.schema import EvalConfig, JudgesConfig, Paper
 
 Making = Callable[[Source, EvalConfig], Judge]

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from speculative_tts.decoding import random_llasa
+from speculative_tts.bench import random_llasa
+from speculative_tts.bench.random_cosyvoice import continue_prompts
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.random_models import continue_prompts
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -1,6 +1,6 @@
 """LLaSA-1B's sizes with random weights and a cut head: what its steps cost without the checkpoint.
 
-As in `decoding.random_models`, layers that the draft lacks are weak, so that it is sometimes right.
+As in `bench.random_cosyvoice`, layers that the draft lacks are weak, so that it is sometimes right.
 """
 
 from dataclasses import replace
@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.random_models import MISSING_SCALE, Use, random_layer
+from speculative_tts.bench.random_cosyvoice import MISSING_SCALE, Use, random_layer
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.config import DecoderConfig, RopeScaling

@@ -1,0 +1,1 @@
+"""What costs are measured with, and what is counted from them."""

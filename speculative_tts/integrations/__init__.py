@@ -1,0 +1,1 @@
+"""This engine inside the official code of others."""

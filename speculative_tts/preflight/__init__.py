@@ -1,0 +1,1 @@
+"""What a machine lacks for the papers' runs."""
