@@ -35,7 +35,7 @@ comma := ,
 space := $(subst ,, )
 ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)
-MTP_RUNS := $(addprefix mtp/,table1 table1_valle table2 figures)
+MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
 .PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system tiny-models test check check-full bench clean
 
@@ -86,8 +86,8 @@ pcg:
 	$(score_paper)
 
 mtp:
-	$(call decode_paper,table1_valle,valle,speechtokenizer_hubert_avg)
-	$(call decode_paper,table1_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
+	$(call decode_paper,table1_valle unrestricted_valle,valle,speechtokenizer_hubert_avg)
+	$(call decode_paper,table1_uslm unrestricted_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
 	$(score_paper)
 else
 ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=4 unless given)

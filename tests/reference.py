@@ -81,6 +81,9 @@ class Chain:
         if len(output) < self._minimum:
             for stop in self._stops:
                 logits[stop] = -math.inf
+        best = logits.index(max(logits))
+        if self._sampler.end_when_likeliest and best in self._stops:
+            return [float(token == best) for token in range(len(logits))]
         return probabilities(logits, self._sampler, output)
 
 

@@ -13,17 +13,17 @@ from speculative_tts.schema import ImportConfig
 
 def run(config: ImportConfig) -> int:
     """Import one checkpoint."""
-    from speculative_tts.models.valle.importing import import_valle
+    from speculative_tts.models.valle.checkpoint import read_checkpoint
+    from speculative_tts.models.valle.importing import import_valle, options_of
 
-    layout = import_valle(
-        Path(config.checkpoint),
-        Path(config.symbols),
-        app.require_writable(config.out),
-        heads=config.heads,
-        prefix_mode=config.prefix_mode,
-        language=config.phonemes,
-    )
+    checkpoint = Path(config.checkpoint)
+    written = read_checkpoint(checkpoint)[1]
+    options = options_of(written, config.model, config.heads, config.prefix_mode)
+    folder = app.require_writable(config.out)
+    layout = import_valle(checkpoint, Path(config.symbols), folder, options, config.phonemes)
     print(f"{config.out}: {layout.n_codes} codes, {len(layout.words)} symbols of phonemes")
+    if options.assumed:
+        print(f"{checkpoint} does not say, so assumed: {'; '.join(options.assumed)}")
     return 0
 
 
@@ -33,7 +33,7 @@ main = app.command(
     run,
     examples=(
         "sst-import-valle checkpoint=exp/best-valid-loss.pt symbols=unique_text_tokens.k2symbols",
-        "sst-import-valle checkpoint=USLM.pt symbols=uslm.k2symbols heads=16 out=models/uslm",
+        "sst-import-valle model=uslm checkpoint=USLM.pt symbols=uslm.k2symbols out=models/uslm",
     ),
 )
 

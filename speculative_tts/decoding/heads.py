@@ -89,6 +89,7 @@ def build_multi_token(
         stop,
         temperature=temperature if viterbi.temperature is None else viterbi.temperature,
         sample=viterbi.mode is PathMode.sample,
+        end_when_likeliest=sampler.end_when_likeliest,
     )
     return MultiToken(loaded, choose, {**facts, "transitions": about})
 

@@ -7,7 +7,8 @@ the target's, unless n = 1. A block is chosen from each head by itself, or by pa
 - own choices: at the first stop id, as in any loop;
 - best path: before the first head whose likeliest token is a stop id (the paper says nothing);
 - sampled path: head i says how probable it is that the utterance has ended by its token (heads are
-  trained to repeat the stop id behind the end), so one uniform per block is compared with each.
+  trained to repeat the stop id behind the end), so one uniform per block is compared with each;
+  with the sampler's `end_when_likeliest` also before the first head that is likeliest to end.
 """
 
 from collections.abc import Callable
@@ -95,11 +96,18 @@ class Searched:
     """
 
     def __init__(
-        self, search: PathSearch, stop: StopRule, *, temperature: float, sample: bool
+        self,
+        search: PathSearch,
+        stop: StopRule,
+        *,
+        temperature: float,
+        sample: bool,
+        end_when_likeliest: bool = False,
     ) -> None:
         if not temperature > 0:
             raise ValueError(f"viterbi.temperature {temperature} is not above 0; 1 is plain")
         self._search, self._temperature, self._sample = search, temperature, sample
+        self._ends = end_when_likeliest
         self._free = replace(search, boundary=False)  # where no code comes before the block
         self._stop_ids = stop.is_stop.nonzero()[:, 0]
         self._bar = torch.where(stop.is_stop, IMPOSSIBLE, 0.0)  # no path goes through a stop id
@@ -123,6 +131,8 @@ class Searched:
             path = self._path(lambda s, last: s.sample(scores, ids, last, uniform), rows, before)
             over = (kept.softmax(-1) * stop.is_stop[ids]).sum(-1)
             ends = rows.uniform(positions[:, :1], ACCEPT) >= 1 - over
+            if self._ends:
+                ends |= stop.is_stop[ids[..., 0]]
         else:
             path = self._path(lambda s, last: s.best(scores, last), rows, before)
             top, best = logits.max(-1)

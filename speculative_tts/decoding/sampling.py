@@ -7,7 +7,7 @@ target is used with.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -17,11 +17,16 @@ from speculative_tts.models.native import sample
 
 @dataclass(frozen=True)
 class Sampler:
-    """Temperature 0 is the one-hot law of the argmax; top_k 0 and top_p 1 switch themselves off."""
+    """Temperature 0 is the one-hot law of the argmax; top_k 0 and top_p 1 switch themselves off.
+
+    `end_when_likeliest`: where a stop id is the likeliest token it is certain. VALL-E's code ends
+    when the sample *or* the argmax is the end, which is this law.
+    """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+    end_when_likeliest: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.temperature >= 0:
@@ -51,8 +56,10 @@ class Sampler:
             places = sample.Places(
                 history, positions, stop.minimum, stop.is_stop, self.barred_of(stop)
             )
-            return sample.laws(_settings(self), logits, places)
-        return self.law(logits, history, positions, stop)
+            law = sample.laws(_settings(self), logits, places)
+        else:
+            law = self.law(logits, history, positions, stop)
+        return ended(law, stop.mask(logits, positions), stop) if self.end_when_likeliest else law
 
     def law(
         self,
@@ -88,6 +95,12 @@ class Sampler:
 @functools.cache
 def _settings(sampler: Sampler) -> sample.Sampling:
     return sampler.settings()
+
+
+def ended(law: Tensor, logits: Tensor, stop: "StopRule") -> Tensor:
+    """The law where the likeliest token is no stop id; where it is one, that id alone."""
+    sure = stop.is_stop[logits.argmax(-1, keepdim=True)]
+    return torch.where(sure, likeliest(logits), law)
 
 
 def likeliest(logits: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ class Settings:
     min_tokens_per_word: float
     max_tokens_per_word: float
     repetition_penalty: float
+    end_when_likeliest: bool
     text_rows: bool
     ras_window: int
     ras_tau: float
@@ -63,6 +64,11 @@ def with_defaults(sampling: SamplingConfig, defaults: dict[str, float]) -> Setti
             if sampling.repetition_penalty is None
             else sampling.repetition_penalty
         ),
+        end_when_likeliest=bool(
+            defaults.get("end_when_likeliest", False)
+            if sampling.end_when_likeliest is None
+            else sampling.end_when_likeliest
+        ),
         text_rows=bool(
             defaults.get("text_rows", False) if sampling.text_rows is None else sampling.text_rows
         ),
@@ -79,7 +85,13 @@ def with_defaults(sampling: SamplingConfig, defaults: dict[str, float]) -> Setti
 def sampler_of(settings: Settings, layout: Layout) -> Sampler:
     """The sampler of these settings; ValueError for two that do not go together."""
     shape = (settings.temperature, settings.top_k, settings.top_p)
+    ends = settings.end_when_likeliest
     if settings.ras_window:
+        if ends:
+            raise ValueError(
+                "sampling.end_when_likeliest true does not go with ras_window "
+                f"{settings.ras_window}; set the one to false or the other to 0"
+            )
         if settings.repetition_penalty != 1:
             raise ValueError(
                 f"sampling.repetition_penalty {settings.repetition_penalty:g} does not go with "
@@ -88,5 +100,5 @@ def sampler_of(settings: Settings, layout: Layout) -> Sampler:
         repetition = (settings.ras_window, settings.ras_tau, settings.ras_variant)
         return RepetitionAware(*shape, *repetition, getattr(layout, "barred_ids", None))
     if settings.repetition_penalty != 1:
-        return RepetitionPenalty(*shape, settings.repetition_penalty)
-    return Sampler(*shape)
+        return RepetitionPenalty(*shape, settings.repetition_penalty, end_when_likeliest=ends)
+    return Sampler(*shape, end_when_likeliest=ends)

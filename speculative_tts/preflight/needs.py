@@ -126,12 +126,7 @@ def _mtp(models: Path) -> list[Need]:
         target, own = models / name, models / f"{name}_heads"
         made = f"sst-train-heads target={name} target.path={target}"
         found += [
-            Need(
-                str(target),
-                partial(_valle, target),
-                "sst-import-valle checkpoint=<best-valid-loss.pt> "
-                f"symbols=<unique_text_tokens.k2symbols> out={target}",
-            ),
+            _uslm(models) if name == "uslm" else _valle_made(target),
             Need(
                 str(own),
                 partial(_heads, own, target),
@@ -140,6 +135,28 @@ def _mtp(models: Path) -> list[Need]:
             ),
         ]
     return found
+
+
+def _valle_made(target: Path) -> Need:
+    """Nobody has published a VALL-E over these codes."""
+    command = (
+        "sst-import-valle checkpoint=<best-valid-loss.pt> "
+        f"symbols=<unique_text_tokens.k2symbols> out={target}"
+    )
+    return Need(str(target), partial(_valle, target), command)
+
+
+def _uslm(models: Path) -> Need:
+    """Of the published file, which says nothing of its options."""
+    target, source = models / "uslm", models / "USLM_libritts"
+    names = ("USLM.pt", "unique_text_tokens.k2symbols")
+    command = f"hf download fnlp/USLM --include 'USLM_libritts/*' --local-dir {models}"
+    published = Need(str(source), partial(files, source, *names), command, 5)
+    command = (
+        f"sst-import-valle model=uslm checkpoint={source / names[0]} "
+        f"symbols={source / names[1]} out={target}"
+    )
+    return Need(str(target), partial(_valle, target), command, 2, (published,))
 
 
 def _get(repository: str, place: Path) -> str:

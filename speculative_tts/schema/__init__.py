@@ -45,6 +45,7 @@ from speculative_tts.schema.prepare import Cache as Cache
 from speculative_tts.schema.prepare import Corpus as Corpus
 from speculative_tts.schema.prepare import ImportConfig as ImportConfig
 from speculative_tts.schema.prepare import ListFormat as ListFormat
+from speculative_tts.schema.prepare import Origin as Origin
 from speculative_tts.schema.prepare import PrecomputeConfig as PrecomputeConfig
 from speculative_tts.schema.prepare import PrepareConfig as PrepareConfig
 from speculative_tts.schema.train import Architecture as Architecture

@@ -110,6 +110,8 @@ class SamplingConfig:
     min_tokens_per_word: NonNegative | None = None  # the stop token is barred before
     max_tokens_per_word: PerWord | None = None  # decoding is cut after
     repetition_penalty: Positive | None = None  # of ids in prompt and speech so far; 1: none
+    # the end is certain where it is the likeliest token, as in VALL-E's and USLM's own code
+    end_when_likeliest: bool | None = None
     # may rows of a merged vocabulary that are no speech be emitted; false cuts the heads
     text_rows: bool | None = None
     # an id that fills ras_tau of the last ras_window tokens is drawn again (CosyVoice); 0: off

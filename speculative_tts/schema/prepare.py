@@ -85,13 +85,27 @@ class PrecomputeConfig:
     threads: Threads = 2  # of torch
 
 
+class Origin(Enum):
+    """Whose model a checkpoint of this shape is."""
+
+    valle = "valle"  # lifeiteng/vall-e
+    uslm = "uslm"  # 0nutation/USLM
+
+    @property
+    def label(self) -> str:
+        """The name that people use."""
+        return {"valle": "VALL-E", "uslm": "USLM"}[self.value]
+
+
 @dataclass
 class ImportConfig:
     """sst-import-valle: an official VALL-E or USLM checkpoint."""
 
     checkpoint: ReadPath = MISSING  # the .pt file of training, such as best-valid-loss.pt
     symbols: ReadPath = MISSING  # the unique_text_tokens.k2symbols that it was trained with
-    heads: Count | None = None  # attention heads, if the file does not say (official: 16)
-    prefix_mode: Whole | None = None  # of the NAR: 0, 1, 2 or 4; null: what the file says, or 1
+    model: Origin | None = None  # valle or uslm; null: what the file says, else valle
+    heads: Count | None = None  # attention heads; null: what the file says, else 16
+    # of the NAR: 0, 1, 2 or 4; null: what the file says, else 1; of USLM 0, whatever it says
+    prefix_mode: Whole | None = None
     phonemes: str = "en-us"  # espeak's language
     out: WrittenPath = "models/valle"  # the folder

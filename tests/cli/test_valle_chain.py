@@ -5,6 +5,7 @@ import shutil
 import string
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from speculative_tts.models.heads import read_heads
 from speculative_tts.models.valle import text
 from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.config import ValleConfig
+from speculative_tts.models.valle.importing import options_of
 from speculative_tts.models.valle.layout import PhonemeLayout, read_layout
+from speculative_tts.schema import Origin
 from speculative_tts.training.trunk import hidden_states
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -119,17 +122,50 @@ def test_phonemes_get_the_official_ids(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert layout.limits(sentence, 9, 0, 16) == (0, 16 * (length - 2))
 
 
+def test_what_a_file_does_not_say_is_assumed_and_said(
+    official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The published USLM.pt: its own code takes options from the command line (prefix mode 0)."""
+    bare, out = tmp_path / "USLM.pt", tmp_path / "out"
+    torch.save({"model": small_valle(CONFIG).state()}, bare)
+    assert imported(official, out, f"checkpoint={bare}", "model=uslm") == 0
+    said = capsys.readouterr().out
+    assert "does not say, so assumed: prefix_mode 0, USLM's; heads 16, the official number" in said
+    config = json.loads((out / "config.json").read_text())
+    assert (config["prefix_mode"], config["heads"]) == (0, 16)
+    sampling = read_layout(out).sampling
+    assert (sampling["end_when_likeliest"], sampling["top_k"], sampling["top_p"]) == (True, 0, 1)
+    assert imported(official, out, f"checkpoint={bare}") == 0
+    assert "a model of VALL-E (model=uslm for the other); prefix_mode 1" in capsys.readouterr().out
+    assert json.loads((out / "config.json").read_text())["prefix_mode"] == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "given", "expected"),
+    [
+        ({"model_name": "uslm", "nhead": 4, "prefix_mode": 1}, {}, (4, 0)),
+        ({"model_name": "USLM", "nhead": 4}, {"prefix_mode": 2}, (4, 2)),
+        ({"model_name": "valle", "nhead": 4, "prefix_mode": 2}, {}, (4, 2)),
+        ({"model_name": "valle", "nhead": 4, "prefix_mode": 2}, {"origin": Origin.uslm}, (4, 0)),
+        ({"nhead": 4, "prefix_mode": 0, "model_name": "x"}, {"heads": 8}, (8, 0)),
+    ],
+)
+def test_options_that_are_given_or_written(
+    written: dict[str, object], given: dict[str, Any], expected: tuple[int, int]
+) -> None:
+    options = options_of(written, **{"origin": None, **given})
+    assert (options.heads, options.prefix_mode) == expected
+
+
 def test_files_that_do_not_belong_together(
     official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = tmp_path / "many"
     many.write_text("".join(f"s{i} {i}\n" for i in range(99)))
-    bare = tmp_path / "bare.pt"
-    write_checkpoint(bare, small_valle(CONFIG), heads=None)
+    bare = official / "best.pt"
     cases = {
         f"symbols={many}": "has 102 symbols",
         f"symbols={tmp_path / 'none'}": "symbol table",
-        f"checkpoint={bare}": "give heads=16",
         f"heads=2 checkpoint={official / 'codec/SpeechTokenizer.pt'}": "no tensor ar_",
     }
     for option, message in cases.items():

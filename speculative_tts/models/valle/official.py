@@ -1,8 +1,9 @@
 """The official decoding of lifeiteng/vall-e and 0nutation/USLM, step by step.
 
-What golden checks need where the official code differs from `decoding`: its sampler (ties at the
-top-k threshold are all kept, torch's generator draws), and an end as soon as the end id is the most
-likely, whatever was drawn. Greedy decoding is the same here and there, and checked through both.
+What golden checks need where the official code differs from `decoding`: in its sampler ties at the
+top-k threshold are all kept, and torch's generator draws. It ends as soon as the end id is the most
+likely, whatever was drawn: the law of `sampling.end_when_likeliest`. Greedy decoding is the same
+here and there, and checked through both.
 """
 
 from collections.abc import Callable, Sequence

@@ -28,6 +28,7 @@ TOYS = [
     (6, 3, 2, 4, ALL),
     (4, 2, 1, 5, ALL),
     (5, 2, 1, 4, Sampler(temperature=0.0)),
+    (5, 2, 1, 4, Sampler(temperature=0.9, top_k=4, end_when_likeliest=True)),
 ]
 
 

@@ -223,6 +223,28 @@ def test_a_block_ends_with_the_likeliest_stop_id(sample: bool) -> None:
     assert choose(logits, rows, torch.tensor([0])).tokens.tolist() == [[6, 6]]
 
 
+@pytest.mark.parametrize(("ends", "found"), [(True, {(1, 7, 7)}), (False, {(1, 7, 7), (1, 2, 3)})])
+def test_a_sampled_path_ends_where_the_end_is_likeliest(
+    ends: bool, found: set[tuple[int, ...]]
+) -> None:
+    """The official rule; by its share of the candidates alone, 0.4, the end is drawn at times."""
+    logits = torch.full((1, 3, 8), -50.0)
+    for place, token in enumerate((1, 2, 3)):
+        logits[0, place, token] = 0.0
+    logits[0, 1:, 7], logits[0, 1:, 6] = 0.1, 0.0
+    table = torch.full((8, 8), -50.0)
+    table[1, 2] = table[2, 3] = 0.0
+    stop = StopRule.build((7,), 8, [0], CPU)
+    search = PathSearch(Table(table, size=7), 3, union=False)
+    choose = Searched(search, stop, temperature=1.0, sample=True, end_when_likeliest=ends)
+    every = [
+        Rows([Request("c", torch.zeros(1, 1), None, 0, 9, seed)], (7,), 8, slack=3)
+        for seed in range(20)
+    ]
+    blocks = [choose(logits, rows, torch.tensor([0])).tokens[0].tolist() for rows in every]
+    assert set(map(tuple, blocks)) == found
+
+
 def test_blocks_of_a_seed_are_pinned() -> None:
     """Other uniforms for the same draw pass every chi-square; see `test_loops`."""
     logits = torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))
