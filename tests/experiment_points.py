@@ -26,7 +26,7 @@ def points(experiment: str) -> Iterator[Any]:
     """
     main.compose()  # registers the schema
     chosen = [f"experiment={experiment}"]
-    grid = composed(chosen, return_hydra_config=True).hydra.sweeper.params
+    grid = composed(chosen, return_hydra_config=True).hydra.sweeper.params or {}
     axes = [
         [(axis.get_key_element(), value) for value in axis.sweep_string_iterator()]
         for axis in OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in grid.items()])
