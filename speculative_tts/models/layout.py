@@ -9,6 +9,7 @@ import string
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +36,7 @@ class SpeechLayout:
     task_id: Whole
     token_rate: Positive  # speech tokens a second
     sample_rate: Count
-    sampling: dict[str, float]
+    sampling: dict[str, Any]
 
     @classmethod
     def merged(

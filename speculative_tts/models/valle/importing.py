@@ -16,7 +16,7 @@ SAMPLING = {  # the official front end's defaults, and where it ends: its most i
     "top_p": 1.0,
     "min_tokens_per_word": 0.0,
     "max_tokens_per_word": 16.0,
-    "end_when_likeliest": 1.0,  # true; speech.json has numbers
+    "end_when_likeliest": True,
 }
 HEADS = 16  # of every official command line
 PREFIX_MODES = {Origin.valle: 1, Origin.uslm: 0}  # VALL-E's recipe; USLM's command line
