@@ -17,6 +17,7 @@ from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.heads import Heads
+from speculative_tts.models.native.sums import sums
 from speculative_tts.schema import System
 
 OURS, SPECULATIVE = "autoregressive", "speculative"
@@ -158,7 +159,7 @@ def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
     members = (key % tokens).int()
     back = transposed(offsets, members, tokens)
-    return Group(*(x.to(device) for x in (*back, offsets, members)))
+    return Group(*(x.to(device) for x in (*back, offsets, members)), sums=sums)
 
 
 def _median(part: Callable[[], object], repeats: int, device: torch.device) -> float:

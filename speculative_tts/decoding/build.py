@@ -23,6 +23,7 @@ from speculative_tts.models.families import (
     load_speech_lm,
 )
 from speculative_tts.models.native.library import select
+from speculative_tts.models.native.sums import sums
 from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
@@ -38,7 +39,7 @@ Made = tuple[AcceptanceRule, Entry | None]  # a rule, and the groups it was made
 def group_rule(config: RuleConfig, sources: Sources, vocab_size: int) -> Made:
     """PCG's rule, its groups found in the cache or made now."""
     groups = acoustic_groups(config.groups, sources)
-    return Group(**tensors(groups, sources.device, vocab_size)), groups
+    return Group(**tensors(groups, sources.device, vocab_size), sums=sums), groups
 
 
 RULES: dict[Rule, Callable[[RuleConfig, Sources, int], Made]] = {

@@ -15,10 +15,13 @@ sum of s over the groups of x with a *score* s per group; all ones is the paper'
 """
 
 import warnings
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
+
+Summing = Callable[[Tensor], Tensor]  # as `Sums`
 
 FEW = 16  # on a CPU, a row with less than a 16th of its tokens possible looks at those only
 NEARLY_ONE = 1 - 2.0**-30  # stays below the next integer when a token id is added
@@ -29,7 +32,7 @@ class Group:
 
     token_offsets: [tokens + 1], token_groups: [members], the groups of each token in ascending
     order. group_offsets: [groups + 1], group_tokens: [members], the tokens of each group. scores:
-    [groups], above 0; None: ones.
+    [groups], above 0; None: ones. sums: who makes a faster `Sums` for float32, where there is one.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class Group:
         group_offsets: Tensor,
         group_tokens: Tensor,
         scores: Tensor | None = None,
+        *,
+        sums: Callable[[Tensor, Tensor, int], Summing | None] | None = None,
     ) -> None:
         counts, sizes = token_offsets.diff().long(), group_offsets.diff().long()
         given = torch.ones(len(sizes)) if scores is None else scores
@@ -57,8 +62,8 @@ class Group:
         self._total = torch.zeros_like(counts, dtype=torch.float64).index_add_(0, owner, spread)
         self._levels = self._cumulative(spread, owner)
         ones = torch.ones(len(group_tokens), device=counts.device)
-        self._over_tokens = Sums(group_offsets, group_tokens, ones, len(counts))
-        self._over_groups = Sums(token_offsets, token_groups, ones, len(sizes))
+        self._over_tokens = Sums(group_offsets, group_tokens, ones, len(counts), sums)
+        self._over_groups = Sums(token_offsets, token_groups, ones, len(sizes), sums)
 
     @property
     def n_groups(self) -> int:
@@ -208,9 +213,19 @@ class Sums:
     of the batch, so that a batch equals its rows bit for bit.
     """
 
-    def __init__(self, offsets: Tensor, indices: Tensor, ones: Tensor, columns: int) -> None:
+    def __init__(
+        self,
+        offsets: Tensor,
+        indices: Tensor,
+        ones: Tensor,
+        columns: int,
+        faster: Callable[[Tensor, Tensor, int], Summing | None] | None = None,
+    ) -> None:
         self._offsets, self._indices, self._matrix = offsets, indices, None
-        if offsets.is_cuda or not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+        self._faster = None if faster is None else faster(offsets, indices, columns)
+        if self._faster is not None or offsets.is_cuda:
+            return
+        if not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
             return
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
@@ -221,6 +236,8 @@ class Sums:
 
     def __call__(self, x: Tensor) -> Tensor:
         """x: float [batch, n, columns]."""
+        if self._faster is not None and x.dtype == torch.float32:
+            return self._faster(x)
         if self._matrix is not None and x.dtype == torch.float32:
             return torch.stack([_product(self._matrix, row) for row in x])
         bags = embedding_bag(

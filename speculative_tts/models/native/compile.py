@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from speculative_tts.files import write_atomic
+from speculative_tts.files import file_hash, write_atomic
 from speculative_tts.models.native.flags import LINKING, SOURCES, options
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -62,7 +62,7 @@ def _compile(command: list[str], path: Path) -> None:
             raise CannotCompileError(f"{command[0]} does not run: {error}") from error
         made.chmod(0o600)
         digest = Path(scratch) / "digest"
-        write_atomic(digest, _hash(made))
+        write_atomic(digest, file_hash(made))
         digest.chmod(0o600)
         os.replace(made, path)
         os.replace(digest, _digest_of(path))
@@ -75,12 +75,7 @@ def _verified(path: Path) -> bool:
         return False
     if not (_own(path) and _own(digest)):
         raise CannotCompileError(f"{path} is not this user's alone; remove it")
-    return _hash(path) == digest.read_text()
-
-
-def _hash(path: Path) -> str:
-    """Of what is there now; nothing is remembered."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return file_hash(path) == digest.read_text()
 
 
 def _digest_of(path: Path) -> Path:

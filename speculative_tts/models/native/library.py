@@ -98,7 +98,8 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_large_pages.argtypes = [pointer, count]
     found.sst_laws.argtypes = [pointer, pointer, pointer]
     found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
+    found.sst_sums.argtypes = [pointer, pointer, count, count, pointer, count, pointer]
     found.sst_extend.restype = count
-    for function in (found.sst_product, found.sst_large_pages, found.sst_laws, found.sst_draw):
-        function.restype = None
+    for name in ("product", "large_pages", "laws", "draw", "sums"):
+        getattr(found, f"sst_{name}").restype = None
     return found

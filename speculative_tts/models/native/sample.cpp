@@ -1,4 +1,5 @@
-// From logits to the law of the next token, and from a law and a uniform number to a token.
+// From logits to the law of the next token, and from a law and a uniform number to a token; sums
+// over groups of tokens.
 //
 // The readable reference is decoding/sampling.py (`Sampler.law`), decoding/ras.py and
 // decoding/randomness.py (`draw`): the same steps; laws agree to 1e-6. A nucleus that ends within
@@ -278,6 +279,18 @@ void sst_laws(const Sampling* sampling, const Rows* rows, float* laws) {
   for (long b = 0; b < rows->batch; b++)
     for (long f = 0; f < rows->fresh; f++)
       sampler.law(b, f, laws + (b * rows->fresh + f) * rows->vocab);
+}
+
+// Of each list of a CSR matrix of ones the sum of what it names: x [count, columns] -> out [count,
+// lists], added up in the order of the list.
+void sst_sums(const int32_t* offsets, const int32_t* indices, int64_t lists, int64_t columns,
+              const float* x, int64_t count, float* out) {
+  for (int64_t row = 0; row < count; row++, x += columns, out += lists)
+    for (int64_t list = 0; list < lists; list++) {
+      float sum = 0;
+      for (int32_t i = offsets[list]; i < offsets[list + 1]; i++) sum += x[indices[i]];
+      out[list] = sum;
+    }
 }
 
 // One id a law: laws [count, vocab], uniforms [count] -> ids [count].

@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding import randomness
+from speculative_tts.decoding.groups import Sums
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.native import library, sample
+from speculative_tts.models.native.sums import sums
 from speculative_tts.schema import Kernels, Repetition
 
 CLOSE = 1e-6
@@ -138,3 +140,19 @@ def test_draws_of_one_law_are_the_references(vocab: int) -> None:
     assert (laws.gather(-1, ours[:, None]) > 0).all()
     nothing = randomness.draw(torch.zeros(2, vocab), uniform[:2])
     assert nothing.tolist() == [vocab] * 2
+
+
+def test_sums_over_lists_equal_torchs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(1, 9, (300,), generator=generator)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)]).int()
+    lists = [torch.randperm(500, generator=generator)[:size].sort().values for size in sizes]
+    indices = torch.cat(lists).int()
+    x = torch.rand(3, 2, 500, generator=generator)
+    native, ones = sums(offsets, indices, 500), torch.ones(len(indices))
+    assert native is not None
+    whole = native(x)
+    torch.testing.assert_close(whole, Sums(offsets, indices, ones, 500)(x))
+    assert all(native(x[row : row + 1])[0].equal(whole[row]) for row in range(3))
+    with pytest.raises(AssertionError):
+        native(x[..., :400])
