@@ -1,4 +1,4 @@
-"""What judges with a model folder share: whether it is here, and what a summary says of it."""
+"""What judges with a model of their own share: whether it is here, and what a summary says."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,6 +6,22 @@ from typing import Any, ClassVar
 
 from speculative_tts.evaluation.judge import installed, package_version
 from speculative_tts.evaluation.weights import Published, fingerprint
+
+
+class WheelModel:
+    """Base of judges whose model comes in a pip wheel, the first of `packages`."""
+
+    packages: ClassVar[tuple[str, ...]]  # distributions, each with a module of its name
+    remedy: ClassVar[str]
+
+    @property
+    def version(self) -> str:
+        """Version of the wheel."""
+        return package_version(self.packages[0])
+
+    def missing(self) -> str | None:
+        """What is needed, and the line that gets it."""
+        return None if installed(*self.packages) else self.remedy
 
 
 @dataclass(frozen=True)

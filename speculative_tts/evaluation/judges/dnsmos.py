@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.features import mel_power
-from speculative_tts.evaluation.judge import Measure, Opinion, installed, package_version
+from speculative_tts.evaluation.judge import Measure, Opinion
+from speculative_tts.evaluation.local_model import WheelModel
 from speculative_tts.evaluation.metric import Better, Metric, each
 from speculative_tts.evaluation.weights import WheelFile
 
@@ -35,31 +36,20 @@ METRICS = {
 
 
 @dataclass(frozen=True)
-class Dnsmos(Opinion):
+class Dnsmos(Opinion, WheelModel):
     """DNSMOS P.808 opinion score, 1 to 5."""
 
     metric: ClassVar = "dnsmos"
-
-    @property
-    def id(self) -> str:
-        """Judge id."""
-        return "dnsmos-p808"
-
-    @property
-    def version(self) -> str:
-        """Version of the speechmos wheel."""
-        return package_version("speechmos")
+    id: ClassVar = "dnsmos-p808"
+    packages: ClassVar = ("speechmos", "onnxruntime")
+    remedy: ClassVar = (
+        "DNSMOS needs the speechmos wheel and onnxruntime; pip install speechmos onnxruntime"
+    )
 
     @property
     def options(self) -> dict[str, Any]:
         """Model file."""
         return {"model_sha256": MODEL.fingerprint()}
-
-    def missing(self) -> str | None:
-        """Needs onnxruntime and the model file of the speechmos wheel."""
-        if installed("onnxruntime", "speechmos"):
-            return None
-        return "DNSMOS needs the speechmos wheel and onnxruntime; pip install speechmos onnxruntime"
 
     def load(self) -> Measure:
         """A function from a wave to its score."""

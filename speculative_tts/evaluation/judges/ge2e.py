@@ -8,14 +8,15 @@ against 0.86 and 0.54).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.features import mel_power
-from speculative_tts.evaluation.judge import Measure, installed, package_version
+from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.local_model import WheelModel
 from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, rounded
 from speculative_tts.evaluation.weights import WheelFile
 
@@ -28,18 +29,14 @@ COVERAGE = 0.75  # share of the last window that must be audio
 
 
 @dataclass(frozen=True)
-class Ge2e(VoiceComparison):
+class Ge2e(VoiceComparison, WheelModel):
     """GE2E speaker encoder."""
 
-    @property
-    def id(self) -> str:
-        """Judge id."""
-        return "ge2e"
-
-    @property
-    def version(self) -> str:
-        """Version of the Resemblyzer wheel."""
-        return package_version("resemblyzer")
+    id: ClassVar = "ge2e"
+    packages: ClassVar = ("resemblyzer", "torch")
+    remedy: ClassVar = (
+        "speaker similarity needs Resemblyzer's weights; pip install --no-deps resemblyzer"
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -49,12 +46,6 @@ class Ge2e(VoiceComparison):
             "silence_trimming": False,
             "floor": FLOOR,
         }
-
-    def missing(self) -> str | None:
-        """Needs torch and the weight file of Resemblyzer's wheel."""
-        if installed("torch", "resemblyzer"):
-            return None
-        return "speaker similarity needs Resemblyzer's weights; pip install --no-deps resemblyzer"
 
     def load(self) -> Measure:
         """A function from a wave to its embedding (256 numbers, unit length)."""

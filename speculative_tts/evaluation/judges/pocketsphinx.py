@@ -10,12 +10,13 @@ import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Columns, Measure, Sample, installed, package_version
+from speculative_tts.evaluation.judge import Columns, Measure, Sample
+from speculative_tts.evaluation.local_model import WheelModel
 from speculative_tts.evaluation.weights import WheelFile
 from speculative_tts.evaluation.wer import Transcriber, compare, normalise
 
@@ -53,21 +54,19 @@ def choose_grammar(grammar: str, texts: Iterable[str], words: Sequence[str]) -> 
 
 
 @dataclass(frozen=True)
-class Pocketsphinx(Transcriber):
+class Pocketsphinx(Transcriber, WheelModel):
     """Pocketsphinx with one of two grammars; `words` is the vocabulary of the word grammar."""
 
     grammar: Grammar = "words"
     words: tuple[str, ...] = TINY_WORDS
 
+    packages: ClassVar = ("pocketsphinx", "jiwer")
+    remedy: ClassVar = "WER needs pocketsphinx and jiwer; pip install pocketsphinx jiwer"
+
     @property
     def id(self) -> str:
         """Judge id, which names the grammar."""
         return f"pocketsphinx-{self.grammar}"
-
-    @property
-    def version(self) -> str:
-        """Version of pocketsphinx."""
-        return package_version("pocketsphinx")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -78,12 +77,6 @@ class Pocketsphinx(Transcriber):
             "label": LABELS[self.grammar],
             "padding": PADDING,
         } | vocabulary
-
-    def missing(self) -> str | None:
-        """Needs pocketsphinx and jiwer."""
-        if installed("pocketsphinx", "jiwer"):
-            return None
-        return "WER needs pocketsphinx and jiwer; pip install pocketsphinx jiwer"
 
     def load(self) -> Measure:
         """A function from a wave to its transcript."""

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from speculative_tts.assets import configuration
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale, read, scale_of, values
+from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.runs import find_runs
+from speculative_tts.reporting.selection import choose
+from speculative_tts.reporting.ssd import report
 
 PAPERS = ("ssd", "pcg", "mtp")
 IDS = {  # of the papers' judges, as summaries have them
@@ -183,6 +187,18 @@ def test_the_scale_is_that_of_most_runs(tmp_path: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config))
     assert scale_of("ssd", find_runs(tmp_path).runs) is PAPERS_OWN
     assert scale_of("pcg", find_runs(tmp_path).runs) is TINY
+
+
+def test_a_method_that_an_experiment_leaves_out_takes_its_cells_with_it(tmp_path: Path) -> None:
+    make_run(tmp_path, "target", n=10)
+    definition = report(TINY).tables[0]
+    rows = {key: row for key, row in definition.rows.items() if key not in {"draft", "exact"}}
+    less = replace(definition, rows=rows)
+    table = fill_table(less, choose(find_runs(tmp_path), less.needs(), None))
+    assert {line.key for block in table.blocks for line in block.lines} == {*rows}
+    headings = [heading.group for block in table.blocks for heading in block.headings]
+    assert "Δ WER to target alone" in headings
+    assert not any("exact" in heading for heading in headings)
 
 
 @pytest.mark.parametrize(
