@@ -1,6 +1,6 @@
 """Codecs by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -73,6 +73,15 @@ class VoiceCodec(Protocol):
 
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
         """Codes to a mono wave, with the voice of a prompt of `encode_prompt`."""
+        ...
+
+
+@runtime_checkable
+class BatchCodec(Protocol):
+    """A codec that encodes several waves at once."""
+
+    def encode_many(self, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Codes of each wave, as `encode` gives them."""
         ...
 
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 OUTER_KERNEL = 7  # of the first and last convolution
 COMPRESS = 2  # channels of a residual block over its hidden ones
@@ -130,6 +131,16 @@ class Recurrence(nn.Module):
         skip = x.repeat(1, 1, 2) if self.lstm.bidirectional else x
         return (y + skip).permute(1, 2, 0)
 
+    def ragged(self, parts: list[Tensor]) -> list[Tensor]:
+        """The same of several [1, channels, frames] of different lengths, all frames abreast."""
+        packed = pack_sequence([part[0].T for part in parts], enforce_sorted=False)
+        padded, lengths = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        out = []
+        for part, y, length in zip(parts, padded, lengths.tolist(), strict=True):
+            skip = part.repeat(1, 2, 1) if self.lstm.bidirectional else part
+            out.append(y[:length].T[None] + skip)
+        return out
+
 
 class Residual(nn.Module):
     """Two convolutions beside a shortcut of one."""
@@ -180,6 +191,19 @@ class Encoder(nn.Module):
         """Features."""
         features: Tensor = self.model(waves)
         return features
+
+    def ragged(self, waves: list[Tensor]) -> list[Tensor]:
+        """Features of waves [1, 1, samples] of different lengths, each as if alone.
+
+        The recurrent layers, a step a frame, take them together; convolutions fill a GPU alone.
+        """
+        parts = waves
+        for module in self.model:
+            if isinstance(module, Recurrence):
+                parts = module.ragged(parts)
+            else:
+                parts = [module(part) for part in parts]
+        return parts
 
 
 class Decoder(nn.Module):

@@ -6,6 +6,7 @@ Reads the published config.json and state dict. Codes are [layers, tokens], 50 a
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,14 +145,23 @@ class SpeechTokenizer(nn.Module):
 
 @dataclass(frozen=True)
 class SpeechTokenizerCodec:
-    """The model as a codec: NumPy waves to codes [layers, tokens] and back."""
+    """The model as a codec: NumPy waves to codes [layers, tokens] and back.
+
+    It runs on a GPU when torch sees one, as `codecs.xcodec2`.
+    """
 
     model: SpeechTokenizer
 
     @classmethod
     def load(cls, folder: Path) -> SpeechTokenizerCodec:
         """Read a folder with config.json and SpeechTokenizer.pt; ValueError says what is wrong."""
-        return cls(SpeechTokenizer.load(folder / CONFIG, folder / WEIGHTS))
+        model = SpeechTokenizer.load(folder / CONFIG, folder / WEIGHTS)
+        return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.quantizer.books[0].embed.device
 
     @property
     def sample_rate(self) -> int:
@@ -175,12 +185,29 @@ class SpeechTokenizerCodec:
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
         """Codes of every started 20 ms of a mono wave in [-1, 1]: int64 [layers, tokens]."""
-        if wave.ndim != 1:
-            raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
-        if len(wave) == 0:
-            return np.zeros((self.n_layers, 0), dtype=np.int64)
-        waves = torch.from_numpy(np.ascontiguousarray(wave, dtype=np.float32))[None, None]
-        codes: np.ndarray = self.model.encode(waves)[:, 0].numpy()
+        return self.encode_many([wave])[0]
+
+    def encode_many(self, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Codes of several waves, each as `encode` gives them."""
+        for wave in waves:
+            if wave.ndim != 1:
+                raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
+        ready = [
+            torch.from_numpy(np.ascontiguousarray(wave, dtype=np.float32))[None, None]
+            for wave in waves
+            if len(wave)
+        ]
+        features = iter(self._features([wave.to(self.device) for wave in ready]))
+        none = np.zeros((self.n_layers, 0), dtype=np.int64)
+        return [self._codes(next(features)) if len(wave) else none for wave in waves]
+
+    @torch.inference_mode()
+    def _features(self, waves: list[Tensor]) -> list[Tensor]:
+        return self.model.encoder.ragged(waves) if waves else []
+
+    def _codes(self, features: Tensor) -> np.ndarray:
+        """Codes [layers, tokens] of features [1, dimension, tokens]."""
+        codes: np.ndarray = self.model.quantizer.encode(features, self.n_layers)[:, 0].cpu().numpy()
         return codes
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
@@ -194,5 +221,6 @@ class SpeechTokenizerCodec:
             return np.zeros(0, dtype=np.float32)
         if not 0 <= int(rows.min()) <= int(rows.max()) < self.n_codes:
             raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
-        wave: np.ndarray = self.model.decode(torch.from_numpy(rows)[:, None])[0, 0].numpy()
+        ids = torch.from_numpy(rows)[:, None].to(self.device)
+        wave: np.ndarray = self.model.decode(ids)[0, 0].cpu().numpy()
         return wave

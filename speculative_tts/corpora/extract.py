@@ -9,25 +9,27 @@ import functools
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
-from speculative_tts.codecs.registry import Codec, load_codec
+from speculative_tts.codecs.registry import BatchCodec, Codec, load_codec
 from speculative_tts.corpora.codes import code_columns, write_shard
 from speculative_tts.corpora.utterance import Utterance
 from speculative_tts.provenance import content_hash
 from speculative_tts.records import write_json
 
 SETTINGS = "extraction.json"
+BATCH = 16  # utterances that are encoded together
 AHEAD = 4  # shards that wait for each worker
 LEFT_OUT = b"left out"  # key of a shard's metadata
 SCHEMA = pa.schema(
@@ -131,22 +133,33 @@ def make_shard(shard: Shard) -> None:
             "get the recordings, or leave them out with allow_missing=true"
         )
     codec, dropped = _codec(shard.codec, shard.codec_path), Dropped(missing)
-    rows, absent = [], set(missing)
-    for one in shard.utterances:
-        try:
-            if one.id not in absent:
-                rows.append(row(one, codec))
-        except UnfitWaveError as error:
-            dropped.unfit[one.id] = str(error)
+    absent, rows = set(missing), list[dict[str, object]]()
+    there = [one for one in shard.utterances if one.id not in absent]
+    for begin in range(0, len(there), BATCH):
+        rows += rows_of(there[begin : begin + BATCH], codec, dropped)
     about = {LEFT_OUT: json.dumps(asdict(dropped))}
     write_shard(rows, SCHEMA.with_metadata(about), shard.path)
 
 
-def row(one: Utterance, codec: Codec) -> dict[str, object]:
+def rows_of(some: Sequence[Utterance], codec: Codec, dropped: Dropped) -> list[dict[str, object]]:
+    """Rows of the store, encoded together where the codec can; notes in `dropped` what is unfit."""
+    waves = [read_wave(Path(one.audio), codec.sample_rate, one.start, one.seconds) for one in some]
+    if isinstance(codec, BatchCodec):
+        codes = codec.encode_many(waves)
+        return [row(one, found, codec) for one, found in zip(some, codes, strict=True)]
+    rows = []
+    for one, wave in zip(some, waves, strict=True):
+        try:
+            rows.append(row(one, codec.encode(wave), codec))
+        except UnfitWaveError as error:
+            dropped.unfit[one.id] = str(error)
+    return rows
+
+
+def row(one: Utterance, codes: np.ndarray, codec: Codec) -> dict[str, object]:
     """One row of the store; where words are is not known, so speech is all of it."""
-    wave = read_wave(Path(one.audio), codec.sample_rate, one.start, one.seconds)
     names = {"id": one.id, "speaker": one.speaker, "split": one.split, "text": one.text}
-    return names | code_columns(codec.encode(wave), 0.0, [], codec.token_rate)
+    return names | code_columns(codes, 0.0, [], codec.token_rate)
 
 
 @functools.cache

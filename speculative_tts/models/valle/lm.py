@@ -164,7 +164,7 @@ class ValleLM:
             codes = prompt[texts:] - self.config.text_tokens
             text = self._text(prompt[None, :texts]) + self._positions[0, :texts]
             audio = self._audio(codes[None]) + self._positions[1, : len(codes)]
-            inputs = torch.cat([text, audio], 1)
+            inputs = torch.cat([text, audio], 1).to(self.trunk.dtype)
             row = cache.keys_values.row(index)
             last.append(self.trunk.extend(inputs, row, zero, prefix=texts)[:, -1])
         return torch.cat(last)
@@ -183,7 +183,7 @@ class ValleLM:
     ) -> Tensor:
         """The same as hidden states after the final norm, [batch, keep, dim], for other heads."""
         places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
-        inputs = self._audio(ids) + self._positions[1, places]
+        inputs = (self._audio(ids) + self._positions[1, places]).to(self.trunk.dtype)
         hidden = self.trunk.extend(inputs, cache.keys_values, start)
         return hidden if keep is None else hidden[:, -keep:]
 
@@ -193,9 +193,9 @@ class ValleLM:
         return out.float().view(*hidden.shape[:-1], -1)
 
     def _tables(self, length: int) -> Tensor:
-        """Scaled sines of text and of audio positions: [2, length, dim]."""
+        """Scaled sines of text and of audio positions, in float32: [2, length, dim]."""
         table = sine_table(length, self.config.dim, self.device)
-        return torch.stack([alpha * table for alpha in self._alphas]).to(self.trunk.dtype)
+        return torch.stack([alpha * table for alpha in self._alphas])
 
 
 def valle_code_embedding(folder: Path) -> Tensor:

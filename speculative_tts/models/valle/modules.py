@@ -36,7 +36,10 @@ class TokenEmbedding(nn.Module):
 
 
 class SinePosition(nn.Module):
-    """Adds `alpha` times a sine of the position; text and audio each count from 0."""
+    """Adds `alpha` times a sine of the position; text and audio each count from 0.
+
+    The sum is in float32 whatever x is, and rounded once.
+    """
 
     def __init__(self, dim: int, *, dropout: float, learned: bool) -> None:
         super().__init__()
@@ -46,8 +49,8 @@ class SinePosition(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch length dim"]) -> Float[Tensor, "batch length dim"]:
         """Positions 0 .. length - 1."""
-        table = sine_table(x.shape[1], self.dim, x.device).to(x.dtype)
-        placed: Tensor = self.dropout(x + self.alpha * table)
+        table = self.alpha.float() * sine_table(x.shape[1], self.dim, x.device)
+        placed: Tensor = self.dropout((x + table).to(x.dtype))
         return placed
 
 

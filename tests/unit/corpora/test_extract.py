@@ -259,7 +259,26 @@ def test_row_is_the_codecs_own() -> None:
     """The shipped codec's codes of a real clip are what the store holds."""
     codec = load_codec("tiny", assets.resolve("tiny:codec"))
     one = utterances()[0]
-    row = extract.row(one, codec)
+    (row,) = extract.rows_of([one], codec, extract.Dropped())
     assert isinstance(row["codes"], list)
     assert 0 <= min(row["codes"]) <= max(row["codes"]) < codec.n_codes
     assert row["seconds"] == pytest.approx(len(row["codes"]) / 25.0)
+
+
+def test_a_codec_that_can_encodes_several_at_once() -> None:
+    class Together:
+        """Codes are lengths."""
+
+        sample_rate, token_rate, n_codes, n_layers = 16_000, 50.0, 9, 1
+
+        def __init__(self) -> None:
+            self.calls: list[int] = []
+
+        def encode_many(self, waves: list[np.ndarray]) -> list[np.ndarray]:
+            self.calls.append(len(waves))
+            return [np.full(3, index) for index, _ in enumerate(waves)]
+
+    codec = Together()
+    rows = extract.rows_of(utterances()[:3], codec, extract.Dropped())  # type: ignore[arg-type]
+    assert codec.calls == [3]
+    assert [row["codes"] for row in rows] == [[0, 0, 0], [1, 1, 1], [2, 2, 2]]

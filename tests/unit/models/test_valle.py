@@ -15,6 +15,7 @@ from speculative_tts.models.valle import official
 from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint, save_valle
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.models.valle.modules import SinePosition, sine_table
 from speculative_tts.models.valle.nar import draw_prefix
 from speculative_tts.models.valle.text import Symbols
 
@@ -341,3 +342,21 @@ def test_what_must_be_given_is_named(tmp_path: Path) -> None:
         lm.merged([1, 9], [3])
     with pytest.raises(ValueError, match="make its folder with sst-import-valle"):
         lm.prompt("one", "", torch.tensor([1]))
+
+
+def test_positions_are_added_in_float32_and_rounded_once() -> None:
+    """In bfloat16 the sines had been rounded before they were scaled and added."""
+    module = SinePosition(64, dropout=0.0, learned=True)
+    torch.nn.init.constant_(module.alpha, 1.5)
+    x = torch.randn(1, 500, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
+    exact = x.float() + 1.5 * sine_table(500, 64, x.device)
+    assert module.to(torch.bfloat16)(x).equal(exact.bfloat16())
+
+
+def test_a_bfloat16_lm_keeps_its_positions_in_float32() -> None:
+    lm = ValleLM(small_valle().ar, dtype=torch.bfloat16)
+    assert lm._positions.dtype == torch.float32
+    prompt = lm.row(lm.merged([1, 5, 2], [3, 4]))
+    cache = lm.cache(1, 20)
+    assert lm.prefill([prompt], cache).dtype == torch.float32
+    assert lm.extend(torch.tensor([[7, 8]]), cache, torch.tensor([5])).shape[:2] == (1, 2)
