@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from libritts_clips import FOLDER, PROMPTS, TARGETS, lay_out, texts
@@ -158,7 +159,7 @@ def test_libriheavy_cuts_are_stretches_of_recordings(corpus: Path, tmp_path: Pat
 def test_libriheavy_without_its_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.main(["corpus=libriheavy", f"path={tmp_path}", f"out={tmp_path}"]) == 2
+    assert command.main(["corpus=libriheavy", f"path={tmp_path}", f"out={tmp_path}/made"]) == 2
     assert "libriheavy_cuts_large.jsonl.gz not found; get it with: hf" in capsys.readouterr().err
 
 
