@@ -48,15 +48,7 @@ class Speaker:
 
     def __init__(self, *settings: str) -> None:
         self.config = config = main.compose([*settings, "text=''"])
-        self.engine = build_engine(
-            config.target,
-            config.draft,
-            config.codec,
-            config.rule,
-            config.sampling,
-            config.runtime,
-            config.lookahead,
-        )
+        self.engine = build_engine(config)
 
     def speak(
         self,

@@ -10,8 +10,9 @@ import torch
 from stubs import Markov
 from torch import Tensor
 
-from speculative_tts.decoding import acceptance, loops
+from speculative_tts.decoding import acceptance, speculation
 from speculative_tts.decoding.acceptance import AcceptanceRule, Verdict
+from speculative_tts.decoding.drafters.lm import LMDrafting
 from speculative_tts.decoding.randomness import ACCEPT, DRAFT
 
 
@@ -79,19 +80,19 @@ def bonus_from_wrong_row(patch: pytest.MonkeyPatch) -> None:
             right.accepted, torch.where(full[:, None], before, right.next_probs), right.fallback
         )
 
-    patch.setattr(loops, "verify", verify)
+    patch.setattr(speculation, "verify", verify)
 
 
 def draft_temperature_ignored(patch: pytest.MonkeyPatch) -> None:
     """The rule sees the draft's law at temperature 1 / 2 of the one the tokens were drawn at."""
-    real = loops._draft
+    real = LMDrafting.propose
 
     def draft(*args: object, **options: object) -> tuple[Tensor, Tensor]:
         drafted, laws = real(*args, **options)  # type: ignore[arg-type]
         sharp = laws**2
         return drafted, sharp / sharp.sum(-1, keepdim=True)
 
-    patch.setattr(loops, "_draft", draft)
+    patch.setattr(LMDrafting, "propose", draft)
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,9 @@ FAULTS = {
     "bonus from the wrong row": Fault(loop=bonus_from_wrong_row),
     "draft temperature ignored": Fault(loop=draft_temperature_ignored),
     "acceptance reuses the draft's uniform": Fault(
-        loop=lambda p: p.setattr(loops, "ACCEPT", DRAFT)
+        loop=lambda p: p.setattr(speculation, "ACCEPT", DRAFT)
     ),
     "residual reuses the acceptance's uniform": Fault(
-        loop=lambda p: p.setattr(loops, "NEXT", ACCEPT)
+        loop=lambda p: p.setattr(speculation, "NEXT", ACCEPT)
     ),
 }

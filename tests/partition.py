@@ -16,9 +16,10 @@ import torch
 from reference import Law
 from torch import Tensor
 
-from speculative_tts.decoding import batch, loops
+from speculative_tts.decoding import batch, loops, multi_token, speculation
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.batch import Request, Rows
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.randomness import DRAWS, draw
 
@@ -44,11 +45,11 @@ class Recorder:
         self.questions: list[Question] = []
         self._asked: list[tuple[int, Tensor, Tensor]] = []
 
-    def watching(self) -> Callable[[Rows, Tensor, int], Tensor]:
-        """Stands in for the method `Rows.uniform`."""
-        real = Rows.uniform
+    def watching(self) -> Callable[[BatchState, Tensor, int], Tensor]:
+        """Stands in for the method `BatchState.uniform`."""
+        real = BatchState.uniform
 
-        def uniform(rows: Rows, positions: Tensor, purpose: int) -> Tensor:
+        def uniform(rows: BatchState, positions: Tensor, purpose: int) -> Tensor:
             self._asked.append((purpose, positions.clone(), rows.done.clone()))
             return real(rows, positions, purpose)
 
@@ -128,8 +129,9 @@ def _run(
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "uniforms", lambda seed, ids, n, device: points[[int(ids[0])], :n])
-        patch.setattr(Rows, "uniform", recorder.watching())
-        patch.setattr(loops, "draw", recorder.draw)
+        patch.setattr(BatchState, "uniform", recorder.watching())
+        for module in (loops, speculation, lm, multi_token):
+            patch.setattr(module, "draw", recorder.draw)
         return decode(rule, rows), recorder.questions
 
 

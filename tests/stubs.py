@@ -11,7 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.batch import HiddenModel, Model, Request
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.observer import Observer
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.speculation import Speculation
 
 CPU = torch.device("cpu")
 IMPOSSIBLE = float("-inf")
@@ -64,6 +70,18 @@ class Markov:
         rows, last = torch.arange(len(prompts)), torch.tensor([len(p) - 1 for p in prompts])
         return self.table[padded[rows, last - 1], padded[rows, last]]
 
+    def prefill_hidden(self, prompts: list[Tensor], cache: Tensor) -> Tensor:
+        """Its hidden states are its logits."""
+        return self.prefill(prompts, cache)
+
+    def extend_hidden(
+        self, ids: Tensor, cache: Tensor, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        return self.extend(ids, cache, start, keep)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return hidden
+
     def extend(self, ids: Tensor, cache: Tensor, start: Tensor, keep: int | None = None) -> Tensor:
         positions = start[:, None] + torch.arange(ids.shape[1])
         cache.scatter_(1, positions, ids)
@@ -100,3 +118,18 @@ def ragged(count: int, *, vocab: int, seed: int = 0) -> list[Request]:
         )
         for row in range(count)
     ]
+
+
+def speculative(
+    target: HiddenModel,
+    draft: Model,
+    rule: AcceptanceRule,
+    stop_ids: tuple[int, ...],
+    sampler: Sampler,
+    lookahead: int,
+    requests: list[Request],
+    observer: Observer | None = None,
+) -> list[Outcome]:
+    """A model drafts for another."""
+    made = Speculation(target, LMDrafter(draft), rule, sampler, stop_ids, lookahead)
+    return made.decode(requests, observer)

@@ -43,6 +43,8 @@ def continuations(
 
     The first prompt is run once by each before the clock counts.
     """
+    assert engine.speculation is not None, "built to speculate"
+    lookahead = engine.speculation.lookahead
     systems: dict[str, Callable[[Prompt], float]] = {
         OURS: lambda p: engine.decode(System.target, [p.request]).seconds,
     }
@@ -50,7 +52,7 @@ def continuations(
         systems[SPECULATIVE] = lambda p: engine.decode(System.speculative, [p.request]).seconds
     if peer is not None:
         systems[GENERATE] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, None)
-        systems[ASSISTED] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, engine.lookahead)
+        systems[ASSISTED] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, lookahead)
     for run in systems.values():
         run(prompts[0])
     seconds: dict[str, list[float]] = {name: [] for name in systems}
@@ -63,7 +65,7 @@ def continuations(
 
 def drafts(engine: Engine) -> bool:
     """Has the target a draft? One that drafts for itself has none."""
-    return engine.draft is not engine.target
+    return engine.draft not in {None, engine.target}
 
 
 @torch.inference_mode()
@@ -74,10 +76,12 @@ def step_costs(
 
     `block` is how many tokens a pass of multi-token prediction is fed.
     """
-    k, device, vocab = engine.lookahead, engine.target.device, engine.target.vocab_size
+    assert engine.speculation is not None, "built to speculate"
+    rule, k, draft = engine.speculation.rule, engine.speculation.lookahead, engine.draft
+    device, vocab = engine.target.device, engine.target.vocab_size
     start = torch.tensor([context], device=device)
     room = context + max(k + 2, block)
-    caches = [m.cache(1, room) for m in (engine.target, engine.draft)]
+    caches = [m.cache(1, room) for m in (engine.target, draft or engine.target)]
     ids = torch.zeros(1, max(k + 1, block), dtype=torch.int64, device=device)
     rows = torch.softmax(
         torch.randn(2, k + 1, vocab, generator=torch.Generator().manual_seed(0)), -1
@@ -87,7 +91,7 @@ def step_costs(
     length = torch.tensor([k], device=device)
 
     def accept() -> None:
-        verdict = verify(engine.rule, target_probs, draft_probs, ids[:, :k], length, random)
+        verdict = verify(rule, target_probs, draft_probs, ids[:, :k], length, random)
         draw(verdict.next_probs, random[:, 0, 0])
 
     parts: dict[str, Callable[[], object]] = {
@@ -98,12 +102,10 @@ def step_costs(
     if heads is not None:
         hidden = engine.target.extend_hidden(ids[:, :1], caches[0], start)[:, -1]
         parts[f"heads ({heads.n})"] = lambda: heads(hidden)
-    if drafts(engine):
+    if draft is not None and drafts(engine):
         parts |= {
-            "draft step (1 token)": lambda: engine.draft.extend(ids[:, :1], caches[1], start),
-            "draft step (2 tokens)": lambda: engine.draft.extend(
-                ids[:, :2], caches[1], start, keep=1
-            ),
+            "draft step (1 token)": lambda: draft.extend(ids[:, :1], caches[1], start),
+            "draft step (2 tokens)": lambda: draft.extend(ids[:, :2], caches[1], start, keep=1),
             "accept": accept,
         }
     return {name: _median(part, repeats, device) for name, part in parts.items()}

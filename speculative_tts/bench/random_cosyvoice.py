@@ -16,11 +16,13 @@ from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.cosyvoice import CosyVoiceLayout, with_layers
@@ -166,7 +168,8 @@ def continue_prompts(
     """Continuations of `count` prompts by `tokens` tokens, alone and speculative, in turn."""
     use = use or COSYVOICE2
     stops: tuple[int, ...] = ()  # none: every continuation has its length
-    runs: dict[str, list[Run]] = {"autoregressive": [], "speculative": []}
+    drafter, runs = LMDrafter(draft), dict[str, list[Run]](autoregressive=[], speculative=[])
+    speculation = Speculation(target, drafter, rule, use.sampler, stops, lookahead)
     for number in range(count + 1):  # the first is a warm-up
         request = Request(
             f"{number}", use.prompt(target, seed + number), None, tokens, tokens, seed
@@ -175,7 +178,7 @@ def continue_prompts(
         (alone,) = autoregressive(target, stops, use.sampler, [request])
         synchronise(target.device)
         middle = time.perf_counter()
-        (sped,) = speculative(target, draft, rule, stops, use.sampler, lookahead, [request])
+        (sped,) = speculation.decode([request])
         synchronise(target.device)
         end = time.perf_counter()
         if number:

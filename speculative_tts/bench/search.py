@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.transitions import Rows
+from speculative_tts.decoding.transitions import TransitionTable
 from speculative_tts.decoding.viterbi import Path, PathSearch
 
 SEEN = 40  # successors a code has on average; the tiny codec's corpus has 37
@@ -47,7 +47,7 @@ def _drawn(search: PathSearch, scores: Tensor, last: Tensor, uniform: Tensor) ->
     return search.sample(scores, scores.topk(search.top_k).indices, last, uniform)
 
 
-def synthetic_transitions(size: int) -> Rows:
+def synthetic_transitions(size: int) -> TransitionTable:
     """Random successors of every code, the others by a floor."""
     generator = torch.Generator().manual_seed(0)
     columns = torch.randint(size, (size, SEEN), generator=generator).sort(1).values
@@ -57,7 +57,7 @@ def synthetic_transitions(size: int) -> Rows:
     offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     seen = torch.rand(int(counts.sum()), generator=generator).log() - 3
     floor = torch.full((size,), -6.0)
-    return Rows(offsets, columns[~again].int(), seen, floor, torch.full((size,), -6.0))
+    return TransitionTable(offsets, columns[~again].int(), seen, floor, torch.full((size,), -6.0))
 
 
 def _median(part: Callable[[], object], repeats: int, device: torch.device) -> float:

@@ -21,9 +21,11 @@ from speculative_tts.checks.compare import close, need, read_arrays, same
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.integrations.bistream import bistream
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.speech_lm import SpeechLM
@@ -107,16 +109,20 @@ class _Recorded:
         return torch.stack(self.logits).log_softmax(-1)
 
 
-class _Level(_Recorded):
+class _Level:
     """A model for many requests whose prompts are equally long: they are run in one pass."""
 
-    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        start = torch.zeros(len(prompts), dtype=torch.int64)
-        hidden = self._model.decoder.extend(torch.stack(prompts), cache, start)
-        return self._model.logits(hidden[:, -1])
+    def __init__(self, model: SpeechLM) -> None:
+        self._model, self.vocab_size, self.device = model, model.vocab_size, model.device
+        self.cache, self.extend = model.cache, model.extend
+        self.extend_hidden, self.logits = model.extend_hidden, model.logits
 
-    def _keep(self, logits: Tensor, length: int) -> None:
-        """Nothing: there are many."""
+    def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
+        start = torch.zeros(len(prompts), dtype=torch.int64)
+        return self._model.decoder.extend(torch.stack(prompts), cache, start)[:, -1]
+
+    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
+        return self.logits(self.prefill_hidden(prompts, cache))
 
 
 def _prompt(model: SpeechLM, case: dict[str, Any]) -> Tensor:
@@ -147,8 +153,9 @@ def _greedy(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
     yield same(f"{name}: forwards", np.array(recorded.lengths), np.array(case["input_lens"]))
     logprobs = golden.array("logprobs.npz", case["id"])
     yield close(f"{name}: log-probabilities", recorded.logprobs()[: len(logprobs)], logprobs)
-    draft = _draft(model)
-    (sped,) = speculative(model, draft, Tolerance(0.0), stops, sampler, LOOKAHEAD, [request])
+    drafter = LMDrafter(_draft(model))
+    speculation = Speculation(model, drafter, Tolerance(0.0), sampler, stops, LOOKAHEAD)
+    (sped,) = speculation.decode([request])
     yield same(f"{name}: speculative tokens", np.array(sped.tokens), np.array(expected))
 
 
@@ -286,8 +293,9 @@ def sampled(
     """Codes of `count` utterances by both loops, int64 [count, max_len], -1 after the end."""
     requests = [_request(model, case, f"sequence {n}") for n in range(count)]
     stops = model.layout.stop_ids
-    target, draft = _Level(model), _Level(_draft(model))
-    sped = speculative(target, draft, Tolerance(0.0), stops, sampler, LOOKAHEAD, requests)
+    target, drafter = _Level(model), LMDrafter(_Level(_draft(model)))
+    speculation = Speculation(target, drafter, Tolerance(0.0), sampler, stops, LOOKAHEAD)
+    sped = speculation.decode(requests)
     alone = autoregressive(target, stops, sampler, requests)
     out = {}
     for system, outcomes in (("autoregressive", alone), ("speculative", sped)):

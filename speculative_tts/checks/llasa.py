@@ -23,9 +23,12 @@ from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.codecs import fsq
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.llasa import RowLM, code_embedding
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema import CheckpointConfig, RowsConfig
@@ -197,9 +200,7 @@ def _greedy(golden: _Golden, style: str) -> Iterator[Row]:
         ended = float(outcome.stopped != expected["ended_with_eos"])
         yield Row(f"{style}: greedy {case}, stop", ended, 0.0)
         draft = model.subset([0])  # of other opinions
-        got = speculative(
-            model, draft, Tolerance(0.0), model.layout.stop_ids, Sampler(0.0), LOOKAHEAD, [request]
-        )
+        got = _sped(model, draft, request)
         yield same(f"{style}: greedy {case}, speculative", got[0].tokens, outcome.tokens)
 
 
@@ -215,8 +216,14 @@ def _drafted_by_another(golden: _Golden) -> Iterator[Row]:
         request = replace(request, draft_prompt=theirs.prompt)
         greedy, stops = Sampler(0.0), model.layout.stop_ids
         alone = autoregressive(model, stops, greedy, [request])
-        both = speculative(model, draft, Tolerance(0.0), stops, greedy, LOOKAHEAD, [request])
+        both = _sped(model, draft, request)
         yield same(f"{name} drafted by {draft_name}", both[0].tokens, alone[0].tokens)
+
+
+def _sped(model: RowLM, draft: RowLM, request: Request) -> list[Outcome]:
+    """Greedy and exact."""
+    rule, greedy, stops = Tolerance(0.0), Sampler(0.0), model.layout.stop_ids
+    return Speculation(model, LMDrafter(draft), rule, greedy, stops, LOOKAHEAD).decode([request])
 
 
 def _request(model: RowLM, prompt: list[int], max_length: int) -> Request:

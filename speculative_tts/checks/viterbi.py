@@ -18,9 +18,9 @@ from torch import Tensor
 from speculative_tts.checks.compare import close, need, read_arrays, same
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.multi_token import Searched, multi_token
+from speculative_tts.decoding.multi_token import ViterbiHeads, multi_token
 from speculative_tts.decoding.sampling import StopRule
-from speculative_tts.decoding.transitions import Table
+from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.models.heads import Heads, HeadTensors
 from speculative_tts.models.valle.lm import ValleLM
@@ -29,7 +29,7 @@ READINGS = ((False, False), (False, True), (True, False), (True, True))  # (unio
 
 
 def check(folder: Path) -> Iterator[Row]:
-    """Rows of all cases; ValueError when the folder is not in the format."""
+    """BatchState of all cases; ValueError when the folder is not in the format."""
     path = folder / "viterbi.npz"
     cases = read_arrays(path)
     names = ("Q", "q_id", "n", "k", "last", "logits")
@@ -70,7 +70,7 @@ def _reading(
     for index, n in enumerate(golden["n"]):
         q = torch.as_tensor(golden["Q"][golden["q_id"][index]])
         scores, last = log_law(golden["logits"][index, :n]), int(golden["last"][index])
-        search = PathSearch(Table(q.log()), int(golden["k"][index]), union, boundary)
+        search = PathSearch(DenseTransitions(q.log()), int(golden["k"][index]), union, boundary)
         tokens = search.best(scores, torch.tensor([last])).tokens[0]
         found[index, :n] = tokens
         scored[index] = log_score(scores[0], q, tokens, last if boundary else None)
@@ -84,7 +84,9 @@ def _dead(cases: dict[str, Any], path: Path) -> Row:
     wrong = 0
     for index, heads in enumerate(n):
         scores = log_law(logits[index, :heads])
-        search = PathSearch(Table(torch.as_tensor(q[index]).log()), int(k[index]), union=False)
+        search = PathSearch(
+            DenseTransitions(torch.as_tensor(q[index]).log()), int(k[index]), union=False
+        )
         found = search.best(scores, torch.zeros(1, dtype=torch.int64))
         wrong += not (bool(found.dead) and bool((found.tokens == scores.argmax(-1)).all()))
     return Row("dead: found, and likeliest tokens", float(wrong), 0.0)
@@ -107,8 +109,10 @@ def _blocks(folder: Path) -> Iterator[Row]:
         match = re.fullmatch(r"tokens_n(\d+)_k(\d+)_(perhead|union)_(no)?boundary", name)
         if match is None:
             continue
-        search = PathSearch(Table(q), int(match[2]), match[3] == "union", match[4] is None)
-        choose = Searched(search, stop, temperature=1.0, sample=False)
+        search = PathSearch(
+            DenseTransitions(q), int(match[2]), match[3] == "union", match[4] is None
+        )
+        choose = ViterbiHeads(search, stop, temperature=1.0, sample=False)
         heads = Heads(HeadTensors(weight[: int(match[1])]))
         (found,) = multi_token(model, heads, choose, model.stop_ids, [request])
         yield same(name, np.array(found.tokens[: -1 if found.stopped else None]), cases[name])

@@ -40,15 +40,7 @@ def run(config: BenchConfig) -> int:
     from speculative_tts.decoding.build import build_engine
     from speculative_tts.provenance import provenance
 
-    engine = build_engine(
-        config.target,
-        config.draft,
-        config.codec,
-        config.rule,
-        config.sampling,
-        config.runtime,
-        config.lookahead,
-    )
+    engine = build_engine(config)
     prompts = make_prompts(config, engine)
     peer = peer_of(config, engine)
     with tqdm(total=len(prompts), desc="continuations", unit="prompt") as bar:
@@ -66,7 +58,7 @@ def run(config: BenchConfig) -> int:
         "bytes_per_step": {
             name: model.step_bytes
             for name, model in (("target", engine.target), ("draft", engine.draft))
-            if name == "target" or benchmark.drafts(engine)
+            if model is not None and (name == "target" or benchmark.drafts(engine))
         },
         "tokens": config.tokens,
         "threads": config.runtime.threads,
@@ -119,7 +111,7 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
     prompts = []
     for item in spread(read_list(resolve(config.data.path)), config.limit):
         wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
-        codes = encode_prompt(engine, wave, item.prompt_audio)
+        codes = encode_prompt(engine.codec, wave, item.prompt_audio)
         request = engine.request(item.id, item.text, item.prompt_text, codes, config.seed)
         request = dataclasses.replace(request, min_tokens=config.tokens, max_tokens=config.tokens)
         ids = engine.target.prompt_ids(item.text, item.prompt_text, first_layer(codes))

@@ -17,7 +17,9 @@ from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.schema import (
     LAWS,
     UNUSED,
+    WITHOUT_HEADS,
     DecodeConfig,
+    Drafting,
     GroupsConfig,
     HeadsConfig,
     PathMode,
@@ -30,7 +32,7 @@ from speculative_tts.schema import (
 from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
-    from speculative_tts.decoding.engine import Engine
+    from speculative_tts.decoding.run import AudioSource
     from speculative_tts.records import DecodeRecord
 
 DONE = "DONE"
@@ -40,6 +42,7 @@ def run(config: DecodeConfig) -> int:
     """Decode one list with one system."""
     from tqdm import tqdm
 
+    from speculative_tts.decoding.build import build_source
     from speculative_tts.decoding.run import DecodeRun, finished
 
     groups = config.rule.groups
@@ -50,17 +53,17 @@ def run(config: DecodeConfig) -> int:
 
         config = matched(config, run)
     items = spread(read_list(resolve(config.data.path)), config.limit)
-    source = swap_source(config)
+    swapped = swap_source(config)
     folder = app.require_writable(config.out) / run_name(config)
     there = finished(folder)
     if (folder / DONE).is_file() and all(item.id in there for item in items):
         print(f"{folder}: done already, skipped{_by_other_code(folder)}")
         return 0
-    engine = _engine(config)  # a mistake leaves no empty run
+    source = build_source(config, swapped)  # a mistake leaves no empty run
     with held(app.require_writable(folder), "out=<other folder>"):
-        decode = DecodeRun(engine, config, folder, source)
+        decode = DecodeRun(source, folder, config.batch_size)
         done, earlier = len(finished(folder)), _by_other_code(folder)
-        _describe(config, engine, folder)
+        _describe(config, source, folder)
         with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
             for _ in decode.run(items):
                 bar.update()
@@ -84,13 +87,15 @@ def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
     return 1
 
 
-def _describe(config: DecodeConfig, engine: "Engine", folder: Path) -> None:
+def _describe(config: DecodeConfig, source: "AudioSource", folder: Path) -> None:
     """Write what the run is, and what its results rest on."""
     from speculative_tts.provenance import plain, provenance
 
-    settings = SamplingConfig(**dataclasses.asdict(engine.settings))
-    write_json(folder / "config.json", plain(dataclasses.replace(config, sampling=settings)))
-    write_json(folder / "provenance.json", provenance(config) | _made_of(config, engine))
+    if source.settings is not None:
+        sampling = SamplingConfig(**dataclasses.asdict(source.settings))
+        config = dataclasses.replace(config, sampling=sampling)
+    write_json(folder / "config.json", plain(config))
+    write_json(folder / "provenance.json", provenance(config) | _made_of(config, source))
 
 
 def _by_other_code(folder: Path) -> str:
@@ -107,48 +112,13 @@ def _by_other_code(folder: Path) -> str:
     )
 
 
-def _engine(config: DecodeConfig) -> "Engine":
-    """What decodes: target, draft or heads, rule, codec."""
-    import torch
-
-    from speculative_tts.decoding import run as decoding
-    from speculative_tts.decoding.build import build_engine
-
-    drafting = config.system in (System.draft, System.speculative)
-    engine = build_engine(
-        config.target,
-        config.draft if drafting else config.target,
-        config.codec,
-        config.rule,
-        config.sampling,
-        config.runtime,
-        config.lookahead,
-        models=config.system not in decoding.WITHOUT_MODEL,
-    )
-    if config.system is System.multi_token:
-        engine = engine.with_heads(
-            config.heads,
-            config.viterbi,
-            target=config.target,
-            codec=config.codec,
-            dtype=getattr(torch, config.runtime.dtype.value),
-        )
-    return engine
-
-
-def _made_of(config: DecodeConfig, engine: "Engine") -> dict[str, Any]:
+def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
     """What a run's results rest on besides its settings: weights, groups, heads and transitions."""
     from speculative_tts.provenance import content_hash
 
     paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
-    made: dict[str, Any] = {
-        "weights": {name: content_hash(resolve(path)) for name, path in paths.items()}
-    }
-    if engine.multi is not None:
-        made["multi_token"] = engine.multi.facts
-    if engine.groups is not None:
-        made["groups"] = engine.groups.facts
-    return made
+    weights = {name: content_hash(resolve(path)) for name, path in paths.items()}
+    return {"weights": weights, **source.facts}
 
 
 def run_name(config: DecodeConfig) -> str:
@@ -192,8 +162,11 @@ def unused(config: DecodeConfig) -> tuple[str, ...]:
     if config.system is not System.swap or config.source is None:
         keys = (*keys, "source")
     keys = (*keys, "match")
-    if config.system is System.multi_token:
-        return (*keys, *unused_by_search(config.viterbi))
+    heads = config.system is System.speculative and config.drafter.name is Drafting.heads
+    if heads:
+        keys = ("draft", *(key for key in keys if key not in WITHOUT_HEADS))
+    if heads or config.system is System.multi_token:
+        keys = (*keys, *unused_by_search(config.viterbi))
     if "rule" in keys:
         return keys
     if config.rule.name is not Rule.tolerance and "rule.beta" not in keys:
@@ -230,6 +203,8 @@ def label(config: DecodeConfig) -> str:
         if config.rule.name is Rule.group:
             parts += groups_label(config.rule.groups)
         parts.append(f"k{config.lookahead}")
+        if config.drafter.name is Drafting.heads:
+            parts += ["heads", *search_label(config.heads, config.viterbi)]
     if config.system is System.multi_token:
         parts += search_label(config.heads, config.viterbi)
     return "-".join([*parts, f"s{config.seed}"])

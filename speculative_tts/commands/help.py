@@ -95,10 +95,11 @@ def help_text(command: "Command[Any]", topic: str = "") -> str:
 
 
 def comments(schema: type[Any]) -> dict[str, str]:
-    """The comment beside, or on the lines above, each field of a dataclass."""
+    """The comment beside, or on the lines above, each field of a dataclass and of its bases."""
     found: dict[str, str] = {}
     above: list[str] = []
-    for line in inspect.getsource(schema).splitlines():
+    written = [inspect.getsource(base) for base in schema.__mro__[-2::-1]]
+    for line in "".join(written).splitlines():
         if match := re.match(r"    (\w+):.*?(?:  # (.*))?$", line):
             meaning = " ".join([*above, match[2] or ""]).strip()
             found[match[1]] = _null(meaning)

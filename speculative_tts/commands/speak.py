@@ -33,15 +33,7 @@ def run(config: SpeakConfig) -> int:
     prompt = find_prompt(config)
     with reading([Path(prompt.prompt_audio)]):
         check_place(out)
-    engine = build_engine(
-        config.target,
-        config.draft,
-        config.codec,
-        config.rule,
-        config.sampling,
-        config.runtime,
-        config.lookahead,
-    )
+    engine = build_engine(config)
     words, codes = voice_of(prompt, engine)
     engine.target.layout.text_ids(config.text, words)
     request = engine.request("speak", config.text, words, codes, config.seed)
@@ -91,7 +83,7 @@ def voice_of(prompt: ListItem, engine: "Engine") -> "tuple[str, Tensor]":
     from speculative_tts.decoding.run import encode_prompt
 
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
-    codes = encode_prompt(engine, wave, prompt.prompt_audio)
+    codes = encode_prompt(engine.codec, wave, prompt.prompt_audio)
     words = getattr(engine.target.layout, "words", ())
     return prompt.prompt_text or words_in(prompt.prompt_audio, words), codes
 

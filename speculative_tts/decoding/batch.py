@@ -29,11 +29,37 @@ class Model(Protocol):
         ...
 
     def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        """Run the prompts; logits of the first token, [batch, vocab]."""
+        """Run the prompts; float32 logits of the first token, [batch, vocab]."""
         ...
 
     def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor:
         """Feed ids [batch, new] at positions start [batch]; logits of the last `keep` of them."""
+        ...
+
+
+class HiddenModel(Model, Protocol):
+    """A model that also gives its hidden states, which drafters and other heads may read."""
+
+    def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
+        """`prefill` without the head: states of the last positions, [batch, dim]."""
+        ...
+
+    def extend_hidden(
+        self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        """`extend` without the head: states, [batch, keep, dim]."""
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The head: float32 logits of final hidden states, [..., dim] -> [..., vocab]."""
+        ...
+
+
+class PromptedModel(Model, Protocol):
+    """A model whose prompts can grow."""
+
+    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
+        """A prompt, as `prefill` reads it, with speech ids [new] behind."""
         ...
 
 
@@ -63,7 +89,12 @@ class Request:
             )
 
 
-class Rows:
+def lengths_of(prompts: list[Tensor]) -> Tensor:
+    """Positions of each prompt: int64 [batch]."""
+    return torch.tensor([len(p) for p in prompts], device=prompts[0].device)
+
+
+class BatchState:
     """Tokens of a batch.
 
     `tokens` holds drafts beyond `count`; what lies behind `count` is provisional. Where there was

@@ -1,8 +1,9 @@
-"""From configuration to an `Engine`: models, codec, sampler and rule of one run, checked first."""
+"""From configuration to what a run decodes with: models, codec, sampler, rule; checked first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import cast
+from functools import cached_property
+from typing import Any
 
 import torch
 
@@ -11,9 +12,18 @@ from speculative_tts.caches.provide import Sources, acoustic_groups, check_codec
 from speculative_tts.caches.store import Entry
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.decoded import Decoded
+from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.drafters.heads import HeadsDrafter, check_lookahead
+from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
+from speculative_tts.decoding.recordings import Recordings
+from speculative_tts.decoding.run import AudioSource
 from speculative_tts.decoding.settings import Settings, sampler_of, with_defaults
+from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.swap import Swapped
 from speculative_tts.models.families import (
     FamilyLM,
     Layout,
@@ -24,107 +34,161 @@ from speculative_tts.models.families import (
 )
 from speculative_tts.models.native.library import select
 from speculative_tts.models.native.sums import sums
+from speculative_tts.records import DecodeRecord
 from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
+    DecodeConfig,
+    Drafting,
+    EngineConfig,
     Rule,
-    RuleConfig,
-    RuntimeConfig,
-    SamplingConfig,
+    System,
 )
 
-Made = tuple[AcceptanceRule, Entry | None]  # a rule, and the groups it was made from
+
+class Parts:
+    """The parts of a configuration, each loaded when it is first asked for.
+
+    Raises ValueError for settings that cannot work; `facts` say which caches and heads were used.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        if config.runtime.device.name == "cuda" and not torch.cuda.is_available():
+            raise ValueError(
+                "runtime.device=cuda needs a GPU that torch can see; use runtime.device=cpu"
+            )
+        torch.set_num_threads(config.runtime.threads)
+        select(config.runtime.kernels)
+        self.config = config
+        self.facts: dict[str, Any] = {}
+        self.device = torch.device(config.runtime.device.value)
+        self.dtype: torch.dtype = getattr(torch, config.runtime.dtype.value)
+        self.checkpoint = replace(config.target, path=str(resolve(config.target.path)))
+        self.layout: Layout = load_layout(self.checkpoint)
+        self.settings: Settings = with_defaults(config.sampling, self.layout.sampling)
+        self.sampler = sampler_of(self.settings, self.layout)
+
+    @cached_property
+    def codec(self) -> Codec:
+        """The codec of the target's codes."""
+        name, path = self.config.codec.name, self.config.codec.path
+        codec = load_codec(name, resolve(path))
+        check_codec(codec, path, self.layout, self.config.target.path)
+        return codec
+
+    @cached_property
+    def refiner(self) -> Refiner | None:
+        """What fills further layers of codes, where the codec has them."""
+        refiner = load_refiner(self.checkpoint, dtype=self.dtype, device=self.device)
+        _check_layers(self.config.codec, self.codec, refiner)
+        return refiner
+
+    @cached_property
+    def target(self) -> FamilyLM:
+        """The target."""
+        return self._loaded(self.checkpoint)
+
+    @cached_property
+    def draft(self) -> FamilyLM:
+        """The draft, writing prompts as its target does; the target itself where it is the same."""
+        like, given = self.config.target, self.config.draft
+        path = str(resolve(given.path))
+        draft = replace(given, path=path, rows=like.rows, instruction=like.instruction)
+        _check_pair(self.layout, load_layout(draft), self.settings)
+        return self.target if path == self.checkpoint.path else self._loaded(draft)
+
+    @cached_property
+    def multi(self) -> MultiToken:
+        """The target's multi-token heads, and who chooses among them."""
+        made = build_multi_token(
+            self.config.heads,
+            self.config.viterbi,
+            Target(
+                self.config.target,
+                self.config.codec,
+                self.layout.n_codes,
+                self.layout.stop_ids,
+                self.layout.width(text_rows=self.settings.text_rows),
+                self.dtype,
+                self.device,
+            ),
+            self.sampler,
+        )
+        self.facts["multi_token"] = made.facts
+        return made
+
+    @cached_property
+    def groups(self) -> Entry:
+        """The rule's groups, found in the cache or made now."""
+        target, codec = self.config.target, self.config.codec
+        from_codec = (codec.name, resolve(codec.path))
+        sources = Sources(resolve(target.path), from_codec, self.device, target.rows)
+        made = acoustic_groups(self.config.rule.groups, sources)
+        self.facts["groups"] = made.facts
+        return made
+
+    def group_rule(self) -> Group:
+        """PCG's rule."""
+        width = self.layout.width(text_rows=self.settings.text_rows)
+        return Group(**tensors(self.groups, self.device, width), sums=sums)
+
+    def heads_drafter(self) -> HeadsDrafter:
+        """The heads as a drafter."""
+        check_lookahead(self.config.lookahead, self.multi.heads)
+        return HeadsDrafter(self.multi.heads, self.multi.choose)
+
+    def speculation(self) -> Speculation:
+        """Who proposes, who verifies, and by which rule."""
+        config = self.config
+        rule = RULES[config.rule.name](self)
+        drafter = DRAFTERS[config.drafter.name](self)
+        stop_ids, sampler = self.layout.stop_ids, self.sampler
+        return Speculation(self.target, drafter, rule, sampler, stop_ids, config.lookahead)
+
+    def _loaded(self, checkpoint: CheckpointConfig) -> FamilyLM:
+        rows = self.settings.text_rows
+        return load_speech_lm(checkpoint, dtype=self.dtype, device=self.device, text_rows=rows)
 
 
-def group_rule(config: RuleConfig, sources: Sources, vocab_size: int) -> Made:
-    """PCG's rule, its groups found in the cache or made now."""
-    groups = acoustic_groups(config.groups, sources)
-    return Group(**tensors(groups, sources.device, vocab_size), sums=sums), groups
-
-
-RULES: dict[Rule, Callable[[RuleConfig, Sources, int], Made]] = {
-    Rule.exact: lambda _, __, ___: (Tolerance(0.0), None),
-    Rule.tolerance: lambda config, _, __: (Tolerance(config.beta), None),
-    Rule.group: group_rule,
+RULES: dict[Rule, Callable[[Parts], AcceptanceRule]] = {
+    Rule.exact: lambda _: Tolerance(0.0),
+    Rule.tolerance: lambda parts: Tolerance(parts.config.rule.beta),
+    Rule.group: Parts.group_rule,
+}
+DRAFTERS: dict[Drafting, Callable[[Parts], Drafter]] = {
+    Drafting.lm: lambda parts: LMDrafter(parts.draft),
+    Drafting.heads: Parts.heads_drafter,
 }
 
 
-class Unread:
-    """In place of a model in runs without one: what ids mean, and no weights."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-
-
-def build_engine(
-    target: CheckpointConfig,
-    draft: CheckpointConfig,
-    codec: CodecConfig,
-    rule: RuleConfig,
-    sampling: SamplingConfig,
-    runtime: RuntimeConfig,
-    lookahead: int,
-    *,
-    models: bool = True,
-) -> Engine:
-    """Check the settings, then load everything, weights only if `models`.
-
-    Raises ValueError for settings that cannot work.
-    """
-    if lookahead < 1:
-        raise ValueError(f"lookahead {lookahead} is below 1; draft at least 1 token a round")
-    if runtime.device.name == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            "runtime.device=cuda needs a GPU that torch can see; use runtime.device=cpu"
-        )
-    torch.set_num_threads(runtime.threads)
-    select(runtime.kernels)
-    device, dtype = torch.device(runtime.device.value), getattr(torch, runtime.dtype.value)
-    # A draft writes its prompt as its target does.
-    like_target = replace(draft, rows=target.rows, instruction=target.instruction)
-    checkpoints = [replace(c, path=str(resolve(c.path))) for c in (target, like_target)]
-    layouts = [load_layout(c) for c in checkpoints]
-    layout = layouts[0]
-    settings = with_defaults(sampling, layout.sampling)
-    sampler = sampler_of(settings, layout)
-    _check_pair(layouts[0], layouts[1], settings)
-    vocab_size = layout.width(text_rows=settings.text_rows)
-    sources = Sources(resolve(target.path), (codec.name, resolve(codec.path)), device, target.rows)
-    acceptance, groups = RULES[rule.name](rule, sources, vocab_size)
-    speech_codec = load_codec(codec.name, resolve(codec.path))
-    check_codec(speech_codec, codec.path, layout, target.path)
-    if not models:
-        none = cast("FamilyLM", Unread(layout))
-        return Engine(none, none, speech_codec, acceptance, sampler, settings, lookahead, groups)
-    refiner = load_refiner(checkpoints[0], dtype=dtype, device=device)
-    _check_layers(codec, speech_codec, refiner)
-    target_lm, draft_lm = _load_pair(checkpoints, dtype, device, text_rows=settings.text_rows)
+def build_engine(config: EngineConfig, system: System = System.speculative) -> Engine:
+    """Check the settings, then load what `system` needs, and the target alone beside it."""
+    parts, speculates = Parts(config), system is System.speculative
+    codec = parts.codec
+    speculation = parts.speculation() if speculates else None
+    drafts = speculates and config.drafter.name is Drafting.lm
     return Engine(
-        target_lm,
-        draft_lm,
-        speech_codec,
-        acceptance,
-        sampler,
-        settings,
-        lookahead,
-        groups,
-        refiner,
+        parts.target,
+        codec,
+        parts.sampler,
+        parts.settings,
+        parts.draft if drafts or system is System.draft else None,
+        speculation,
+        parts.multi if system is System.multi_token else None,
+        parts.refiner,
+        parts.facts,
     )
 
 
-def _load_pair(
-    checkpoints: list[CheckpointConfig],
-    dtype: torch.dtype,
-    device: torch.device,
-    *,
-    text_rows: bool,
-) -> tuple[FamilyLM, FamilyLM]:
-    """Target and draft; one model when they are the same."""
-    target, draft = checkpoints
-    model = load_speech_lm(target, dtype=dtype, device=device, text_rows=text_rows)
-    if draft.path == target.path:
-        return model, model
-    return model, load_speech_lm(draft, dtype=dtype, device=device, text_rows=text_rows)
+def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> AudioSource:
+    """Where a run's audio comes from; `swapped` are the records that system=swap starts from."""
+    if config.system in {System.codec, System.reference}:
+        codec = load_codec(config.codec.name, resolve(config.codec.path))
+        return Recordings(codec, through=config.system is System.codec, seed=config.seed)
+    if config.system is System.swap:
+        parts = Parts(config)
+        return Swapped(parts.codec, parts.groups.arrays, swapped, parts.facts, parts.settings)
+    return Decoded(build_engine(config, config.system), config)
 
 
 def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) -> None:

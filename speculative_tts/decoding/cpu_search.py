@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from speculative_tts.decoding.transitions import IMPOSSIBLE, Table
+from speculative_tts.decoding.transitions import IMPOSSIBLE, DenseTransitions
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.viterbi import PathSearch
@@ -64,7 +64,7 @@ def _tokens(ids: Ids, states: Ids) -> Ids:
 
 def _pairs(search: "PathSearch", before: Ids, after: Ids) -> Scores:
     """Log transitions [..., m, k] from each of `before` [..., m] to each of `after` [..., k]."""
-    if isinstance(search.transitions, Table):
+    if isinstance(search.transitions, DenseTransitions):
         table = search.transitions.after.numpy()
         return table[after[..., None, :], before[..., None]]
     found = search.transitions.pairs(torch.from_numpy(before), torch.from_numpy(after))

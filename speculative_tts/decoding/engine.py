@@ -1,34 +1,25 @@
 """All that decoding needs in one object: requests in, timed tokens and waves out."""
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from speculative_tts.caches.store import Entry
 from speculative_tts.codecs.registry import Codec, decode_voice
-from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
-from speculative_tts.decoding.loops import autoregressive, speculative
-from speculative_tts.decoding.multi_token import multi_token, uncached
+from speculative_tts.decoding.heads import MultiToken
+from speculative_tts.decoding.loops import autoregressive, uncached
+from speculative_tts.decoding.multi_token import multi_token
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.settings import Settings
-from speculative_tts.models.families import (
-    FamilyLM,
-    Refiner,
-)
-from speculative_tts.schema import (
-    CheckpointConfig,
-    CodecConfig,
-    HeadsConfig,
-    System,
-    ViterbiConfig,
-)
+from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.models.families import FamilyLM, Refiner
+from speculative_tts.schema import System
 
 
 @dataclass(frozen=True)
@@ -49,18 +40,17 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Engine:
-    """All that decoding needs."""
+    """A target, its codec, and what else the systems to decode with need."""
 
     target: FamilyLM
-    draft: FamilyLM
     codec: Codec
-    rule: AcceptanceRule
     sampler: Sampler
     settings: Settings
-    lookahead: int
-    groups: Entry | None = None
-    refiner: Refiner | None = None  # of a codec with several layers
+    draft: FamilyLM | None = None
+    speculation: Speculation | None = None
     multi: MultiToken | None = None
+    refiner: Refiner | None = None  # of a codec with several layers
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what caches and heads it was made of
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -72,7 +62,11 @@ class Engine:
     ) -> Request:
         """One utterance to decode. Raises ValueError for a text the target cannot speak."""
         prompt_codes = first_layer(prompt_codes)
-        prompt = self.target.prompt(text, prompt_text, prompt_codes)
+        prompt, draft_prompt = (
+            None if model is None else model.prompt(text, prompt_text, prompt_codes)
+            for model in (self.target, self.draft)
+        )
+        assert prompt is not None
         fewest, most = self.target.layout.limits(
             text,
             len(prompt),
@@ -82,7 +76,7 @@ class Engine:
         return Request(
             id=id_,
             prompt=prompt,
-            draft_prompt=self.draft.prompt(text, prompt_text, prompt_codes),
+            draft_prompt=draft_prompt,
             min_tokens=fewest,
             max_tokens=most,
             seed=seed,
@@ -103,53 +97,30 @@ class Engine:
         """Decode a batch with a system that has a model, the device idle at both ends."""
         synchronise(self.target.device)
         begin = time.perf_counter()
-        if system is System.speculative:
-            outcomes = speculative(
-                self.target,
-                self.draft,
-                self.rule,
-                self.stop_ids,
-                self.sampler,
-                self.lookahead,
-                requests,
-                observer,
-            )
-        elif system is System.multi_token:
-            assert self.multi is not None, "with_heads comes before"
-            heads, choose = self.multi.heads, self.multi.choose
-            outcomes = multi_token(self.target, heads, choose, self.stop_ids, requests)
-        elif system is System.uncached:
-            outcomes = uncached(self.target, self.stop_ids, self.sampler, requests)
-        else:
-            model = self.draft if system is System.draft else self.target
-            outcomes = autoregressive(model, self.stop_ids, self.sampler, requests)
+        outcomes = self._outcomes(system, requests, observer)
         synchronise(self.target.device)
         return Timed(outcomes, time.perf_counter() - begin)
 
-    def with_heads(
-        self,
-        heads: HeadsConfig,
-        viterbi: ViterbiConfig,
-        *,
-        target: CheckpointConfig,
-        codec: CodecConfig,
-        dtype: torch.dtype,
-    ) -> "Engine":
-        """This engine with the target's multi-token heads. Raises ValueError when they misfit."""
-        parts = Target(
-            target,
-            codec,
-            self.codec.n_codes,
-            self.stop_ids,
-            self.target.vocab_size,
-            dtype,
-            self.target.device,
-        )
-        return replace(self, multi=build_multi_token(heads, viterbi, parts, self.sampler))
+    def _outcomes(
+        self, system: System, requests: list[Request], observer: Observer | None
+    ) -> list[Outcome]:
+        if system is System.speculative:
+            assert self.speculation is not None, "built for another system"
+            return self.speculation.decode(requests, observer)
+        if system is System.multi_token:
+            assert self.multi is not None, "built for another system"
+            heads, choose = self.multi.heads, self.multi.choose
+            return multi_token(self.target, heads, choose, self.stop_ids, requests)
+        if system is System.uncached:
+            return uncached(self.target, self.stop_ids, self.sampler, requests)
+        model = self.draft if system is System.draft else self.target
+        assert model is not None, "built for another system"
+        return autoregressive(model, self.stop_ids, self.sampler, requests)
 
     def instruments(self) -> Instruments:
         """Fresh clocks and distortion sums for one utterance."""
-        return Instruments(self.rule, self.lookahead, self.target.device)
+        assert self.speculation is not None, "built for another system"
+        return Instruments(self.speculation.rule, self.speculation.lookahead, self.target.device)
 
     def audio(self, outcome: Outcome, text: str, prompt_text: str, prompt_codes: Tensor) -> Spoken:
         """The wave of a decoded utterance, without its stop id; of none silence."""

@@ -10,9 +10,18 @@ import torch
 
 from speculative_tts.assets import resolve
 from speculative_tts.caches.transitions import transitions
-from speculative_tts.decoding.multi_token import LOOK_BACK, Chooser, Own, Searched
+from speculative_tts.decoding.multi_token import (
+    LOOK_BACK,
+    Chooser,
+    IndependentHeads,
+    ViterbiHeads,
+)
 from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.transitions import Rows, Sparse, Table
+from speculative_tts.decoding.transitions import (
+    DenseTransitions,
+    SparseTransitions,
+    TransitionTable,
+)
 from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.provenance import content_hash
@@ -69,7 +78,7 @@ def build_multi_token(
         )
     facts: dict[str, Any] = {"heads": content_hash(folder), "n": loaded.n}
     if viterbi.mode is PathMode.none:
-        return MultiToken(loaded, Own(sampler), facts)
+        return MultiToken(loaded, IndependentHeads(sampler), facts)
     table, about = log_transitions(viterbi.transitions, viterbi.weight, target)
     search = PathSearch(
         table,
@@ -84,7 +93,7 @@ def build_multi_token(
         )
     temperature = sampler.temperature or 1.0
     stop = StopRule.build(target.stop_ids, target.vocab_size, [0], target.device)
-    choose = Searched(
+    choose = ViterbiHeads(
         search,
         stop,
         temperature=temperature if viterbi.temperature is None else viterbi.temperature,
@@ -96,12 +105,12 @@ def build_multi_token(
 
 def log_transitions(
     config: TransitionsConfig, weight: float, target: Target
-) -> tuple[Table | Sparse, dict[str, Any]]:
+) -> tuple[DenseTransitions | SparseTransitions, dict[str, Any]]:
     """Transitions between the target's codes on its device, and facts about them."""
     if config.path is not None:
         config = dataclasses.replace(config, path=str(resolve(config.path)))
     codec: tuple[str, Path] = (target.codec.name, resolve(target.codec.path))
     logs, facts = transitions(config, codec, target.n_codes)
     arrays = (logs.offsets, logs.columns, logs.seen, logs.row, logs.column)
-    rows = Rows(*(torch.from_numpy(array) for array in arrays))
-    return rows.on(target.device, ids=target.vocab_size, weight=weight), facts
+    table = TransitionTable(*(torch.from_numpy(array) for array in arrays))
+    return table.on(target.device, ids=target.vocab_size, weight=weight), facts

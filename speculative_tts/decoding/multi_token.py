@@ -1,8 +1,8 @@
 """n tokens a pass: heads on the target's hidden state, and a choice among their predictions.
 
-Multi-token prediction (Nguyen et al., 2025, arXiv 2410.13839). Nothing is verified: the law is not
-the target's, unless n = 1. A block is chosen from each head by itself, or by path search
-(`decoding.viterbi`). Where a block ends the utterance:
+Multi-token prediction (Nguyen et al., 2025, arXiv 2410.13839). Nothing is verified here: the law is
+not the target's, unless n = 1 (`drafters.heads` has the same blocks verified). A block is chosen
+from each head by itself, or by path search (`decoding.viterbi`). Where it ends the utterance:
 
 - own choices: at the first stop id, as in any loop;
 - best path: before the first head whose likeliest token is a stop id (the paper says nothing);
@@ -13,15 +13,15 @@ the target's, unless n = 1. A block is chosen from each head by itself, or by pa
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.decoding.batch import Model, Request, Rows
+from speculative_tts.decoding.batch import BatchState, HiddenModel, Request, lengths_of
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.randomness import ACCEPT, NEXT, draw
+from speculative_tts.decoding.randomness import ACCEPT, DRAFT, NEXT, draw
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import IMPOSSIBLE
@@ -32,28 +32,6 @@ LOOK_BACK = (RepetitionAware, RepetitionPenalty)
 """Samplers whose law depends on the tokens before."""
 
 
-class HiddenModel(Model, Protocol):
-    """A model that also gives the hidden states its heads read."""
-
-    def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        """Run the prompts; final hidden states of their last positions, [batch, hidden]."""
-        ...
-
-    def extend_hidden(
-        self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None
-    ) -> Tensor:
-        """Feed ids [batch, new]; final hidden states of the last `keep`, [batch, keep, hidden]."""
-        ...
-
-
-class PromptedModel(Model, Protocol):
-    """A model whose prompts can grow."""
-
-    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
-        """A prompt, as `prefill` reads it, with speech ids [new] behind."""
-        ...
-
-
 @dataclass(frozen=True)
 class Block:
     """Tokens [batch, n], a stop id where the utterance ends, and dead lattices [batch]."""
@@ -62,7 +40,7 @@ class Block:
     dead: Tensor | None = None
 
 
-class Own:
+class IndependentHeads:
     """Each token from its own head by the target's sampler (greedy at temperature 0).
 
     Heads do not see the tokens of the block; a sampler that looks back does, drawn one by one.
@@ -74,22 +52,30 @@ class Own:
     def __call__(
         self,
         logits: Tensor,
-        rows: Rows,
+        rows: BatchState,
         before: Tensor | None = None,  # noqa: ARG002 - of choosers that count transitions
     ) -> Block:
         """logits: float32 [batch, n, vocab]. Writes the tokens to `rows`, provisionally."""
+        self._drawn(logits, rows, NEXT)
+        return Block(rows.tokens.gather(1, rows.positions(logits.shape[1])))
+
+    def draft(self, logits: Tensor, rows: BatchState) -> Tensor:
+        """The same to be verified: laws [batch, n, vocab] of the tokens it writes to `rows`."""
+        return self._drawn(logits, rows, DRAFT)
+
+    def _drawn(self, logits: Tensor, rows: BatchState, purpose: int) -> Tensor:
         n = logits.shape[1]
         at_once = 1 if isinstance(self._sampler, LOOK_BACK) else n
-        positions = rows.positions(n)
+        positions, laws = rows.positions(n), []
         for begin in range(0, n, at_once):
             some = slice(begin, begin + at_once)
             where = positions[:, some]
-            probs = self._sampler(logits[:, some], rows.tokens, where, rows.stop)
-            rows.tokens.scatter_(1, where, draw(probs, rows.uniform(where, NEXT)))
-        return Block(rows.tokens.gather(1, positions))
+            laws.append(self._sampler(logits[:, some], rows.tokens, where, rows.stop))
+            rows.tokens.scatter_(1, where, draw(laws[-1], rows.uniform(where, purpose)))
+        return torch.cat(laws, 1)
 
 
-class Searched:
+class ViterbiHeads:
     """A path through the heads' candidates, the best one or one drawn; see the module.
 
     Of the target's sampler it knows the temperature alone: candidates are `search.top_k` a head.
@@ -112,40 +98,80 @@ class Searched:
         self._stop_ids = stop.is_stop.nonzero()[:, 0]
         self._bar = torch.where(stop.is_stop, IMPOSSIBLE, 0.0)  # no path goes through a stop id
 
-    def __call__(self, logits: Tensor, rows: Rows, before: Tensor | None = None) -> Block:
+    def __call__(self, logits: Tensor, rows: BatchState, before: Tensor | None = None) -> Block:
         """logits: float32 [batch, n, vocab].
 
         before: int64 [batch], each prompt's last code, -1 where there is none; None for later
         blocks, before which comes what the rows hold.
         """
-        n, stop = logits.shape[1], rows.stop
-        positions = rows.positions(n)
-        logits = stop.mask(logits, positions)
-        if self._temperature != 1:
-            logits = logits / self._temperature
+        positions = rows.positions(logits.shape[1])
+        logits = self._masked(logits, positions, rows.stop)
         scores = logits + self._bar
         if self._sample:
-            kept, ids = logits.topk(min(self._search.top_k, logits.shape[-1]), -1)
-            top = kept[..., 0]
-            uniform = rows.uniform(positions, NEXT)
+            kept, ids = self._kept(logits)
+            top, uniform = kept[..., 0], rows.uniform(positions, NEXT)
             path = self._path(lambda s, last: s.sample(scores, ids, last, uniform), rows, before)
-            over = (kept.softmax(-1) * stop.is_stop[ids]).sum(-1)
+            over = self._over(kept, ids, rows.stop)
             ends = rows.uniform(positions[:, :1], ACCEPT) >= 1 - over
             if self._ends:
                 ends |= stop.is_stop[ids[..., 0]]
         else:
             path = self._path(lambda s, last: s.best(scores, last), rows, before)
             top, best = logits.max(-1)
-            ends = stop.is_stop[best]
+            ends = rows.stop.is_stop[best]
         tokens = path.tokens
         if len(self._stop_ids):
-            likeliest = self._stop_ids[logits[..., self._stop_ids].argmax(-1)]
-            tokens = torch.where(ends, likeliest, tokens)
-        nothing = logits.shape[-1]  # see `Rows`
+            tokens = torch.where(ends, self._end(logits), tokens)
+        nothing = logits.shape[-1]  # see `BatchState`
         return Block(torch.where(top.isfinite(), tokens, nothing), path.dead)
 
+    def draft(self, logits: Tensor, rows: BatchState) -> Tensor:
+        """The same to be verified: laws [batch, n, vocab] of the tokens it writes to `rows`.
+
+        Each is the law given the tokens of the block before, by the same paths and ends; of the
+        best path it is certain. A path is drawn from its beginning, by messages from its end: drawn
+        from its end, a token would hang on uniforms of positions that are drafted again.
+        """
+        n, vocab = logits.shape[1:]
+        positions = rows.positions(n)
+        if not self._sample:
+            tokens = self(logits, rows).tokens
+            rows.tokens.scatter_(1, positions, tokens)
+            certain = F.one_hot(tokens, vocab + 1)[..., :vocab].float()
+            return certain / certain.sum(-1, keepdim=True)  # NaN where there is no law
+        logits = self._masked(logits, positions, rows.stop)
+        kept, ids = self._kept(logits)
+        walk = self._search.walk(logits + self._bar, ids, rows.last(1)[:, 0])
+        ended = F.pad(self._over(kept, ids, rows.stop).cummax(1).values, (1, 0))
+        ends = torch.where(ended[:, :-1] < 1, ended.diff() / (1 - ended[:, :-1]), 1.0)
+        laws, token = [], None
+        for place in range(n):
+            law = walk.law(place, token) * (1 - ends[:, place, None])
+            if len(self._stop_ids):
+                law.scatter_add_(1, self._end(logits)[:, place, None], ends[:, place, None])
+            laws.append(law)
+            token = draw(law, rows.uniform(positions[:, place, None], DRAFT)[:, 0])
+            rows.tokens.scatter_(1, positions[:, place, None], token[:, None])
+        return torch.stack(laws, 1)
+
+    def _masked(self, logits: Tensor, positions: Tensor, stop: StopRule) -> Tensor:
+        logits = stop.mask(logits, positions)
+        return logits if self._temperature == 1 else logits / self._temperature
+
+    def _kept(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and ids [batch, n, k] of each head's candidates."""
+        return logits.topk(min(self._search.top_k, logits.shape[-1]), -1)
+
+    def _over(self, kept: Tensor, ids: Tensor, stop: StopRule) -> Tensor:
+        """What each head gives to the utterance having ended by its token: [batch, n]."""
+        return (kept.softmax(-1) * stop.is_stop[ids]).sum(-1).clamp(max=1)
+
+    def _end(self, logits: Tensor) -> Tensor:
+        """The likeliest stop id of each head: [batch, n]."""
+        return self._stop_ids[logits[..., self._stop_ids].argmax(-1)]
+
     def _path(
-        self, run: Callable[[PathSearch, Tensor], Path], rows: Rows, before: Tensor | None
+        self, run: Callable[[PathSearch, Tensor], Path], rows: BatchState, before: Tensor | None
     ) -> Path:
         """The path that `run` finds; without a boundary in rows that have nothing before."""
         if before is None:
@@ -158,7 +184,7 @@ class Searched:
         return Path(tokens, torch.where(none, free.dead, found.dead))
 
 
-Chooser = Own | Searched
+Chooser = IndependentHeads | ViterbiHeads
 
 
 @torch.inference_mode()
@@ -171,13 +197,13 @@ def multi_token(
 ) -> list[Outcome]:
     """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit.
 
-    The device is waited for once a block, to learn whether all rows are done (`Rows.commit`).
+    The device is waited for once a block, to learn whether all rows are done (`BatchState.commit`).
     """
     if not requests:
         return []
-    rows = Rows(requests, stop_ids, heads.vocab_size, slack=heads.n)
+    rows = BatchState(requests, stop_ids, heads.vocab_size, slack=heads.n)
     prompts = [r.prompt for r in requests]
-    lengths = torch.tensor([len(p) for p in prompts], device=model.device)
+    lengths = lengths_of(prompts)
     cache = model.cache(len(prompts), int(lengths.max()) + rows.capacity)
     hidden = model.prefill_hidden(prompts, cache)
     codes = [-1 if r.last_code is None else r.last_code for r in requests]
@@ -197,35 +223,9 @@ def multi_token(
         hidden = model.extend_hidden(rows.last(heads.n), cache, start, keep=1)[:, -1]
 
 
-def _outcomes(rows: Rows, blocks: Tensor, dead: Tensor) -> list[Outcome]:
+def _outcomes(rows: BatchState, blocks: Tensor, dead: Tensor) -> list[Outcome]:
     found = zip(outcomes(rows, [], 0), blocks.tolist(), dead.tolist(), strict=True)
     return [
         replace(one, passes=passes, unverified=len(one.tokens), dead_blocks=lost)
         for one, passes, lost in found
     ]
-
-
-@torch.inference_mode()
-def uncached(
-    model: PromptedModel, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
-) -> list[Outcome]:
-    """One token a step by one pass over the prompt and all tokens so far, computed anew.
-
-    The baseline of papers whose models keep no keys and values; its tokens are `autoregressive`'s.
-    """
-    if not requests:
-        return []
-    rows = Rows(requests, stop_ids, model.vocab_size, slack=0)
-    prompts = [r.prompt for r in requests]
-    cache = model.cache(len(prompts), max(len(p) for p in prompts) + rows.capacity)
-    none = torch.zeros_like(rows.count)
-    whole = prompts
-    while True:
-        positions = rows.positions(1)
-        logits = model.prefill(whole, cache)[:, None]
-        probs = sampler(logits, rows.tokens, positions, rows.stop)
-        rows.emit(none, draw(probs, rows.uniform(positions, NEXT))[:, 0])
-        if rows.finished:
-            return outcomes(rows, [], 0)
-        newest = rows.last(1)  # rows that are done feed anything
-        whole = [model.append(row, ids) for row, ids in zip(whole, newest, strict=True)]

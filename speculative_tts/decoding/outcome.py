@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.batch import Rows
+from speculative_tts.decoding.batch import BatchState
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def failure(id_: str, tokens: int) -> str:
     )
 
 
-def outcomes(rows: Rows, rounds: list[Round], lookahead: int) -> list[Outcome]:
+def outcomes(rows: BatchState, rounds: list[Round], lookahead: int) -> list[Outcome]:
     """Collect a finished batch; reads the device a few times, whatever the batch."""
     kept = zip(rows.requests, rows.tokens.tolist(), rows.count.tolist(), strict=True)
     emitted = [(request.id, row[:n]) for request, row, n in kept]

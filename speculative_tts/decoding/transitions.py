@@ -29,7 +29,7 @@ class Transitions(Protocol):
         ...
 
 
-class Table:
+class DenseTransitions:
     """All log probabilities, float [ids, ids], the code before along the rows; `size` are codes."""
 
     def __init__(self, log_probs: Tensor, size: int | None = None) -> None:
@@ -43,7 +43,7 @@ class Table:
         return self.after.view(-1).index_select(0, place.view(-1)).view(place.shape)
 
 
-class Sparse:
+class SparseTransitions:
     """Seen pairs only: keys before * ids + after, int64 ascending, and their log probabilities.
 
     Another pair has row[before] + column[after], both [ids].
@@ -63,8 +63,11 @@ class Sparse:
         return torch.where(self._keys[place] == wanted, self._seen[place], other)
 
 
+Logs = DenseTransitions | SparseTransitions
+
+
 @dataclass(frozen=True)
-class Rows:
+class TransitionTable:
     """CSR arrays as `caches.transitions` has them.
 
     offsets: int64 [size + 1]; columns, seen: [pairs]; row, column: [size].
@@ -76,7 +79,9 @@ class Rows:
     row: Tensor
     column: Tensor
 
-    def on(self, device: torch.device, *, ids: int, weight: float) -> Table | Sparse:
+    def on(
+        self, device: torch.device, *, ids: int, weight: float
+    ) -> DenseTransitions | SparseTransitions:
         """Transitions among `ids` ids, of which the first are codes; a table where it is small.
 
         ValueError for a weight below 0; 0 makes every transition as probable.
@@ -91,10 +96,10 @@ class Rows:
         keys = torch.repeat_interleave(self.offsets.diff()) * ids + self.columns.long()
         if ids > TABLE:
             keys, seen, row, column = (x.to(device) for x in (keys, seen, row, column))
-            return Sparse(keys, seen, row, column, size)
+            return SparseTransitions(keys, seen, row, column, size)
         table = (row[:, None] + column).contiguous()
         table.view(-1)[keys] = seen
-        return Table(table.to(device), size)
+        return DenseTransitions(table.to(device), size)
 
 
 def _weighted(logs: Tensor, weight: float) -> Tensor:

@@ -40,6 +40,7 @@ class Lattice:
     scores: Tensor  # [batch, n, m], -inf where impossible
     steps: Tensor  # [batch, n - 1, m, m], or [batch, 1, m, m] when all positions share it
     start: Tensor | None  # [batch, m], what the step to the first position adds
+    vocab: int
 
     @property
     def first(self) -> Tensor:
@@ -86,6 +87,10 @@ class PathSearch:
         """A path drawn by uniforms, float64 [batch, n], among candidates ids [batch, n, k]."""
         return sampled_path(self._lattice(ids, scores, last), uniform)
 
+    def walk(self, scores: Tensor, ids: Tensor, last: Tensor) -> "Walk":
+        """The law of the same drawn path, token by token from its beginning."""
+        return Walk(self._lattice(ids, scores, last))
+
     def _lattice(self, ids: Tensor, scores: Tensor, last: Tensor) -> Lattice:
         n = ids.shape[1]
         if self.union:
@@ -101,7 +106,7 @@ class PathSearch:
         if self.boundary:
             first = ids if self.union else ids[:, 0]
             start = self.transitions.pairs(last[:, None], first)[..., 0]
-        return Lattice(ids, chosen, steps, start)
+        return Lattice(ids, chosen, steps, start, scores.shape[-1])
 
 
 def best_path(lattice: Lattice) -> Path:
@@ -136,6 +141,50 @@ def sampled_path(lattice: Lattice, uniform: Tensor) -> Path:
         back = _draw(arrivals, uniform[:, :-1, None].expand(arrivals.shape[:-1])).unbind(1)
     state = _draw(reached, uniform[:, -1])[:, None]
     return _path(lattice, _followed(back, state), reached.amax(-1, keepdim=True))
+
+
+class Walk:
+    """A drawn path one token at a time: its law is that of `sampled_path`.
+
+    Backward messages, the log mass of all ways on from each state to the end, weigh the states:
+    P(x_t | x_<t) goes with Q(x_{t-1}, x_t) S_t(x_t) exp(message_t(x_t)).
+    """
+
+    def __init__(self, lattice: Lattice) -> None:
+        later = lattice.scores[:, 1:].unbind(1)
+        self._lattice = lattice
+        self._steps = lattice.steps.expand(-1, len(later), -1, -1).unbind(1)
+        messages = [torch.zeros_like(lattice.first)]
+        for step, score in zip(self._steps[::-1], later[::-1], strict=True):
+            messages.append((step + (score + messages[-1])[..., None]).logsumexp(1))
+        self._messages = messages[::-1]
+        self._masses = torch.empty(0)
+
+    def law(self, place: int, before: Tensor | None) -> Tensor:
+        """Law of the token at a place given the one before it, int64 [batch]: [batch, vocab].
+
+        Places are asked for in order. Where no path is possible each head's own candidates count,
+        and all alike where those are impossible too.
+        """
+        own = self._lattice.scores[:, place]
+        reached = self._lattice.first if before is None else own + self._into(place, before)
+        masses = reached + self._messages[place]
+        for instead in (own, torch.zeros_like(own)):
+            dead = masses.amax(-1, keepdim=True) == IMPOSSIBLE
+            masses = torch.where(dead, instead, masses)
+        self._masses = masses.softmax(-1)
+        ids, vocab = self._ids(place), self._lattice.vocab
+        return self._masses.new_zeros(len(own), vocab).scatter_add_(1, ids, self._masses)
+
+    def _into(self, place: int, before: Tensor) -> Tensor:
+        """Log transitions from the state of token `before`, any where it is no candidate."""
+        match = (self._ids(place - 1) == before[:, None]) & (self._masses > 0)
+        state = match.long().argmax(-1)
+        return self._steps[place - 1][torch.arange(len(state), device=state.device), :, state]
+
+    def _ids(self, place: int) -> Tensor:
+        ids = self._lattice.ids
+        return ids if ids.ndim == 2 else ids[:, place]
 
 
 def _followed(back: Sequence[Tensor], last: Tensor) -> Tensor:

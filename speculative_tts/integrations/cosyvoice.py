@@ -20,10 +20,12 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.batch import Request, Rows
-from speculative_tts.decoding.loops import rounds_of, steps
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.loops import steps
 from speculative_tts.decoding.outcome import failure
 from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.integrations.bistream import bistream, seeded
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.speech_lm import SpeechLM
@@ -133,13 +135,14 @@ class Inference:
             if self.target.vocab_size in new:
                 raise ValueError(failure(request.id, sent - 1))
 
-    def _states(self, request: Request) -> Iterator[Rows]:
+    def _states(self, request: Request) -> Iterator[BatchState]:
         stops = self.layout.stop_ids
         if self.draft is None:
             yield from steps(self.target, stops, self.sampler, [request])
             return
-        pair = (self.target, self.draft)
-        for rows, _ in rounds_of(*pair, self.rule, stops, self.sampler, self.lookahead, [request]):
+        pair = (self.target, LMDrafter(self.draft))
+        speculation = Speculation(*pair, self.rule, self.sampler, stops, self.lookahead)
+        for rows, _ in speculation.rounds([request]):
             yield rows
 
     def bistream(  # noqa: PLR0913, PLR0917

@@ -139,6 +139,10 @@ class FamilyLM(Protocol):
         """`extend` without the head: final hidden states, [batch, keep, hidden]."""
         ...
 
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The head: float32 logits over speech ids of final hidden states [..., hidden]."""
+        ...
+
 
 class Refiner(Protocol):
     """Makes all layers of codes from the first, which is what the LM emits."""

@@ -18,9 +18,13 @@ from speculative_tts.schema.common import TransitionsConfig as TransitionsConfig
 from speculative_tts.schema.common import Weights as Weights
 from speculative_tts.schema.decode import LAWS as LAWS
 from speculative_tts.schema.decode import UNUSED as UNUSED
+from speculative_tts.schema.decode import WITHOUT_HEADS as WITHOUT_HEADS
 from speculative_tts.schema.decode import BenchConfig as BenchConfig
 from speculative_tts.schema.decode import Candidates as Candidates
 from speculative_tts.schema.decode import DecodeConfig as DecodeConfig
+from speculative_tts.schema.decode import DrafterConfig as DrafterConfig
+from speculative_tts.schema.decode import Drafting as Drafting
+from speculative_tts.schema.decode import EngineConfig as EngineConfig
 from speculative_tts.schema.decode import HeadsConfig as HeadsConfig
 from speculative_tts.schema.decode import Kernels as Kernels
 from speculative_tts.schema.decode import PathMode as PathMode

@@ -50,19 +50,20 @@ class System(Enum):
 
 
 WITHOUT_HEADS = ("heads", "viterbi")
-WITHOUT_DRAFT = ("rule", "lookahead", "instrument", *WITHOUT_HEADS)
+WITHOUT_DRAFT = ("drafter", "rule", "lookahead", "instrument", *WITHOUT_HEADS)
 WITHOUT_MODEL = ("target", "draft", "sampling", "runtime", "baseline", "seed", *WITHOUT_DRAFT)
 # Settings that a system does not read: they make no other run, and may differ within a table.
 UNUSED: dict[System, tuple[str, ...]] = {
     System.target: ("draft", "baseline", *WITHOUT_DRAFT),
     System.draft: WITHOUT_DRAFT,
     System.speculative: WITHOUT_HEADS,
-    System.multi_token: ("draft", "rule", "lookahead", "instrument"),
+    System.multi_token: ("draft", "drafter", "rule", "lookahead", "instrument"),
     System.uncached: ("draft", *WITHOUT_DRAFT),
     System.codec: WITHOUT_MODEL,
     System.reference: WITHOUT_MODEL,
     System.swap: (
         "draft",
+        "drafter",
         "baseline",
         "runtime",
         "lookahead",
@@ -175,22 +176,43 @@ class ViterbiConfig:
     transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
 
 
+class Drafting(Enum):
+    """Drafters of `decoding.drafters`."""
+
+    lm = "lm"  # a second, smaller language model: draft.path
+    heads = "heads"  # the target's own multi-token heads: heads.path, chosen as viterbi.* says
+
+
 @dataclass
-class DecodeConfig:
-    """sst-decode: one system over one test list."""
+class DrafterConfig:
+    """Who proposes the tokens that the target verifies."""
+
+    name: Drafting = Drafting.lm
+
+
+@dataclass
+class EngineConfig:
+    """What decodes: models, rule, sampler, and where they compute."""
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     draft: CheckpointConfig = field(default_factory=CheckpointConfig)
     codec: CodecConfig = field(default_factory=CodecConfig)
     data: ListConfig = field(default_factory=ListConfig)
+    drafter: DrafterConfig = field(default_factory=DrafterConfig)
     rule: RuleConfig = field(default_factory=RuleConfig)
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     heads: HeadsConfig = field(default_factory=HeadsConfig)
     viterbi: ViterbiConfig = field(default_factory=ViterbiConfig)
-    system: System = System.speculative  # what produces the tokens
     lookahead: Few = 3  # tokens drafted per round
     seed: Seed = 0  # same seed, same tokens
+
+
+@dataclass
+class DecodeConfig(EngineConfig):
+    """sst-decode: one system over one test list."""
+
+    system: System = System.speculative  # what produces the tokens
     limit: Count | None = None  # utterances of the list, evenly spread over it; None = all
     batch_size: Count = 1  # utterances decoded together
     # decode each utterance autoregressively too, in the same process, for paired speedups
@@ -206,38 +228,20 @@ class DecodeConfig:
 
 
 @dataclass
-class SpeakConfig:
+class SpeakConfig(EngineConfig):
     """sst-speak: text and a voice prompt in, a wav out."""
 
-    target: CheckpointConfig = field(default_factory=CheckpointConfig)
-    draft: CheckpointConfig = field(default_factory=CheckpointConfig)
-    codec: CodecConfig = field(default_factory=CodecConfig)
-    data: ListConfig = field(default_factory=ListConfig)
-    rule: RuleConfig = field(default_factory=RuleConfig)
-    sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     text: Words = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
     # a wav, or a speaker of the test list; None = the list's first speaker
     prompt: ReadPath | None = None
     prompt_text: Words | None = None  # words spoken in a prompt wav; null: what is recognised
     out: WrittenPath = "out.wav"  # the wav
-    lookahead: Few = 3  # tokens drafted per round
-    seed: Seed = 0  # same seed, same tokens
 
 
 @dataclass
-class BenchConfig:
+class BenchConfig(EngineConfig):
     """sst-bench: engine speed on the same weights beside transformers', and each step's cost."""
 
-    target: CheckpointConfig = field(default_factory=CheckpointConfig)
-    draft: CheckpointConfig = field(default_factory=CheckpointConfig)
-    codec: CodecConfig = field(default_factory=CodecConfig)
-    data: ListConfig = field(default_factory=ListConfig)
-    rule: RuleConfig = field(default_factory=RuleConfig)
-    sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    lookahead: Few = 3  # tokens drafted per round
-    seed: Seed = 0
     limit: Count = 10  # utterances of the list whose prompts are continued
     tokens: Several = 100  # speech tokens of each continuation; stop ids do not end it
     transformers: bool = True  # also time transformers' generate and assisted generation

@@ -19,23 +19,20 @@ BATCH = 12
 
 
 def prompt_codes(engine: Engine, audio: str) -> Tensor:
-    return encode_prompt(engine, read_wave(Path(audio), engine.codec.sample_rate), audio)
+    return encode_prompt(engine.codec, read_wave(Path(audio), engine.codec.sample_rate), audio)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.full)])
-def test_greedy_speculation_repeats_the_greedy_target(every: int) -> None:
+@pytest.mark.parametrize(
+    "drafter", [["drafter=lm"], ["drafter=heads"], ["drafter=heads", "viterbi.mode=none"]]
+)
+def test_greedy_speculation_repeats_the_greedy_target(drafter: list[str], every: int) -> None:
     """Every 20th utterance of the test list; `pytest -m full` takes all 240."""
-    config: DecodeConfig = main.compose(["sampling.temperature=0", "lookahead=3", "rule=exact"])
-    engine = build_engine(
-        config.target,
-        config.draft,
-        config.codec,
-        config.rule,
-        config.sampling,
-        config.runtime,
-        config.lookahead,
+    config: DecodeConfig = main.compose(
+        ["sampling.temperature=0", "lookahead=3", "rule=exact", *drafter]
     )
+    engine = build_engine(config)
     items = read_list(resolve(config.data.path))[::every]
     assert len(items) == 240 // every
     codes = functools.cache(functools.partial(prompt_codes, engine))

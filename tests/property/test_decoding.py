@@ -2,11 +2,11 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stubs import Markov, ragged
+from stubs import Markov, ragged, speculative
 
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 

@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from speculative_tts.checks.viterbi import check
-from speculative_tts.decoding.batch import Request, Rows
-from speculative_tts.decoding.multi_token import Searched
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.multi_token import ViterbiHeads
 from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.transitions import IMPOSSIBLE, Sparse, Table
-from speculative_tts.decoding.transitions import Rows as TransitionRows
+from speculative_tts.decoding.transitions import (
+    IMPOSSIBLE,
+    DenseTransitions,
+    SparseTransitions,
+    TransitionTable,
+)
 from speculative_tts.decoding.viterbi import PathSearch
 
 VOCAB = 9
@@ -60,7 +64,7 @@ def test_the_best_path_is_that_of_enumeration(
     last = seed % VOCAB
     paths = all_paths(scores[0], q, k, last if boundary else None, union=union)
     best = max(paths.values())
-    search = PathSearch(Table(q), k, union, boundary)
+    search = PathSearch(DenseTransitions(q), k, union, boundary)
     for find in (search.best, search.best_batch):
         found = find(scores, torch.tensor([last]))
         if best == -math.inf:
@@ -77,10 +81,10 @@ def test_a_cpu_finds_the_references_paths(
 ) -> None:
     """In float32 too, where sums depend on their order."""
     scores, q = random_problem(seed, n, 3, zeros=False)
-    table: Table | Sparse = Table(q.float())
+    table: DenseTransitions | SparseTransitions = DenseTransitions(q.float())
     if sparse:
         empty = torch.zeros(0, dtype=torch.int64)
-        table = Sparse(empty, empty.float(), q[:, 0].float(), q[0].float(), VOCAB)
+        table = SparseTransitions(empty, empty.float(), q[:, 0].float(), q[0].float(), VOCAB)
     search, last = PathSearch(table, k, union, boundary), torch.arange(3)
     found, expected = (f(scores.float(), last) for f in (search.best, search.best_batch))
     assert torch.equal(found.tokens, expected.tokens)
@@ -93,7 +97,7 @@ def test_a_dead_block_takes_each_heads_likeliest(seed: int, n: int, k: int, unio
     scores, q = random_problem(seed, n, zeros=False)
     last = torch.tensor([seed % VOCAB])
     q[last] = IMPOSSIBLE
-    search, ids = PathSearch(Table(q), k, union, boundary=True), scores.topk(k).indices
+    search, ids = PathSearch(DenseTransitions(q), k, union, boundary=True), scores.topk(k).indices
     half = torch.full((1, n), 0.5, dtype=torch.float64)
     best = [find(scores, last) for find in (search.best, search.best_batch)]
     for found in (*best, search.sample(scores, ids, last, half)):
@@ -107,16 +111,40 @@ def test_a_drawn_path_may_be_improbable_at_first() -> None:
     q = torch.tensor([[IMPOSSIBLE, 0.0], [-120.0, IMPOSSIBLE]])
     last, half = torch.tensor([0]), torch.full((1, 3), 0.5, dtype=torch.float64)
     for union in (True, False):
-        search, ids = PathSearch(Table(q), 2, union), scores.topk(2).indices
+        search, ids = PathSearch(DenseTransitions(q), 2, union), scores.topk(2).indices
         found = search.sample(scores, ids, last, half)
         assert (found.tokens.tolist(), found.dead.tolist()) == ([[1, 0, 1]], [False])
         assert search.best(scores, last).tokens.tolist() == [[1, 0, 1]]
 
 
+@given(seeds, heads, top_ks, flags, flags, flags)
+def test_a_walks_laws_are_those_of_all_paths(
+    seed: int, n: int, k: int, union: bool, boundary: bool, zeros: bool
+) -> None:
+    """Their product along any path is its share of the weight of all; each sums to 1."""
+    scores, q = random_problem(seed, n, zeros=zeros)
+    last, ids = seed % VOCAB, scores.topk(k).indices
+    paths = all_paths(scores[0], q, k, last if boundary else None, union=union)
+    total = math.fsum(math.exp(weight) for weight in paths.values())
+    for path, weight in itertools.islice(paths.items(), 60):
+        search = PathSearch(DenseTransitions(q), k, union, boundary)
+        walk = search.walk(scores, ids, torch.tensor([last]))
+        chance, before = 1.0, None
+        for place, token in enumerate(path):
+            law = walk.law(place, before)[0]
+            assert float(law.sum()) == pytest.approx(1, abs=1e-9)
+            chance *= float(law[token])
+            before = torch.tensor([token])
+            if chance == 0:
+                break
+        if total > 0:
+            assert chance == pytest.approx(math.exp(weight) / total, abs=1e-9)
+
+
 @given(seeds, heads, top_ks, flags, flags)
 def test_a_batch_is_its_rows(seed: int, n: int, k: int, union: bool, boundary: bool) -> None:
     scores, q = random_problem(seed, n, 4, zeros=False)
-    search = PathSearch(Table(q), k, union, boundary)
+    search = PathSearch(DenseTransitions(q), k, union, boundary)
     last = torch.arange(4)
     uniform = torch.rand(4, n, generator=torch.Generator().manual_seed(seed)).double()
     ids = scores.topk(k).indices
@@ -135,14 +163,14 @@ def test_sparse_and_table_hold_the_same(seed: int, weight: float) -> None:
     rows, columns = seen.nonzero().unbind(1)
     parts = [torch.randn(size, generator=generator) for size in (len(rows), VOCAB, VOCAB)]
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), seen.sum(1).cumsum(0)])
-    stored = TransitionRows(offsets, columns.int(), *parts)
+    stored = TransitionTable(offsets, columns.int(), *parts)
     table = stored.on(torch.device("cpu"), ids=VOCAB + 1, weight=weight)
-    assert isinstance(table, Table)
+    assert isinstance(table, DenseTransitions)
     limit = pytest.MonkeyPatch()
     with limit.context() as patch:
         patch.setattr("speculative_tts.decoding.transitions.TABLE", 1)
         sparse = stored.on(torch.device("cpu"), ids=VOCAB + 1, weight=weight)
-    assert isinstance(sparse, Sparse)
+    assert isinstance(sparse, SparseTransitions)
     ids = torch.randint(0, VOCAB + 1, (2, 3, 5), generator=generator)
     assert (sparse.pairs(ids, ids[..., :4]) == table.pairs(ids, ids[..., :4])).all()
     assert table.pairs(ids, ids[..., :4]).shape == (2, 3, 4, 5)
@@ -158,7 +186,7 @@ def test_sampled_paths_follow_the_law_of_all_paths(union: bool, boundary: bool) 
     law = {path: math.exp(weight) / total for path, weight in paths.items() if weight > -math.inf}
     many = scores.expand(draws, -1, -1)
     uniform = torch.rand(draws, n, generator=torch.Generator().manual_seed(1)).double()
-    found = PathSearch(Table(q), k, union, boundary).sample(
+    found = PathSearch(DenseTransitions(q), k, union, boundary).sample(
         many, many.topk(k).indices, torch.full((draws,), 2), uniform
     )
     assert not found.dead.any()
@@ -175,16 +203,16 @@ def test_one_head_sampled_is_top_k_sampling(union: bool, k: int, minimum: int) -
     logits, q = random_problem(3, 1, zeros=False)
     logits = logits.float()
     request = Request("a", torch.zeros(2, 1), None, minimum, 5, 0)
-    rows = Rows([request] * grid**2, (stop_id,), VOCAB, slack=1)
+    rows = BatchState([request] * grid**2, (stop_id,), VOCAB, slack=1)
     points = (torch.arange(grid).double() + 0.5) / grid
     rows.uniforms[:, 0, 1] = points.repeat(grid)  # ACCEPT: does the utterance end
     rows.uniforms[:, 0, 3] = points.repeat_interleave(grid)  # NEXT: which token
     stop = StopRule.build((stop_id,), VOCAB, [0], rows.tokens.device)
-    search = PathSearch(Table(q[:VOCAB, :VOCAB]), k, union)
-    choose = Searched(search, stop, temperature=temperature, sample=True)
+    search = PathSearch(DenseTransitions(q[:VOCAB, :VOCAB]), k, union)
+    choose = ViterbiHeads(search, stop, temperature=temperature, sample=True)
     found = choose(logits.expand(grid**2, -1, -1), rows).tokens[:, 0]
     sampler = Sampler(temperature, top_k=k)
-    first = Rows([request], (stop_id,), VOCAB, slack=1)
+    first = BatchState([request], (stop_id,), VOCAB, slack=1)
     expected = sampler(logits, first.tokens, first.positions(1), first.stop)[0, 0]
     shares = found.bincount(minlength=VOCAB) / grid**2
     torch.testing.assert_close(shares, expected, atol=2 / grid, rtol=0)
@@ -198,11 +226,11 @@ def test_golden_cases() -> None:
 
 
 def test_top_k_out_of_range_is_told() -> None:
-    table = Table(torch.zeros(VOCAB, VOCAB), size=VOCAB - 1)
+    table = DenseTransitions(torch.zeros(VOCAB, VOCAB), size=VOCAB - 1)
     for k in (0, VOCAB):
         with pytest.raises(ValueError, match=rf"top_k {k} is not in 1 to {VOCAB - 1}"):
             PathSearch(table, k)
     empty = torch.zeros(0)
-    rows = TransitionRows(torch.zeros(2).long(), empty, empty, empty, empty)
+    rows = TransitionTable(torch.zeros(2).long(), empty, empty, empty, empty)
     with pytest.raises(ValueError, match="weight -1"):
         rows.on(torch.device("cpu"), ids=1, weight=-1)

@@ -11,10 +11,10 @@ faults.
 import pytest
 from goodness import mismatches
 from reference import autoregressive_law, speculative_law
-from stubs import Markov, request
+from stubs import Markov, request, speculative
 
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.sampling import Sampler
 
 N = 20_000

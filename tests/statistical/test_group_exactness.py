@@ -12,11 +12,10 @@ import torch
 from goodness import chi_square, mismatches
 from group_laws import FAULTS, Cover, TokenResidual, group_law, parts, random_cover
 from reference import Chain, autoregressive_law
-from stubs import Markov, request
+from stubs import Markov, request, speculative
 
 from speculative_tts.decoding import thinning
 from speculative_tts.decoding.groups import Group
-from speculative_tts.decoding.loops import speculative
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 

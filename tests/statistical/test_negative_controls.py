@@ -9,10 +9,10 @@ import torch
 from faults import FAULTS, Fault
 from goodness import chi_square, mismatches
 from reference import autoregressive_law, marginal
+from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
 
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import speculative
 from speculative_tts.decoding.sampling import Sampler
 
 LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)

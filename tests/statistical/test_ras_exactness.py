@@ -6,10 +6,10 @@ are fixed.
 
 from goodness import mismatches
 from reference import autoregressive_law
+from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, STOPS, TARGET
 
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import speculative
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
 

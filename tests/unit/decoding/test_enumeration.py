@@ -7,11 +7,11 @@ import torch
 from faults import FAULTS, Fault
 from partition import induced_law
 from reference import Law, autoregressive_law, speculative_law
-from stubs import Markov, request
+from stubs import Markov, request, speculative
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 

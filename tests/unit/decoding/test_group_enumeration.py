@@ -6,12 +6,11 @@ import torch
 from group_laws import FAULTS, Cover, group_law, singletons
 from partition import Recorder, induced_law
 from reference import Law, autoregressive_law
-from stubs import Markov, request
+from stubs import Markov, request, speculative
 from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.groups import Group
-from speculative_tts.decoding.loops import speculative
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 from group_laws import Cover
-from stubs import Markov, ragged, request
+from stubs import Markov, ragged, request, speculative
 
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 

@@ -8,13 +8,18 @@ import pytest
 import torch
 from fake_models import N_CODES, WORDS, write_checkpoint
 
-from speculative_tts.decoding.batch import Request, Rows
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.multi_token import Chooser, Own, Searched, multi_token, uncached
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.loops import autoregressive, uncached
+from speculative_tts.decoding.multi_token import (
+    Chooser,
+    IndependentHeads,
+    ViterbiHeads,
+    multi_token,
+)
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.transitions import Table
+from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.models.heads import Heads, HeadTensors, load_heads, save_heads
 from speculative_tts.models.speech_lm import SpeechLM
@@ -52,19 +57,21 @@ def requests(target: SpeechLM, count: int = 3, maximum: int = 30) -> list[Reques
 
 def choosers() -> list[Chooser]:
     generator = torch.Generator().manual_seed(2)
-    table = Table(torch.randn(N_CODES + 1, N_CODES + 1, generator=generator), size=N_CODES)
+    table = DenseTransitions(
+        torch.randn(N_CODES + 1, N_CODES + 1, generator=generator), size=N_CODES
+    )
     stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
-    found: list[Chooser] = [Own(SAMPLER), Own(Sampler(temperature=0))]
+    found: list[Chooser] = [IndependentHeads(SAMPLER), IndependentHeads(Sampler(temperature=0))]
     for union in (True, False):
         search = PathSearch(table, 4, union, boundary=union)
-        found += [Searched(search, stop, temperature=0.9, sample=s) for s in (True, False)]
+        found += [ViterbiHeads(search, stop, temperature=0.9, sample=s) for s in (True, False)]
     return found
 
 
 def test_one_head_is_the_autoregressive_loop(target: SpeechLM) -> None:
     many = requests(target)
     expected = [one.tokens for one in autoregressive(target, STOPS, SAMPLER, many)]
-    found = multi_token(target, heads_of(target, 1), Own(SAMPLER), STOPS, many)
+    found = multi_token(target, heads_of(target, 1), IndependentHeads(SAMPLER), STOPS, many)
     assert [one.tokens for one in found] == expected
     assert [one.unverified for one in found] == [one.passes for one in found]
     assert all(one.rounds == 0 for one in found)
@@ -162,9 +169,9 @@ def test_the_first_blocks_boundary_is_the_prompts_last_code(target: SpeechLM) ->
     """It once was code 0, whatever the prompt ended with."""
     heads, codes = heads_of(target, 3), (None, 0, 7, 31)
     table = 9 * torch.randn(41, 41, generator=torch.Generator().manual_seed(4))
-    search = PathSearch(Table(table, size=N_CODES), 2, union=False, boundary=True)
+    search = PathSearch(DenseTransitions(table, size=N_CODES), 2, union=False, boundary=True)
     stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
-    choose = Searched(search, stop, temperature=1.0, sample=False)
+    choose = ViterbiHeads(search, stop, temperature=1.0, sample=False)
     one = replace(requests(target)[1], min_tokens=3, max_tokens=3)
     many = [replace(one, last_code=code) for code in codes]
     expected = [best_by_enumeration(target, heads, table, request) for request in many]
@@ -184,24 +191,24 @@ def test_samplers_that_look_back_see_the_block(sampler: Sampler, expected: list[
     """Head i's history once had zeros where the block's first i tokens belong."""
     logits = torch.zeros(8)
     logits[[5, 4, 0]] = torch.tensor([1000.0, 900.0, 800.0])
-    rows = Rows([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (7,), 8, slack=3)
-    assert Own(sampler)(logits.expand(1, 3, -1), rows).tokens.tolist() == [expected]
+    rows = BatchState([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (7,), 8, slack=3)
+    assert IndependentHeads(sampler)(logits.expand(1, 3, -1), rows).tokens.tolist() == [expected]
 
 
 def test_dead_blocks_are_counted_and_decoding_goes_on(target: SpeechLM) -> None:
-    dead = Table(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
+    dead = DenseTransitions(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
     stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
     for sample in (True, False):
-        choose = Searched(PathSearch(dead, 3), stop, temperature=1.0, sample=sample)
+        choose = ViterbiHeads(PathSearch(dead, 3), stop, temperature=1.0, sample=sample)
         found = multi_token(target, heads_of(target, 4), choose, STOPS, requests(target, 1))[0]
         assert found.dead_blocks == found.passes > 0
 
 
 def test_dead_blocks_of_a_batch_are_those_of_its_rows(target: SpeechLM) -> None:
     """A row that is done lies in dead lattices too while the others go on."""
-    dead = Table(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
+    dead = DenseTransitions(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
     stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
-    choose = Searched(PathSearch(dead, 3), stop, temperature=1.0, sample=True)
+    choose = ViterbiHeads(PathSearch(dead, 3), stop, temperature=1.0, sample=True)
     many = [
         replace(row, max_tokens=length)
         for row, length in zip(requests(target), (3, 17, 9), strict=True)
@@ -216,10 +223,10 @@ def test_a_block_ends_with_the_likeliest_stop_id(sample: bool) -> None:
     """Not with the first one."""
     logits = torch.zeros(1, 2, 8)
     logits[..., 6], logits[..., 7], logits[..., 5] = 50.0, 40.0, 45.0
-    rows = Rows([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (5, 6, 7), 8, slack=2)
-    search = PathSearch(Table(torch.zeros(8, 8), size=5), 3)
+    rows = BatchState([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (5, 6, 7), 8, slack=2)
+    search = PathSearch(DenseTransitions(torch.zeros(8, 8), size=5), 3)
     stop = StopRule.build((5, 6, 7), 8, [0], CPU)
-    choose = Searched(search, stop, temperature=1.0, sample=sample)
+    choose = ViterbiHeads(search, stop, temperature=1.0, sample=sample)
     assert choose(logits, rows, torch.tensor([0])).tokens.tolist() == [[6, 6]]
 
 
@@ -252,10 +259,12 @@ def test_blocks_of_a_seed_are_pinned() -> None:
     stop = StopRule.build((7,), 8, [0], CPU)
     found = []
     for choose in (
-        Own(Sampler()),
-        Searched(PathSearch(Table(table, size=7), 5), stop, temperature=1.0, sample=True),
+        IndependentHeads(Sampler()),
+        ViterbiHeads(
+            PathSearch(DenseTransitions(table, size=7), 5), stop, temperature=1.0, sample=True
+        ),
     ):
-        rows = Rows([Request("pinned", torch.zeros(1, 1), None, 0, 9, 3)], (7,), 8, slack=4)
+        rows = BatchState([Request("pinned", torch.zeros(1, 1), None, 0, 9, 3)], (7,), 8, slack=4)
         found.append(choose(logits, rows, torch.tensor([0])).tokens[0].tolist())
     assert found == [[5, 5, 7, 5], [5, 6, 7, 5]]
 

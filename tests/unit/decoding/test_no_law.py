@@ -7,15 +7,19 @@ until the limit, and a path search took them as they were.
 import pytest
 import torch
 from group_laws import Cover
-from stubs import CPU, Markov, request
+from stubs import CPU, Markov, request, speculative
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.batch import Request, Rows
-from speculative_tts.decoding.loops import autoregressive, speculative
-from speculative_tts.decoding.multi_token import Own, Searched, multi_token, uncached
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.loops import autoregressive, uncached
+from speculative_tts.decoding.multi_token import (
+    IndependentHeads,
+    ViterbiHeads,
+    multi_token,
+)
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.transitions import Table
+from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.schema import Repetition
 
@@ -104,16 +108,16 @@ def test_blocks_of_tokens_end_there(value: float) -> None:
     logits = torch.randn(1, 3, VOCAB, generator=torch.Generator().manual_seed(0))
     logits[..., STOPS] = -9.0
     logits[0, 1, 3] = value
-    search = PathSearch(Table(torch.zeros(VOCAB, VOCAB), size=4), 3)
+    search = PathSearch(DenseTransitions(torch.zeros(VOCAB, VOCAB), size=4), 3)
     stop = StopRule.build(STOPS, VOCAB, [0], CPU)
     for choose in (
-        Own(Sampler()),
-        Own(Sampler(temperature=0.0)),
-        Own(RepetitionAware(window=3)),
-        Searched(search, stop, temperature=1.0, sample=False),
-        Searched(search, stop, temperature=1.0, sample=True),
+        IndependentHeads(Sampler()),
+        IndependentHeads(Sampler(temperature=0.0)),
+        IndependentHeads(RepetitionAware(window=3)),
+        ViterbiHeads(search, stop, temperature=1.0, sample=False),
+        ViterbiHeads(search, stop, temperature=1.0, sample=True),
     ):
-        rows = Rows([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], STOPS, VOCAB, slack=3)
+        rows = BatchState([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], STOPS, VOCAB, slack=3)
         block = choose(logits, rows, torch.tensor([0])).tokens
         assert block[0, 1] == VOCAB
         rows.commit(block)

@@ -6,11 +6,10 @@ import pytest
 import torch
 from group_laws import Cover
 from reference import tolerance_masses
-from stubs import CPU, Markov, request
+from stubs import CPU, Markov, request, speculative
 from torch import Tensor
 
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import speculative
 from speculative_tts.decoding.observer import Instruments, Observer
 from speculative_tts.decoding.outcome import Round
 from speculative_tts.decoding.sampling import Sampler

@@ -7,10 +7,9 @@ import itertools
 import pytest
 import torch
 from scipy.stats import chi2
-from stubs import CPU, Markov, request
+from stubs import CPU, Markov, request, speculative
 
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import speculative
 from speculative_tts.decoding.randomness import DRAWS, uniforms
 from speculative_tts.decoding.sampling import Sampler
 

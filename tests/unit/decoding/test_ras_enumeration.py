@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import pytest
 from partition import induced_law
 from reference import autoregressive_law
-from stubs import request
+from stubs import request, speculative
 from test_enumeration import distance, models
 from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.schema import Repetition

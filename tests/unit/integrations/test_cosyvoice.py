@@ -94,8 +94,8 @@ def test_tokens_come_as_they_are_accepted(folder: Path) -> None:
     model = OfficialModel()
     model.llm.inference = made  # type: ignore[method-assign]
     seen: list[int] = []
-    target = made.target.extend
-    made.target.extend = lambda *a, **k: (seen.append(0), target(*a, **k))[1]  # type: ignore[method-assign]
+    target = made.target.extend_hidden
+    made.target.extend_hidden = lambda *a, **k: (seen.append(0), target(*a, **k))[1]  # type: ignore[method-assign]
     job = model.job([5] * 12, [], [])
     next(job)
     early = len(seen)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from stubs import speculative
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive, speculative
+from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models import rows
 from speculative_tts.models.families import load_speech_lm

@@ -1,0 +1,1 @@
+"""Who proposes tokens: a kind of drafter a file."""

@@ -1,0 +1,68 @@
+"""What a drafter is: it proposes tokens, and says which law each was drawn from.
+
+So every rule verifies every drafter, and an exact rule stays exact whatever the drafter. What a
+token is may depend on the uniforms of its own and earlier positions only: they are used again where
+a draft was thrown away (see `decoding.randomness`).
+"""
+
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.sampling import Sampler
+
+
+class Drafter(Protocol):
+    """Drafts for any number of batches, which know nothing of each other."""
+
+    def start(self, requests: list[Request], capacity: int) -> "Drafting":
+        """Begin a batch whose outputs have up to `capacity` tokens each, drafts included."""
+        ...
+
+
+class Drafting(Protocol):
+    """Drafts of one batch; what it remembers of the batch lies in here."""
+
+    def propose(
+        self, rows: BatchState, sampler: Sampler, lookahead: int
+    ) -> tuple[Int64[Tensor, " batch"], Float[Tensor, "batch drafted vocab"]]:
+        """Write up to `lookahead` tokens behind those of `rows`, provisionally.
+
+        Returns how many count in each row (none behind a stop id, none that would leave no room
+        for the token after them: `room`, `up_to_stop`), and their laws; drafted <= lookahead.
+        """
+        ...
+
+    def saw(
+        self, hidden: Float[Tensor, "batch fed dim"], accepted: Int64[Tensor, " batch"]
+    ) -> None:
+        """Hear of a verification: the target's states behind each token it was fed.
+
+        It was fed the newest token and the drafted ones, of which `accepted` stay: the token that
+        follows them was drawn from the state at `accepted`. The first one comes with the prompt's
+        last state and 0.
+        """
+        ...
+
+
+def room(rows: BatchState, lookahead: int) -> Int64[Tensor, " batch"]:
+    """How many tokens each row may draft: the token after them must still fit."""
+    left = torch.where(rows.done, 0, rows.limit - rows.count - 1)
+    return left.clamp(min=0, max=lookahead)
+
+
+def most(lengths: Int64[Tensor, " batch"], lookahead: int) -> int:
+    """Drafted tokens that some row needs; on a GPU always all, where looking would wait."""
+    return lookahead if lengths.device.type != "cpu" else int(lengths.max())
+
+
+def up_to_stop(
+    rows: BatchState, lengths: Int64[Tensor, " batch"], number: int
+) -> Int64[Tensor, " batch"]:
+    """`lengths` cut behind the first stop id among the next `number` tokens, which were drafted."""
+    drafted = rows.tokens.gather(1, rows.positions(number))
+    going = rows.ends[drafted].cumsum(1) == 0
+    return torch.minimum(lengths, going.sum(1) + 1)

@@ -1,0 +1,67 @@
+"""The target's own multi-token heads as the drafter, verified: no second model and no cache.
+
+The token after a verification was drawn from a state of the target. The heads read that state:
+head 0 says that token's law, head i that of the i-th token behind it. So the residual or bonus
+token leads the next block, and n heads draft up to n - 1 tokens. `chooser` draws them with their
+laws: each from its own head, or a path through the lattice of all (`decoding.multi_token`).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.drafters.drafter import most, room, up_to_stop
+from speculative_tts.decoding.multi_token import Chooser
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.models.heads import Heads
+
+
+def check_lookahead(lookahead: int, heads: Heads) -> None:
+    """ValueError for more tokens than there are heads behind head 0."""
+    if lookahead >= heads.n:
+        raise ValueError(
+            f"lookahead {lookahead} needs {lookahead + 1} heads, there are {heads.n}; "
+            "lower lookahead or raise heads.n"
+        )
+
+
+@dataclass(frozen=True)
+class HeadsDrafter:
+    """Drafts a block at once from the target's hidden state."""
+
+    heads: Heads
+    chooser: Chooser
+
+    def start(self, requests: list[Request], capacity: int) -> "HeadsDrafting":  # noqa: ARG002
+        """See `Drafter`."""
+        return HeadsDrafting(self)
+
+
+class HeadsDrafting:
+    """One batch's newest states."""
+
+    def __init__(self, drafter: HeadsDrafter) -> None:
+        self._heads, self._chooser = drafter.heads, drafter.chooser
+        self._hidden = torch.empty(0)
+
+    def propose(
+        self,
+        rows: BatchState,
+        sampler: Sampler,  # noqa: ARG002 - the chooser has its own
+        lookahead: int,
+    ) -> tuple[Int64[Tensor, " batch"], Float[Tensor, "batch drafted vocab"]]:
+        """See `Drafting`."""
+        check_lookahead(lookahead, self._heads)
+        # The whole block, also where fewer fit: a path hangs on all heads, not on other rows' room.
+        laws = self._chooser.draft(self._heads(self._hidden)[:, 1 : lookahead + 1], rows)
+        drafted = up_to_stop(rows, room(rows, lookahead), lookahead)
+        return drafted, laws[:, : most(drafted, lookahead)]
+
+    def saw(
+        self, hidden: Float[Tensor, "batch fed dim"], accepted: Int64[Tensor, " batch"]
+    ) -> None:
+        """Keep the state that the newest token was drawn from."""
+        self._hidden = hidden[torch.arange(len(accepted), device=accepted.device), accepted]

@@ -1,0 +1,48 @@
+"""The recordings of a list themselves, or through the codec: bounds that no model can pass."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from speculative_tts.codecs.audio import Wave, read_wave
+from speculative_tts.codecs.registry import Codec, encode_voice, silence
+from speculative_tts.decoding.run import check_audio, record
+from speculative_tts.decoding.settings import Settings
+from speculative_tts.records import DecodeRecord, ListItem
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """Reference recordings with their codes, the wave as it is or `through` the codec."""
+
+    codec: Codec
+    through: bool
+    seed: int = 0  # of the records; nothing is drawn
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def start(self, items: list[ListItem], missing: list[ListItem]) -> None:  # noqa: ARG002
+        """See `AudioSource`."""
+        lacking = [item.id for item in missing if item.reference_audio is None]
+        if lacking:
+            system = "codec" if self.through else "reference"
+            raise ValueError(f"{lacking[0]} has no reference_audio, which system={system} needs")
+        check_audio({item.id: str(item.reference_audio) for item in missing})
+
+    def make(
+        self,
+        items: list[ListItem],
+        number: int,  # noqa: ARG002
+    ) -> Iterator[tuple[DecodeRecord, Wave]]:
+        """See `AudioSource`."""
+        for item in items:
+            wave = read_wave(Path(str(item.reference_audio)), self.codec.sample_rate)
+            codes = encode_voice(self.codec, wave)
+            if self.through:
+                wave = self.codec.decode(codes) if codes.size else silence(self.codec)
+            first = np.atleast_2d(codes)[0].tolist()
+            yield record(item, self.seed, first, wave, self.codec), wave

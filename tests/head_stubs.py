@@ -1,0 +1,63 @@
+"""Multi-token heads of a Markov chain: the logits that are its hidden states, mixed anew a head."""
+
+import torch
+from stubs import CPU, Markov
+from torch import Tensor
+
+from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.drafters.heads import HeadsDrafter
+from speculative_tts.decoding.multi_token import Chooser, IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.transitions import DenseTransitions
+from speculative_tts.decoding.viterbi import PathSearch
+
+
+class Mixed:
+    """As `models.heads.Heads`: [batch, vocab] -> [batch, n, vocab]."""
+
+    def __init__(self, vocab: int, n: int, seed: int = 5) -> None:
+        self.n, self.vocab_size = n, vocab
+        generator = torch.Generator().manual_seed(seed)
+        self._mix = torch.randn(n, vocab, vocab, generator=generator, dtype=torch.float64)
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        known = hidden.clamp(min=-3)
+        return torch.einsum("bv,nwv->bnw", known, 0.5 * self._mix.to(hidden.dtype))
+
+
+def choosers(
+    vocab: int, stops: tuple[int, ...], sampler: Sampler, dtype: torch.dtype = torch.float32
+) -> dict[str, Chooser]:
+    """Every way to draft a block; transitions that matter, one of them impossible."""
+    generator = torch.Generator().manual_seed(2)
+    logs = 1.5 * torch.randn(vocab, vocab, generator=generator, dtype=torch.float64)
+    logs[1, 1] = logs[:, list(stops)] = logs[list(stops)] = float("-inf")
+    table = DenseTransitions(logs.to(dtype), size=vocab - len(stops))
+    stop = StopRule.build(stops, vocab, [0], CPU)
+    found: dict[str, Chooser] = {"independent": IndependentHeads(sampler)}
+    for name, union, boundary, sample in (
+        ("best path", True, True, False),
+        ("drawn path", True, False, True),
+        ("drawn path, boundary", True, True, True),
+        ("drawn path, own candidates", False, True, True),
+    ):
+        search = PathSearch(table, 2, union, boundary)
+        found[name] = ViterbiHeads(search, stop, temperature=1.3, sample=sample)
+    return found
+
+
+def by_heads(
+    target: Markov,
+    chooser: Chooser,
+    rule: AcceptanceRule,
+    stops: tuple[int, ...],
+    sampler: Sampler,
+    lookahead: int,
+    requests: list[Request],
+) -> list[Outcome]:
+    """Speculation in which the target's heads draft."""
+    drafter = HeadsDrafter(Mixed(target.vocab_size, lookahead + 1), chooser)  # type: ignore[arg-type]
+    return Speculation(target, drafter, rule, sampler, stops, lookahead).decode(requests)
