@@ -113,8 +113,6 @@ class ViterbiHeads:
             path = self._path(lambda s, last: s.sample(scores, ids, last, uniform), rows, before)
             over = self._over(kept, ids, rows.stop)
             ends = rows.uniform(positions[:, :1], ACCEPT) >= 1 - over
-            if self._ends:
-                ends |= stop.is_stop[ids[..., 0]]
         else:
             path = self._path(lambda s, last: s.best(scores, last), rows, before)
             top, best = logits.max(-1)
@@ -164,7 +162,8 @@ class ViterbiHeads:
 
     def _over(self, kept: Tensor, ids: Tensor, stop: StopRule) -> Tensor:
         """What each head gives to the utterance having ended by its token: [batch, n]."""
-        return (kept.softmax(-1) * stop.is_stop[ids]).sum(-1).clamp(max=1)
+        over = (kept.softmax(-1) * stop.is_stop[ids]).sum(-1).clamp(max=1)
+        return torch.where(stop.is_stop[ids[..., 0]], 1.0, over) if self._ends else over
 
     def _end(self, logits: Tensor) -> Tensor:
         """The likeliest stop id of each head: [batch, n]."""

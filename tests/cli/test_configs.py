@@ -24,7 +24,10 @@ from speculative_tts.schema import DecodeConfig, Rule, System
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SPEAKS_FOR_ITSELF = {"steps", "learning_rate", "weight_decay", "seed"}
-GROUPS = {"target", "draft", "codec", "data", "rule", "sampling", "runtime", "method", "experiment"}
+GROUPS = {"target", "draft", "codec", "data", "drafter", "rule", "sampling", "runtime"} | {
+    "method",
+    "experiment",
+}
 OTHERS = {
     "recipe": "sst-train-draft",
     "family": "sst-train-target",

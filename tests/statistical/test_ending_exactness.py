@@ -13,7 +13,6 @@ from reference import autoregressive_law
 from test_exactness import DRAFT, MANY, ONE, STOPS, TARGET
 
 from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import speculative
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.valle import official
 

@@ -242,10 +242,10 @@ def test_a_sampled_path_ends_where_the_end_is_likeliest(
     table = torch.full((8, 8), -50.0)
     table[1, 2] = table[2, 3] = 0.0
     stop = StopRule.build((7,), 8, [0], CPU)
-    search = PathSearch(Table(table, size=7), 3, union=False)
-    choose = Searched(search, stop, temperature=1.0, sample=True, end_when_likeliest=ends)
+    search = PathSearch(DenseTransitions(table, size=7), 3, union=False)
+    choose = ViterbiHeads(search, stop, temperature=1.0, sample=True, end_when_likeliest=ends)
     every = [
-        Rows([Request("c", torch.zeros(1, 1), None, 0, 9, seed)], (7,), 8, slack=3)
+        BatchState([Request("c", torch.zeros(1, 1), None, 0, 9, seed)], (7,), 8, slack=3)
         for seed in range(20)
     ]
     blocks = [choose(logits, rows, torch.tensor([0])).tokens[0].tolist() for rows in every]
