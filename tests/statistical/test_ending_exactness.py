@@ -10,6 +10,7 @@ import pytest
 import torch
 from goodness import chi_square, mismatches
 from reference import autoregressive_law
+from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, STOPS, TARGET
 
 from speculative_tts.decoding.acceptance import Tolerance
