@@ -76,9 +76,9 @@ def _ssd(models: Path) -> list[Need]:
         Need(
             "runs/draft-cosyvoice2",
             partial(_speech_lm, Path("runs/draft-cosyvoice2")),
-            "sst-train-draft recipe=cosyvoice2",
+            f"sst-train-draft recipe=cosyvoice2 target.path={target}",
             5,  # states of 40 M parameters, the export
-            (_codes("cosyvoice2", f"{LIBRITTS_TO} codec=cosyvoice2", LIBRITTS, 1),),
+            (_codes("cosyvoice2", f"{LIBRITTS_TO} codec=cosyvoice2", target, LIBRITTS, 1),),
         ),
         _list("unicats_b", "list_file=testsetB_utt2prompt"),
     ]
@@ -92,9 +92,9 @@ def _pcg(models: Path) -> list[Need]:
         Need(
             "runs/draft-llasa-8b",
             partial(_speech_lm, Path("runs/draft-llasa-8b")),
-            "sst-train-draft recipe=llasa_8b_subset",
+            f"sst-train-draft recipe=llasa_8b_subset target.path={target}",
             130,  # three states of 36 GB, columns of the codes
-            (_codes("llasa", f"{LIBRIHEAVY_TO} codec=xcodec2", LIBRIHEAVY, 20),),
+            (_codes("llasa", f"{LIBRIHEAVY_TO} codec=xcodec2", codec, LIBRIHEAVY, 20),),
         ),
         _list("test_clean_500", "format=random parts=[test-clean]"),
     ]
@@ -103,7 +103,8 @@ def _pcg(models: Path) -> list[Need]:
 def _mtp(models: Path) -> list[Need]:
     codec = models / "speechtokenizer_hubert_avg"
     transitions = models / "speechtokenizer_hubert_avg_transitions"
-    codes = _codes("speechtokenizer", f"{LIBRITTS_TO} codec=speechtokenizer", LIBRITTS, 3)
+    options = f"{LIBRITTS_TO} codec=speechtokenizer"
+    codes = _codes("speechtokenizer", options, codec, LIBRITTS, 3)
     found = [
         Need(
             str(codec),
@@ -169,10 +170,10 @@ def _list(name: str, options: str) -> Need:
     return Need(path, partial(_recordings, Path(path)), command, made_of=(TEST_CLEAN,))
 
 
-def _codes(name: str, options: str, corpus: Need, gib: float) -> Need:
+def _codes(name: str, options: str, codec: Path, corpus: Need, gib: float) -> Need:
     """Codes to train on, below data/<name>."""
     path = Path("data") / name / "codes"
-    command = f"sst-prepare {options} out={path.parent}"
+    command = f"sst-prepare {options} codec.path={codec} out={path.parent}"
     return Need(str(path), partial(_shards_of, path), command, gib, (corpus,))
 
 
@@ -200,7 +201,7 @@ TEST_CLEAN = _libritts("test", 2, "test-clean")
 TRAINING = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other")
 LIBRITTS = _libritts("training", 80, *TRAINING)
 LIBRITTS_TO = "corpus=libritts path=data/LibriTTS"
-LIBRIHEAVY_TO = "corpus=libriheavy path=data/Libriheavy"
+LIBRIHEAVY_TO = "corpus=libriheavy path=data/Libriheavy audio=data/Libriheavy"
 LIBRIHEAVY = Need(  # its recordings lie where its manifests say, which is not looked into
     "data/Libriheavy",
     partial(files, Path("data/Libriheavy"), *(CUTS.format(part=part) for part in ("large", "dev"))),

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from speculative_tts.commands import decode, precompute, train_heads
@@ -73,6 +74,38 @@ IN_REMEDIES = [
 def test_command_composes(line: str) -> None:
     _, configs = compose(line)
     assert configs
+
+
+ELSEWHERE = Path("elsewhere/models")
+WITH_MODELS = [
+    command
+    for wanted in needs(ELSEWHERE).values()
+    for top in wanted
+    for need in (top, *top.made_of, *(one for made in top.made_of for one in made.made_of))
+    for command in commands([need.command])
+]
+
+
+@pytest.mark.parametrize("line", dict.fromkeys(WITH_MODELS))
+def test_a_printed_command_runs_as_printed_with_any_models(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They had read targets and codecs below models/, wherever MODELS was, and no audio=."""
+    program, *options = shlex.split(line)
+    module, _, name = SCRIPTS[program].partition(":")
+    main = getattr(importlib.import_module(module), name)
+    assert main([*options, "--cfg", "job"]) == 0
+    shown = yaml.safe_load(capsys.readouterr().out)
+    read = {key: shown[key]["path"] for key in ("target", "codec") if shown.get(key)}
+    if program in ("sst-train-draft", "sst-train-heads"):
+        read.pop("codec", None)  # not read there
+    if shown.get("corpus") == "list":
+        read.pop("codec", None)
+    if shown.get("cache") == "transitions":
+        read.pop("target", None)
+    assert all(Path(path).is_relative_to(ELSEWHERE) for path in read.values()), read
+    if shown.get("corpus") == "libriheavy":
+        assert shown["audio"] == "data/Libriheavy"
 
 
 def test_nothing_is_passed_over() -> None:
