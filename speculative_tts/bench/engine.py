@@ -1,6 +1,5 @@
 """Speed of the engine: whole continuations beside transformers', and what one step costs."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,11 +8,11 @@ from torch import Tensor
 
 from speculative_tts.bench.peers import Transformers
 from speculative_tts.caches.groups import transposed
+from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.acceptance import verify
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.groups import Group
-from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.heads import Heads
@@ -108,7 +107,7 @@ def step_costs(
             "draft step (2 tokens)": lambda: draft.extend(ids[:, :2], caches[1], start, keep=1),
             "accept": accept,
         }
-    return {name: _median(part, repeats, device) for name, part in parts.items()}
+    return {name: median_seconds(part, repeats) for name, part in parts.items()}
 
 
 def block_step(block: int) -> str:
@@ -144,7 +143,7 @@ def group_rule_costs(
         def accept(q: Tensor = q, p: Tensor = p, drafted: Tensor = drafted) -> Tensor:
             return verify(rule, q, p, drafted, length, random).next_probs
 
-        costs[name] = _median(accept, repeats, device)
+        costs[name] = median_seconds(accept, repeats)
     torch.set_num_threads(before)
     return costs
 
@@ -162,14 +161,3 @@ def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group
     members = (key % tokens).int()
     back = transposed(offsets, members, tokens)
     return Group(*(x.to(device) for x in (*back, offsets, members)), sums=sums)
-
-
-def _median(part: Callable[[], object], repeats: int, device: torch.device) -> float:
-    seconds = []
-    for _ in range(repeats + 3):
-        synchronise(device)
-        begin = time.perf_counter()
-        part()
-        synchronise(device)
-        seconds.append(time.perf_counter() - begin)
-    return sorted(seconds[3:])[repeats // 2]

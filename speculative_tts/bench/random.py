@@ -4,40 +4,49 @@ Steps cost what they cost with real weights; the acceptance is that of random we
 speed is also given for other acceptance rates, computed from the steps.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.schema import BenchConfig, Rule
+import torch
 
+from speculative_tts.bench.engine import synthetic_groups
+from speculative_tts.bench.random_cosyvoice import COSYVOICE2, Use, continue_prompts
+from speculative_tts.bench.random_llasa import LLASA_1B
+from speculative_tts.costs.timer import median_seconds
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.files import write_atomic
+from speculative_tts.models.native.library import select
+from speculative_tts.provenance import peak_gib, provenance
+from speculative_tts.records import write_json
+from speculative_tts.reporting.origin import made_by
+from speculative_tts.schema import BenchConfig, Rule, RuleConfig
+
+KINDS: dict[str, Use] = {"cosyvoice2": COSYVOICE2, "llasa_1b": LLASA_1B}
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed
 
 
 def run_random(config: BenchConfig, out: Path) -> int:
     """Time continuations and steps of random weights, print the table, keep both."""
-    import torch
-
-    from speculative_tts.bench import random_cosyvoice, random_llasa
-    from speculative_tts.decoding.acceptance import Tolerance
-    from speculative_tts.files import write_atomic
-    from speculative_tts.models.native.library import select
-    from speculative_tts.provenance import peak_gib, provenance
-    from speculative_tts.records import write_json
-
-    kinds = {"cosyvoice2": random_cosyvoice.COSYVOICE2, "llasa_1b": random_llasa.LLASA_1B}
-    if config.random not in kinds:
-        raise ValueError(f"random {config.random!r} is unknown; known: {', '.join(kinds)}")
-    use = kinds[config.random]
+    if config.random not in KINDS:
+        raise ValueError(f"random {config.random!r} is unknown; known: {', '.join(KINDS)}")
+    use = KINDS[config.random]
+    groups = config.rule.groups
+    if config.rule.name is Rule.group and (groups.theta is not None or groups.path is not None):
+        raise ValueError(
+            "random weights have no similar tokens: rule.groups.theta and rule.groups.path mean "
+            "nothing to them; give rule.groups.mean_size=<tokens of a group>"
+        )
     torch.set_num_threads(config.runtime.threads)
     select(config.runtime.kernels)
     device = torch.device(config.runtime.device.value)
     dtype = getattr(torch, config.runtime.dtype.value)
     target = use.make(dtype, device, config.seed)
     draft = use.draft_of(target)
-    rule = Tolerance(config.rule.beta if config.rule.name is Rule.tolerance else 0.0)
-    runs = random_cosyvoice.continue_prompts(
+    runs = continue_prompts(
         target,
         draft,
-        rule,
+        rule_of(config.rule, target.vocab_size, device),
         lookahead=config.lookahead,
         tokens=config.tokens,
         count=config.limit,
@@ -47,7 +56,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
     steps = _steps(config, target, draft)
     sped = [run.outcome for run in runs["speculative"]]
     result: dict[str, Any] = {
-        "model": f"{use.title}, random weights",
+        "model": f"{use.title}, random weights, {_label(config.rule)}",
         "tokens_per_second": {
             name: config.tokens * len(own) / sum(run.seconds for run in own)
             for name, own in runs.items()
@@ -70,12 +79,6 @@ def run_random(config: BenchConfig, out: Path) -> int:
 
 def _steps(config: BenchConfig, target: Any, draft: Any) -> dict[str, float]:
     """Median seconds of a target step, a verification and a draft step at 200 positions."""
-    import time
-
-    import torch
-
-    from speculative_tts.decoding.observer import synchronise
-
     start, found = torch.tensor([200], device=target.device), {}
     cases = {
         "target step (1 token)": (target, 1),
@@ -86,15 +89,25 @@ def _steps(config: BenchConfig, target: Any, draft: Any) -> dict[str, float]:
         for name, (model, new) in cases.items():
             cache = model.cache(1, 200 + new)
             ids = torch.zeros(1, new, dtype=torch.int64, device=target.device)
-            seconds = []
-            for _ in range(max(3, min(config.steps, 20))):
-                synchronise(target.device)
-                begin = time.perf_counter()
-                model.extend(ids, cache, start)
-                synchronise(target.device)
-                seconds.append(time.perf_counter() - begin)
-            found[name] = sorted(seconds)[len(seconds) // 2]
+            step = partial(model.extend, ids, cache, start)
+            found[name] = median_seconds(step, min(config.steps, 20))
     return found
+
+
+def rule_of(config: RuleConfig, vocab: int, device: torch.device) -> AcceptanceRule:
+    """The rule that was asked for; its groups, where it has some, are synthetic."""
+    if config.name is Rule.group:
+        return synthetic_groups(vocab, round(config.groups.size), device)
+    return Tolerance(config.beta if config.name is Rule.tolerance else 0.0)
+
+
+def _label(config: RuleConfig) -> str:
+    details = {
+        Rule.exact: "",
+        Rule.tolerance: f", beta {config.beta:g}",
+        Rule.group: f", synthetic groups of {round(config.groups.size)}",
+    }
+    return f"rule {config.name.name}{details[config.name]}"
 
 
 def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
@@ -109,8 +122,6 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
-    from speculative_tts.reporting.origin import made_by
-
     lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", ""]
     lines += ["| system | tokens/s |", "|---|---|"]
     lines += [f"| {name} | {speed:.2f} |" for name, speed in result["tokens_per_second"].items()]

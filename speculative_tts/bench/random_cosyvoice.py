@@ -5,15 +5,15 @@ the draft lacks are made weak, so that it agrees with its target often enough fo
 seen, and the acceptance is told beside the speed.
 """
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from speculative_tts.costs.layers import random_decoder
 from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -26,8 +26,6 @@ from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.cosyvoice import CosyVoiceLayout, with_layers
-from speculative_tts.models.decoder import Decoder
-from speculative_tts.models.loading import build_decoder
 from speculative_tts.models.matrix import matrix
 from speculative_tts.models.speech_lm import SpeechLM
 
@@ -67,13 +65,8 @@ def cosyvoice2(
 ) -> SpeechLM:
     """A CosyVoice 2 language model of 506 M random parameters (or of another configuration)."""
     generator = torch.Generator().manual_seed(seed)
-    layers = []
-    for index in range(config.layers):  # one at a time: the weights are never in memory twice
-        scale = 1.0 if index in DRAFT_LAYERS else MISSING_SCALE
-        state = random_layer(config, generator, scale)
-        one = build_decoder(replace(config, layers=1), state, dtype=dtype, device=device, prefix="")
-        layers.append(one.layers[0])
-    decoder = Decoder(config, layers, one.norm)
+    scales = [1.0 if i in DRAFT_LAYERS else MISSING_SCALE for i in range(config.layers)]
+    decoder = random_decoder(config, scales, generator, dtype=dtype, device=device)
     speech = CODES + 3
     head = torch.randn(config.hidden, speech, generator=generator) * 2 / config.hidden**0.5
     embedding = torch.empty(config.vocab_size, config.hidden, dtype=dtype)
@@ -89,26 +82,6 @@ def cosyvoice2(
 def draft_of(model: SpeechLM) -> SpeechLM:
     """The paper's layers of the target; it shares the target's memory."""
     return with_layers(model, DRAFT_LAYERS)
-
-
-def random_layer(c: DecoderConfig, generator: torch.Generator, scale: float) -> dict[str, Tensor]:
-    """State dict of a decoder of one layer, variance-preserving."""
-
-    def matrix(rows: int, columns: int, size: float = 1.0) -> Tensor:
-        return torch.randn(rows, columns, generator=generator) * (size / math.sqrt(columns))
-
-    at, kv = "layers.0.", c.kv_heads * c.head_dim
-    state = {"norm.weight": torch.ones(c.hidden)}
-    for name, rows in (("q", c.heads * c.head_dim), ("k", kv), ("v", kv)):
-        state[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, c.hidden)
-        state[f"{at}self_attn.{name}_proj.bias"] = torch.zeros(rows)
-    state[f"{at}self_attn.o_proj.weight"] = matrix(c.hidden, c.heads * c.head_dim, scale)
-    state[f"{at}mlp.gate_proj.weight"] = matrix(c.intermediate, c.hidden)
-    state[f"{at}mlp.up_proj.weight"] = matrix(c.intermediate, c.hidden)
-    state[f"{at}mlp.down_proj.weight"] = matrix(c.hidden, c.intermediate, scale)
-    for norm in ("input_layernorm", "post_attention_layernorm"):
-        state[f"{at}{norm}.weight"] = torch.ones(c.hidden)
-    return state
 
 
 def _layout(config: DecoderConfig) -> CosyVoiceLayout:

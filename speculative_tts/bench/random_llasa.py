@@ -8,12 +8,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from speculative_tts.bench.random_cosyvoice import MISSING_SCALE, Use, random_layer
+from speculative_tts.bench.random_cosyvoice import MISSING_SCALE, Use
+from speculative_tts.costs.layers import random_decoder
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.config import DecoderConfig, RopeScaling
-from speculative_tts.models.decoder import Decoder, Layer
-from speculative_tts.models.loading import build_decoder
+from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.matrix import matrix
 
 CODES = 65_536
@@ -45,30 +45,12 @@ def llasa_1b(
 ) -> CodeLM:
     """A LLaSA-1B of random parameters (or of another configuration), head cut to speech rows."""
     generator = torch.Generator().manual_seed(seed)
-    kinds = {  # drawn once and copied: drawing a billion numbers would take minutes
-        scale: build_decoder(
-            replace(config, layers=1),
-            random_layer(config, generator, scale),
-            dtype=dtype,
-            device=device,
-            prefix="",
-        )
-        for scale in (1.0, MISSING_SCALE)
-    }
-    layers = [
-        _copied(kinds[1.0 if index in DRAFT_LAYERS else MISSING_SCALE].layers[0])
-        for index in range(config.layers)
-    ]
+    scales = [1.0 if i in DRAFT_LAYERS else MISSING_SCALE for i in range(config.layers)]
+    decoder = random_decoder(config, scales, generator, dtype=dtype, device=device)
     embedding = torch.empty(config.vocab_size, config.hidden, dtype=dtype)
     embedding.normal_(generator=generator)
     head = (2 / config.hidden**0.5) * embedding[:SPEECH].T.contiguous()
-    decoder = Decoder(config, layers, kinds[1.0].norm)
     return CodeLM(decoder, embedding.to(device), matrix(head.to(device)))
-
-
-def _copied(layer: Layer) -> Layer:
-    """The same numbers in memory of their own: a step reads as much as with real weights."""
-    return Layer(*(matrix.copied() for matrix in layer.matrices()))
 
 
 def draft_of(model: CodeLM) -> CodeLM:

@@ -4,14 +4,12 @@ Heads of one state agree in part: each is a shared random vector plus its own, w
 candidates about a third as large as those of independent heads.
 """
 
-import time
-from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.observer import synchronise
+from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.transitions import TransitionTable
 from speculative_tts.decoding.viterbi import Path, PathSearch
 
@@ -39,7 +37,7 @@ def search_costs(
                 "sampled": partial(_drawn, search, scores, last, uniform),
             }
             for mode, run in modes.items():
-                costs[f"{mode} path, {name}"] = _median(run, repeats, device)
+                costs[f"{mode} path, {name}"] = median_seconds(run, repeats)
     return costs
 
 
@@ -58,14 +56,3 @@ def synthetic_transitions(size: int) -> TransitionTable:
     seen = torch.rand(int(counts.sum()), generator=generator).log() - 3
     floor = torch.full((size,), -6.0)
     return TransitionTable(offsets, columns[~again].int(), seen, floor, torch.full((size,), -6.0))
-
-
-def _median(part: Callable[[], object], repeats: int, device: torch.device) -> float:
-    seconds = []
-    for _ in range(repeats + 3):
-        synchronise(device)
-        begin = time.perf_counter()
-        part()
-        synchronise(device)
-        seconds.append(time.perf_counter() - begin)
-    return sorted(seconds[3:])[repeats // 2]

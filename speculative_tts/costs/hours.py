@@ -6,22 +6,19 @@ itself and its autoregressive baseline, and is taken to be as slow as that basel
 not in it, nor what a loop does between the steps.
 """
 
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
-from speculative_tts.decoding.observer import synchronise
+from speculative_tts.costs.layers import random_decoder
+from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.decoder import Decoder, Layer
 from speculative_tts.models.matrix import matrix
 from speculative_tts.schema import Paper
 
 PROBED = (1, 4)  # layers
-REPEATS, WARM_UP, CONTEXT = 20, 5, 256
+REPEATS, CONTEXT = 20, 256
 BASELINE = 2  # each utterance is decoded twice
 LEFT_OUT = (
     "uncached baselines, searches for a speed (match=), codes of the corpora, training of drafts "
@@ -100,24 +97,12 @@ def step_seconds(
     shape: DecoderConfig, layers: int, device: torch.device, dtype: torch.dtype
 ) -> float:
     """Median seconds of one decode step of so many layers after `CONTEXT` positions."""
-
-    def weights(*size: int) -> torch.Tensor:
-        return torch.randn(size, dtype=dtype, device=device) * 0.02
-
-    wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
-    stack = [
-        Layer(
-            matrix(weights(shape.hidden, wide)),
-            matrix(weights(shape.heads * shape.head_dim, shape.hidden)),
-            matrix(weights(shape.hidden, 2 * shape.intermediate)),
-            matrix(weights(shape.intermediate, shape.hidden)),
-        )
-        for _ in range(layers)
-    ]
-    decoder = Decoder(replace(shape, layers=layers), stack, weights(shape.hidden))
-    cache, token = decoder.cache(1, CONTEXT + 1), weights(1, 1, shape.hidden)
+    generator = torch.Generator().manual_seed(0)
+    decoder = random_decoder(shape, [1.0] * layers, generator, dtype=dtype, device=device)
+    cache = decoder.cache(1, CONTEXT + 1)
+    token = torch.randn(1, 1, shape.hidden, dtype=dtype, device=device)
     start = torch.tensor([CONTEXT], device=device)
-    return _median(lambda: decoder.extend(token, cache, start), device)
+    return median_seconds(lambda: decoder.extend(token, cache, start), REPEATS)
 
 
 @torch.inference_mode()
@@ -125,7 +110,7 @@ def head_seconds(job: Job, device: torch.device, dtype: torch.dtype) -> float:
     """Median seconds of one product with the output head."""
     head = matrix(torch.randn(job.shape.hidden, job.head, dtype=dtype, device=device))
     token = torch.randn(1, job.shape.hidden, dtype=dtype, device=device)
-    return _median(lambda: head(token), device)
+    return median_seconds(lambda: head(token), REPEATS)
 
 
 @torch.inference_mode()
@@ -135,15 +120,4 @@ def sampler_seconds(job: Job, device: torch.device) -> float:
     logits = torch.randn(1, 1, job.head, device=device)
     nothing = torch.zeros(1, 1, dtype=torch.int64, device=device)
     stop = StopRule.build((job.head - 1,), job.head, [0], device)
-    return _median(lambda: sampler(logits, nothing, nothing, stop), device)
-
-
-def _median(call: Callable[[], object], device: torch.device) -> float:
-    times = []
-    for _ in range(WARM_UP + REPEATS):
-        synchronise(device)
-        begin = time.perf_counter()
-        call()
-        synchronise(device)
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times[WARM_UP:])
+    return median_seconds(lambda: sampler(logits, nothing, nothing, stop), REPEATS)
