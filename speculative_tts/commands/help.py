@@ -13,12 +13,9 @@ from enum import Enum
 from importlib.resources import files
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from speculative_tts.schema.limits import limit_of
-
-if TYPE_CHECKING:
-    from speculative_tts.commands.app import Command
 
 HYDRA = """\
 Lists of values sweep: key=1,2,3 runs the command three times.
@@ -36,6 +33,30 @@ SEVERAL = {  # groups of no key of their own
 }
 MANY = 12
 WIDEST = 40  # a key with its default that is longer stands on a line of its own
+
+
+class Explained(Protocol):
+    """What `--help` tells of a command."""
+
+    @property
+    def name(self) -> str:
+        """Of its configuration."""
+
+    @property
+    def program(self) -> str:
+        """What a user types."""
+
+    @property
+    def schema(self) -> type[Any]:
+        """Its settings."""
+
+    @property
+    def about(self) -> str:
+        """What it does."""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """Lines to copy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +81,7 @@ class _Composed:
         return {name: types[name] for name in names if dataclasses.is_dataclass(types[name])}
 
 
-def help_text(command: "Command[Any]", topic: str = "") -> str:
+def help_text(command: Explained, topic: str = "") -> str:
     """What `--help` prints; `topic` is what follows in --help=<group> or --help=all.
 
     Raises ValueError for a topic that is no group of this command.
