@@ -70,7 +70,7 @@ _VALLE = replace(
 JOBS = (
     Job(Paper.ssd, _QWEN, 6_564, 25.0, runs=4 + 5 + 16, utterances=499),
     Job(Paper.pcg, _LLAMA_8B, 65_537, 50.0, runs=9 + 12 + 15 + 6 + 72 + 12, utterances=500),
-    Job(Paper.mtp, _VALLE, 1_025, 50.0, runs=7 + 7 + 18 + 24, utterances=4_837),
+    Job(Paper.mtp, _VALLE, 1_025, 50.0, runs=7 + 7 + 18 + 24 + 2, utterances=4_837),
 )
 
 

@@ -57,13 +57,14 @@ def test_runs_are_those_of_the_experiments(job: Job) -> None:
     folder = Path(__file__).parents[2] / "configs/experiment" / job.paper.name
     for path in sorted(folder.glob("paper_*.yaml")):
         experiment = f"experiment={job.paper.name}/{path.stem}"
-        params = yaml.safe_load(path.read_text())["hydra"]["sweeper"]["params"]
+        swept = yaml.safe_load(path.read_text()).get("hydra", {"sweeper": {"params": {}}})
+        params = swept["sweeper"]["params"]
         axes = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
         values = [
             [f"{axis.get_key_element()}={value}" for value in axis.sweep_string_iterator()]
             for axis in axes
         ]
-        for one in values[0]:
+        for one in values[0] if values else [experiment]:
             config = decode.compose([experiment, one, *(axis[0] for axis in values[1:])])
             read = [axis for axis in values[1:] if not axis[0].startswith(unused(config))]
             counted += (config.system in SPOKEN) * math.prod(map(len, read))
