@@ -18,6 +18,7 @@ from torch import Tensor
 
 from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.compare import close, need, read_arrays, same
+from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
@@ -62,8 +63,8 @@ class _Golden:
     folder: Path
     cases: dict[str, Any]
 
-    def model(self, name: str) -> SpeechLM:
-        return _load(self.folder / name)
+    def model(self, name: str, dtype: torch.dtype = torch.float32) -> SpeechLM:
+        return _load(self.folder / name, dtype)
 
     def array(self, file: str, name: str) -> np.ndarray:
         path = self.folder / file
@@ -75,8 +76,8 @@ class _Golden:
 
 
 @lru_cache(maxsize=4)
-def _load(folder: Path) -> SpeechLM:
-    return cosyvoice.load(folder, dtype=torch.float32, device=CPU)
+def _load(folder: Path, dtype: torch.dtype) -> SpeechLM:
+    return cosyvoice.load(folder, dtype=dtype, device=CPU)
 
 
 _arrays = lru_cache(maxsize=8)(read_arrays)
@@ -183,6 +184,8 @@ def _teacher_forced(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
         one = size == 1 and golden.has("logprobs.npz", stepped)
         expected = golden.array("logprobs.npz", stepped) if one else full
         yield close(f"{name}: {label}", _by_chunks(model, prompt, ids, size), expected)
+    models = (golden.model(case["model"], dtype) for dtype in PRECISIONS)
+    yield bfloat16(name, (laws(one, _prompt(one, case), ids[0]) for one in models))
 
 
 def _by_chunks(model: SpeechLM, prompt: Tensor, ids: Tensor, size: int) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from speculative_tts.caches.groups import normalised
 from speculative_tts.checks.compare import close, need, read_arrays, same
+from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.codecs import fsq
 from speculative_tts.decoding.acceptance import Tolerance
@@ -53,6 +54,7 @@ def check(folder: Path) -> Iterator[Row]:
         yield from _layout(golden, style)
         yield from _prompts(golden, style)
         yield from _teacher_forced(golden, style)
+        yield from _precision(golden, style)
         yield from _greedy(golden, style)
         yield from _sampling(golden, style)
         yield from _similarity(golden, style)
@@ -108,8 +110,8 @@ class _Golden:
         fixed = self.styles[style]["template"] == FIXED_DATE
         return None if fixed else str(self.layout["date_string"])
 
-    def model(self, style: str) -> RowLM:
-        return RowLM.load(self.checkpoint(style), dtype=torch.float32, device=CPU, text_rows=True)
+    def model(self, style: str, dtype: torch.dtype = torch.float32) -> RowLM:
+        return RowLM.load(self.checkpoint(style), dtype=dtype, device=CPU, text_rows=True)
 
     def prompt(self, style: str, case: str) -> list[int]:
         return list(self.prompts[case][self.styles[style]["template"]]["input_ids"])
@@ -173,6 +175,16 @@ def _teacher_forced(golden: _Golden, style: str) -> Iterator[Row]:
                     first = len(golden.prompt(style, case)) - 1
                     got = _logits(model, ids, first, len(expected))
                     yield close(f"{style}: logits, {kind} {case}", got, expected)
+
+
+def _precision(golden: _Golden, style: str) -> Iterator[Row]:
+    for case in golden.cases(style, "tf")[:1]:
+        rows, first = golden.logits[f"{style}/tf_{case}_ids"], len(golden.prompt(style, case))
+        models = [golden.model(style, dtype) for dtype in PRECISIONS]
+        codes = torch.tensor(models[0].speech_ids(rows[first:].tolist()))
+        prompts = [one.embed_rows(rows[:first].tolist()) for one in models]
+        pairs = zip(models, prompts, strict=True)
+        yield bfloat16(f"{style}: {case}", (laws(one, prompt, codes) for one, prompt in pairs))
 
 
 @torch.inference_mode()

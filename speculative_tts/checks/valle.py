@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.checks.compare import close, need, read_arrays, relative, same
+from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops import autoregressive
@@ -70,6 +71,7 @@ def check(folder: Path) -> Iterator[Row]:
     yield from _teacher_forced_nar(valle, main, losses)
     yield from _greedy(valle, lm, main)
     yield from _sampled(valle, lm, main)
+    yield bfloat16("greedy", (_laws(valle, main, dtype) for dtype in PRECISIONS))
     yield from _filters(main)
     yield from _continual(valle, main)
     if (folder / "variants_state_dicts.pt").is_file():
@@ -148,6 +150,14 @@ def _greedy(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
         text, prompt, main.ids("greedy_codes_prefix1")[..., 0], enrolled=enrolled, prefix_mode=1
     )
     yield close("greedy: logits of the last layer", last[0], main.get("greedy_nar_logits_last"))
+
+
+def _laws(valle: Valle, main: Arrays, dtype: torch.dtype) -> Tensor:
+    """Laws along the recorded greedy codes."""
+    lm = ValleLM(valle.ar, dtype=dtype)
+    text, prompt = main.ids("x")[0].tolist(), main.ids("y")[0, :, 0].tolist()
+    codes = main.ids("greedy_codes_prefix1")[0, :, 0]
+    return laws(lm, lm.row(lm.merged(text, prompt)), codes)
 
 
 def _sampled(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
