@@ -56,9 +56,8 @@ class Sampler:
             places = sample.Places(
                 history, positions, stop.minimum, stop.is_stop, self.barred_of(stop)
             )
-            law = sample.laws(_settings(self), logits, places)
-        else:
-            law = self.law(logits, history, positions, stop)
+            return sample.laws(_settings(self), logits, places)
+        law = self.law(logits, history, positions, stop)
         return ended(law, stop.mask(logits, positions), stop) if self.end_when_likeliest else law
 
     def law(
@@ -68,7 +67,7 @@ class Sampler:
         positions: Tensor,
         stop: "StopRule",
     ) -> Tensor:
-        """The same by torch, for GPUs; the reference of the native laws."""
+        """The same by torch, but for an end that is likeliest; the reference of native laws."""
         logits = stop.mask(logits, positions)
         if self.temperature == 0:
             return likeliest(logits)
@@ -89,7 +88,10 @@ class Sampler:
 
     def settings(self) -> sample.Sampling:
         """For the native laws."""
-        return sample.Sampling(self.temperature, self.top_p, self.top_k)
+        ends = self.end_when_likeliest
+        return sample.Sampling(
+            self.temperature, self.top_p, self.top_k, end_when_likeliest=int(ends)
+        )
 
 
 @functools.cache

@@ -27,6 +27,7 @@ SAMPLERS = {
     "top-p": Sampler(1.0, 0, 0.9),
     "large top-k": Sampler(1.0, 700, 0.95),
     "one": Sampler(1.0, 1),
+    "ending when likeliest": Sampler(1.0, 25, 0.8, end_when_likeliest=True),
     "penalty": RepetitionPenalty(0.8, 50, 1.0, 1.3),
     "ras": AWARE,
     "ras, greedy": dataclasses.replace(AWARE, temperature=0.0),
@@ -45,6 +46,7 @@ def inputs(seed: int, batch: int = 3, new: int = 4) -> tuple[Tensor, Tensor, Ten
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(batch, new, VOCAB, generator=generator)
     history = torch.randint(0, VOCAB, (batch, 40), generator=generator)
+    logits[:, 3, 2048] += 8.0  # an end that is likeliest, in some rows
     history[:, ::3] = logits[:, 0].topk(14).indices
     positions = torch.tensor([[0], [9], [30]])[:batch] + torch.arange(new)
     stop = StopRule.build(STOPS, VOCAB, [2, 0, 33][:batch], torch.device("cpu"))
