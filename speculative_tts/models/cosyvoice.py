@@ -154,7 +154,7 @@ def load(
         checkpoint.layout.instructed(instruction),
         state[EMBEDDING].to(dtype=dtype, device=device),
         matrix(
-            state["lm_head.weight"].to(dtype=dtype, device=device).T.contiguous(),
+            state["lm_head.weight"].to(dtype=dtype, device=device).T,
             None if bias is None else bias.to(dtype=dtype, device=device),
         ),
     )

@@ -52,14 +52,14 @@ class Heads:
     def __init__(self, tensors: HeadTensors) -> None:
         self.n, self.vocab_size, self.hidden = tensors.weight.shape
         self._project = [
-            matrix(weight.T.contiguous(), None if tensors.bias is None else tensors.bias[head])
+            matrix(weight.T, None if tensors.bias is None else tensors.bias[head])
             for head, weight in enumerate(tensors.weight)
         ]
         self._blocks: list[Matrix] = []
         if tensors.block_weight is not None:
             assert tensors.block_bias is not None
             pairs = zip(tensors.block_weight, tensors.block_bias, strict=True)
-            self._blocks = [matrix(weight.T.contiguous(), bias) for weight, bias in pairs]
+            self._blocks = [matrix(weight.T, bias) for weight, bias in pairs]
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Hidden states [batch, hidden] -> float32 logits [batch, n, vocab]."""

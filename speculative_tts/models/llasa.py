@@ -52,7 +52,7 @@ class RowLM(CodeLM):
         state = read_state(folder)
         embedding, head = state_matrices(decoder_config, state, folder)
         order = layout.order(text_rows=text_rows)
-        head = head[order].to(dtype=dtype, device=device).T.contiguous()
+        head = head[order].to(dtype=dtype, device=device).T
         return cls(
             build_decoder(decoder_config, state, dtype=dtype, device=device),
             layout,

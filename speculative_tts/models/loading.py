@@ -115,7 +115,7 @@ class _Reader:
             stacked = stacked.float() * self._take(gain, (columns,)).float() * columns**0.5
         stacked = stacked if heads is None else heads(stacked)
         bias = None if biased is None else self._bias(biased, rows, heads)
-        return matrix(stacked.to(self._device, self._dtype).T.contiguous(), bias)
+        return matrix(stacked.to(self._device, self._dtype).T, bias)
 
     def _bias(self, names: list[str], rows: list[int], heads: "_Heads | None") -> Tensor:
         stacked = torch.cat([self._take(n, (r,)) for n, r in zip(names, rows, strict=True)])

@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.native.library import library
+from speculative_tts.models.native.memory import copied
 from speculative_tts.models.native.step import Linear, pack, padded_vector, unpack
 
 PANEL = 32  # columns
@@ -26,7 +27,7 @@ LARGEST = 64 << 20  # bytes of a weight that may have a second copy
 
 
 class Matrix(ABC):
-    """x @ weight + bias, the weight [in, out]."""
+    """x @ weight + bias, the weight [in, out], given with any strides."""
 
     shape: tuple[int, int]
     nbytes: int  # of weight and bias
@@ -57,7 +58,7 @@ class Packed(Matrix):
         assert weight.dtype in (torch.float32, torch.bfloat16)
         self.shape = (weight.shape[0], weight.shape[1])
         self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
-        self._native, self._weight = native, _own(native, pack(weight))
+        self._native, self._weight = native, copied(native, pack(weight))
         self._bias = None if bias is None else padded_vector(bias)
         self.linear = self._linear()
 
@@ -83,7 +84,7 @@ class Packed(Matrix):
         """See `Matrix`."""
         twin = object.__new__(Packed)
         vars(twin).update(vars(self))
-        twin._weight = _own(self._native, self._weight)
+        twin._weight = copied(self._native, self._weight)
         twin.linear = twin._linear()
         return twin
 
@@ -106,8 +107,8 @@ class Dense(Matrix):
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.shape = (weight.shape[0], weight.shape[1])
         self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
-        self._weight, self._bias = weight, bias
-        self._wanted = has_panels(weight)
+        self._weight, self._bias = weight.contiguous(), bias
+        self._wanted = has_panels(self._weight)
         self._panels: Tensor | None = None  # made when first needed
 
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
@@ -136,13 +137,6 @@ class Dense(Matrix):
         """See `Matrix`."""
         bias = None if self._bias is None else self._bias.clone()
         return Dense(self._weight.clone(), bias)
-
-
-def _own(native: ctypes.CDLL, values: Tensor) -> Tensor:
-    """A contiguous copy in large pages of memory."""
-    copy = torch.empty(values.shape, dtype=values.dtype)
-    native.sst_large_pages(copy.data_ptr(), copy.nbytes)
-    return copy.copy_(values)
 
 
 def has_panels(weight: Tensor) -> bool:

@@ -62,7 +62,7 @@ class SpeechLM(CodeLM):
             layout,
             embedding,
             matrix(
-                head[spoken].T.contiguous(),
+                head[spoken].T,
                 None if bias is None else bias[spoken].to(dtype=dtype, device=device),
             ),
         )

@@ -96,10 +96,11 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_extend.argtypes = [pointer, pointer]
     found.sst_product.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
     found.sst_large_pages.argtypes = [pointer, count]
+    found.sst_trim.argtypes = []
     found.sst_laws.argtypes = [pointer, pointer, pointer]
     found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
     found.sst_sums.argtypes = [pointer, pointer, count, count, pointer, count, pointer]
     found.sst_extend.restype = count
-    for name in ("product", "large_pages", "laws", "draw", "sums"):
+    for name in ("product", "large_pages", "trim", "laws", "draw", "sums"):
         getattr(found, f"sst_{name}").restype = None
     return found

@@ -20,6 +20,9 @@
 #ifndef _WIN32
 #include <sys/mman.h>
 #endif
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "threads.h"
 #include "vectors.h"
@@ -462,6 +465,13 @@ void sst_product(const Linear* linear, const float* x, int64_t rows, float* out,
   Pool::run(threads, [=](Team& team) {
     product(team, *linear, x, linear->in, rows, out, linear->out);
   });
+}
+
+// Back to the system with what the heap has free between what it holds, as loading leaves it.
+void sst_trim() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 // Large pages for weights: fewer misses of the address cache when all of them are read.

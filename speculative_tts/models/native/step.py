@@ -174,11 +174,11 @@ def pack(weight: Tensor) -> Tensor:
 
     Of bfloat16 columns c and c + 16 lie side by side: [panels, in, 16, 2].
     """
-    inputs = len(weight)
-    panels = F.pad(weight, (0, -weight.shape[1] % PANEL)).view(inputs, -1, PANEL).transpose(0, 1)
+    missing = -weight.shape[1] % PANEL
+    whole = F.pad(weight, (0, missing)) if missing else weight
     if weight.dtype == torch.bfloat16:
-        panels = panels.reshape(-1, inputs, 2, BLOCK).transpose(2, 3)
-    return panels
+        return whole.view(len(weight), -1, 2, BLOCK).permute(1, 0, 3, 2)
+    return whole.view(len(weight), -1, PANEL).transpose(0, 1)
 
 
 def unpack(panels: Tensor, outputs: int) -> Tensor:

@@ -54,7 +54,7 @@ class ValleLM:
         self.config = ar.config
         self.device = device
         self.trunk = Trunk(ar.ar_decoder, ar.config.heads, dtype=dtype, device=device)
-        self.head = matrix(ar.ar_predict_layer.weight.detach().to(device, dtype).T.contiguous())
+        self.head = matrix(ar.ar_predict_layer.weight.detach().to(device, dtype).T)
         self._layout = layout
         self._text = _frozen(nn.Sequential(ar.ar_text_embedding, ar.ar_text_prenet), dtype, device)
         self._audio = _frozen(

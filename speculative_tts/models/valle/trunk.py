@@ -157,7 +157,7 @@ def _layer(
     scale[:dim] = (dim // heads) ** -0.5
 
     def linear(weight: Tensor, bias: Tensor) -> Matrix:
-        weight = weight.detach().float().to(device, dtype).T.contiguous()
+        weight = weight.detach().float().to(device, dtype).T
         return matrix(weight, bias.detach().to(device, dtype))
 
     return TrunkLayer(
