@@ -49,7 +49,7 @@ def llasa_1b(
     decoder = random_decoder(config, scales, generator, dtype=dtype, device=device)
     embedding = torch.empty(config.vocab_size, config.hidden, dtype=dtype)
     embedding.normal_(generator=generator)
-    head = (2 / config.hidden**0.5) * embedding[:SPEECH].T.contiguous()
+    head = (embedding[:SPEECH] * (2 / config.hidden**0.5)).T
     return CodeLM(decoder, embedding.to(device), matrix(head.to(device)))
 
 
