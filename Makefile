@@ -37,7 +37,7 @@ ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system tiny-models test check check-full bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system voices tiny-models test check check-full bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -112,12 +112,19 @@ tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances bes
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
 	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
 
+voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes
+	$(BIN)/sst-prepare corpus=voices
+	$(BIN)/sst-decode experiment=voices out=$(OUT)/tiny $(GIVEN)
+	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
+	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
+
 results: $(STAMP) ## Make the tables that ship in results/ again: hours
 	$(MAKE) ssd LIMIT=60 RESULTS=results
 	$(MAKE) pcg LIMIT=16 RESULTS=results
 	$(BIN)/sst-decode experiment=mtp/table1_valle out=$(OUT)/mtp instrument=0 limit=40
 	$(MAKE) mtp LIMIT=16 MTP_RUNS="mtp/table1 mtp/table2 mtp/figures" RESULTS=results
 	$(MAKE) tiny-system RESULTS=results
+	$(MAKE) voices RESULTS=results
 	$(BIN)/sst-bench out=results/bench
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 2.5 hours on two cores, needs flite; resumable

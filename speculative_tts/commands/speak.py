@@ -4,7 +4,8 @@ The prompt is a recording or a speaker of the test list. Words of a recording th
 not give are recognised, if the model has a vocabulary of words.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine
     from speculative_tts.decoding.outcome import Outcome
 
+VOICES = "voices.json"
 # Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
 ORDER = (System.speculative, System.target, System.target, System.speculative)
 
@@ -56,25 +58,43 @@ def run(config: SpeakConfig) -> int:
 
 def find_prompt(config: SpeakConfig) -> ListItem:
     """The voice prompt that was asked for; ValueError when it is neither file nor speaker."""
-    items = read_list(resolve(config.data.path))
+    path = resolve(config.data.path)
+    items = read_list(path)
     if config.prompt is None and config.prompt_text is not None:
         raise ValueError("prompt_text says the words of a recording; give it too, prompt=<a wav>")
+    voices = {item.speaker: item for item in reversed(items)}  # by their first rows
     if config.prompt is None:
-        return items[0]
-    for item in items:
-        if item.speaker == config.prompt:
-            if config.prompt_text is not None:
-                raise ValueError(
-                    f"prompt_text is for a recording of yours: speaker {config.prompt}'s words are "
-                    "in the list; leave it out, or give prompt=<a wav>"
-                )
-            return item
+        return chosen_voice(path, voices) or items[0]
+    if config.prompt in voices:
+        if config.prompt_text is not None:
+            raise ValueError(
+                f"prompt_text is for a recording of yours: speaker {config.prompt}'s words are "
+                "in the list; leave it out, or give prompt=<a wav>"
+            )
+        return voices[config.prompt]
     if not Path(config.prompt).is_file():
-        speakers = ", ".join(sorted({item.speaker for item in items}))
         raise ValueError(
-            f"prompt {config.prompt} is neither a file nor a speaker; speakers: {speakers}"
+            f"prompt {config.prompt} is neither a file nor a speaker; speakers: "
+            f"{', '.join(sorted(voices))}"
         )
     return ListItem("prompt", config.text, config.prompt, config.prompt_text or "")
+
+
+def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
+    """The voice that voices.json beside a list chooses; None where there is no such file.
+
+    `scripts/choose_voice.py` writes it. Raises ValueError when it names nobody of the list.
+    """
+    file = path.with_name(VOICES)
+    if not file.is_file():
+        return None
+    try:
+        return voices[json.loads(file.read_text(encoding="utf-8"))["default"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f'{file}: not {{"default": "<a speaker of the list>"}} ({error!r}); mend it, or give '
+            f"prompt=<speaker>: {', '.join(sorted(voices))}"
+        ) from error
 
 
 def voice_of(prompt: ListItem, engine: "Engine") -> "tuple[str, Tensor]":

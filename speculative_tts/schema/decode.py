@@ -232,7 +232,8 @@ class SpeakConfig(EngineConfig):
     """sst-speak: text and a voice prompt in, a wav out."""
 
     text: Words = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
-    # a wav, or a speaker of the test list; None = the list's first speaker
+    # a wav, or a speaker of the test list; None = the one that voices.json beside the list
+    # chooses (scripts/choose_voice.py), or the list's first
     prompt: ReadPath | None = None
     prompt_text: Words | None = None  # words spoken in a prompt wav; null: what is recognised
     out: WrittenPath = "out.wav"  # the wav

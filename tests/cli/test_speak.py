@@ -1,5 +1,6 @@
 """sst-speak as a newcomer runs it, on random little models."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import soundfile
 
 from speculative_tts.commands import speak
 from speculative_tts.corpora import flite
+from speculative_tts.schema import ListConfig, SpeakConfig
 from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake_models
 
-SPEECH = Path(__file__).parents[1] / "assets" / "speech" / "slt_kilo_seven_india.flac"
+ROOT = Path(__file__).parents[2]
+SPEECH = ROOT / "tests" / "assets" / "speech" / "slt_kilo_seven_india.flac"
 
 
 PROMPTS = ("empty", "broken", "short", "silent", "nan", "good")
@@ -33,6 +36,30 @@ def test_speaks_with_a_speaker_of_the_list(
     printed = capsys.readouterr().out
     for part in ("s of speech", "tokens in", "accepted", "tokens a round", "x the tokens/s"):
         assert part in printed
+
+
+def test_the_voice_is_the_one_chosen_beside_the_list(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was the list's first speaker, of 30 the worst."""
+    for name in ("list.jsonl", "prompt0.wav", "prompt1.wav"):
+        (tmp_path / name).write_bytes((models.root / name).read_bytes())
+    own = SpeakConfig(data=ListConfig("own", str(tmp_path / "list.jsonl")))
+    assert speak.find_prompt(own).speaker == "s0"  # nothing chosen: the first
+    (tmp_path / "voices.json").write_text('{"default": "s1"}')
+    assert speak.find_prompt(own).speaker == "s1"
+    assert speak.find_prompt(dataclasses.replace(own, prompt="s0")).speaker == "s0"
+    for text, message in (
+        ('{"default": "s2"}', "(KeyError('s2')); mend it, or give prompt=<speaker>: s0, s1"),
+        ('{"default": ["s0"]}', 'voices.json: not {"default": "<a speaker of the list>"}'),
+        ("[]", 'voices.json: not {"default": "<a speaker of the list>"}'),
+        ("", 'voices.json: not {"default": "<a speaker of the list>"}'),
+    ):
+        (tmp_path / "voices.json").write_text(text)
+        arguments = [f"data.path={tmp_path / 'list.jsonl'}", f"out={tmp_path / 'x.wav'}"]
+        assert speak.main([*models.overrides, "text=one", *arguments]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert message in line
 
 
 def test_stereo_prompts_of_another_rate_are_converted(models: FakeModels, tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""Choose the voice that sst-speak takes by itself, and write it beside the shipped test list.
+
+    make voices                                       # makes the table: about 15 minutes
+    python scripts/choose_voice.py runs/results/tiny/voices.csv
+
+The rule: of all voices the one with the fewest word errors on the dev list's strings, every voice
+speaking the same strings as sst-speak speaks (configs/experiment/voices.yaml). Of equals the first.
+The test list takes no part.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+from speculative_tts.assets import ROOT
+from speculative_tts.records import write_json
+
+RULE = "fewest word errors on the dev list's strings, spoken as sst-speak speaks, by every voice"
+GROUPS = ("all", "seen", "unseen")
+SHOWN = {"wer": "ssd_wer", "low": "ssd_wer_low", "high": "ssd_wer_high", "strings": "ssd_wer_n"}
+
+
+def main(table: str, out: str = str(ROOT / "tiny" / "testset" / "voices.json")) -> None:
+    """Write the choice that a voices.csv of sst-report leads to."""
+    with Path(table).open(encoding="utf-8") as file:
+        lines = [line for line in csv.DictReader(file) if line["key"] not in GROUPS]
+    best = min(lines, key=lambda line: float(line["ssd_wer"]))
+    figures = {name: float(best[column]) for name, column in SHOWN.items() if best[column]}
+    write_json(Path(out), {"default": best["key"], "rule": RULE, **figures})
+    print(f"{best['key']}: {best['ssd_wer']} % word errors; written to {out}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
