@@ -85,12 +85,14 @@ def signature(config: Any, unused: Iterable[str] = (), laws: int = 0) -> str:
 
     Of a checkpoint, codec or list its content counts, not its name and path: a retrained model, an
     edited list or another recording in it makes another run, a moved one does not. The output
-    folder does not count. Limit, threads and warm-up do: records hold times. `unused` has dotted
-    keys that this run does not read (`draft` when the target runs alone). ValueError when a path
-    leads nowhere. `laws` is the version of what turns models and a seed into tokens.
+    folder and who is told of it do not count. Limit, threads and warm-up do: records hold times.
+    `unused` has dotted keys that this run does not read (`draft` when the target runs alone).
+    ValueError when a path leads nowhere. `laws` is the version of what turns models and a seed
+    into tokens.
     """
     values = plain(config)
-    values.pop("out", None)
+    for key in ("out", "wandb"):
+        values.pop(key, None)
     values["laws"] = laws
     for key in unused:
         _remove(values, key.split("."))

@@ -1,4 +1,4 @@
-"""wandb, when it is asked for: one run of it for each output folder, whoever writes there.
+"""wandb, where a command is asked for it: one run of it for each output folder, whoever writes.
 
 Without a network set WANDB_MODE=offline; `wandb sync` sends later what was kept.
 """
@@ -21,28 +21,39 @@ def tracked_rows(config: Any, folder: Path) -> Iterator[Log]:
 
     The first row begins the run: of several processes one writes rows.
     """
-    if config.wandb:
-        import wandb  # noqa: F401 - told now, not after an hour, that it is not installed
     run = None
     with ExitStack() as stack:
 
         def log(row: dict[str, Any]) -> None:
             nonlocal run
             if config.wandb:
-                run = run or stack.enter_context(_run_of(config, folder))
+                run = run or stack.enter_context(_run_of(folder, plain(config)))
                 run.log(row, step=row["step"])
 
         yield log
 
 
-def summarise(config: Any, folder: Path, figures: Mapping[str, Any]) -> None:
-    """Send a finished run's figures to wandb, if config.wandb asks for it."""
+def track_figures(
+    stage: str, config: Any, folder: Path, metrics: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Send a run's figures {value, low, high} as its summary, if config.wandb asks for it."""
     if config.wandb:
-        with _run_of(config, folder) as run:
-            run.summary.update(figures)
+        with _run_of(folder, {stage: plain(config)}) as run:
+            run.summary.update(flat(metrics))
 
 
-def _run_of(config: Any, folder: Path) -> Any:
+def flat(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """What was measured, by name: wer, wer_low, wer_high."""
+    names = {"value": "", "low": "_low", "high": "_high"}
+    return {
+        f"{name}{ending}": figure[key]
+        for name, figure in metrics.items()
+        for key, ending in names.items()
+        if figure.get(key) is not None
+    }
+
+
+def _run_of(folder: Path, settings: dict[str, Any]) -> Any:
     """The wandb run of a folder; its id comes from the path.
 
     So a training that goes on continues its run, and scores join what was decoded.
@@ -50,6 +61,4 @@ def _run_of(config: Any, folder: Path) -> Any:
     import wandb
 
     id_ = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    return wandb.init(
-        project=PROJECT, name=folder.name, id=id_, resume="allow", config=plain(config)
-    )
+    return wandb.init(project=PROJECT, name=folder.name, id=id_, resume="allow", config=settings)

@@ -268,6 +268,8 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
 
 def _checked(this: Command[Config], config: Config) -> int:
     """Run; what is read is not written meanwhile, and provenance sees what was typed."""
+    if getattr(config, "wandb", False):
+        import wandb  # noqa: F401 - told now, not after an hour, if it is not installed
     arguments = sys.argv
     sys.argv = [this.program, *this.typed]
     try:

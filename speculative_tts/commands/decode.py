@@ -70,8 +70,21 @@ def run(config: DecodeConfig) -> int:
         if decode.failed:
             return _failed(decode.failed, len(items), folder)
         write_atomic(folder / DONE, "")
+        _track(config, folder)
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
     return 0
+
+
+def _track(config: DecodeConfig, folder: Path) -> None:
+    """Send what the counts of the records say to wandb, where it is asked for."""
+    if config.wandb:
+        from speculative_tts.evaluation.rows import row_of
+        from speculative_tts.evaluation.sources import read_run
+        from speculative_tts.evaluation.summary import Bootstrap, figures
+        from speculative_tts.tracking import track_figures
+
+        rows = [row_of(sample) for sample in read_run(folder).samples]
+        track_figures("decode", config, folder, figures(rows, Bootstrap(draws=0)))
 
 
 def _failed(failed: dict[str, str], total: int, folder: Path) -> int:

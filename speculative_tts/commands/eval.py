@@ -22,6 +22,7 @@ from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.records import to_row, write_json
 from speculative_tts.schema import EvalConfig
+from speculative_tts.tracking import track_figures
 
 STRICT_FAILURE = 3
 NOTHING_SCORED = 1
@@ -44,6 +45,8 @@ def run(config: EvalConfig) -> int:
         return STRICT_FAILURE
     scored = _score(planned, config)
     print(table([one.summary for one in scored]))
+    for one in scored:
+        track_figures("eval", config, one.folder, one.summary["metrics"])
     if config.baseline is not None:
         _compare(Path(config.baseline), scored, config)
     return NOTHING_SCORED if missing else _exit_code(scored, config.strict)

@@ -23,6 +23,7 @@ Where = Mapping[str, Any]  # dotted configuration key -> value
 # May differ in a table.
 BOOKKEEPING = (
     "out",
+    "wandb",
     "baseline",
     "instrument",
     "seed",

@@ -225,6 +225,7 @@ class DecodeConfig(EngineConfig):
     # system=swap: a finished target run; None = the one of the same settings in `out`
     source: ReadPath | None = None
     out: KeptPath = "runs"  # folder of the run folders
+    wandb: bool = False  # send the run's figures to wandb (extra: cluster)
 
 
 @dataclass

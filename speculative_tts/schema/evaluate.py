@@ -57,6 +57,7 @@ class EvalConfig:
     # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
     list: ReadPath | None = None
     out: WrittenPath | None = None  # where scores of such a list go
+    wandb: bool = False  # send each run's figures to wandb (extra: cluster)
     # what judges measure (cer comes with wer); a preset of judges chooses the paper's
     metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
     # auto: word grammar when every word is in the tiny vocabulary, else the general model
