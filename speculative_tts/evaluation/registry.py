@@ -14,6 +14,7 @@ from speculative_tts.evaluation.judges.conformer import Conformer
 from speculative_tts.evaluation.judges.eres2net import Eres2Net
 from speculative_tts.evaluation.judges.ge2e import Ge2e
 from speculative_tts.evaluation.judges.hubert import Hubert
+from speculative_tts.evaluation.judges.openai_whisper import OpenaiWhisper
 from speculative_tts.evaluation.judges.pocketsphinx import Pocketsphinx, choose_grammar
 from speculative_tts.evaluation.judges.wavlm import WavlmLarge
 from speculative_tts.evaluation.judges.whisper import Whisper
@@ -44,6 +45,7 @@ def pocketsphinx(source: Source, config: EvalConfig) -> Pocketsphinx:
 RECOGNISERS: dict[Recogniser, Maker] = {
     Recogniser.pocketsphinx: pocketsphinx,
     Recogniser.whisper: lambda _, config: located(Whisper, config.judges),
+    Recogniser.openai_whisper: lambda _, config: located(OpenaiWhisper, config.judges),
     Recogniser.hubert: lambda _, config: located(Hubert, config.judges),
     Recogniser.conformer: lambda _, config: located(Conformer, config.judges),
 }

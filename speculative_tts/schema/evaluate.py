@@ -14,7 +14,8 @@ class Recogniser(Enum):
     """Who hears the words."""
 
     pocketsphinx = "pocketsphinx"  # offline; two grammars
-    whisper = "whisper"  # Whisper large-v3 (SSD)
+    whisper = "whisper"  # Whisper large-v3 by transformers (SSD)
+    openai_whisper = "openai_whisper"  # the same by OpenAI's own package, as the paper had it
     hubert = "hubert"  # HuBERT-large CTC (PCG)
     conformer = "conformer"  # NeMo Conformer-Transducer large (MTP)
 
@@ -39,6 +40,7 @@ class JudgesConfig:
     # folder with one folder a model, as sst-check judges=<preset> names them
     models: ReadPath | None = None
     whisper: ReadPath | None = None  # folder of this model, if it is not below judges.models
+    openai_whisper: ReadPath | None = None  # folder of this model
     hubert: ReadPath | None = None  # folder of this model
     conformer: ReadPath | None = None  # folder of this model
     eres2net: ReadPath | None = None  # folder of this model
