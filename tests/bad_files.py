@@ -170,7 +170,7 @@ def _write_list(root: Path, name: str, content: Any) -> None:
         row = {key: value for key, value in (ROW | content).items() if value is not None}
         content = json.dumps({k: None if v == [None] else v for k, v in row.items()}) + "\n"
     data = content if isinstance(content, bytes) else content.encode()
-    (root / f"{name}.jsonl").write_bytes(data)
+    (root / f"bad_{name}.jsonl").write_bytes(data)
 
 
 def _write_stores(root: Path) -> None:

@@ -56,6 +56,14 @@ def read_wave(
     return np.asarray(np.clip(mono, -1.0, 1.0), dtype=np.float32)
 
 
+def readable(path: Path) -> bool:
+    """Is this a file whose header says that it is audio? One emptied by accident is not."""
+    try:
+        return path.is_file() and soundfile.info(path).frames >= 0
+    except soundfile.LibsndfileError:
+        return False
+
+
 def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:
     """Write 16-bit PCM atomically; values beyond [-1, 1] are clipped."""
     buffer = io.BytesIO()

@@ -6,23 +6,25 @@ in a weighted space where squared distance is a fair error measure, and decoding
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from speculative_tts.codecs import world
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
+from speculative_tts.typed import read_json
 
 FRAMES_PER_TOKEN = 4
 TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES
 SAMPLES_PER_TOKEN = FRAMES_PER_TOKEN * world.SAMPLES_PER_FRAME
 FORMAT_VERSION = 1
+MADE = "give tiny:codec, tiny:codec_residual for VALL-E, or what sst-prepare made"
 CEPSTRUM_POWER = 0.6
 """Cepstra are divided by sd ** 0.6: between raw error (0) and equal variance (1)."""
 
@@ -96,14 +98,34 @@ class TinyCodec:
     @classmethod
     def load(cls, folder: Path) -> TinyCodec:
         """Read a folder that `save` wrote."""
-        meta = json.loads((folder / "codec.json").read_text())
-        if meta["format_version"] != FORMAT_VERSION:
+        return cls(*read_codec(folder, ("codebook", 2), ("weights", 1)))
+
+
+def read_codec(folder: Path, *names: tuple[str, int]) -> list[Float32[np.ndarray, ...]]:
+    """Arrays of a codec folder, each named with its dimensions; ValueError for another folder."""
+    meta = read_json(folder / "codec.json", MADE)
+    if meta.get("format_version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{folder} has codec format {meta.get('format_version')}, this version reads "
+            f"{FORMAT_VERSION}; {MADE}"
+        )
+    try:
+        found = load_file(folder / "codec.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise ValueError(
+            f"{folder}: codec.safetensors is not readable ({error}); {MADE}"
+        ) from error
+    for name, dimensions in names:
+        if (
+            name not in found
+            or found[name].ndim != dimensions
+            or not np.isfinite(found[name]).all()
+        ):
             raise ValueError(
-                f"{folder} has codec format {meta['format_version']}, this version reads "
-                f"{FORMAT_VERSION}; make the codec again with sst-prepare"
+                f"{folder}: codec.safetensors has no {name} of {dimensions} dimensions and finite "
+                f"numbers; {MADE}"
             )
-        tensors = load_file(folder / "codec.safetensors")
-        return cls(tensors["codebook"].astype(np.float32), tensors["weights"].astype(np.float32))
+    return [found[name].astype(np.float32) for name, _ in names]
 
 
 def feature_weights(features: Float64[np.ndarray, "frames 27"]) -> Float32[np.ndarray, " 27"]:

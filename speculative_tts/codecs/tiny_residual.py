@@ -8,14 +8,13 @@ token; the others refine it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import (
@@ -25,6 +24,7 @@ from speculative_tts.codecs.tiny import (
     feature_weights,
     k_means,
     nearest,
+    read_codec,
     stack_frames,
 )
 from speculative_tts.files import write_atomic
@@ -123,14 +123,7 @@ class ResidualTinyCodec:
     @classmethod
     def load(cls, folder: Path) -> ResidualTinyCodec:
         """Read a folder that `save` wrote; ValueError for another codec's."""
-        meta = json.loads((folder / "codec.json").read_text(encoding="utf-8"))
-        if "n_layers" not in meta or meta["format_version"] != FORMAT_VERSION:
-            raise ValueError(
-                f"{folder} is no residual codec of format {FORMAT_VERSION}; "
-                "give tiny:codec_residual or what sst-prepare made"
-            )
-        tensors = load_file(folder / "codec.safetensors")
-        return cls(tensors["codebooks"].astype(np.float32), tensors["weights"].astype(np.float32))
+        return cls(*read_codec(folder, ("codebooks", 3), ("weights", 1)))
 
 
 def train_residual_codec(

@@ -59,9 +59,10 @@ def run(config: DecodeConfig) -> int:
     if (folder / DONE).is_file() and all(item.id in there for item in items):
         print(f"{folder}: done already, skipped{_by_other_code(folder)}")
         return 0
-    source = build_source(config, swapped)  # a mistake leaves no empty run
+    source = build_source(config, swapped)
+    decode = DecodeRun(source, folder, config.batch_size)
+    decode.start(items)  # a mistake leaves no empty run
     with held(app.require_writable(folder), "out=<other folder>"):
-        decode = DecodeRun(source, folder, config.batch_size)
         done, earlier = len(finished(folder)), _by_other_code(folder)
         _describe(config, source, folder)
         with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:

@@ -11,7 +11,7 @@ from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.run import check_audio, encode_prompt, record
+from speculative_tts.decoding.run import check_audio, encode_prompt, of_row, record
 from speculative_tts.decoding.settings import Settings
 from speculative_tts.records import DecodeRecord, ListItem, Split
 from speculative_tts.schema import DecodeConfig, System
@@ -46,8 +46,12 @@ class Decoded:
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
         """Check texts and prompts, and warm up on the first of them."""
         for item in missing:
-            self._engine.target.layout.text_ids(item.text, item.prompt_text)
+            with of_row(item):
+                self._engine.target.layout.text_ids(item.text, item.prompt_text)
         check_audio({item.id: item.prompt_audio for item in missing})
+        for item in missing:
+            with of_row(item):
+                self._prompt(item)
         self._observed = {item.id for item in items[: self._config.instrument]}
         for item in missing[: self._config.runtime.warmup]:
             self._engine.decode(self._config.system, [self._request(item)])
@@ -128,9 +132,13 @@ class Decoded:
         )
 
     def _request(self, item: ListItem) -> Request:
-        """The item for the engine; its voice prompt is encoded once."""
+        """The item for the engine."""
+        codes = self._prompt(item)
+        return self._engine.request(item.id, item.text, item.prompt_text, codes, self._config.seed)
+
+    def _prompt(self, item: ListItem) -> Tensor:
+        """Codes of the voice prompt, made once."""
         if item.prompt_audio not in self._prompts:
             wave = read_wave(Path(item.prompt_audio), self.codec.sample_rate)
             self._prompts[item.prompt_audio] = encode_prompt(self.codec, wave, item.prompt_audio)
-        codes = self._prompts[item.prompt_audio]
-        return self._engine.request(item.id, item.text, item.prompt_text, codes, self._config.seed)
+        return self._prompts[item.prompt_audio]

@@ -9,7 +9,7 @@ import numpy as np
 
 from speculative_tts.codecs.audio import Wave, read_wave
 from speculative_tts.codecs.registry import Codec, encode_voice, silence
-from speculative_tts.decoding.run import check_audio, record
+from speculative_tts.decoding.run import check_audio, of_row, record
 from speculative_tts.decoding.settings import Settings
 from speculative_tts.records import DecodeRecord, ListItem
 
@@ -32,6 +32,9 @@ class Recordings:
             system = "codec" if self.through else "reference"
             raise ValueError(f"{lacking[0]} has no reference_audio, which system={system} needs")
         check_audio({item.id: str(item.reference_audio) for item in missing})
+        for item in missing:
+            with of_row(item):
+                read_wave(Path(str(item.reference_audio)), self.codec.sample_rate)
 
     def make(
         self,

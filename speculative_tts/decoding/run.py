@@ -1,6 +1,7 @@
 """One decode run: audio of a source over a list, a record per utterance, resumable any time."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -8,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.codecs.audio import SILENCE, Wave, write_wave
+from speculative_tts.codecs.audio import SILENCE, Wave, readable, write_wave
 from speculative_tts.codecs.registry import Codec, encode_voice
 from speculative_tts.decoding.settings import Settings
 from speculative_tts.records import (
@@ -21,6 +22,7 @@ from speculative_tts.records import (
 )
 
 RECORDS = "records.jsonl"
+LONGEST_PROMPT = 60.0  # seconds; encoding ten minutes takes minutes
 FAILED = "failed.jsonl"  # utterances without a record because a model broke down, and why
 
 
@@ -62,14 +64,18 @@ class DecodeRun:
     def __init__(self, source: AudioSource, folder: Path, batch_size: int = 1) -> None:
         self._source, self._folder, self._size = source, folder, batch_size
 
+    def start(self, items: list[ListItem]) -> None:
+        """Before the folder is made: ValueError for what is wrong with items without a record."""
+        done = finished(self._folder)
+        self._source.start(items, [item for item in items if item.id not in done])
+
     def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
-        """Make the items that have no record yet, in batches, in order."""
+        """Make the items that have no record yet, in batches, in order; `start` comes before."""
         done = finished(self._folder)
         (self._folder / FAILED).unlink(missing_ok=True)
         missing = [item for item in items if item.id not in done]
         if not missing:
             return
-        self._source.start(items, missing)
         appender = Appender(self._folder / RECORDS)
         try:
             for begin in range(0, len(missing), self._size):
@@ -112,6 +118,15 @@ def record(
     )
 
 
+@contextmanager
+def of_row(item: ListItem) -> Iterator[None]:
+    """Names the row of a list in what is wrong with it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"row {item.id}: {error}") from error
+
+
 def check_audio(files: Mapping[str, str]) -> None:
     """ValueError when files, by the row that names them, are not there."""
     absent = [name for name, file in files.items() if not Path(file).is_file()]
@@ -130,21 +145,25 @@ def read_records(folder: Path) -> dict[str, DecodeRecord]:
 
 
 def finished(folder: Path) -> dict[str, DecodeRecord]:
-    """Records of a run folder whose audio is there too, by utterance id."""
+    """Records of a run folder whose audio can be heard too, by utterance id."""
     records = read_records(folder).items()
-    return {name: record for name, record in records if (folder / record.audio).is_file()}
+    return {name: record for name, record in records if readable(folder / record.audio)}
 
 
 def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:
     """Speech codes of a voice prompt, int64 [tokens] or, with layers, [layers, tokens].
 
-    Raises ValueError for silence, and below one token.
+    Raises ValueError for silence, below one token, and above a minute.
     """
+    seconds = len(wave) / codec.sample_rate
+    if seconds > LONGEST_PROMPT:
+        raise ValueError(
+            f"{name} is {seconds:.0f} s long, above {LONGEST_PROMPT:.0f}; give 2 to 3 s of speech"
+        )
     if len(wave) and float(np.abs(wave).max()) < SILENCE:
         raise ValueError(f"{name} is silent: it has no voice to follow; give 2 to 3 s of speech")
     codes = np.asarray(encode_voice(codec, wave))
     if codes.shape[-1] == 0:
-        seconds = len(wave) / codec.sample_rate
         raise ValueError(
             f"{name} is {seconds:.2f} s long, below one speech token; give 2 to 3 s of speech"
         )

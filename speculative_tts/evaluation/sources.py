@@ -90,8 +90,9 @@ def describe_run(name: str) -> dict[str, Any]:
 
 def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
     """Words of the target's speech.json, or the tiny system's where there is none."""
-    path = (config.get("target") or {}).get("path")
-    if not path or path == "???":
+    target = config.get("target")
+    path = target.get("path") if isinstance(target, dict) else None
+    if not isinstance(path, str) or path in {"", "???"}:
         return TINY_WORDS
     file = _resolved(path) / "speech.json"
     words = read_json(file).get("words") if file.is_file() else None

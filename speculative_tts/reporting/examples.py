@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.codecs.audio import readable
 from speculative_tts.reporting.runs import Run
 
 SPREAD = 3  # utterances spread evenly over the list
@@ -55,7 +56,7 @@ class _System:
         return Path(self.run.folder, self.records[key]["audio"])
 
     def has(self, key: str) -> bool:
-        return key in self.scores and key in self.records and self.audio(key).is_file()
+        return key in self.scores and key in self.records and readable(self.audio(key))
 
     def errors(self, key: str) -> int:
         row = self.scores[key]
@@ -71,7 +72,7 @@ class _System:
 def examples(systems: Mapping[str, Run], better: str, worse: str) -> list[Example]:
     """Some utterances that every system made, and the one on which `worse` loses most to `better`.
 
-    `systems` maps row labels to runs. Utterances whose audio is gone are not shown.
+    `systems` maps row labels to runs. Utterances whose audio is gone or empty are not shown.
     """
     if not systems:
         return []
@@ -103,7 +104,7 @@ def _example(key: str, why: str, systems: Sequence[_System]) -> Example:
         row["text"],
         row.get("speaker", ""),
         why,
-        encode(prompt) if prompt.is_file() else None,
+        encode(prompt) if readable(prompt) else None,
         [system.clip(key) for system in systems],
     )
 

@@ -16,7 +16,8 @@ from typing import Any
 from speculative_tts.records import read_jsonl
 from speculative_tts.reporting.remedy import decode_command, place
 from speculative_tts.schema import UNUSED, System
-from speculative_tts.typed import read_json
+from speculative_tts.schema.limits import Whole
+from speculative_tts.typed import read_json, typed
 
 Where = Mapping[str, Any]  # dotted configuration key -> value
 
@@ -131,29 +132,46 @@ def find_runs(folder: Path) -> Found:
     folders = sorted(path.parent for path in folder.glob("*/config.json"))
     if not folders:
         raise ValueError(f"runs={folder} holds no run; run sst-decode out={folder} first")
-    reasons = {path: _unusable(path) for path in folders}
-    runs = tuple(_read(path) for path in folders if reasons[path] is None)
-    return Found(folder, runs, {path.name: why for path, why in reasons.items() if why})
-
-
-def _unusable(folder: Path) -> str | None:
-    if not (folder / "DONE").exists():
-        return "not finished; start its sst-decode again, it goes on where it was"
-    if not (folder / "summary.json").is_file():
-        return f"not scored; sst-eval runs={folder}"
-    if read_json(folder / "summary.json", AGAIN).get("run", {}).get("complete") is False:
-        return f"scored before it was finished; sst-eval runs={folder}"
-    return None
+    runs, unusable = [], {}
+    for path in folders:
+        try:
+            runs.append(_read(path))
+        except ValueError as error:
+            unusable[path.name] = str(error)
+    return Found(folder, tuple(runs), unusable)
 
 
 def _read(folder: Path) -> Run:
-    provenance = folder / "provenance.json"
-    return Run(
+    """One run, its files read once so that a table is not left half made. ValueError says why not.
+
+    A broken run is left out and named; the others make their tables.
+    """
+    if not (folder / "DONE").exists():
+        raise ValueError("not finished; start its sst-decode again, it goes on where it was")
+    if not (folder / "summary.json").is_file():
+        raise ValueError(f"not scored; sst-eval runs={folder}")
+    written, provenance = read_json(folder / "summary.json", AGAIN), folder / "provenance.json"
+    summary = typed(_Summary, written, folder / "summary.json")
+    if summary.run.get("complete") is False:
+        raise ValueError(f"scored before it was finished; sst-eval runs={folder}")
+    run = Run(
         folder,
         flatten(read_json(folder / "config.json", AGAIN)),
-        read_json(folder / "summary.json", AGAIN),
+        written,
         read_json(provenance, AGAIN) if provenance.is_file() else {},
     )
+    for file in ("records.jsonl", "scores.jsonl"):
+        run.rows(file)
+    return run
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What summary.json must have."""
+
+    run: dict[str, Any]
+    metrics: dict[str, dict[str, Any]]
+    n: Whole
 
 
 def matches(config: Where, where: Where) -> bool:

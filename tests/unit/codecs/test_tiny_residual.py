@@ -73,7 +73,7 @@ def test_mistakes_are_named(codec: ResidualTinyCodec, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mono"):
         codec.encode(np.zeros((2, 1000), dtype=np.float32))
     tiny.TinyCodec(codec.codebook, codec.weights).save(tmp_path)
-    with pytest.raises(ValueError, match="no residual codec"):
+    with pytest.raises(ValueError, match="no codebooks of 3 dimensions"):
         ResidualTinyCodec.load(tmp_path)
 
 
