@@ -118,7 +118,7 @@ def _by_other_code(folder: Path) -> str:
 
     path = folder / "provenance.json"
     made = read_json(path).get("code") if path.is_file() else None
-    if made in (None, now := code_version()):
+    if not isinstance(made, dict) or made == (now := code_version()):
         return ""
     return (
         f"; made by other code ({code_text(made)}, this is {code_text(now)}): "
