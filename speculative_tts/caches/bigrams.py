@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from speculative_tts.shards import shard
+
 ROWS = 4096  # utterances read at a time
 CHUNK = 2**22  # bigrams that are gathered before they are reduced to distinct ones
 PARTS = 64  # tasks of the processes
@@ -161,12 +163,8 @@ def _batches(path: Path, column: str) -> Iterator[tuple[Ints, Ints]]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    try:
+    with shard(path):
         file = pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(
-            f"{path} is not a readable Parquet file ({error}); prepare it again"
-        ) from error
     names = file.schema_arrow.names
     if column not in names:
         raise ValueError(f"{path} has no column {column}; it has {', '.join(names)}")
@@ -176,9 +174,11 @@ def _batches(path: Path, column: str) -> Iterator[tuple[Ints, Ints]]:
         if "split" in names:
             table = table.filter(pc.equal(table["split"], "train"))
         rows = table[column].combine_chunks()
-        if pa.types.is_nested(rows.type) and pa.types.is_nested(rows.type.value_type):
-            if pc.any(pc.equal(pc.list_value_length(rows), 0)).as_py():
-                raise ValueError(f"{path} has a row without layers of codes; prepare it again")
-            rows = pc.list_element(rows, 0)
-        lengths = pc.list_value_length(rows).to_numpy(zero_copy_only=False).astype(np.int64)
-        yield pc.list_flatten(rows).to_numpy(zero_copy_only=False).astype(np.int64), lengths
+        with shard(path):
+            if pa.types.is_nested(rows.type) and pa.types.is_nested(rows.type.value_type):
+                if pc.any(pc.equal(pc.list_value_length(rows), 0)).as_py():
+                    raise ValueError(f"{path} has a row without layers of codes; prepare it again")
+                rows = pc.list_element(rows, 0)
+            lengths = pc.list_value_length(rows).to_numpy(zero_copy_only=False).astype(np.int64)
+            codes = pc.list_flatten(rows).to_numpy(zero_copy_only=False).astype(np.int64)
+        yield codes, lengths

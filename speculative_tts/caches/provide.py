@@ -17,6 +17,7 @@ from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.models.families import Layout, code_embedding, load_layout
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema import CheckpointConfig, GroupsConfig, RowsConfig, Similarity, Weights
+from speculative_tts.shards import shard
 
 KIND = "groups"
 # What a cache has beside memberships; part of its key.
@@ -164,13 +165,18 @@ def count_codes(folder: Path, size: int) -> Tensor:
             f"no Parquet shards in {folder}; give groups.unigram=<codes of sst-prepare>"
         )
     counts = torch.zeros(size, dtype=torch.int64)
-    for shard in shards:
-        table = pq.read_table(shard, columns=["codes", "split"])
-        train = table.filter(pc.equal(table["split"], "train"))["codes"]
-        codes = torch.tensor(pc.list_flatten(train).to_numpy().astype(np.int64))
-        if len(codes) and int(codes.max()) >= size:
-            raise ValueError(f"{shard} has code {int(codes.max())}, the target only {size} ids")
-        counts += codes.bincount(minlength=size)
+    for path in shards:
+        with shard(path):
+            table = pq.read_table(path, columns=["codes", "split"])
+            train = table.filter(pc.equal(table["split"], "train"))["codes"]
+            codes = torch.tensor(pc.list_flatten(train).to_numpy().astype(np.int64))
+            for code in codes.aminmax() if len(codes) else ():
+                if not 0 <= code < size:
+                    raise ValueError(
+                        f"{path} has code {int(code)}, the target only {size} ids; "
+                        "give groups.unigram=<codes of the target's codec>"
+                    )
+            counts += codes.bincount(minlength=size)
     return counts
 
 

@@ -173,6 +173,11 @@ def k_means(
     except ImportError as error:
         message = "training the codec needs faiss: pip install 'speculative_tts[tiny]'"
         raise ImportError(message) from error
+    if len(vectors) < n_codes:
+        raise ValueError(
+            f"{len(vectors)} tokens of speech are too few for n_codes={n_codes}; give fewer codes "
+            "or more takes (n_takes)"
+        )
     kmeans = faiss.Kmeans(
         TOKEN_FEATURES,
         n_codes,

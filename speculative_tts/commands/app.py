@@ -31,6 +31,7 @@ INTERRUPTED = 130
 CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
 RULE_OF_KEY = (("rule.beta", "rule=tolerance"), ("rule.groups", "rule=group"))
 CODEC_OF_TARGET = (("target=tiny_valle", "codec=tiny_residual"),)  # the other tiny target's is tiny
+WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
 
 
 class JobFailedError(Exception):

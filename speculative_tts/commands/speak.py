@@ -7,6 +7,7 @@ not give are recognised, if the model has a vocabulary of words.
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from speculative_tts.assets import resolve
@@ -39,20 +40,21 @@ def run(config: SpeakConfig) -> int:
     words, codes = voice_of(prompt, engine)
     engine.target.layout.text_ids(config.text, words)
     request = engine.request("speak", config.text, words, codes, config.seed)
-    for system in ORDER[:2] * config.runtime.warmup:
+    alone = engine.draft is engine.target  # a target without a draft
+    order = ORDER[1:2] if alone else ORDER
+    for system in order[:2] * config.runtime.warmup:
         engine.decode(system, [request])
-    timed = [engine.decode(system, [request]) for system in ORDER]
-    outcome, plain = timed[0].outcomes[0], timed[1].outcomes[0]
-    for broken in (outcome.failure, plain.failure):
-        if broken:
-            raise ValueError(broken)
-    own, baseline = (
-        sum(timed[place].seconds for place in places) / 2 for places in ((0, 3), (1, 2))
+    timed = [(system, engine.decode(system, [request])) for system in order]
+    for broken in filter(None, (one.outcomes[0].failure for _, one in timed)):
+        raise ValueError(broken)
+    (outcome, own), (plain, baseline) = (
+        (one[0].outcomes[0], fmean(timing.seconds for timing in one))
+        for one in ([t for s, t in timed if s is wanted] for wanted in (order[0], System.target))
     )
     spoken = engine.audio(outcome, config.text, words, codes).wave
     write_wave(out, spoken, engine.codec.sample_rate)
     seconds = len(spoken) / engine.codec.sample_rate
-    print(summary(out, seconds, (plain, baseline), (outcome, own)))
+    print(summary(out, seconds, None if alone else (plain, baseline), (outcome, own)))
     return 0
 
 
@@ -129,18 +131,23 @@ def words_in(prompt: str, words: Sequence[str]) -> str:
 
 
 def summary(
-    out: Path, seconds: float, baseline: "tuple[Outcome, float]", own: "tuple[Outcome, float]"
+    out: Path,
+    seconds: float,
+    baseline: "tuple[Outcome, float] | None",
+    own: "tuple[Outcome, float]",
 ) -> str:
-    """Two lines for people; baseline and own are what was decoded and its seconds."""
-    (plain, slow), (outcome, fast) = baseline, own
+    """For people; baseline (None: without a draft) and own are what was decoded, its seconds."""
+    outcome, fast = own
+    end = "" if outcome.stopped else " (cut at the length limit)"
+    spoken = f"{out}: {seconds:.2f} s of speech, {len(outcome.tokens)} tokens in {fast:.3f} s{end}"
+    if baseline is None:
+        return spoken
+    plain, slow = baseline
     speedup = slow / len(plain.tokens) * len(outcome.tokens) / fast
     rate = outcome.accepted / max(outcome.drafted, 1)
     length = (len(outcome.tokens) - 1) / max(outcome.rounds, 1)
-    end = "" if outcome.stopped else " (cut at the length limit)"
     return (
-        f"{out}: {seconds:.2f} s of speech, "
-        f"{len(outcome.tokens)} tokens in {fast:.3f} s{end}\n"
-        f"accepted {rate:.0%} of the drafted tokens, {length:.2f} tokens a round; "
+        f"{spoken}\naccepted {rate:.0%} of the drafted tokens, {length:.2f} tokens a round; "
         f"{speedup:.2f}x the tokens/s of the same engine without a draft "
         f"({len(plain.tokens)} tokens in {slow:.3f} s)"
     )
@@ -155,5 +162,5 @@ main = app.command(
         'sst-speak text="lima nine" prompt=voice.wav out=x.wav',
         'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu"',
     ),
-    implied=app.RULE_OF_KEY,
+    implied=app.RULE_OF_KEY + app.CODEC_OF_TARGET + app.WITHOUT_DRAFT,
 )

@@ -93,8 +93,7 @@ def _read(path: Path) -> dict[str, Any]:
         except RuntimeError:  # a file of the old format cannot be mapped
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises many types for a broken file
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{path} is not readable as weights ({reason}); copy it again") from error
+        raise ValueError(f"{path} is torn, or holds no weights; copy it again") from error
     if not isinstance(loaded, dict):
         raise ValueError(f"{path} holds a {type(loaded).__name__}, not a state dict; copy it again")
     return loaded

@@ -5,7 +5,7 @@ Input: <sos> prompt text, text <task> prompt speech; the speech goes on until a 
 """
 
 import json
-import string
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +21,9 @@ from speculative_tts.typed import read_json, typed
 
 FILE = "speech.json"
 FORMAT_VERSION = 1
+WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\d")  # it's is one word, 42 are two
+NAMES = "zero one two three four five six seven eight nine"
+DIGITS = {str(digit): name for digit, name in enumerate(NAMES.split())}
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,5 @@ class SpeechLayout:
 
 
 def words_in(text: str) -> list[str]:
-    """Lower-case words of a text, without punctuation around them."""
-    stripped = (word.strip(string.punctuation) for word in text.lower().split())
-    return [word for word in stripped if word]
+    """Lower-case words of a text: signs between them part them, digits are spoken one by one."""
+    return [DIGITS.get(word, word) for word in WORD.findall(text.lower())]

@@ -164,3 +164,16 @@ def test_mistakes_are_one_line_and_leave_no_file(
     assert not out.exists()
     assert prompts["good"].read_bytes() == good
     assert sorted(tmp_path.iterdir()) == sorted(prompts.values())
+
+
+def test_a_target_without_a_draft_speaks_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`target=tiny_valle` was asked for a draft of its vocabulary, which does not exist."""
+    out = tmp_path / "x.wav"
+    told = ["target=tiny_valle", "text=7,8", "runtime.warmup=0", f"out={out}"]
+    assert speak.main([*told, "sampling.max_tokens_per_word=8"]) == 0
+    printed = capsys.readouterr().out
+    assert soundfile.info(out).frames > 1600
+    assert "tokens in" in printed
+    assert "accepted" not in printed

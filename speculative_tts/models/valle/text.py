@@ -34,7 +34,7 @@ class Symbols:
         if not path.is_file():
             raise ValueError(f"symbol table {path} not found; it belongs to the checkpoint")
         symbols = []
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(path.read_bytes().decode(errors="replace").splitlines(), 1):
             parts = line.split()
             if len(parts) != 2 or not parts[1].isdecimal():
                 raise ValueError(f"{path}:{number} is not '<symbol> <number>'; copy the file again")

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from speculative_tts.files import held, writing
+from speculative_tts.shards import shard
 
 FOLDER = "columns"
 SOURCE = b"made of"  # key of the file's metadata
@@ -140,11 +141,14 @@ def _make(paths: list[Path], n_codes: int, path: Path) -> None:
 
 def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.Table]:
     for path in paths:
-        table = pq.read_table(path, columns=schema.names)
-        highest = pc.max(pc.list_flatten(table.column("codes"))).as_py()
-        if (highest or 0) >= n_codes:
-            raise ValueError(
-                f"{path} has code {highest}, the target only {n_codes} codes; "
-                "make the codes with the target's own codec"
-            )
-        yield table.cast(schema)
+        with shard(path):
+            table = pq.read_table(path, columns=schema.names)
+            ends = pc.min_max(pc.list_flatten(table.column("codes"))).as_py()
+            for code in (ends["min"] or 0, ends["max"] or 0):
+                if not 0 <= code < n_codes:
+                    raise ValueError(
+                        f"{path} has code {code}, the target only {n_codes} codes; "
+                        "make the codes with the target's own codec"
+                    )
+            table = table.cast(schema)
+        yield table

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.shards import shard
 
 IGNORED = -100
 
@@ -80,8 +81,10 @@ def load_recordings(folder: Path, layout: SpeechLayout, split: str = "train") ->
     if not paths:
         raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
     for path in paths:
-        for row in pq.read_table(path).to_pylist():
-            words = np.array([index[word] for word in row["text"].split()])
+        with shard(path):
+            rows = pq.read_table(path).to_pylist()
+            words_of = [np.array([index[word] for word in row["text"].split()]) for row in rows]
+        for row, words in zip(rows, words_of, strict=True):
             residual = row.get("residual_codes")
             recording = Recording(
                 words,

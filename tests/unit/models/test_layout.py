@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.layout import SpeechLayout, words_in
 
 LAYOUT = SpeechLayout.merged(2048, ("alpha", "bravo"), {"temperature": 0.7, "top_k": 20})
 
@@ -53,3 +53,19 @@ def test_a_later_format_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_one_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no speech\.json"):
         SpeechLayout.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("7 8", ["seven", "eight"]),
+        ("alpha,bravo", ["alpha", "bravo"]),
+        ("Alpha-7: (bravo)... 40!", ["alpha", "seven", "bravo", "four", "zero"]),
+        ("it's the dog's", ["it's", "the", "dog's"]),
+        ("one_two\tthree", ["one", "two", "three"]),
+        (" - ... ", []),
+    ],
+)
+def test_words_of_a_text_as_people_write_them(text: str, words: list[str]) -> None:
+    """`7 8` and `alpha,bravo` were unknown words."""
+    assert words_in(text) == words
