@@ -106,14 +106,15 @@ def read_rows(path: Path, cls: type[Row], *, whole: bool = False) -> Iterator[Ro
 
 
 def read_jsonl(path: Path, *needed: str) -> Iterator[dict[str, Any]]:
-    """Objects of a JSONL file in order; ValueError for one that lacks a `needed` key.
+    """Objects of a JSONL file in order; ValueError for one without a text or number `needed`.
 
     A last line that a kill cut short is skipped.
     """
     for where, row in _lines(path, whole=False):
         for key in needed:
-            if key not in row:
-                raise ValueError(f"{where}: {key} is missing; make the file again")
+            if not isinstance(row.get(key), str | int):
+                what = f"is {json.dumps(row[key])[:40]}" if key in row else "is missing"
+                raise ValueError(f"{where}: {key} {what}; make the file again")
         yield row
 
 

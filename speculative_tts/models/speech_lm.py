@@ -47,7 +47,7 @@ class SpeechLM(CodeLM):
             (EMBEDDING, layout.vocab_size),
             (head_name, layout.speech_vocab_size),
         ):
-            if name not in state or state[name].shape[0] < rows:
+            if name not in state or min(len(state[name]), config.vocab_size) < rows:
                 raise ValueError(
                     f"checkpoint {folder} has no {rows} rows of {name}; "
                     "config.json, speech.json and weights do not belong together"

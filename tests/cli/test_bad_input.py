@@ -1,0 +1,525 @@
+"""What a user can get wrong, over all commands: one line with value and remedy, exit code 2.
+
+Nothing is left behind, nothing hangs, and nobody sees a traceback. `bad_files` has what keys may be
+pointed at. A case is `command: arguments -> parts of the line`; {w} are the files, {t} is empty.
+"""
+
+import importlib
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bad_files import CODECS, LISTS, TARGETS, write_world
+
+from speculative_tts.commands.app import Command
+from speculative_tts.training.data.columns import FOLDER
+
+SECONDS = 30
+GOLDEN = Path(__file__).parents[1] / "golden"
+MODELS = "target.path={w}/target draft.path={w}/draft codec.path={w}/codec data.path={w}/list.jsonl"
+DECODE = f"{MODELS} out={{t}}/runs limit=1 runtime.warmup=0 instrument=0"
+SPEAK = f"{MODELS} text=one out={{t}}/x.wav runtime.warmup=0"
+BENCH = f"{MODELS} out={{t}}/bench limit=1 tokens=2 steps=1 transformers=false"
+HEADS = "target.path={w}/target codes={w}/stores/good out={t}/heads n=2 steps=1 sequences=2"
+DRAFT = "target.path={w}/target codes={w}/stores/good out={t}/draft layers=[0,1] steps=1"
+GROUPS = "target.path={w}/target codec.path={w}/codec groups.cache={t}/c groups.mean_size=2"
+BIGRAMS = "cache=transitions codec.path={w}/codec transitions.cache={t}/c"
+IMPORT = "checkpoint={g}/uslm/checkpoint.pt symbols={g}/valle/text_symbols.k2symbols out={t}/v"
+
+# what is appended to a command that would work -> what the one line must say
+CASES: dict[str, tuple[str, dict[str, str]]] = {
+    "decode": (
+        DECODE,
+        {
+            "rule.betta=3": "unknown key rule.betta; did you mean rule.beta?",
+            "lookahead=three": "lookahead=three",
+            "lookahead=1.5": "lookahead=1.5",
+            "lookahead=": "lookahead",
+            "system=foo": "system=foo",
+            "rule=foo": "rule=foo: no such choice; there are exact",
+            "experiment=ssd/foo": "experiment=ssd/foo",
+            "foo": "cannot read 'foo'; settings are written key=value",
+            "rule=[": "cannot read 'rule=['",
+            "--config-dir=/nowhere": "/nowhere",
+            "target.path=???": "target.path is not set; give target.path=<value>",
+            "target.path=/nowhere": "/nowhere does not exist; give",
+            "target.path={w}/list.jsonl": "list.jsonl",
+            "target.path={w}/stores": "stores holds no speech LM known here; looked for",
+            "target.path=tiny:nothing": "tiny:nothing is not shipped; give",
+            "draft.path=tiny:draft": "train the draft from this target",
+            "codec.path=tiny:codec": "they do not belong together, give codec=",
+            "codec.path=/nowhere": "/nowhere does not exist; give",
+            "codec.name=mp3": "codec 'mp3' is unknown; known codecs",
+            "data.path=/nowhere": "/nowhere does not exist; give",
+            "data.path={w}/target": "target not found; give data.path=",
+            "data.path={w}/lists.fifo": "lists.fifo not found; give data.path=",
+            "out=/dev/null/x": "/dev/null/x",
+            "out={w}/list.jsonl": "list.jsonl",
+            "runtime.threads=1000000": "threads 1000000 is above 1024; give 1 to 1024",
+            "runtime.threads=0": "threads 0 is below 1; give 1 to 1024",
+            "runtime.device=tpu": "runtime.device=tpu",
+            "runtime.dtype=int8": "runtime.dtype=int8",
+            "runtime.warmup=-1": "warmup -1 is below 0; give 0 or more",
+            "lookahead=0": "lookahead 0 is below 1; give 1 to 1000",
+            "lookahead=100000": "lookahead 100000 is above 1000",
+            "batch_size=0": "batch_size 0 is below 1",
+            "instrument=-1": "instrument -1 is below 0",
+            "limit=0": "limit 0 is below 1; give 1 or more, or null",
+            "limit=99999999999999999999": "is not a finite number below 2^53",
+            "seed=-1": "seed -1 is below 0; give 0 to 4294967295",
+            "seed=4294967296": "seed 4294967296 is above 4294967295",
+            "rule.beta=-1 rule=tolerance": "rule.beta -1.0 is below 0; give 0 or more",
+            "rule.beta=nan": "rule.beta nan is not a finite number",
+            "rule.beta=inf": "rule.beta inf is not a finite number",
+            "sampling.temperature=-1": "temperature -1.0 is below 0; give 0 or more, or null",
+            "sampling.temperature=nan": "temperature nan is not a finite number",
+            "sampling.top_k=-1": "top_k -1 is below 0",
+            "sampling.top_p=0": "top_p 0.0 is not above 0; give more than 0, up to 1",
+            "sampling.top_p=1.1": "top_p 1.1 is above 1",
+            "sampling.max_tokens_per_word=1e9": "1000000000.0 is above 1000",
+            "sampling.max_tokens_per_word=0": "0.0 is not above 0",
+            "sampling.min_tokens_per_word=900": "above max_tokens_per_word",
+            "sampling.ras_window=-1": "ras_window -1 is below 0",
+            "sampling.ras_tau=0": "ras_tau 0.0 is not above 0",
+            "sampling.repetition_penalty=0": "repetition_penalty 0.0 is not above 0",
+            "rule=group rule.groups.theta=2": "theta 2.0 is above 1",
+            "rule=group rule.groups.mean_size=0": "mean_size 0.0 is below 1",
+            "rule=group rule.groups.mean_size=99 rule.groups.cache={t}/c": "is outside [1, 40]",
+            "rule=group rule.groups.path=/nowhere": "/nowhere",
+            "rule=group rule.groups.path={w}/target": "target",
+            "system=multi_token heads.path=/nowhere": "/nowhere does not exist; give",
+            "system=multi_token viterbi.mode=none heads.path={w}/target": "make heads with",
+            "system=multi_token viterbi.mode=none heads.path=null": "heads.path is not set;",
+            "system=multi_token heads.n=0": "heads.n 0 is below 1",
+            "system=swap": "system=swap swaps within groups",
+            "system=swap rule=group source=/nowhere": "/nowhere is no finished run",
+            "match=fast": "match",
+            "match=length:x": "match",
+            **{
+                f"target.path={{w}}/targets/{name} draft.path={{w}}/targets/{name}": "; "
+                for name in TARGETS
+            },
+            **{f"codec.path={{w}}/codecs/{name}": "; " for name in CODECS},
+            **{f"data.path={{w}}/bad_{name}.jsonl": "; " for name in LISTS},
+        },
+    ),
+    "speak": (
+        SPEAK,
+        {
+            "text=": "the text is empty; give some of",
+            "text=quantum,leap": "unknown words: quantum, leap; this model speaks",
+            "text=42": "unknown words: four; this model speaks",
+            "text=???": "text",
+            "prompt=nobody": "prompt nobody is neither a file nor a speaker",
+            "prompt={w}/empty.wav prompt_text=two": "empty.wav is not readable audio",
+            "prompt={w}/torn.wav prompt_text=two": "torn.wav is not readable audio",
+            "prompt={w}/short.wav prompt_text=two": "short.wav is silent",
+            "prompt={w}/long.wav prompt_text=two": "long.wav is 600 s long, above 60; give",
+            "prompt={w}/list.jsonl prompt_text=two": "is not readable audio",
+            "prompt={w}/fifo prompt_text=two": "is neither a file nor a speaker",
+            "prompt={w}/target prompt_text=two": "is neither a file nor a speaker",
+            "prompt_text=two": "give it too, prompt=<a wav>",
+            "prompt={w}/prompt0.wav prompt_text=quantum": "unknown words: quantum",
+            "prompt={w}/prompt0.wav prompt_text=two out={w}/prompt0.wav": "give another out",
+            "out=/dev/null/x.wav": "/dev/null",
+            "out={w}": "cannot be written (it is a folder); give the name of a file",
+            "out={t}": "it is a folder",
+            "lookahead=0": "lookahead 0 is below 1",
+            "seed=-5": "seed -5 is below 0",
+            "runtime.threads=1e6": "threads",
+            "data.path={w}/bad_twice.jsonl": "id a is there twice; give each row its own",
+        },
+    ),
+    "bench": (
+        BENCH,
+        {
+            "steps=0": "steps 0 is below 1; give 1 or more",
+            "tokens=1": "tokens 1 is below 2; give 2 to 100000",
+            "draws=100000000": "draws 100000000 is above 100000; give 0 to 100000",
+            "draws=-1": "draws -1 is below 0",
+            "limit=0": "limit 0 is below 1",
+            "random=gpt9": "random 'gpt9' is unknown; known: cosyvoice2, llasa_1b",
+            "data.path={w}/bad_prompt_torn.jsonl": "torn.wav is not readable audio",
+            "data.path={w}/bad_object.jsonl": "bad_object.jsonl:1: id is missing",
+            "target.path={w}/targets/hidden_1": "heads of 0 dimensions",
+            "out={w}/list.jsonl": "list.jsonl",
+        },
+    ),
+    "precompute": (
+        GROUPS,
+        {
+            "threads=0": "threads 0 is below 1",
+            "groups.theta=nan groups.mean_size=null": "theta nan is not a finite number",
+            "groups.theta=-1": "theta -1.0 is not above -1",
+            "groups.theta=0.5": "are both given; leave one out",
+            "groups.cap=0": "cap 0 is below 1; give 1 or more, or null",
+            "groups.mean_size=41": "mean_size 41.0 is outside [1, 40]",
+            "groups.weights=even": "groups.weights=even",
+            "groups.source=text": "groups.source=text",
+            "groups.cache={w}/list.jsonl": "list.jsonl",
+            "groups.path=/nowhere": "/nowhere",
+            "device=cuda": "device=cuda needs a GPU",
+            "target.path={w}/targets/weights_empty": "copy it again",
+            "target.path={w}/targets/speech_list": "is not a JSON object but []",
+            "codec.path={w}/codecs/json_list": "is not a JSON object but []",
+            **{
+                f"groups.weights=unigram groups.unigram={{w}}/stores/{name}": said
+                for name, said in {
+                    "none": "no Parquet shards in {w}/stores/none; give groups.unigram=",
+                    "torn": "is no shard of codes",
+                    "far_code": "has code 999, the target only 41 ids; give",
+                    "negative_code": "has code -1, the target only 41 ids; give",
+                    "no_codes": "is no shard of codes",
+                    "text_codes": "is no shard of codes",
+                }.items()
+            },
+        },
+    ),
+    "precompute transitions": (
+        BIGRAMS,
+        {
+            "transitions.strength=0": "strength 0.0 is not above 0; give more than 0",
+            "transitions.workers=0": "workers 0 is below 1; give 1 to 1024",
+            "transitions.smoothing=rough": "transitions.smoothing=rough",
+            "transitions.smoothing=floor transitions.strength=2": "2.0 is not in (0, 1)",
+            "transitions.path={w}/target": "names a cache that is there; leave it null",
+            "transitions.codes={w}/stores/none": "make them with sst-prepare",
+            "transitions.codes={w}/stores/torn transitions.workers=1": "is no shard of codes",
+            "transitions.codes={w}/stores/no_codes transitions.workers=1": "has no column codes",
+            "transitions.codes={w}/stores/far_code transitions.workers=1": "has code 999",
+            "transitions.codes={w}/stores/text_codes transitions.workers=1": "is no shard of codes",
+            "transitions.codes=/nowhere": "/nowhere",
+            "cache=words": "cache=words",
+        },
+    ),
+    "train_heads": (
+        HEADS,
+        {
+            "n=1": "n 1 is below 2; give 2 to 100000",
+            "steps=0": "steps 0 is below 1",
+            "learning_rate=0": "learning_rate 0.0 is not above 0; give more than 0",
+            "learning_rate=nan": "learning_rate nan is not a finite number",
+            "weight_decay=-0.1": "weight_decay -0.1 is below 0",
+            "warmup=-1": "warmup -1 is below 0",
+            "batch_size=0": "batch_size 0 is below 1",
+            "sequences=0": "sequences 0 is below 1",
+            "dev_utterances=0": "dev_utterances 0 is below 1",
+            "threads=100000": "threads 100000 is above 1024",
+            "optimiser=sgd": "optimiser=sgd",
+            "kind=round": "kind=round",
+            "codes=/nowhere": "no folder /nowhere of codes; run sst-prepare first",
+            "target.path=/nowhere": "/nowhere does not exist; give",
+            "target.path={w}/targets/config_list": "is not a JSON object but []",
+            "target.path={w}/targets/weights_torn": "copy it again",
+            "out={w}/list.jsonl": "list.jsonl",
+            **{
+                f"codes={{w}}/stores/{name}": said
+                for name, said in {
+                    "none": "run sst-prepare first",
+                    "torn": "is no shard of codes",
+                    "unknown_word": "unknown words: quantum, leap",
+                    "far_code": "has code 999, the target only 40 codes",
+                    "negative_code": "has code -1, the target only 40 codes",
+                    "no_codes": "is no shard of codes",
+                    "text_codes": "is no shard of codes",
+                }.items()
+            },
+        },
+    ),
+    "train_draft": (
+        DRAFT,
+        {
+            "layers=[0,9]": "layer 9 is not in the target; its layers are 0 to 2",
+            "layers=[-1]": "layers -1 is below 0; give 0 or more",
+            "layers=0": "layers=0: a list is wanted; give layers=[0]",
+            "layers=[a]": "layers",
+            "steps=-1": "steps -1 is below 0",
+            "learning_rate=-1": "learning_rate -1.0 is not above 0",
+            "losses.ce=0": "all loss weights are 0",
+            "losses.kl=-1": "losses.kl -1.0 is below 0",
+            "losses.tv=nan": "losses.tv nan is not a finite number",
+            "select=beauty": "select=beauty",
+            "accumulate=0": "accumulate 0 is below 1",
+            "eval_every=0": "eval_every 0 is below 1",
+            "codes={w}/stores/torn": "is no shard of codes",
+            "codes=/nowhere": "no folder /nowhere of codes",
+            "init=/nowhere": "/nowhere",
+            "target.path={w}/valle": "model_type 'valle' cannot be inherited; supported",
+        },
+    ),
+    "train_target": (
+        "prepared={w} out={t}/target",
+        {
+            "": "has no codes/; run sst-prepare, or give prepared=<folder>",
+            "prepared=/nowhere": "/nowhere has no codes/",
+            "matrix_lr=nan": "matrix_lr nan is not a finite number below 2^53; give more than 0",
+            "other_lr=0": "other_lr 0.0 is not above 0",
+            "steps=0": "steps 0 is below 1",
+            "warmup_steps=0": "warmup_steps 0 is below 1",
+            "decay_steps=0": "decay_steps 0 is below 1",
+            "acoustic_pull=2": "acoustic_pull 2.0 is above 1; give 0 to 1",
+            "probe_weight=-1": "probe_weight -1.0 is below 0",
+            "threads=0": "threads 0 is below 1",
+            "valle.dim=0": "valle.dim 0 is below 1",
+            "valle.nar_scale=0": "valle.nar_scale 0.0 is not above 0",
+            "architecture=rnn": "architecture=rnn",
+            "family=dog": "family=dog: no such choice; there are valle",
+        },
+    ),
+    "prepare": (
+        "out={t}/data",
+        {
+            "n_takes=0": "n_takes 0 is below 1; give 1 to 1000000",
+            "n_takes=1000000000": "n_takes 1000000000 is above 1000000",
+            "n_codes=0": "n_codes 0 is below 2; give 2 to 100000",
+            "test_rows_per_speaker=0": "test_rows_per_speaker 0 is below 1",
+            "dev_rows_per_speaker=5000": "dev_rows_per_speaker 5000 is above 1000",
+            "workers=0": "workers 0 is below 1",
+            "seed=-1": "seed -1 is below 0",
+            "corpus=music": "corpus=music: no such choice",
+            "corpus=libritts path=/nowhere codec.path={w}/codec parts=[a]": "/nowhere",
+            "corpus=libritts parts=[]": "parts",
+            "corpus=list path={w} list_file=/nowhere": "{w}",
+            "corpus=list format=pdf": "format=pdf",
+            "job=-1": "job -1 is below 0",
+            "shard_size=0": "shard_size 0 is below 1",
+            "rows=0": "rows 0 is below 1; give 1 or more, or null",
+        },
+    ),
+    "import_valle": (
+        IMPORT,
+        {
+            "heads=0": "heads 0 is below 1; give 1 or more, or null",
+            "heads=3": "3 heads do not divide",
+            "heads=4 prefix_mode=3": "prefix_mode 3 is unknown; known",
+            "checkpoint={w}/prompt0.wav": "prompt0.wav is not readable as a checkpoint",
+            "checkpoint={w}/empty.wav": "empty.wav is not readable as a checkpoint",
+            "checkpoint={w}/list.jsonl": "it may hold tensors, numbers, texts and paths only",
+            "checkpoint={w}/fifo": "fifo not found; give a .pt file",
+            "checkpoint={w}": "no file {w}/config.json; ",
+            "checkpoint={w}/target": "is no VALL-E; give another folder",
+            "checkpoint={w}/stores/tensors.pt heads=2": "the checkpoint has no tensor ar_text",
+            "checkpoint=/nowhere": "/nowhere not found; give a .pt file",
+            "symbols={w}/prompt0.wav heads=4": "prompt0.wav:1 is not '<symbol> <number>'; copy",
+            "symbols={w}/list.jsonl heads=4": "list.jsonl:1 is not '<symbol> <number>'; copy",
+            "symbols={w}/fifo heads=4": "fifo not found; it belongs to the checkpoint",
+            "symbols=/nowhere heads=4": "/nowhere not found; it belongs to the checkpoint",
+            "checkpoint=???": "checkpoint is not set; give checkpoint=<value>",
+        },
+    ),
+    "eval": (
+        "runs={w} metrics=[wer] workers=1 cache={t}/cache",
+        {
+            "": "holds no run (a folder with records.jsonl); run sst-decode first",
+            "runs=/nowhere": "runs=/nowhere is not a folder; run sst-decode first",
+            "metrics=[beauty] list={w}/audio.jsonl": "beauty is unknown; use",
+            "metrics=wer": "metrics=wer: a list is wanted; give metrics=[wer]",
+            "draws=100000000": "draws 100000000 is above 100000; give 0 to 100000",
+            "draws=-1": "draws -1 is below 0",
+            "workers=0": "workers 0 is below 1; give 1 to 1024",
+            "limit=0": "limit 0 is below 1",
+            "dnsmos_limit=0": "dnsmos_limit 0 is below 1",
+            "seed=-1": "seed -1 is below 0",
+            "baseline=/nowhere": "baseline=/nowhere is not a folder",
+            "judges=dog": "judges=dog: no such choice; there are mtp",
+            "judges.recogniser=ear": "judges.recogniser=ear",
+            "list=/nowhere": "list=/nowhere not found; give a JSONL file",
+            "list={w}/lists.fifo": "lists.fifo not found; give a JSONL file",
+            **{
+                f"list={{w}}/bad_{name}.jsonl": f"bad_{name}.jsonl"
+                for name in ("empty", "text", "torn", "null", "object", "binary", "latin", "no_id")
+            },
+        },
+    ),
+    "report": (
+        "runs={w} out={t}/results",
+        {
+            "runs={w}/stores": "stores holds no run; run sst-decode",
+            "runs=/nowhere": "runs=/nowhere is not a folder; run sst-decode",
+            "paper=bible": "bible",
+            "page=maybe": "page=maybe",
+        },
+    ),
+    "check": (
+        "golden={w}",
+        {
+            "": "target.name is not set; give target.name=<value>",
+            "target=wavenet": "'wavenet' has no golden check; known: cosyvoice2",
+            "target=valle golden=/nowhere": "folder /nowhere not found; give golden=<folder>",
+            "target=valle golden={w}/fifo": "fifo not found; give golden=<folder>",
+            "target=valle": "main.npz not found; give golden=<folder>",
+            "target=llasa": "expected.json not found; give golden=<folder>",
+            "target=cosyvoice2": "cases.json not found; give golden=<folder>",
+            "target=viterbi": "viterbi.npz not found; give golden=<folder>",
+            "target=uslm": "main.npz not found; give golden=<folder>",
+            "what=all": "what=all",
+            "only=[bible]": "bible",
+        },
+    ),
+}
+TABLE = [
+    (command.partition(" ")[0], f"{base} {change}", said)
+    for command, (base, changes) in CASES.items()
+    for change, said in changes.items()
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = write_world(tmp_path_factory.mktemp("w"))
+    row = {"id": "a", "text": "one", "audio": "prompt0.wav"}
+    (root / "audio.jsonl").write_text(json.dumps(row) + "\n")
+    return root
+
+
+@pytest.fixture
+def _limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A case that hangs fails instead."""
+
+    def hang(*_: object) -> None:
+        pytest.fail(f"still running after {SECONDS} s")
+
+    monkeypatch.delenv("SST_DEBUG", raising=False)
+    before = signal.signal(signal.SIGALRM, hang)
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def command_of(name: str) -> Command[object]:
+    main: Command[object] = importlib.import_module(f"speculative_tts.commands.{name}").main
+    return main
+
+
+def everything(folder: Path) -> set[Path]:
+    """What is in a folder, but for the locks of trainings that read its codes."""
+    return {path for path in folder.rglob("*") if not {FOLDER, ".lock"} & set(path.parts)}
+
+
+def test_the_table_is_long_and_has_every_command() -> None:
+    assert len(TABLE) >= 200
+    assert len({command for command, _, _ in TABLE}) == 12
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize(("command", "arguments", "said"), TABLE)
+def test_one_line_exit_code_2_and_nothing_left(
+    world: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    command: str,
+    arguments: str,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"w": world, "t": tmp_path, "g": GOLDEN}
+    before = everything(world)
+    main = command_of(command)
+    assert main([argument.format(**names) for argument in last(arguments)]) == 2
+    lines = [line for line in capfd.readouterr().err.splitlines() if line and "%|" not in line]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith(f"{main.program}: error: ")
+    assert said.format(**names) in lines[0]
+    assert "Traceback" not in lines[0]
+    assert "SST_DEBUG" not in lines[0]  # what is said of an error of another library
+    assert everything(tmp_path) == set()
+    assert everything(world) == before
+
+
+def last(arguments: str) -> list[str]:
+    """The arguments, of a key that is there twice the last."""
+    return list({one.partition("=")[0]: one for one in arguments.split()}.values())
+
+
+# What is written into a finished, scored run -> what sst-eval and sst-report say of it.
+RUNS = {
+    ("records.jsonl", '{"text": "one"}\n'): ":1: id is missing; give text in quotes",
+    ("records.jsonl", '{"id": 5}\n'): ":1: id is 5; give text in quotes",
+    ("records.jsonl", "[1]\n"): ":1 is not a JSON object but [1]; give one a line",
+    ("records.jsonl", "\udcff\n"): ":1 is not a JSON object",
+    ("config.json", "[]"): "config.json is not a JSON object but []; make the run again",
+    ("config.json", "{"): "config.json is not a JSON object",
+}
+REPORTED = {
+    **RUNS,
+    ("records.jsonl", '{"text": "one"}\n'): ":1: id is missing; make the file again",
+    ("records.jsonl", '{"id": 5}\n'): "",
+    ("summary.json", "[]"): "summary.json is not a JSON object but []; make the run again",
+    ("summary.json", "{}"): "summary.json: run is missing; give an object",
+    ("summary.json", '{"run": 5}'): "summary.json: run is 5; give an object",
+    ("provenance.json", "[]"): "provenance.json is not a JSON object but []",
+    ("scores.jsonl", '{"a": 1}\n'): "scores.jsonl:1: id is missing; make the file again",
+}
+
+
+@pytest.fixture(scope="module")
+def scored(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one run, decoded and scored."""
+    out = tmp_path_factory.mktemp("scored") / "runs"
+    made = DECODE.replace("limit=1", "limit=2").replace("{t}/runs", str(out))
+    assert command_of("decode")([a.format(w=world, t="") for a in made.split()]) == 0
+    assert command_of("eval")([f"runs={out}", "metrics=[wer]", "workers=1", "grammar=words"]) == 0
+    return out
+
+
+def broken(scored: Path, place: Path, file: str, content: str) -> Path:
+    shutil.copytree(scored, place)
+    (run,) = place.glob("spec*")
+    (run / file).write_text(content, errors="surrogateescape")
+    return place
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize(("where", "said"), RUNS.items())
+def test_a_broken_run_is_not_scored(
+    scored: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    where: tuple[str, str],
+    said: str,
+) -> None:
+    runs = broken(scored, tmp_path / "runs", *where)
+    before = everything(tmp_path)
+    assert command_of("eval")([f"runs={runs}", "metrics=[wer]", "workers=1"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert said in line
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize(("where", "said"), REPORTED.items())
+def test_a_broken_run_is_left_out_of_reports(
+    scored: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    where: tuple[str, str],
+    said: str,
+) -> None:
+    """One emptied file once ended sst-report, which left half of its tables behind."""
+    runs = broken(scored, tmp_path / "runs", *where)
+    code = command_of("report")([f"runs={runs}", f"out={tmp_path / 'out'}", "page=false"])
+    told = capfd.readouterr().err
+    assert code in (0, 2)
+    assert "Traceback" not in told
+    assert said in told
+    assert (code == 0) == (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("_limited")
+def test_an_emptied_clip_is_made_again_and_reports_go_on(
+    world: Path, scored: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It killed sst-report, and sst-decode said of its run `done already`."""
+    runs = shutil.copytree(scored, tmp_path / "runs")
+    clip = min(runs.glob("*/audio/*.wav"))
+    whole = clip.read_bytes()
+    clip.write_bytes(b"")
+    assert command_of("report")([f"runs={runs}", f"out={tmp_path / 'out'}"]) == 0
+    made = DECODE.replace("limit=1", "limit=2").replace("{t}/runs", str(runs))
+    assert command_of("decode")([a.format(w=world, t="") for a in made.split()]) == 0
+    assert clip.read_bytes() == whole
