@@ -6,6 +6,7 @@ dataclass. Exit codes: what `run` returns (the largest of a sweep), 2 for bad in
 Ctrl-C. Nothing here imports torch, so `--help` and mistakes answer at once.
 """
 
+import io
 import logging
 import os
 import sys
@@ -35,11 +36,11 @@ WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
 
 
 class JobFailedError(Exception):
-    """A job in another process ended with an exit code other than 0, and its log says why."""
+    """A job in another process ended with an exit code other than 0, and why."""
 
-    def __init__(self, code: int) -> None:
-        super().__init__(code)  # args must rebuild the exception when it is unpickled
-        self.code = code
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(code, why)  # args must rebuild the exception when it is unpickled
+        self.code, self.why = code, why
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,13 @@ class Command(Generic[Config]):
         """Parse, compose, check, run; never raises for a user's mistake (unless SST_DEBUG=1)."""
         self.codes.clear()
         self.typed[:] = sys.argv[1:] if argv is None else argv
+        for name in ("stdout", "stderr"):  # closed by the shell (2>&-): said to nobody
+            if getattr(sys, name) is None:
+                setattr(sys, name, io.StringIO())
         try:
             self._start([*self.typed])
         except JobFailedError as failed:
+            print(f"{self.program}: a job failed: {failed.why}", file=sys.stderr)
             self.codes.append(failed.code)
         except KeyboardInterrupt:
             print(f"{self.program}: interrupted", file=sys.stderr)
@@ -140,6 +145,8 @@ class Command(Generic[Config]):
         )
         with _hydra_process([self.program, *argv]):
             main()
+        if "--multirun" in argv and not self.codes:  # a launcher's jobs have processes of their own
+            print(f"{self.program}: all jobs are done; the launcher's folder has what they said")
 
     def _job(self) -> Callable[[Any], None]:
         """What Hydra runs once, or once per point of a sweep, perhaps in another process."""
@@ -257,14 +264,16 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
             file=sys.stderr,
         )
     try:
-        code = _checked(this, this._to_object(config))
+        code, why = _checked(this, this._to_object(config)), "see its log"
+    except BrokenPipeError:  # nobody reads what is printed, and that is no bad input
+        raise
     except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
-        code = this._report(error)
+        code, why = this._report(error), str(error)
     this.codes.append(code)
     if (
         code and os.getpid() != parent
     ):  # a launcher's process: codes are not shared, an exception travels back
-        raise JobFailedError(code)
+        raise JobFailedError(code, f"{' '.join(job.overrides.task)}: {why}")
 
 
 def _checked(this: Command[Config], config: Config) -> int:

@@ -32,6 +32,7 @@ EXTRAS = {  # module whose absence means that an extra was not installed
 
 def one_line(error: Exception, schema: type[Any]) -> str | None:
     """What to tell the user about `error`; None when it is a defect, not a mistake in the input."""
+    import yaml
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
@@ -41,6 +42,11 @@ def one_line(error: Exception, schema: type[Any]) -> str | None:
         text = _omegaconf_line(error, schema)
     elif isinstance(error, ModuleNotFoundError):
         text = _module_line(error)
+    elif isinstance(error, yaml.YAMLError):
+        reason = " ".join(str(error).split())
+        text = f"a configuration is no plain YAML ({reason}); write keys and values without tags"
+    elif isinstance(error, UnicodeDecodeError) and not _raised_here(error):
+        text = f"a file that is read as text is not UTF-8 ({error}); save it as UTF-8"
     elif isinstance(error, OSError):
         text = _file_line(error)
     elif isinstance(error, ValueError):
@@ -83,6 +89,11 @@ def _unknown_choice(group: str, name: str, text: str) -> str:
     There are the packaged ones, and those of a user's own folder: Hydra lists both, but of the
     innermost folder alone.
     """
+    if group == "hydra" and name.startswith("launcher/"):
+        return (
+            f"hydra/{name.replace('/', '=')}: not installed; Slurm and Ray are in an extra: "
+            "pip install 'speculative_tts[cluster]'"
+        )
     there = set(options(group))
     if listed := re.search(r"Available options in '(.+)':\n((?:\t.+\n?)*)", text):
         folder = listed[1].removeprefix(group).lstrip("/")

@@ -346,3 +346,64 @@ def test_help_and_mistakes_do_not_import_torch() -> None:
         [sys.executable, "-c", script], capture_output=True, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_failed_job_of_a_launcher_says_which_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """A job in another process came back as its exit code alone."""
+    here = os.getpid()
+    original, os_getpid = app.os.getpid, iter([here, *[here + 1] * 50])
+    app.os.getpid = lambda: next(os_getpid)  # the job runs where the parent does not
+    try:
+        assert decode(["seed=3,4"]) == app.BAD_INPUT
+    finally:
+        app.os.getpid = original
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("sst-decode: a job failed: seed=3: [Errno 2] No such file")
+
+
+def test_what_a_closed_stream_or_pipe_would_hear_is_no_bad_input(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`2>&-` ended in a traceback of the progress bar, and `| true` with exit code 2."""
+
+    def printing(config: DecodeConfig) -> int:
+        assert sys.stderr is not None
+        sys.stderr.write("told to nobody")
+        return 0
+
+    main = app.command("decode", DecodeConfig, printing)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main([]) == 0
+    monkeypatch.undo()
+
+    def piped(config: DecodeConfig) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(app.os, "dup2", lambda *_: None)
+    assert app.command("decode", DecodeConfig, piped)([]) == 1
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"name: !!python/object/apply:os.system [true]\n", "write keys and values without tags"),
+        (b"name: [\n", "is no plain YAML"),
+        (b"name: \xff\xfe\n", "is not UTF-8"),
+    ],
+)
+def test_own_configs_that_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
+) -> None:
+    (tmp_path / "mine" / "target").mkdir(parents=True)
+    (tmp_path / "mine" / "target" / "big.yaml").write_bytes(content)
+    assert decode(["--config-dir", "mine", "target=big"]) == app.BAD_INPUT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_launcher_that_is_not_installed_names_its_extra(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert decode(["hydra/launcher=submitit_slurm", "seed=1,2"]) == app.BAD_INPUT
+    assert "pip install 'speculative_tts[cluster]'" in capsys.readouterr().err
