@@ -78,8 +78,7 @@ class Command(Generic[Config]):
             print(f"{self.program}: interrupted", file=sys.stderr)
             self.codes.append(INTERRUPTED)
         except BrokenPipeError:  # `sst-decode --help | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self.codes.append(1)
+            self.codes.append(_unread())
         except SystemExit as stop:  # Hydra leaves this way after --hydra-help, --cfg and the like
             self.codes.append(
                 stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -265,8 +264,8 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
         )
     try:
         code, why = _checked(this, this._to_object(config)), "see its log"
-    except BrokenPipeError:  # nobody reads what is printed, and that is no bad input
-        raise
+    except BrokenPipeError:
+        code, why = _unread(), "nobody reads what it prints"
     except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
         code, why = this._report(error), str(error)
     this.codes.append(code)
@@ -274,6 +273,12 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
         code and os.getpid() != parent
     ):  # a launcher's process: codes are not shared, an exception travels back
         raise JobFailedError(code, f"{' '.join(job.overrides.task)}: {why}")
+
+
+def _unread() -> int:
+    """The exit code when nobody reads what is printed, which is no bad input; the rest is lost."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 def _checked(this: Command[Config], config: Config) -> int:
