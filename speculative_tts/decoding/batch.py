@@ -168,6 +168,11 @@ class BatchState:
         self.done = self.done | stopped
         self._finished = bool(self.done.all())
 
+    def finish(self) -> None:
+        """All rows have their last token."""
+        self.done = torch.ones_like(self.done)
+        self._finished = True
+
     def commit(self, block: Tensor) -> None:
         """Commit a block of tokens [batch, n], cut behind its first stop id and at the limit."""
         n = block.shape[1]

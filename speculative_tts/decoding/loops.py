@@ -12,6 +12,7 @@ from speculative_tts.decoding.batch import BatchState, Model, PromptedModel, Req
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.randomness import NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.walking import walking
 
 
 def autoregressive(
@@ -23,25 +24,33 @@ def autoregressive(
     """
     if not requests:
         return []
-    (rows,) = deque(steps(model, stop_ids, sampler, requests), maxlen=1)
+    (rows,) = deque(steps(model, stop_ids, sampler, requests, whole=True), maxlen=1)
     return outcomes(rows, [], 0)
 
 
 @torch.inference_mode()
 def steps(
-    model: Model, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
+    model: Model,
+    stop_ids: tuple[int, ...],
+    sampler: Sampler,
+    requests: list[Request],
+    *,
+    whole: bool = False,
 ) -> Iterator[BatchState]:
-    """The rows after each token; the same object each time."""
+    """The rows after each token, if `whole` after the last alone; the same object each time."""
     rows = BatchState(requests, stop_ids, model.vocab_size, slack=0)
     prompts = [r.prompt for r in requests]
     lengths = lengths_of(prompts)
     cache = model.cache(len(prompts), int(lengths.max()) + rows.capacity)
     none = torch.zeros_like(rows.count)
     logits = model.prefill(prompts, cache)[:, None]
+    walk = walking(model, cache, lengths, sampler) if whole else None
     while True:
         positions = rows.positions(1)
         probs = sampler(logits, rows.tokens, positions, rows.stop)
         rows.emit(none, draw(probs, rows.uniform(positions, NEXT))[:, 0])
+        if walk is not None and not rows.finished:
+            walk.finish(rows, sampler)
         yield rows
         if rows.finished:
             return

@@ -56,7 +56,7 @@ class Sampler:
             places = sample.Places(
                 history, positions, stop.minimum, stop.is_stop, self.barred_of(stop)
             )
-            return sample.laws(_settings(self), logits, places)
+            return sample.laws(settings_of(self), logits, places)
         law = self.law(logits, history, positions, stop)
         return ended(law, stop.mask(logits, positions), stop) if self.end_when_likeliest else law
 
@@ -95,7 +95,8 @@ class Sampler:
 
 
 @functools.cache
-def _settings(sampler: Sampler) -> sample.Sampling:
+def settings_of(sampler: Sampler) -> sample.Sampling:
+    """For native laws; one object a sampler."""
     return sampler.settings()
 
 

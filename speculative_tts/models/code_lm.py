@@ -5,7 +5,9 @@ from torch import Tensor
 
 from speculative_tts.models.cache import Cache
 from speculative_tts.models.decoder import Decoder
-from speculative_tts.models.matrix import Matrix
+from speculative_tts.models.matrix import Matrix, Packed
+from speculative_tts.models.native.library import library
+from speculative_tts.models.native.walk import Walker
 
 
 class CodeLM:
@@ -78,6 +80,17 @@ class CodeLM:
         """The same as hidden states after the final norm, [batch, keep, hidden]."""
         hidden = self.decoder.extend(self.embed(ids), cache, start)
         return hidden if keep is None else hidden[:, -keep:]
+
+    def walker(self) -> Walker | None:
+        """What makes tokens one by one in one call, where that is native."""
+        stack, native = self.decoder.native, library()
+        if stack is None or native is None or not isinstance(self.head, Packed):
+            return None
+        return Walker(native, stack, self.head.linear, self._embedding, self._rows_of_ids())
+
+    def _rows_of_ids(self) -> Tensor | None:
+        """Row of the embedding of each speech id: int64 [vocab]; None: the id itself."""
+        return None
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of final hidden states [..., hidden]."""

@@ -49,8 +49,8 @@ class Decoder:
         self.reads_all = norm.device.type != "cpu"  # of the cache: to look for the end would wait
         self._floor = torch.tensor((config.hidden * config.norm_eps) ** 0.5, device=norm.device)
         self._rotations = _rotation_table(config, 0, norm.device)
-        self._turns = torch.view_as_real(self._rotations).flatten(1)  # for the native step
-        self._native = _stack(config, layers, norm)
+        self.turns = torch.view_as_real(self._rotations).flatten(1)  # for the native step
+        self.native = _stack(config, layers, norm)
 
     def cache(self, batch: int, capacity: int) -> Cache:
         """Storage for `batch` rows of up to `capacity` positions.
@@ -65,9 +65,9 @@ class Decoder:
             )
         if capacity > len(self._rotations):
             self._rotations = _rotation_table(c, capacity, self.device)
-            self._turns = torch.view_as_real(self._rotations).flatten(1)
-        if self._native is not None:
-            return self._native.cache(batch, capacity)
+            self.turns = torch.view_as_real(self._rotations).flatten(1)
+        if self.native is not None:
+            return self.native.cache(batch, capacity)
         return KVCache.allocate(
             c.layers, batch, c.kv_heads, capacity, c.head_dim, dtype=self.dtype, device=self.device
         )
@@ -80,8 +80,8 @@ class Decoder:
         overwritten or masked. Returns hidden states after the final norm, [batch, new, hidden].
         """
         if isinstance(cache, PackedCache):
-            assert self._native is not None
-            return self._native.extend(inputs, cache, start, rotations=self._turns)
+            assert self.native is not None
+            return self.native.extend(inputs, cache, start, rotations=self.turns)
         c = self.config
         batch, new, _ = inputs.shape
         span = cache.capacity if self.reads_all else _span(start, new, cache.capacity)

@@ -74,6 +74,9 @@ class RowLM(CodeLM):
         """Inputs of speech ids: [..., hidden]."""
         return self._embedding[self._order[ids]]
 
+    def _rows_of_ids(self) -> Tensor:
+        return self._order
+
     def speech_ids(self, rows: list[int]) -> list[int]:
         """Speech ids of those rows of a prompt that the head has."""
         ids = torch.full((self.layout.rows,), -1)

@@ -10,6 +10,7 @@ from speculative_tts.decoding.batch import BatchState, Model, Request, lengths_o
 from speculative_tts.decoding.drafters.drafter import most, room
 from speculative_tts.decoding.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.walking import walking
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class LMDrafting:
     ) -> tuple[Int64[Tensor, " batch"], Float[Tensor, "batch drafted vocab"]]:
         """See `Drafting`. The first step feeds the last `behind` tokens of every row."""
         model, drafted = self._model, room(rows, lookahead)
+        walk = walking(model, self._cache, self._lengths, sampler)
+        if walk is not None:
+            self._drafted, laws_of_all = walk.draft(rows, sampler, drafted, self._behind)
+            return self._drafted, laws_of_all
         steps = most(drafted, lookahead)
         ids, start = rows.last(self._behind), self._lengths + rows.count - self._behind
         positions = rows.positions(lookahead)

@@ -12,27 +12,8 @@
 #include <limits>
 #include <vector>
 
+#include "native.h"
 #include "vectors.h"
-
-extern "C" {
-struct Sampling {
-  float temperature, top_p;
-  int32_t top_k;   // 0: all
-  int32_t window;  // of repetition-aware sampling; 0: the plain sampler
-  float often;     // occurrences in the window from which an id is drawn again
-  int32_t again_without;   // drawn again from all ids but itself; or from all, bars applied behind
-  int32_t end_when_likeliest;
-};
-struct Rows {  // `batch` rows of `fresh` laws each
-  const float* logits;       // [batch, fresh, vocab]
-  const int64_t* positions;  // [batch, fresh]
-  const int64_t* minimum;    // [batch]: positions before which `barred` ids are impossible
-  const uint8_t* barred;     // [vocab]
-  const uint8_t* stops;      // [vocab]
-  const int64_t* history;    // [batch, capacity]: tokens so far
-  int64_t capacity, batch, fresh, vocab;
-};
-}
 
 namespace {
 

@@ -10,7 +10,7 @@ from speculative_tts.models.native.library import library
 
 
 class Sampling(ctypes.Structure):
-    """Settings of a sampler; see sample.cpp."""
+    """Settings of a sampler; see native.h."""
 
     _fields_ = (
         ("temperature", ctypes.c_float),
@@ -23,7 +23,9 @@ class Sampling(ctypes.Structure):
     )
 
 
-class _Rows(ctypes.Structure):
+class Rows(ctypes.Structure):
+    """Where laws are wanted; see native.h."""
+
     _fields_ = (
         *(
             (name, ctypes.c_void_p)
@@ -61,7 +63,7 @@ def laws(sampling: Sampling, logits: Tensor, places: Places) -> Tensor:
         places.stops,
         places.history.contiguous(),
     ]
-    rows = _Rows(*(tensor.data_ptr() for tensor in kept), places.history.shape[1], *logits.shape)
+    rows = Rows(*(tensor.data_ptr() for tensor in kept), places.history.shape[1], *logits.shape)
     native.sst_laws(ctypes.byref(sampling), ctypes.byref(rows), out.data_ptr())
     return out
 

@@ -24,42 +24,9 @@
 #include <malloc.h>
 #endif
 
+#include "native.h"
 #include "threads.h"
 #include "vectors.h"
-
-// What the caller describes; models/native/step.py has the same structures.
-extern "C" {
-struct Linear {  // x @ weight + bias
-  const void* panels;  // [panels, in, 32] float32, or bfloat16 in pairs: column c beside c + 16
-  const float* bias;   // [panels * 32] or null
-  int32_t in, out, bfloat16, unused;
-};
-struct Layer {
-  Linear qkv, out, up, down;                    // up: gate and up side by side where `gated`
-  const float *gain1, *bias1, *gain2, *bias2;   // LayerNorms [hidden, padded to 32]; null for RMS
-};
-struct Model {
-  const Layer* layers;
-  const float *gain, *bias;  // of the final norm
-  int32_t count, hidden, heads, kv_heads, head_dim, intermediate;
-  int32_t gated;       // SiLU(gate) * up, or ReLU
-  int32_t layer_norm;  // or RMSNorm without gain, which the next matrix carries
-  int32_t norm_first;  // norms before attention and MLP and a final one, or norms behind them
-  float eps;           // of RMSNorm times hidden
-};
-struct Pass {
-  const float* inputs;     // [batch, fresh, hidden]
-  const int64_t* start;    // [batch]: positions that the cache holds
-  const float* rotations;  // [positions, head_dim]: cosine and sine of each pair; null: no RoPE
-  float* cache;            // [layers, rows, kv_heads, keys [head_dim, capacity], values [capacity,
-                           // head_dim padded to 16]]
-  float* hidden;           // result [batch, fresh, hidden]
-  int32_t batch, fresh, capacity, rows, first;  // the batch is rows first .. first + batch
-  int32_t prefix;          // positions that all rows see
-  int32_t threads;
-  int32_t room;  // positions that cache and rotations have
-};
-}
 
 namespace {
 

@@ -1,4 +1,4 @@
-"""The structures of `step.cpp`, and a stack of layers that it runs."""
+"""The structures of `native.h`, and a stack of layers that it runs."""
 
 import ctypes
 from collections.abc import Sequence
@@ -42,7 +42,9 @@ class _Model(ctypes.Structure):
     )
 
 
-class _Pass(ctypes.Structure):
+class Pass(ctypes.Structure):
+    """What is run; see native.h."""
+
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("inputs", "start", "rotations", "cache", "hidden")),
         *(
@@ -86,7 +88,7 @@ class PackedCache:
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes and options of a stack (see `Model` in step.cpp)."""
+    """Sizes and options of a stack (see `Model` in native.h)."""
 
     hidden: int
     heads: int
@@ -126,7 +128,7 @@ class Stack:
             )
         )
         final = [] if norm is None else [self._at(vector) for vector in norm]
-        self._model = _Model(
+        self.model = _Model(
             ctypes.addressof(self._layers), *(*final, None, None)[:2], len(layers),
             shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.intermediate,
             shape.gated, shape.layer_norm, shape.norm_first, shape.eps,
@@ -151,17 +153,22 @@ class Stack:
         assert batch == cache.batch == len(start)
         inputs, start = inputs.float().contiguous(), start.contiguous()
         hidden = torch.empty_like(inputs)
+        run = self.at(cache, rotations)
+        run.inputs, run.start, run.hidden = inputs.data_ptr(), start.data_ptr(), hidden.data_ptr()
+        run.fresh, run.prefix = fresh, prefix
+        longest = self._extend(ctypes.byref(self.model), ctypes.byref(run))
+        assert longest <= run.room, f"cache of {run.room} positions cannot hold {longest}"
+        return hidden
+
+    def at(self, cache: PackedCache, rotations: Tensor | None) -> Pass:
+        """A pass over these rows, without what is fed."""
         turns, room = None, cache.capacity
         if rotations is not None:
             turns, room = rotations.data_ptr(), min(room, len(rotations))
-        run = _Pass(
-            inputs.data_ptr(), start.data_ptr(), turns, cache.storage.data_ptr(), hidden.data_ptr(),
-            batch, fresh, cache.capacity, cache.rows, cache.first, prefix,
-            torch.get_num_threads(), room,
+        return Pass(
+            None, None, turns, cache.storage.data_ptr(), None, cache.batch, 0, cache.capacity,
+            cache.rows, cache.first, 0, torch.get_num_threads(), room,
         )  # fmt: skip
-        longest = self._extend(ctypes.byref(self._model), ctypes.byref(run))
-        assert longest <= room, f"cache of {room} positions cannot hold {longest}"
-        return hidden
 
     def _at(self, vector: Tensor) -> int:
         """Address of a copy as float32, padded with zeros."""

@@ -1,0 +1,85 @@
+// What Python describes, and the functions it calls; models/native/*.py have the same structures.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+struct Linear {  // x @ weight + bias
+  const void* panels;  // [panels, in, 32] float32, or bfloat16 in pairs: column c beside c + 16
+  const float* bias;   // [panels * 32] or null
+  int32_t in, out, bfloat16, unused;
+};
+struct Layer {
+  Linear qkv, out, up, down;                    // up: gate and up side by side where `gated`
+  const float *gain1, *bias1, *gain2, *bias2;   // LayerNorms [hidden, padded to 32]; null for RMS
+};
+struct Model {
+  const Layer* layers;
+  const float *gain, *bias;  // of the final norm
+  int32_t count, hidden, heads, kv_heads, head_dim, intermediate;
+  int32_t gated;       // SiLU(gate) * up, or ReLU
+  int32_t layer_norm;  // or RMSNorm without gain, which the next matrix carries
+  int32_t norm_first;  // norms before attention and MLP and a final one, or norms behind them
+  float eps;           // of RMSNorm times hidden
+};
+struct Pass {
+  const float* inputs;     // [batch, fresh, hidden]
+  const int64_t* start;    // [batch]: positions that the cache holds
+  const float* rotations;  // [positions, head_dim]: cosine and sine of each pair; null: no RoPE
+  float* cache;            // [layers, rows, kv_heads, keys [head_dim, capacity], values [capacity,
+                           // head_dim padded to 16]]
+  float* hidden;           // result [batch, fresh, hidden]
+  int32_t batch, fresh, capacity, rows, first;  // the batch is rows first .. first + batch
+  int32_t prefix;          // positions that all rows see
+  int32_t threads;
+  int32_t room;  // positions that cache and rotations have
+};
+
+struct Sampling {
+  float temperature, top_p;
+  int32_t top_k;   // 0: all
+  int32_t window;  // of repetition-aware sampling; 0: the plain sampler
+  float often;     // occurrences in the window from which an id is drawn again
+  int32_t again_without;   // drawn again from all ids but itself; or from all, bars applied behind
+  int32_t end_when_likeliest;
+};
+struct Rows {  // `batch` rows of `fresh` laws each
+  const float* logits;       // [batch, fresh, vocab]
+  const int64_t* positions;  // [batch, fresh]
+  const int64_t* minimum;    // [batch]: positions before which `barred` ids are impossible
+  const uint8_t* barred;     // [vocab]
+  const uint8_t* stops;      // [vocab]
+  const int64_t* history;    // [batch, capacity]: tokens so far
+  int64_t capacity, batch, fresh, vocab;
+};
+struct Walk {  // tokens one by one: each is fed, its law drawn from, what is drawn fed
+  const void* embedding;   // [rows, hidden]
+  const int64_t* order;    // row of each id; null: the id itself
+  int32_t bfloat16;        // of the embedding, else float32
+  int32_t purpose;         // of the uniforms
+  int32_t behind;          // tokens that the first step feeds
+  int32_t emit;            // rows advance until they are done; or all advance `steps` at most
+  int64_t steps;
+  int64_t* tokens;         // [batch, capacity]: the history, and what is drawn
+  const double* uniforms;  // [batch, capacity, draws]
+  int64_t draws;
+  const int64_t* lengths;  // [batch]: positions of the prompts
+  int64_t* count;          // [batch]: tokens so far; grows where `emit`
+  int64_t* most;           // [batch]: tokens wanted of each row; smaller where one ended sooner
+  const uint8_t* ends;     // [vocab + 1]: ids that end a row, and vocab, where there was no law
+  float* laws;             // [batch, steps, vocab] or null
+};
+
+const char* sst_source();
+int64_t sst_extend(const Model* model, const Pass* pass);
+void sst_product(const Linear* linear, const float* x, int64_t rows, float* out, int32_t threads);
+void sst_large_pages(void* data, int64_t bytes);
+void sst_trim();
+void sst_laws(const Sampling* sampling, const Rows* rows, float* laws);
+void sst_draw(const float* laws, int64_t count, int64_t vocab, const double* uniforms,
+              int64_t* ids);
+void sst_sums(const int32_t* offsets, const int32_t* indices, int64_t lists, int64_t columns,
+              const float* x, int64_t count, float* out);
+int64_t sst_walk(const Model* model, const Linear* head, const Pass* pass,
+                 const Sampling* sampling, const Rows* rows, const Walk* walk);
+}

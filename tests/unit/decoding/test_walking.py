@@ -1,0 +1,97 @@
+"""Tokens one by one in one native call are those of the loops in Python."""
+
+from collections import deque
+
+import pytest
+import torch
+from decoders import LAYOUT, STOPS, build, requests, state
+
+from speculative_tts.decoding import loops
+from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.drafters import lm
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.penalty import RepetitionPenalty
+from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.walking import walking
+from speculative_tts.models.llasa import RowLM
+from speculative_tts.models.native import library
+from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.schema import Kernels
+
+SAMPLERS = {
+    "all": Sampler(),
+    "greedy": Sampler(0.0),
+    "top-k and top-p": Sampler(0.9, 12, 0.9),
+    "ends when likeliest": Sampler(1.0, 20, 1.0, end_when_likeliest=True),
+    "ras": RepetitionAware(1.0, 10, 0.8, window=6, tau=0.2),
+}
+
+
+def models() -> tuple[SpeechLM, SpeechLM]:
+    weights = state(3)
+    return build(weights), build(weights, (0, 2, 5))
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_an_utterance_of_the_target_alone(name: str, count: int) -> None:
+    """All tokens, lengths and ends of a ragged batch; none of the steps went through Python."""
+    target, sampler, batch = models()[0], SAMPLERS[name], requests(count)
+    (rows,) = deque(loops.steps(target, STOPS, sampler, batch), maxlen=1)
+    steps = []
+    real = target.extend
+    target.extend = lambda *given: steps.append(1) or real(*given)  # type: ignore[method-assign]
+    walked = loops.autoregressive(target, STOPS, sampler, batch)
+    assert not steps
+    for row, outcome in enumerate(walked):
+        length = int(rows.count[row])
+        assert outcome.tokens == rows.tokens[row, :length].tolist()
+        assert length == batch[row].max_tokens or outcome.tokens[-1] in STOPS
+
+
+def spoken(name: str, count: int, lookahead: int) -> list[Outcome]:
+    target, draft = models()
+    speculation = Speculation(
+        target, LMDrafter(draft), Tolerance(0.2), SAMPLERS[name], STOPS, lookahead
+    )
+    return speculation.decode(requests(count))
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("lookahead", [1, 3, 6])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_drafts(name: str, lookahead: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens, rounds, acceptances: all of an outcome."""
+    walked = spoken(name, count, lookahead)
+    monkeypatch.setattr(lm, "walking", lambda *_: None)
+    assert walked == spoken(name, count, lookahead)
+
+
+def test_ids_are_looked_up_in_their_order() -> None:
+    """Of a merged vocabulary whose codes lie anywhere among the rows; in bfloat16 too."""
+    target = models()[0]
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
+    for dtype in (torch.float32, torch.bfloat16):
+        embedding = target._embedding.to(dtype)
+        model = RowLM(target.decoder, LAYOUT, embedding, target.head, order)  # type: ignore[arg-type]
+        (rows,) = deque(loops.steps(model, STOPS, Sampler(), requests(2)), maxlen=1)
+        walked = loops.autoregressive(model, STOPS, Sampler(), requests(2))
+        lengths = rows.count.tolist()
+        expected = [
+            tokens[:length].tolist() for tokens, length in zip(rows.tokens, lengths, strict=True)
+        ]
+        assert [outcome.tokens for outcome in walked] == expected
+
+
+def test_who_walks() -> None:
+    """Samplers that look at more than the last tokens, and torch's kernels, do not."""
+    target, lengths = models()[0], torch.tensor([3])
+    assert walking(target, target.cache(1, 8), lengths, Sampler()) is not None
+    assert walking(target, target.cache(1, 8), lengths, RepetitionPenalty(1.0, penalty=1.2)) is None
+    library.select(Kernels.torch)
+    other = models()[0]
+    assert walking(other, other.cache(1, 8), lengths, Sampler()) is None
+    library.select(Kernels.auto)
