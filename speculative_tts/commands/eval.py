@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from speculative_tts.commands import app
+from speculative_tts.evaluation import versa
 from speculative_tts.evaluation.compare import Comparison, compare_all
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
@@ -38,6 +39,9 @@ def run(config: EvalConfig) -> int:
     if config.baseline is not None and not Path(config.baseline).is_dir():
         raise ValueError(f"baseline={config.baseline} is not a folder; give that of a run")
     planned = plans(config)
+    if config.versa is not None:
+        print(*versa.write((one.source for one in planned), Path(config.versa)), sep="\n")
+        return 0
     missing = list(dict.fromkeys(why for one in planned for why in one.skipped.values()))
     for line in [*(note for one in planned for note in one.source.notes), *missing]:
         print(line, file=sys.stderr)
@@ -189,6 +193,7 @@ main = app.command(
         "sst-eval                                  # every run in runs/",
         "sst-eval runs=runs/ssd-1a2b3c4d strict=true",
         "sst-eval judges=pcg judges.models=models/judges judges.device=cuda workers=1",
+        "sst-eval versa=lists                      # Kaldi lists for VERSA, nothing scored",
         "sst-eval list=other/list.jsonl out=other/scores   # audio of another system",
         "sst-eval baseline=runs/target-5e6f7a8b cluster=speaker",
     ),

@@ -16,6 +16,7 @@ from speculative_tts.evaluation.judges.ge2e import Ge2e
 from speculative_tts.evaluation.judges.hubert import Hubert
 from speculative_tts.evaluation.judges.openai_whisper import OpenaiWhisper
 from speculative_tts.evaluation.judges.pocketsphinx import Pocketsphinx, choose_grammar
+from speculative_tts.evaluation.judges.seedtts import SeedTtsWhisper
 from speculative_tts.evaluation.judges.wavlm import WavlmLarge
 from speculative_tts.evaluation.judges.whisper import Whisper
 from speculative_tts.evaluation.judges.xvector import XVector
@@ -46,6 +47,7 @@ RECOGNISERS: dict[Recogniser, Maker] = {
     Recogniser.pocketsphinx: pocketsphinx,
     Recogniser.whisper: lambda _, config: located(Whisper, config.judges),
     Recogniser.openai_whisper: lambda _, config: located(OpenaiWhisper, config.judges),
+    Recogniser.seedtts: lambda _, config: located(SeedTtsWhisper, config.judges),
     Recogniser.hubert: lambda _, config: located(Hubert, config.judges),
     Recogniser.conformer: lambda _, config: located(Conformer, config.judges),
 }

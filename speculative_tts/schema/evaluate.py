@@ -16,6 +16,7 @@ class Recogniser(Enum):
     pocketsphinx = "pocketsphinx"  # offline; two grammars
     whisper = "whisper"  # Whisper large-v3 by transformers (SSD)
     openai_whisper = "openai_whisper"  # the same by OpenAI's own package, as the paper had it
+    seedtts = "seedtts"  # Whisper large-v3 with seed-tts-eval's normaliser (English)
     hubert = "hubert"  # HuBERT-large CTC (PCG)
     conformer = "conformer"  # NeMo Conformer-Transducer large (MTP)
 
@@ -56,6 +57,8 @@ class EvalConfig:
     judges: JudgesConfig = field(default_factory=JudgesConfig)
 
     runs: KeptPath = "runs"  # one run folder, or a folder of run folders
+    # write Kaldi lists and a metrics file for VERSA into this folder, and score nothing
+    versa: WrittenPath | None = None
     # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
     list: ReadPath | None = None
     out: WrittenPath | None = None  # where scores of such a list go

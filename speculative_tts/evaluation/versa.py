@@ -1,0 +1,56 @@
+"""Lists for VERSA (wavlab-speech/versa), so that its many metrics hear the same audio.
+
+A folder a run: `pred.scp` (`id path` a line, Kaldi's form), `gt.scp` (recordings of the text, where
+the list has them), `spk.scp` (voice prompts), `text` (`id words`); and one `metrics.yaml` of the
+metrics that stand beside this package's. The printed commands run it.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from speculative_tts.evaluation.judge import Sample
+from speculative_tts.evaluation.sources import Source
+from speculative_tts.files import write_atomic
+
+METRICS = """\
+- name: whisper_wer
+  model_tag: large-v3
+  beam_size: 1
+  text_cleaner: whisper_basic
+- name: speaker
+  model_tag: default
+- name: pseudo_mos
+  predictor_types: [utmos, dnsmos]
+"""
+
+
+def write(sources: Iterable[Source], folder: Path) -> list[str]:
+    """Write everything; returns a command for each run."""
+    metrics = folder / "metrics.yaml"
+    write_atomic(metrics, METRICS.encode())
+    commands = []
+    for source in sources:
+        own = folder / source.folder.name
+        _list(own / "pred.scp", ((one.id, one.audio) for one in source.samples))
+        _list(own / "text", ((one.id, one.text) for one in source.samples))
+        _list(own / "spk.scp", _there(source.samples, "prompt_audio"))
+        recorded = _list(own / "gt.scp", _there(source.samples, "reference_audio"))
+        truth = f" --gt {own / 'gt.scp'}" if recorded else ""
+        commands.append(
+            f"python versa/bin/scorer.py --score_config {metrics} --io soundfile "
+            f"--pred {own / 'pred.scp'}{truth} --text {own / 'text'} --output_file {own / 'scores'}"
+        )
+    return commands
+
+
+def _there(samples: Iterable[Sample], name: str) -> list[tuple[str, str]]:
+    return [(one.id, path) for one in samples if (path := getattr(one, name))]
+
+
+def _list(path: Path, rows: Iterable[tuple[str, str]]) -> int:
+    """Rows `id value`, in the order of ids, as Kaldi wants them; returns how many."""
+    lines = [
+        f"{key} {Path(value).absolute() if path.suffix else value}" for key, value in sorted(rows)
+    ]
+    write_atomic(path, "".join(f"{line}\n" for line in lines).encode())
+    return len(lines)
