@@ -4,6 +4,7 @@ On a frozen trunk hidden states are computed once and kept in memory; with train
 trained along, and written beside the heads. A killed training goes on where it was.
 """
 
+import sys
 from functools import partial
 
 from speculative_tts.commands import app
@@ -26,5 +27,9 @@ main = app.command(
     examples=(
         "sst-train-heads n=8 out=runs/heads",
         "sst-train-heads optimiser=scaled_adam learning_rate=0.05 warmup=200 out=runs/heads-eden",
+        "torchrun --nproc-per-node 2 -m speculative_tts.commands.train_heads train_trunk=true",
     ),
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

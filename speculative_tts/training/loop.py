@@ -152,16 +152,16 @@ class Training:
             self._backward(batch, share, last=index == each - 1)
             for index, batch in enumerate(batches)
         ]
-        norm = float(accelerator.clip_grad_norm_(self.parameters.values(), self.plan.clip))
-        if not math.isfinite(norm):
-            raise ValueError(
-                f"loss is {float(sums[-1]['loss'])}, its gradient {norm} at step {self.step + 1}; "
-                "lower the learning rate and start again"
-            )
         row: dict[str, Any] = {
             name: (self.over_all(torch.stack([one[name] for one in sums])).sum(0) / total).tolist()
             for name in sums[0]
         }
+        norm = float(accelerator.clip_grad_norm_(self.parameters.values(), self.plan.clip))
+        if not math.isfinite(norm):
+            raise ValueError(
+                f"loss is {row['loss']}, its gradient {norm} at step {self.step + 1}; lower the "
+                "learning rate and start again"
+            )
         row |= {"learning_rate": self._update(), "gradient_norm": norm}
         self.step += 1
         self.stepped()

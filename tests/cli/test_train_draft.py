@@ -32,8 +32,8 @@ def options(tmp_path):
     return [*OPTIONS, "target.name=small", f"target.path={target}", f"codes={codes}"]
 
 
-def command(launcher, options):
-    return [sys.executable, *launcher, "-m", MODULE, *options]
+def command(launcher, options, module=MODULE):
+    return [sys.executable, *launcher, "-m", module, *options]
 
 
 def finish(command):
@@ -70,17 +70,44 @@ def test_killed_training_goes_on_to_the_same_result(tmp_path, options):
     assert {p.name for p in cut.rglob("*")} == {p.name for p in whole.rglob("*")}
 
 
+TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
 @pytest.mark.slow
 def test_two_processes_do_what_one_does_with_twice_the_batch(tmp_path, options):
     options += ["steps=8"]
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     one = finish(command([], [*options, "batch_size=6", f"out={tmp_path / 'one'}"]))
-    two = finish(command(launcher, [*options, "batch_size=3", f"out={tmp_path / 'two'}"]))
+    two = finish(command(TWO, [*options, "batch_size=3", f"out={tmp_path / 'two'}"]))
     assert one.pop("draft") != two.pop("draft")
     assert two == pytest.approx(one, rel=1e-5)
-    first, second = (load_file(tmp_path / run / "model.safetensors") for run in ("one", "two"))
-    for name, tensor in first.items():
-        torch.testing.assert_close(second[name], tensor, rtol=0, atol=1e-5)
+    same_weights(tmp_path, "model.safetensors", atol=1e-5)
+
+
+@pytest.mark.slow
+def test_two_processes_train_heads_and_trunk_as_one_does(tmp_path, options):
+    own = [option for option in options if option.startswith(("target", "codes"))]
+    own += [
+        "n=3",
+        "train_trunk=true",
+        "steps=6",
+        "warmup=2",
+        "eval_every=3",
+        "sequences=12",
+        "dev_utterances=4",
+    ]
+    module = "speculative_tts.commands.train_heads"
+    one = [*own, "batch_size=6", f"out={tmp_path / 'one'}"]
+    two = [*own, "batch_size=3", f"out={tmp_path / 'two'}"]
+    first, second = finish(command([], one, module)), finish(command(TWO, two, module))
+    assert second["dev_loss"] == pytest.approx(first["dev_loss"], rel=1e-5)
+    same_weights(tmp_path, "heads.safetensors", atol=1e-3)  # stored in half precision
+    same_weights(tmp_path, "target/model.safetensors", atol=1e-4)
+
+
+def same_weights(folder, name, atol):
+    first, second = (load_file(folder / run / name) for run in ("one", "two"))
+    for key, tensor in first.items():
+        torch.testing.assert_close(second[key], tensor, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize(
