@@ -79,3 +79,9 @@ def test_stacking_drops_incomplete_tokens() -> None:
     stacked = stack_frames(features, np.ones(27, dtype=np.float32))
     assert stacked.shape == (2, tiny.TOKEN_FEATURES)
     assert stacked[1, 0] == features[4, 0]
+
+
+def test_too_little_speech_for_a_codebook_is_told() -> None:
+    """`sst-prepare n_takes=3` ended in a traceback of the clustering library."""
+    with pytest.raises(ValueError, match=r"5 tokens of speech are too few for n_codes=9; give"):
+        tiny.k_means(np.zeros((5, 108), np.float32), 9, 1, 0)
