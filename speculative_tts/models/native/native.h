@@ -80,6 +80,9 @@ void sst_draw(const float* laws, int64_t count, int64_t vocab, const double* uni
               int64_t* ids);
 void sst_sums(const int32_t* offsets, const int32_t* indices, int64_t lists, int64_t columns,
               const float* x, int64_t count, float* out);
+void sst_verify(double beta, int64_t batch, int64_t drafted, int64_t vocab, const float* target,
+                const float* draft, const int64_t* ids, const int64_t* lengths,
+                const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next);
 int64_t sst_walk(const Model* model, const Linear* head, const Pass* pass,
                  const Sampling* sampling, const Rows* rows, const Walk* walk);
 }

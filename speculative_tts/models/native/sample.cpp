@@ -262,6 +262,37 @@ void sst_laws(const Sampling* sampling, const Rows* rows, float* laws) {
       sampler.law(b, f, laws + (b * rows->fresh + f) * rows->vocab);
 }
 
+// decoding/acceptance.py's `verify` by the tolerance rule, the same comparisons in float64: target
+// [batch, drafted + 1, vocab], draft [batch, drafted, vocab], ids [batch, drafted] of which each
+// row's first `lengths` count, uniforms [batch, drafted, 2]. Out: accepted and fallback [batch], and
+// the law of the token behind, next [batch, vocab].
+void sst_verify(double beta, int64_t batch, int64_t drafted, int64_t vocab, const float* target,
+                const float* draft, const int64_t* ids, const int64_t* lengths,
+                const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next) {
+  for (int64_t b = 0; b < batch; b++, next += vocab) {
+    int64_t n = 0;
+    for (; n < lengths[b]; n++) {
+      const int64_t place = b * drafted + n, id = ids[place];
+      const double q = target[(place + b) * vocab + id], p = draft[place * vocab + id];
+      if (!((uniforms[2 * place] - beta) * p < q)) break;
+    }
+    accepted[b] = n;
+    const float* q = target + (b * (drafted + 1) + n) * vocab;
+    const float* p = draft + (b * drafted + n) * vocab;
+    double total = 0;
+    for (int64_t i = 0; i < vocab; i++) {
+      const float left = n < lengths[b] ? q[i] - p[i] : q[i];
+      next[i] = left < 0 ? 0 : left;  // NaN stays
+      if (left != 0) total += next[i];
+    }
+    fallback[b] = total <= 0;
+    if (fallback[b]) std::memcpy(next, q, vocab * sizeof(float));
+    if (fallback[b]) continue;
+    const float sum = (float)total;
+    for (int64_t i = 0; i < vocab; i++) next[i] /= sum;
+  }
+}
+
 // Of each list of a CSR matrix of ones the sum of what it names: x [count, columns] -> out [count,
 // lists], added up in the order of the list.
 void sst_sums(const int32_t* offsets, const int32_t* indices, int64_t lists, int64_t columns,

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding import randomness
+from speculative_tts.decoding import acceptance, randomness, verification
+from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.groups import Sums
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
@@ -17,6 +18,8 @@ from speculative_tts.schema import Kernels, Repetition
 
 CLOSE = 1e-6
 VOCAB, STOPS = 2049, (2047, 2048)
+HISTORY, PLACES = torch.zeros(4, 9, dtype=torch.int64), torch.arange(5).expand(4, 5)
+NO_STOP = StopRule.build((), 50, [0] * 4, torch.device("cpu"))
 AWARE = RepetitionAware(1.0, 25, 0.8, window=10, tau=0.1)
 SAMPLERS = {
     "greedy": Sampler(0.0),
@@ -158,3 +161,31 @@ def test_sums_over_lists_equal_torchs() -> None:
     assert all(native(x[row : row + 1])[0].equal(whole[row]) for row in range(3))
     with pytest.raises(AssertionError):
         native(x[..., :400])
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4])
+@pytest.mark.parametrize("drafted", [0, 1, 4])
+def test_a_verification_equals_its_reference(drafted: int, beta: float) -> None:
+    """Ragged drafts, rejections, full acceptance, no residual, and rows without a law."""
+    rule, seen = Tolerance(beta), set()
+    for seed in range(60):
+        generator = torch.Generator().manual_seed(seed)
+        logits = 2 * torch.randn(4, drafted + 1, 50, generator=generator)
+        target = Sampler(1.0, 8)(logits, HISTORY, PLACES[:, : drafted + 1], NO_STOP)
+        close = logits[:, :drafted] + 0.3 * torch.randn(4, drafted, 50, generator=generator)
+        draft = Sampler(1.0, 8)(close, HISTORY, PLACES[:, :drafted], NO_STOP) if drafted else close
+        if drafted:
+            draft[0], target[1, 0] = target[0, :drafted], float("nan")
+        ids = draft.reshape(-1, 50).multinomial(1, generator=generator) if drafted else draft.long()
+        ids = ids.view(4, drafted) if drafted else ids[..., 0]
+        lengths = torch.randint(0, drafted + 1, (4,), generator=generator)
+        uniforms = torch.rand(4, drafted, 2, generator=generator).double()
+        given = target, draft, ids, lengths, uniforms
+        ours, theirs = verification.verify(rule, *given), acceptance.verify(rule, *given)
+        assert ours.accepted.equal(theirs.accepted)
+        assert ours.fallback.equal(theirs.fallback)
+        torch.testing.assert_close(
+            ours.next_probs, theirs.next_probs, rtol=0, atol=CLOSE, equal_nan=True
+        )
+        seen |= set(ours.accepted.tolist())
+    assert seen == set(range(drafted + 1))
