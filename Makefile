@@ -82,7 +82,7 @@ ssd:
 	$(score_paper)
 
 pcg:
-	$(call decode_paper,table1 figure2_ssd figure2 matched table2 table3 figure3 theta,Llasa-8B,xcodec2-hf)
+	$(call decode_paper,table1 figure2_ssd figure2 matched table2 table3 figure3 figure3_ssd figure3_exact theta,Llasa-8B,xcodec2-hf)
 	$(score_paper)
 
 mtp:
@@ -97,7 +97,7 @@ ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/res
 
 pcg: $(STAMP) ## PCG: the same (LIMIT=2, SEEDS=0,1,2)
 	for one in $(PCG_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/pcg $(PCG_LIMIT); done
-	$(BIN)/sst-decode experiment=pcg/figure3 seed=$(if $(ALL_PAPERS),0,$(SEEDS)) out=$(OUT)/pcg $(PCG_LIMIT)
+	for one in figure3 figure3_ssd figure3_exact; do $(BIN)/sst-decode experiment=pcg/$$one seed=$(if $(ALL_PAPERS),0,$(SEEDS)) out=$(OUT)/pcg $(PCG_LIMIT); done
 	$(BIN)/sst-eval runs=$(OUT)/pcg
 	$(BIN)/sst-report paper=pcg page=false runs=$(OUT)/pcg out=$(RESULTS)
 

@@ -11,7 +11,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
@@ -80,23 +80,15 @@ def plain(config: Any) -> Any:
     return str(config) if isinstance(config, Path) else config
 
 
-def signature(config: Any, unused: Iterable[str] = (), laws: int = 0) -> str:
+def signature(settings: Mapping[str, Any]) -> str:
     """Eight hex digits that are equal exactly when two runs should give the same records.
 
-    Of a checkpoint, codec or list its content counts, not its name and path: a retrained model, an
-    edited list or another recording in it makes another run, a moved one does not. The output
-    folder and who is told of it do not count. Limit, threads and warm-up do: records hold times.
-    `unused` has dotted keys that this run does not read (`draft` when the target runs alone).
-    ValueError when a path leads nowhere. `laws` is the version of what turns models and a seed
-    into tokens.
+    `settings` are JSON values. Of a checkpoint, codec or list its content counts, not its name and
+    path: a retrained model, an edited list or another recording in it makes another run, a moved
+    one does not. Limit, threads and warm-up count: records hold times. ValueError when a path
+    leads nowhere.
     """
-    values = plain(config)
-    for key in ("out", "wandb"):
-        values.pop(key, None)
-    values["laws"] = laws
-    for key in unused:
-        _remove(values, key.split("."))
-    text = json.dumps(_by_content(values), sort_keys=True)
+    text = json.dumps(_by_content(dict(settings)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
@@ -201,12 +193,6 @@ def _by_content(values: Any) -> Any:
         prompt = {k: values[k] for k in PROMPT if k in values and values[k] != usual[k]}
         return [content, prompt] if prompt else content
     return {key: _by_content(value) for key, value in values.items()}
-
-
-def _remove(values: dict[str, Any], keys: list[str]) -> None:
-    for key in keys[:-1]:
-        values = values[key]
-    del values[keys[-1]]
 
 
 def _identity(path: Path) -> tuple[str, int, int]:

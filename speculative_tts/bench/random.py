@@ -20,7 +20,7 @@ from speculative_tts.models.native.library import select
 from speculative_tts.provenance import peak_gib, provenance
 from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
-from speculative_tts.schema import BenchConfig, Rule, RuleConfig
+from speculative_tts.schema import BenchConfig, GroupRule, GroupsConfig, RuleConfig, ToleranceRule
 
 KINDS: dict[str, Use] = {"cosyvoice2": COSYVOICE2, "llasa_1b": LLASA_1B}
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed
@@ -31,8 +31,8 @@ def run_random(config: BenchConfig, out: Path) -> int:
     if config.random not in KINDS:
         raise ValueError(f"random {config.random!r} is unknown; known: {', '.join(KINDS)}")
     use = KINDS[config.random]
-    groups = config.rule.groups
-    if config.rule.name is Rule.group and (groups.theta is not None or groups.path is not None):
+    groups = config.rule.groups if isinstance(config.rule, GroupRule) else GroupsConfig()
+    if groups.theta is not None or groups.path is not None:
         raise ValueError(
             "random weights have no similar tokens: rule.groups.theta and rule.groups.path mean "
             "nothing to them; give rule.groups.mean_size=<tokens of a group>"
@@ -96,18 +96,18 @@ def _steps(config: BenchConfig, target: Any, draft: Any) -> dict[str, float]:
 
 def rule_of(config: RuleConfig, vocab: int, device: torch.device) -> AcceptanceRule:
     """The rule that was asked for; its groups, where it has some, are synthetic."""
-    if config.name is Rule.group:
+    if isinstance(config, GroupRule):
         return synthetic_groups(vocab, round(config.groups.size), device)
-    return Tolerance(config.beta if config.name is Rule.tolerance else 0.0)
+    return Tolerance(config.beta if isinstance(config, ToleranceRule) else 0.0)
 
 
 def _label(config: RuleConfig) -> str:
-    details = {
-        Rule.exact: "",
-        Rule.tolerance: f", beta {config.beta:g}",
-        Rule.group: f", synthetic groups of {round(config.groups.size)}",
-    }
-    return f"rule {config.name.name}{details[config.name]}"
+    detail = ""
+    if isinstance(config, ToleranceRule):
+        detail = f", beta {config.beta:g}"
+    if isinstance(config, GroupRule):
+        detail = f", synthetic groups of {round(config.groups.size)}"
+    return f"rule {config.name.name}{detail}"
 
 
 def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:

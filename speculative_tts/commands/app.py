@@ -23,6 +23,7 @@ from speculative_tts.commands import messages
 from speculative_tts.commands.arguments import apart, expand_home, quoted, sources
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema import Device
+from speculative_tts.schema.kinds import asked_for, kinds_in
 from speculative_tts.schema.limits import check
 
 Config = TypeVar("Config")
@@ -30,7 +31,6 @@ CONFIGS = "pkg://speculative_tts.configs"
 BAD_INPUT = 2
 INTERRUPTED = 130
 CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
-RULE_OF_KEY = (("rule.beta", "rule=tolerance"), ("rule.groups", "rule=group"))
 CODEC_OF_TARGET = (("target=tiny_valle", "codec=tiny_residual"),)  # the other tiny target's is tiny
 WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
 
@@ -122,7 +122,11 @@ class Command(Generic[Config]):
     def _register(self) -> None:
         from hydra.core.config_store import ConfigStore
 
-        ConfigStore.instance().store(f"{self.name}_schema", node=self.schema)
+        store = ConfigStore.instance().store
+        store(f"{self.name}_schema", node=self.schema)
+        for group, known in kinds_in(self.schema).items():
+            for name, kind in known.items():
+                store(f"{name}_schema", group=group, node=kind)
 
     def _hydra(self, argv: list[str], arguments: Any) -> None:
         """Hand over to Hydra; a sweep among the overrides implies --multirun."""
@@ -155,10 +159,11 @@ class Command(Generic[Config]):
         """A composed DictConfig as the schema's dataclass; ValueError for one missing or beyond."""
         from omegaconf import OmegaConf
 
+        plain, chosen = OmegaConf.structured(self.schema), kinds_in(self.schema)
+        for group in chosen:
+            plain[group] = OmegaConf.structured(OmegaConf.get_type(config, group))
         # Merged again because Hydra lets +unknown=1 pass.
-        checked = OmegaConf.merge(
-            OmegaConf.structured(self.schema), OmegaConf.to_container(config, resolve=False)
-        )
+        checked = OmegaConf.merge(plain, OmegaConf.to_container(config, resolve=False))
         for key in sorted(OmegaConf.missing_keys(checked)):
             raise ValueError(f"{key} is not set; give {key}=<value> (see {self.program} --help)")
         result = OmegaConf.to_object(checked)
@@ -179,7 +184,7 @@ class Command(Generic[Config]):
         """The choices of groups that `implied` says are asked for, unless something makes them."""
         given = {override.partition("=")[0].lstrip("+") for override in overrides}
         found: dict[str, str] = {}
-        for asking, choice in self.implied:
+        for asking, choice in (*asked_for(self.schema), *self.implied):
             group = choice.partition("=")[0]
             if "=" in asking:
                 asked, choosers = asking in overrides, {group, f"{group}.name"}
@@ -215,7 +220,8 @@ def command(
     The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
     names `<name>_schema` first. `shorthand` gives a short key the place of a longer one:
     (("target", "target.name"),). `implied` says which choice a key, or another choice, means when
-    none is made: (("rule.beta", "rule=tolerance"), ("target=tiny_valle", "codec=tiny_residual")).
+    none is made: (("target=tiny_valle", "codec=tiny_residual"),). A key that one kind alone of a
+    group has asks for that kind by itself.
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
     return Command(name, schema, run, about, examples, shorthand, implied)

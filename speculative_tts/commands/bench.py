@@ -195,5 +195,5 @@ main = app.command(
         "sst-bench target=tiny_valle",
         "sst-bench random=cosyvoice2 limit=3 tokens=50 runtime.threads=2",
     ),
-    implied=app.RULE_OF_KEY + app.CODEC_OF_TARGET + app.WITHOUT_DRAFT,
+    implied=app.CODEC_OF_TARGET + app.WITHOUT_DRAFT,
 )

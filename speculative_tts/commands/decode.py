@@ -12,30 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
+from speculative_tts.decoding.naming import DONE, label, run_name, settings, with_sizes
 from speculative_tts.files import held, write_atomic
 from speculative_tts.records import read_list, spread, write_json
-from speculative_tts.schema import (
-    LAWS,
-    UNUSED,
-    WITHOUT_HEADS,
-    DecodeConfig,
-    Drafting,
-    GroupsConfig,
-    HeadsConfig,
-    PathMode,
-    Rule,
-    SamplingConfig,
-    Similarity,
-    System,
-    ViterbiConfig,
-)
+from speculative_tts.schema import DecodeConfig, GroupRule, SamplingConfig, System
 from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.run import AudioSource
     from speculative_tts.records import DecodeRecord
-
-DONE = "DONE"
 
 
 def run(config: DecodeConfig) -> int:
@@ -45,11 +30,9 @@ def run(config: DecodeConfig) -> int:
     from speculative_tts.decoding.build import build_source
     from speculative_tts.decoding.run import DecodeRun, finished
 
-    groups = config.rule.groups
-    if groups.theta is None:  # a run has one name, whether or not the default is written out
-        groups.mean_size = groups.size
+    config = with_sizes(config)
     if config.match is not None:
-        from speculative_tts.commands.match import matched
+        from speculative_tts.decoding.match import matched
 
         config = matched(config, run)
     items = spread(read_list(resolve(config.data.path)), config.limit)
@@ -103,12 +86,12 @@ def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
 
 def _describe(config: DecodeConfig, source: "AudioSource", folder: Path) -> None:
     """Write what the run is, and what its results rest on."""
-    from speculative_tts.provenance import plain, provenance
+    from speculative_tts.provenance import provenance
 
     if source.settings is not None:
         sampling = SamplingConfig(**dataclasses.asdict(source.settings))
         config = dataclasses.replace(config, sampling=sampling)
-    write_json(folder / "config.json", plain(config))
+    write_json(folder / "config.json", settings(config))
     write_json(folder / "provenance.json", provenance(config) | _made_of(config, source))
 
 
@@ -135,15 +118,6 @@ def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
     return {"weights": weights, **source.facts}
 
 
-def run_name(config: DecodeConfig) -> str:
-    """Name of a run's folder: what it is, and the signature of its settings."""
-    from speculative_tts.provenance import signature
-
-    if config.source is not None:  # a run moved elsewhere stays the same run
-        config = dataclasses.replace(config, source=Path(config.source).name)
-    return f"{label(config)}-{signature(config, unused(config), LAWS)}"
-
-
 def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
     """Records of the target's run that system=swap starts from; none for other systems.
 
@@ -153,7 +127,7 @@ def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
         return {}
     from speculative_tts.decoding.run import read_records
 
-    if config.rule.name is not Rule.group:
+    if not isinstance(config.rule, GroupRule):
         raise ValueError(
             f"system=swap swaps within groups, and rule is {config.rule.name.name}; give rule=group"
         )
@@ -170,83 +144,10 @@ def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
     return read_records(folder)
 
 
-def unused(config: DecodeConfig) -> tuple[str, ...]:
-    """Settings that this run does not read."""
-    keys = UNUSED[config.system]
-    if config.system is not System.swap or config.source is None:
-        keys = (*keys, "source")
-    keys = (*keys, "match")
-    heads = config.system is System.speculative and config.drafter.name is Drafting.heads
-    if heads:
-        keys = ("draft", *(key for key in keys if key not in WITHOUT_HEADS))
-    if heads or config.system is System.multi_token:
-        keys = (*keys, *unused_by_search(config.viterbi))
-    if "rule" in keys:
-        return keys
-    if config.rule.name is not Rule.tolerance and "rule.beta" not in keys:
-        keys = (*keys, "rule.beta")
-    if config.rule.name is not Rule.group:
-        return (*keys, "rule.groups")
-    if config.rule.groups.path is not None:  # its content counts, the options do not
-        return keys
-    keys = (*keys, "rule.groups.cache", "rule.groups.path")
-    return keys if config.rule.groups.theta is None else (*keys, "rule.groups.mean_size")
-
-
-def unused_by_search(config: ViterbiConfig) -> tuple[str, ...]:
-    """Settings of the path search that this run does not read; of a named cache content counts."""
-    keys: tuple[str, ...]
-    if config.mode is PathMode.none:
-        keys = ("candidates", "top_k", "weight", "boundary", "temperature", "transitions")
-    elif config.transitions.path is None:
-        keys = ("transitions.cache", "transitions.workers", "transitions.path")
-    else:
-        keys = tuple(f"transitions.{key}" for key in ("cache", "workers", "codes", "column"))
-    return tuple(f"viterbi.{key}" for key in keys)
-
-
-def label(config: DecodeConfig) -> str:
-    """What a run is, for people: speculative-tolerance-b0.4-k3-s0."""
-    parts = [config.system.name]
-    if config.system is System.swap:
-        parts += groups_label(config.rule.groups)
-    if config.system is System.speculative:
-        parts.append(config.rule.name.name)
-        if config.rule.name is Rule.tolerance:
-            parts.append(f"b{config.rule.beta:g}")
-        if config.rule.name is Rule.group:
-            parts += groups_label(config.rule.groups)
-        parts.append(f"k{config.lookahead}")
-        if config.drafter.name is Drafting.heads:
-            parts += ["heads", *search_label(config.heads, config.viterbi)]
-    if config.system is System.multi_token:
-        parts += search_label(config.heads, config.viterbi)
-    return "-".join([*parts, f"s{config.seed}"])
-
-
-def search_label(heads: HeadsConfig, viterbi: ViterbiConfig) -> list[str]:
-    """How a run uses heads: n8-none, n8-sample-union-k3, and what differs from the defaults."""
-    parts = [f"n{'all' if heads.n is None else heads.n}", viterbi.mode.name]
-    if viterbi.mode is not PathMode.none:
-        parts += [viterbi.candidates.name, f"k{viterbi.top_k}"]
-        parts += [f"w{viterbi.weight:g}"] if viterbi.weight != 1 else []
-        parts += ["boundary"] if viterbi.boundary else []
-    return parts
-
-
-def groups_label(config: GroupsConfig) -> list[str]:
-    """Which groups a run uses: t0.5 (theta) or m10 (mean size), and what differs from the paper."""
-    size = f"m{config.size:g}" if config.theta is None else f"t{config.theta:g}"
-    if config.path is not None:
-        size = Path(config.path).name
-    source = [] if config.source is Similarity.embedding else [config.source.name]
-    return [size, *source]
-
-
 main = app.command(
     "decode",
     DecodeConfig,
     run,
     examples=("sst-decode limit=5", "sst-decode rule.beta=0,0.2,0.4 lookahead=3"),
-    implied=app.RULE_OF_KEY + app.CODEC_OF_TARGET,
+    implied=app.CODEC_OF_TARGET,
 )

@@ -15,6 +15,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, Protocol
 
+from speculative_tts.schema.kinds import kinds
 from speculative_tts.schema.limits import limit_of
 
 HYDRA = """\
@@ -147,7 +148,8 @@ def _group_rows(shown: _Composed) -> list[tuple[str, str]]:
     rows = [(f"{g}={shown.choices[g] or ''}", f"{SEVERAL[g]} {_there(g)}") for g in shown.several]
     for name, kind in shown.nested.items():
         about = " ".join(filter(None, (_first_line(kind), _there(name))))
-        keys = ", ".join(entry.name for entry in dataclasses.fields(kind))
+        every = (kind, *kinds(kind).values())
+        keys = ", ".join(dict.fromkeys(e.name for one in every for e in dataclasses.fields(one)))
         choice = f"={shown.choices.get(name) or ''}" if name in shown.choices else ".<key>"
         rows.append((f"{name}{choice}", f"{about} Keys: {keys}."))
     return rows
@@ -176,7 +178,13 @@ def _key_rows(shown: _Composed, group: str = "") -> list[tuple[str, str]]:
     if group in shown.several:
         return []
     if group:
-        return _rows(shown.nested[group], shown.values[group], f"{group}.")
+        kind, values = shown.nested[group], shown.values[group]
+        if not (known := kinds(kind)):
+            return _rows(kind, values, f"{group}.")
+        rows = [row for one in known.values() for row in _rows(one, _defaults(one), f"{group}.")]
+        return [(f"  {group}.name={_shown(values['name'])}", rows[0][1])] + [
+            row for row in rows if not row[0].startswith(f"  {group}.name=")
+        ]
     return _rows(shown.schema, shown.values)
 
 
@@ -196,6 +204,14 @@ def _rows(schema: type[Any], values: Any, prefix: str = "") -> list[tuple[str, s
             rows.append((f"  {key}", _first_line(kind)))
             rows += _rows(kind, values[entry.name], f"{key}.")
     return rows
+
+
+def _defaults(schema: type[Any]) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    values = OmegaConf.to_container(OmegaConf.structured(schema))
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
 
 
 def _table(rows: list[tuple[str, str]]) -> str:

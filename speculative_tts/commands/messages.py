@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.commands.help import options
+from speculative_tts.schema.kinds import asked_for, kinds
 
 PACKAGE = str(Path(__file__).parents[1])
 EXTRAS = {  # module whose absence means that an extra was not installed
@@ -61,10 +62,12 @@ def keys(schema: type[Any], prefix: str = "") -> list[str]:
     found = []
     types = typing.get_type_hints(schema)
     for entry in dataclasses.fields(schema):
+        kind = types[entry.name]
         found.append(prefix + entry.name)
-        if dataclasses.is_dataclass(types[entry.name]):
-            found += keys(types[entry.name], f"{prefix}{entry.name}.")
-    return found
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            for one in (kind, *kinds(kind).values()):
+                found += keys(one, f"{prefix}{entry.name}.")
+    return list(dict.fromkeys(found))
 
 
 def _hydra_line(error: Exception, schema: type[Any]) -> str:
@@ -97,7 +100,8 @@ def _unknown_choice(group: str, name: str, text: str) -> str:
     there = set(options(group))
     if listed := re.search(r"Available options in '(.+)':\n((?:\t.+\n?)*)", text):
         folder = listed[1].removeprefix(group).lstrip("/")
-        there |= {f"{folder}/{option}" if folder else option for option in listed[2].split()}
+        named = (one for one in listed[2].split() if not one.endswith("_schema"))
+        there |= {f"{folder}/{option}" if folder else option for option in named}
     near = ", ".join(sorted(there)) or "none"
     return (
         f"{group}={name}: no such choice; there are {near} (--config-dir adds a folder of your own)"
@@ -129,6 +133,9 @@ def _module_line(error: ModuleNotFoundError) -> str:
 
 
 def _unknown_key(key: str, schema: type[Any]) -> str:
+    for asking, choice in asked_for(schema):
+        if key == asking or key.startswith(f"{asking}."):
+            return f"{key} is a key of {choice}, and another was chosen; give {choice}"
     near = difflib.get_close_matches(key, keys(schema), n=1, cutoff=0.5)
     return f"unknown key {key}; " + (
         f"did you mean {near[0]}? (--help=all lists all)" if near else "--help=all lists the keys"

@@ -162,5 +162,5 @@ main = app.command(
         'sst-speak text="lima nine" prompt=voice.wav out=x.wav',
         'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu"',
     ),
-    implied=app.RULE_OF_KEY + app.CODEC_OF_TARGET + app.WITHOUT_DRAFT,
+    implied=app.CODEC_OF_TARGET + app.WITHOUT_DRAFT,
 )

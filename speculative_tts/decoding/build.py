@@ -39,10 +39,15 @@ from speculative_tts.schema import (
     CheckpointConfig,
     CodecConfig,
     DecodeConfig,
-    Drafting,
+    DrafterConfig,
     EngineConfig,
-    Rule,
+    ExactRule,
+    GroupRule,
+    HeadsDrafterConfig,
+    LMDrafterConfig,
+    RuleConfig,
     System,
+    ToleranceRule,
 )
 
 
@@ -123,6 +128,7 @@ class Parts:
         target, codec = self.config.target, self.config.codec
         from_codec = (codec.name, resolve(codec.path))
         sources = Sources(resolve(target.path), from_codec, self.device, target.rows)
+        assert isinstance(self.config.rule, GroupRule), "checked by the command"
         made = acoustic_groups(self.config.rule.groups, sources)
         self.facts["groups"] = made.facts
         return made
@@ -140,8 +146,8 @@ class Parts:
     def speculation(self) -> Speculation:
         """Who proposes, who verifies, and by which rule."""
         config = self.config
-        rule = RULES[config.rule.name](self)
-        drafter = DRAFTERS[config.drafter.name](self)
+        rule = RULES[type(config.rule)](config.rule, self)
+        drafter = DRAFTERS[type(config.drafter)](self)
         stop_ids, sampler = self.layout.stop_ids, self.sampler
         return Speculation(self.target, drafter, rule, sampler, stop_ids, config.lookahead)
 
@@ -150,14 +156,14 @@ class Parts:
         return load_speech_lm(checkpoint, dtype=self.dtype, device=self.device, text_rows=rows)
 
 
-RULES: dict[Rule, Callable[[Parts], AcceptanceRule]] = {
-    Rule.exact: lambda _: Tolerance(0.0),
-    Rule.tolerance: lambda parts: Tolerance(parts.config.rule.beta),
-    Rule.group: Parts.group_rule,
+RULES: dict[type[RuleConfig], Callable[[Any, Parts], AcceptanceRule]] = {
+    ExactRule: lambda _, __: Tolerance(0.0),
+    ToleranceRule: lambda rule, _: Tolerance(rule.beta),
+    GroupRule: lambda _, parts: parts.group_rule(),
 }
-DRAFTERS: dict[Drafting, Callable[[Parts], Drafter]] = {
-    Drafting.lm: lambda parts: LMDrafter(parts.draft),
-    Drafting.heads: Parts.heads_drafter,
+DRAFTERS: dict[type[DrafterConfig], Callable[[Parts], Drafter]] = {
+    LMDrafterConfig: lambda parts: LMDrafter(parts.draft),
+    HeadsDrafterConfig: Parts.heads_drafter,
 }
 
 
@@ -166,7 +172,7 @@ def build_engine(config: EngineConfig, system: System = System.speculative) -> E
     parts, speculates = Parts(config), system is System.speculative
     codec = parts.codec
     speculation = parts.speculation() if speculates else None
-    drafts = speculates and config.drafter.name is Drafting.lm
+    drafts = speculates and isinstance(config.drafter, LMDrafterConfig)
     return Engine(
         parts.target,
         codec,

@@ -77,8 +77,13 @@ def _settings(raw: Mapping[str, Any]) -> dict[str, Any]:
     for one in raw.get("defaults", []):
         for key, choice in one.items():
             group = key.removeprefix("override").strip(" /")
-            chosen |= flatten(configuration(f"{group}/{choice}"), f"{group}.")
-    return chosen | flatten({key: value for key, value in raw.items() if key != "defaults"})
+            chosen |= flatten(_own(configuration(f"{group}/{choice}")), f"{group}.")
+    return chosen | flatten(_own(raw))
+
+
+def _own(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file itself sets."""
+    return {key: value for key, value in raw.items() if key != "defaults"}
 
 
 def values(key: str, text: Any) -> tuple[Any, ...]:

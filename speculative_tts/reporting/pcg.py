@@ -292,16 +292,18 @@ def _figure_2(made_by: Experiment, ssd: Experiment, theta: Experiment | None) ->
     )
 
 
-def _figure_3(made_by: Experiment, chosen: int) -> FigureDefinition:
-    size, beta = float(made_by.settings[SIZE]), float(made_by.settings[BETA])
-    systems: Sequence[tuple[str, Where]] = (
-        (f"PCG, mean size {size:g}", {**GROUPS, SIZE: size}),
-        (f"SSD, β = {beta:g}", {**TOLERANCE, BETA: beta}),
-        ("exact SD", EXACT),
+def _figure_3(
+    made_by: Experiment, ssd: Experiment, exact: Experiment, chosen: int
+) -> FigureDefinition:
+    size, beta = float(made_by.settings[SIZE]), float(ssd.settings[BETA])
+    systems: Sequence[tuple[str, Where, Experiment]] = (
+        (f"PCG, mean size {size:g}", {**GROUPS, SIZE: size}, made_by),
+        (f"SSD, β = {beta:g}", {**TOLERANCE, BETA: beta}, ssd),
+        ("exact SD", EXACT, exact),
     )
     curves = [
-        Curve(label, where, "lookahead", made_by.values("lookahead"), style=style)
-        for style, (label, where) in enumerate(systems)
+        Curve(label, where, "lookahead", one.values("lookahead"), style=style)
+        for style, (label, where, one) in enumerate(systems)
     ]
     return FigureDefinition(
         name="figure3",
@@ -318,7 +320,7 @@ def _figure_3(made_by: Experiment, chosen: int) -> FigureDefinition:
 
 def report(scale: Scale) -> Report:
     """The report of the experiments at a scale."""
-    names = "table1 table2 table3 matched figure2 figure2_ssd figure3"
+    names = "table1 table2 table3 matched figure2 figure2_ssd figure3 figure3_ssd figure3_exact"
     made = {name: scale.experiment("pcg", name) for name in names.split()}
     theta = scale.experiment("pcg", "theta") if scale.has("pcg", "theta") else None
     return Report(
@@ -337,7 +339,12 @@ def report(scale: Scale) -> Report:
         ),
         figures=(
             _figure_2(made["figure2"], made["figure2_ssd"], theta),
-            _figure_3(made["figure3"], made["table1"].settings["lookahead"]),
+            _figure_3(
+                made["figure3"],
+                made["figure3_ssd"],
+                made["figure3_exact"],
+                made["table1"].settings["lookahead"],
+            ),
         ),
         listening="table1",
         contrast=("pcg", "ssd"),

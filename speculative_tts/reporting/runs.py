@@ -15,7 +15,6 @@ from typing import Any
 
 from speculative_tts.records import read_jsonl
 from speculative_tts.reporting.remedy import decode_command, place
-from speculative_tts.schema import UNUSED, System
 from speculative_tts.schema.limits import Whole
 from speculative_tts.typed import read_json, typed
 
@@ -188,12 +187,12 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
-    """What must agree within a table: used configuration keys that the table does not vary.
+    """What must agree within a table: keys of the configuration that the table does not vary.
 
-    Fingerprints of weights, where provenance has them, are part of it.
+    A run's configuration has the keys that it reads. Fingerprints of weights, where provenance has
+    them, are part of it.
     """
-    system = System.__members__.get(str(run.config.get("system")))
-    free = (*BOOKKEEPING, *varied, *(UNUSED[system] if system else ()))
+    free = (*BOOKKEEPING, *varied)
     weights = run.provenance.get("weights")
     values = {**run.config, **flatten(weights if isinstance(weights, dict) else {}, "weights.")}
     return {

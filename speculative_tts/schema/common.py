@@ -121,6 +121,14 @@ class GroupsConfig:
         """The mean size that theta is searched for."""
         return 10.0 if self.mean_size is None else self.mean_size
 
+    @property
+    def label(self) -> list[str]:
+        """t0.5 (theta), m10 (mean size) or a cache's name, and what differs from the paper."""
+        size = f"m{self.size:g}" if self.theta is None else f"t{self.theta:g}"
+        if self.path is not None:
+            size = self.path.rstrip("/").rpartition("/")[2]
+        return [size] if self.source is Similarity.embedding else [size, self.source.name]
+
 
 class Smoothing(Enum):
     """What pairs of codes that were never counted get (`caches.transitions` has the formulas)."""

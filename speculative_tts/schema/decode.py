@@ -49,31 +49,19 @@ class System(Enum):
     swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
 
 
-WITHOUT_HEADS = ("heads", "viterbi")
-WITHOUT_DRAFT = ("drafter", "rule", "lookahead", "instrument", *WITHOUT_HEADS)
-WITHOUT_MODEL = ("target", "draft", "sampling", "runtime", "baseline", "seed", *WITHOUT_DRAFT)
-# Settings that a system does not read: they make no other run, and may differ within a table.
-UNUSED: dict[System, tuple[str, ...]] = {
-    System.target: ("draft", "baseline", *WITHOUT_DRAFT),
-    System.draft: WITHOUT_DRAFT,
-    System.speculative: WITHOUT_HEADS,
-    System.multi_token: ("draft", "drafter", "rule", "lookahead", "instrument"),
-    System.uncached: ("draft", *WITHOUT_DRAFT),
-    System.codec: WITHOUT_MODEL,
-    System.reference: WITHOUT_MODEL,
-    System.swap: (
-        "draft",
-        "drafter",
-        "baseline",
-        "runtime",
-        "lookahead",
-        "instrument",
-        "batch_size",
-        "rule.name",
-        "rule.beta",
-        *WITHOUT_HEADS,
-    ),
+MODEL = ("target", "sampling", "runtime", "seed")
+# Settings that a system reads beside those of every run; others make no other run.
+READS: dict[System, tuple[str, ...]] = {
+    System.target: MODEL,
+    System.draft: (*MODEL, "draft", "baseline"),
+    System.speculative: (*MODEL, "drafter", "rule", "lookahead", "baseline", "instrument"),
+    System.multi_token: (*MODEL, "heads", "viterbi", "baseline"),
+    System.uncached: (*MODEL, "baseline"),
+    System.codec: (),
+    System.reference: (),
+    System.swap: ("target", "sampling", "seed", "rule", "source"),
 }
+ALWAYS = ("system", "codec", "data", "limit", "batch_size")
 
 
 class Rule(Enum):
@@ -86,11 +74,54 @@ class Rule(Enum):
 
 @dataclass
 class RuleConfig:
-    """Acceptance rule and its parameters (unused ones keep their default)."""
+    """Acceptance rule."""
+
+    name: Rule = MISSING
+
+    def __post_init__(self) -> None:
+        """A name is not what chooses a rule."""
+        if self.name != (chosen := type(self).name):
+            raise ValueError(
+                f"rule.name={self.name.name} renames rule={chosen.name}; give rule={self.name.name}"
+            )
+
+    @property
+    def label(self) -> list[str]:
+        """What it is in the name of a run."""
+        return [self.name.name]
+
+
+@dataclass
+class ExactRule(RuleConfig):
+    """The emitted law is the target's."""
 
     name: Rule = Rule.exact
-    beta: NonNegative = 0.0  # tolerance: accept when u < min(1, q/p) + beta
+
+
+@dataclass
+class ToleranceRule(RuleConfig):
+    """SSD's: accept when u < min(1, q/p) + beta."""
+
+    name: Rule = Rule.tolerance
+    beta: NonNegative = 0.0  # 0 is the exact rule
+
+    @property
+    def label(self) -> list[str]:
+        """tolerance, b0.4."""
+        return [*super().label, f"b{self.beta:g}"]
+
+
+@dataclass
+class GroupRule(RuleConfig):
+    """PCG's: accept by groups of similar tokens."""
+
+    name: Rule = Rule.group
     groups: GroupsConfig = field(default_factory=GroupsConfig)
+
+    @property
+    def label(self) -> list[str]:
+        """group, m10 (mean size) or t0.5 (theta)."""
+        return [*super().label, *self.groups.label]
 
 
 class Repetition(Enum):
@@ -185,9 +216,38 @@ class Drafting(Enum):
 
 @dataclass
 class DrafterConfig:
-    """Who proposes the tokens that the target verifies."""
+    """Who proposes the tokens that the target verifies: each kind reads settings of its own."""
+
+    name: Drafting = MISSING
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Settings beside its own that it reads."""
+        raise NotImplementedError
+
+
+@dataclass
+class LMDrafterConfig(DrafterConfig):
+    """A second language model."""
 
     name: Drafting = Drafting.lm
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The draft."""
+        return ("draft",)
+
+
+@dataclass
+class HeadsDrafterConfig(DrafterConfig):
+    """The target's own multi-token heads."""
+
+    name: Drafting = Drafting.heads
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The heads, and how a block is chosen from them."""
+        return ("heads", "viterbi")
 
 
 @dataclass

@@ -258,7 +258,7 @@ def test_provenance_has_what_was_typed() -> None:
         typed.append(command_line())
         return 0
 
-    main = app.command("speak", SpeakConfig, speak, implied=app.RULE_OF_KEY)
+    main = app.command("speak", SpeakConfig, speak)
     assert main(["text=it's me", "out=a b.wav", "rule.beta=0.2"]) == 0
     assert typed == [["sst-speak", "text=it's me", "out=a b.wav", "rule.beta=0.2"]]
 

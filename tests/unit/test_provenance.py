@@ -10,15 +10,28 @@ from pathlib import Path
 import pytest
 
 from speculative_tts import provenance
+from speculative_tts.decoding import naming
+from speculative_tts.decoding.naming import run_name, settings
 from speculative_tts.schema import (
+    ALWAYS,
+    READS,
     CheckpointConfig,
     CodecConfig,
     DecodeConfig,
+    ExactRule,
+    GroupRule,
+    HeadsConfig,
+    HeadsDrafterConfig,
+    Kernels,
     ListConfig,
+    LMDrafterConfig,
+    PathMode,
     RowsConfig,
-    Rule,
-    RuleConfig,
+    RuntimeConfig,
+    SamplingConfig,
     System,
+    ToleranceRule,
+    ViterbiConfig,
 )
 
 
@@ -37,14 +50,16 @@ def config(tmp_path: Path) -> DecodeConfig:
         draft=CheckpointConfig("d", str(tmp_path / "draft")),
         codec=CodecConfig("c", str(tmp_path / "codec")),
         data=ListConfig("l", str(tmp_path / "list.jsonl")),
+        rule=ExactRule(),
+        drafter=LMDrafterConfig(),
     )
 
 
 def test_signature_is_eight_hex_digits_and_stable(config: DecodeConfig) -> None:
-    value = provenance.signature(config)
+    value = run_name(config).rpartition("-")[2]
     assert len(value) == 8
     assert int(value, 16) >= 0
-    assert value == provenance.signature(dataclasses.replace(config))
+    assert run_name(config) == run_name(dataclasses.replace(config))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +71,7 @@ def test_how_prompts_are_written_changes_it(
     """A run with another date or instruction was once taken for done."""
     target = dataclasses.replace(config.target, **prompt)
     changed = dataclasses.replace(config, target=target)
-    assert provenance.signature(changed) != provenance.signature(config)
+    assert run_name(changed) != run_name(config)
 
 
 @pytest.mark.parametrize(
@@ -66,18 +81,20 @@ def test_how_prompts_are_written_changes_it(
         {"limit": 5},
         {"lookahead": 4},
         {"system": System.draft},
-        {"rule": RuleConfig(Rule.exact, 0.1)},
-        {"rule": RuleConfig(Rule.tolerance, 0.0)},
+        {"rule": ToleranceRule(beta=0.0)},
+        {"rule": ToleranceRule(beta=0.1)},
+        {"runtime": RuntimeConfig(kernels=Kernels.torch)},
+        {"drafter": HeadsDrafterConfig(), "viterbi": ViterbiConfig(mode=PathMode.none)},
     ],
 )
 def test_settings_change_it(config: DecodeConfig, change: dict[str, object]) -> None:
     changed = dataclasses.replace(config, **change)
-    assert provenance.signature(changed) != provenance.signature(config)
+    assert run_name(changed) != run_name(config)
 
 
 def test_the_output_folder_does_not(config: DecodeConfig) -> None:
     moved = dataclasses.replace(config, out="elsewhere")
-    assert provenance.signature(moved) == provenance.signature(config)
+    assert run_name(moved) == run_name(config)
 
 
 @pytest.mark.parametrize(
@@ -85,16 +102,16 @@ def test_the_output_folder_does_not(config: DecodeConfig) -> None:
 )
 def test_contents_change_it(config: DecodeConfig, tmp_path: Path, file: str) -> None:
     """A retrained model under its old name once looked like a finished run."""
-    before = provenance.signature(config)
+    before = run_name(config)
     (tmp_path / file).write_text("something else")
-    assert provenance.signature(config) != before
+    assert run_name(config) != before
 
 
 def test_an_edited_list_changes_it(config: DecodeConfig, tmp_path: Path) -> None:
-    before = provenance.signature(config)
+    before = run_name(config)
     with (tmp_path / "list.jsonl").open("a") as file:
         file.write('{"prompt_audio": "not/there.wav"}\n')
-    assert provenance.signature(config) != before
+    assert run_name(config) != before
 
 
 def test_names_and_places_of_the_same_contents_do_not(config: DecodeConfig, tmp_path: Path) -> None:
@@ -107,15 +124,96 @@ def test_names_and_places_of_the_same_contents_do_not(config: DecodeConfig, tmp_
         target=CheckpointConfig("other", str(tmp_path / "moved" / "target")),
         data=ListConfig("other", str(tmp_path / "moved" / "list.jsonl")),
     )
-    assert provenance.signature(moved) == provenance.signature(config)
+    assert run_name(moved) == run_name(config)
 
 
-def test_unused_keys_do_not_count_and_need_not_exist(config: DecodeConfig) -> None:
-    without = dataclasses.replace(config, draft=CheckpointConfig("x", "/nowhere"), lookahead=9)
-    unused = ("draft", "lookahead", "rule.beta")
-    assert provenance.signature(without, unused) == provenance.signature(config, unused)
+@pytest.mark.parametrize("system", System)
+def test_what_a_run_does_not_read_does_not_count(config: DecodeConfig, system: System) -> None:
+    """Another draft makes no other run of the target alone, and need not exist for it."""
+    base = dataclasses.replace(config, system=system, rule=GroupRule())
+    for key in sorted({entry.name for entry in dataclasses.fields(config)} - settings(base).keys()):
+        changed = {
+            "draft": CheckpointConfig("x", "/nowhere"),
+            "target": CheckpointConfig("x", "/nowhere"),
+            "drafter": HeadsDrafterConfig(),
+            "rule": ToleranceRule(),
+            "sampling": SamplingConfig(temperature=0.5),
+            "runtime": RuntimeConfig(threads=2),
+            "heads": HeadsConfig(n=3),
+            "viterbi": ViterbiConfig(top_k=9),
+            "match": "0.3",
+            "wandb": True,
+            "out": "elsewhere",
+            "source": "another",
+            "baseline": False,
+        }.get(key, 7)
+        other = dataclasses.replace(base, **{key: changed})
+        assert run_name(other).rpartition("-")[2] == run_name(base).rpartition("-")[2], key
     with pytest.raises(ValueError, match="/nowhere does not exist"):
-        provenance.signature(without)
+        run_name(dataclasses.replace(config, draft=CheckpointConfig("x", "/nowhere")))
+
+
+def test_every_setting_is_read_by_some_run() -> None:
+    """Or changing it would change no name. `out` is where, `match` a search, `wandb` who
+    is told.
+    """
+    read = {*ALWAYS, *(key for keys in READS.values() for key in keys)}
+    read |= {*LMDrafterConfig().reads, *HeadsDrafterConfig().reads}
+    assert {entry.name for entry in dataclasses.fields(DecodeConfig)} == read | {
+        "out",
+        "match",
+        "wandb",
+    }
+    assert READS.keys() == {*System}
+
+
+def test_an_added_setting_keeps_the_names_of_finished_runs(
+    config: DecodeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here `lookahead` as if it had come later, when all runs drafted 3: 3 is no setting then."""
+    before = run_name(config)
+    without = dict(settings(config))
+    del without["lookahead"]
+    monkeypatch.setattr(naming, "ADDED", {"lookahead": 3, "rule.beta": 0.1})
+    assert run_name(config) != before  # this one did count before
+    assert run_name(config) == name_of(config, without)
+    longer = dataclasses.replace(config, lookahead=4)
+    assert run_name(longer).rpartition("-")[2] != run_name(config).rpartition("-")[2]
+    named = dataclasses.replace(config, rule=ToleranceRule(beta=0.1))
+    assert "beta" not in json.dumps(counted(named))
+
+
+def name_of(config: DecodeConfig, values: dict[str, object]) -> str:
+    """The name of a run that reads these values."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(naming, "settings", lambda _: dict(values))
+        return run_name(config)
+
+
+def counted(config: DecodeConfig) -> dict[str, object]:
+    """What the signature is taken of."""
+    seen: list[dict[str, object]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(naming, "signature", lambda values: seen.append(values) or "0" * 8)
+        run_name(config)
+    return seen[0]
+
+
+def test_a_changed_default_law_and_kernel_change_it(
+    config: DecodeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting counts by its value, whoever gave it; laws by their version; kernels resolved."""
+    before = run_name(config)
+    changed = dataclasses.replace(config, instrument=config.instrument + 1)  # the default moved
+    assert run_name(changed) != before
+    with monkeypatch.context() as patch:
+        patch.setattr(naming, "LAWS", naming.LAWS + 1)
+        assert run_name(config) != before
+    with monkeypatch.context() as patch:
+        patch.setattr(naming, "kernels", lambda _: "native-other")
+        assert run_name(config) != before
+    torch_only = dataclasses.replace(config, runtime=RuntimeConfig(kernels=Kernels.torch))
+    assert counted(torch_only)["runtime"]["kernels"] == "torch"  # type: ignore[index]
 
 
 def test_provenance_is_json_and_says_where_a_number_comes_from(

@@ -7,7 +7,6 @@ import pytest
 from synthetic_runs import make_run
 
 from speculative_tts.reporting.runs import Need, find_runs, select
-from speculative_tts.schema import UNUSED, System
 
 TARGET = Need("Target alone", {"system": "target"})
 SSD = Need(
@@ -81,19 +80,6 @@ def test_the_target_does_not_depend_on_the_draft(tmp_path: Path) -> None:
     ssd(tmp_path, draft={"name": "other", "path": "runs/draft"})
     selection = select(find_runs(tmp_path), NEEDS)
     assert set(selection.runs) == {"target", "ssd"}
-
-
-def test_what_a_system_does_not_read_may_differ(tmp_path: Path) -> None:
-    """The same settings as do not make another run: another draft's weights, another lookahead."""
-    folder = make_run(tmp_path, "target", n=4, lookahead=5, heads={"n": 4})
-    weights = {"target": "aa", "draft": "old"}
-    for made in (folder, ssd(tmp_path, heads={"n": 8})):
-        path = made / "provenance.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"weights": weights}))
-        weights = weights | {"draft": "new"}
-    selection = select(find_runs(tmp_path), NEEDS)
-    assert set(selection.runs) == {"target", "ssd"}
-    assert UNUSED.keys() == {*System}
 
 
 def test_seeds_are_gathered_and_the_newest_of_a_seed_is_taken(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def make_runs(runs: Path, paper: str, scale: Scale, judges: dict[str, Any], n: i
     """A run for each point of the paper's experiments."""
     made = (config for name in names(paper, scale) for config in points(name))
     for number, config in enumerate(made):
-        groups, facts, strength = config["rule"]["groups"], {}, config["rule"]["beta"]
+        groups, facts, strength = config["rule"].get("groups"), {}, config["rule"].get("beta", 0.0)
         if config.pop("match") is not None:
             groups["mean_size"] = 60.0 if groups["source"] == "mel" else 25.0
         if config["rule"]["name"] == "group":

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from speculative_tts.commands.decode import DONE, main, run_name
-from speculative_tts.commands.match import TRIALS, largest_size, matched, nearest, search
+from speculative_tts.commands.decode import main
+from speculative_tts.decoding.match import TRIALS, largest_size, matched, nearest, search
+from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.provenance import plain
 from speculative_tts.records import DecodeRecord, to_row, write_json, write_jsonl
-from speculative_tts.schema import DecodeConfig, Rule
+from speculative_tts.schema import DecodeConfig, GroupRule, ToleranceRule
 
 LOGARITHM = (math.log, math.exp)
 ENDS = (1.0, 140.0)
@@ -69,8 +70,10 @@ class Runs:
     def __call__(self, config: DecodeConfig) -> int:
         """A run of one utterance of 1,000 rounds."""
         rule, folder = config.rule, Path(config.out) / run_name(config)
-        length = 1.5 + 0.2 * math.log(rule.groups.size)
-        if rule.name is Rule.tolerance:
+        length = 0.0
+        if isinstance(rule, GroupRule):
+            length = 1.5 + 0.2 * math.log(rule.groups.size)
+        if isinstance(rule, ToleranceRule):
             length = 1.8 + 1.6 * rule.beta
         emitted = round(1000 * length)
         record = DecodeRecord(

@@ -15,8 +15,18 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from speculative_tts.assets import resolve
+from speculative_tts.decoding.naming import DONE, run_name
+from speculative_tts.decoding.run import read_records
 from speculative_tts.records import DecodeRecord
-from speculative_tts.schema import DecodeConfig, GroupsConfig, Rule, RuleConfig, System
+from speculative_tts.schema import (
+    DecodeConfig,
+    ExactRule,
+    GroupRule,
+    GroupsConfig,
+    RuleConfig,
+    System,
+    ToleranceRule,
+)
 
 Run = Callable[[DecodeConfig], int]
 Figure = Callable[[Collection[DecodeRecord]], float | None]
@@ -34,7 +44,7 @@ def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
     and for speeds that no setting has.
     """
     kind, wanted = parsed(config)
-    by_size = config.rule.name is Rule.group
+    by_size = isinstance(config.rule, GroupRule)
     name, figure = SPEEDS[kind]
     plain = dataclasses.replace(config, match=None)
     trial = dataclasses.replace(plain, seed=SEED)
@@ -62,20 +72,20 @@ def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
 def other(config: DecodeConfig, kind: str, wanted: float) -> RuleConfig:
     """The rule whose speed is wanted: SSD's with a beta, or the paper's groups of a mean size."""
     if kind == "beta":
-        return dataclasses.replace(config.rule, name=Rule.tolerance, beta=wanted)
-    groups = GroupsConfig(mean_size=wanted, cache=config.rule.groups.cache)
-    return RuleConfig(name=Rule.group, groups=groups)
+        return ToleranceRule(beta=wanted)
+    given = config.rule.groups if isinstance(config.rule, GroupRule) else GroupsConfig()
+    return GroupRule(groups=GroupsConfig(mean_size=wanted, cache=given.cache))
 
 
 def parsed(config: DecodeConfig) -> tuple[str, float]:
     """What `config.match` asks for: beta, length or speedup, and its value."""
     text = config.match or ""
-    if config.system is not System.speculative or config.rule.name is Rule.exact:
+    if config.system is not System.speculative or isinstance(config.rule, ExactRule):
         raise ValueError(
             f"match={text} searches a rule's setting; give system=speculative and "
             "rule=group or rule=tolerance"
         )
-    if config.rule.name is Rule.group and config.rule.groups.path is not None:
+    if isinstance(config.rule, GroupRule) and config.rule.groups.path is not None:
         raise ValueError(
             f"match={text} searches the size of the groups, and rule.groups.path names a cache of "
             "one size; leave it null"
@@ -161,26 +171,28 @@ def largest_size(config: DecodeConfig) -> float:
     path = str(resolve(config.target.path))
     layout = load_layout(dataclasses.replace(config.target, path=path))
     codes = layout.n_codes - len(set(layout.stop_ids) & set(range(layout.n_codes)))
-    cap = config.rule.groups.cap or codes
+    cap = config.rule.groups.cap if isinstance(config.rule, GroupRule) else None
+    cap = cap or codes
     return float(min(codes, cap, MOST_PAIRS // codes))
 
 
 def with_setting(config: DecodeConfig, setting: float) -> DecodeConfig:
     """The rule's setting replaced: mean group size, or tolerance."""
-    if config.rule.name is Rule.tolerance:
-        rule = dataclasses.replace(config.rule, beta=setting)
-    else:
+    rule: RuleConfig
+    if isinstance(config.rule, GroupRule):
         groups = dataclasses.replace(config.rule.groups, theta=None, mean_size=setting)
         rule = dataclasses.replace(config.rule, groups=groups)
+    else:
+        rule = ToleranceRule(beta=setting)
     return dataclasses.replace(config, rule=rule)
 
 
 def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
     """Figures, by setting, of the finished runs in `trial.out` that differ in the setting alone."""
     files = Path(trial.out).glob("*/config.json")
-    rules = [json.loads(file.read_text(encoding="utf-8"))["rule"] for file in files]
-    same = [rule for rule in rules if rule["name"] == trial.rule.name.name]
-    by_size = trial.rule.name is Rule.group
+    rules = [json.loads(file.read_text(encoding="utf-8")).get("rule", {}) for file in files]
+    same = [rule for rule in rules if rule.get("name") == trial.rule.name.name]
+    by_size = isinstance(trial.rule, GroupRule)
     settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in same}
     found = {setting: finished(with_setting(trial, setting), figure) for setting in settings}
     return {setting: value for setting, value in found.items() if value is not None}
@@ -188,9 +200,6 @@ def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
 
 def finished(config: DecodeConfig, figure: Figure) -> float | None:
     """The figure of a finished run; None when it is not there."""
-    from speculative_tts.commands.decode import DONE, run_name
-    from speculative_tts.decoding.run import read_records
-
     folder = Path(config.out) / run_name(config)
     return figure(read_records(folder).values()) if (folder / DONE).is_file() else None
 

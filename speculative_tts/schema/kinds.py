@@ -1,0 +1,37 @@
+"""Groups of settings that come in kinds: each kind is a subclass with keys of its own.
+
+A field of the base class takes any of them; `configs/<group>/<kind>.yaml` names `<kind>_schema` in
+its defaults, so that a key which the chosen kind does not have is refused.
+"""
+
+import dataclasses
+import typing
+from typing import Any
+
+
+def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
+    """Kinds by name, of each field of a schema that has them."""
+    hints = typing.get_type_hints(schema)
+    fields = {entry.name: hints[entry.name] for entry in dataclasses.fields(schema)}
+    found = {name: kinds(hint) for name, hint in fields.items() if dataclasses.is_dataclass(hint)}
+    return {name: kinds for name, kinds in found.items() if kinds}
+
+
+def kinds(base: Any) -> dict[str, type[Any]]:
+    """Subclasses of a group by their names."""
+    return {kind().name.name: kind for kind in base.__subclasses__()}
+
+
+def own_keys(base: type[Any]) -> set[str]:
+    """Names of a dataclass' fields."""
+    return {entry.name for entry in dataclasses.fields(base)}
+
+
+def asked_for(schema: type[Any]) -> list[tuple[str, str]]:
+    """Which choice a key asks for that one kind alone has: ("rule.beta", "rule=tolerance")."""
+    found = []
+    for group, known in kinds_in(schema).items():
+        keys = [(key, name) for name, kind in known.items() for key in sorted(own_keys(kind))]
+        alone = [key for key, _ in keys]
+        found += [(f"{group}.{k}", f"{group}={name}") for k, name in keys if alone.count(k) == 1]
+    return found
