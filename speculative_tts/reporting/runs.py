@@ -189,12 +189,15 @@ def _equal(a: Any, b: Any) -> bool:
 def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
     """What must agree within a table: keys of the configuration that the table does not vary.
 
-    A run's configuration has the keys that it reads. Fingerprints of weights, where provenance has
-    them, are part of it.
+    A run's configuration has the keys that it reads. Fingerprints of their weights, where
+    provenance has them, are part of it.
     """
     free = (*BOOKKEEPING, *varied)
     weights = run.provenance.get("weights")
-    values = {**run.config, **flatten(weights if isinstance(weights, dict) else {}, "weights.")}
+    weights = weights if isinstance(weights, dict) else {}
+    read = {key.partition(".")[0] for key in run.config}
+    known = {name: hash_ for name, hash_ in weights.items() if name in read}
+    values = {**run.config, **flatten(known, "weights.")}
     return {
         key: value
         for key, value in values.items()

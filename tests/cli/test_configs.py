@@ -16,8 +16,8 @@ from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from speculative_tts.commands.app import Command
-from speculative_tts.commands.decode import run_name
 from speculative_tts.commands.help import comments, help_text, options
+from speculative_tts.decoding.naming import run_name
 from speculative_tts.provenance import plain
 from speculative_tts.schema import DecodeConfig, Rule, System
 

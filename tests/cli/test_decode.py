@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding import build
+from speculative_tts.decoding.naming import run_name
 from speculative_tts.files import held
 from tests.fake_models import (
     N_CODES,
@@ -165,7 +166,7 @@ def test_a_run_in_use_is_left_alone(
 ) -> None:
     arguments = [*models.overrides, f"out={tmp_path}", "limit=1"]
     config = decode.main.compose(arguments)
-    with held(tmp_path / decode.run_name(config)):
+    with held(tmp_path / run_name(config)):
         assert decode.main(arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "is in use by another process; wait for it, or give out=<other folder>" in line

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from experiment_points import names, points
+from settings_read import read_of
 
 from speculative_tts.commands.decode import main
 from speculative_tts.commands.help import options
@@ -92,18 +93,23 @@ def test_the_experiments_fill_the_report_and_make_nothing_else(paper: str, scale
 @cache
 def runs(paper: str, scale: Scale) -> tuple[Run, ...]:
     """What the paper's experiments at a scale would leave: a run a point."""
-    configs = [flatten(config) for name in names(paper, scale) for config in points(name)]
+    configs = [config for name in names(paper, scale) for config in points(name)]
     assert configs
     return tuple(run(config, str(number)) for number, config in enumerate(configs))
 
 
 def run(config: dict[str, Any], name: str) -> Run:
     """A scored run; the search for a speed ends at a mean size that nothing else has."""
-    at_speed = config["rule.name"] == "tolerance" and config["rule.beta"] == 0.3
-    if config.pop("match") is not None:
-        at_speed, config["rule.groups.mean_size"] = True, SEARCHED
+    at_speed = config["rule"].get("beta") == 0.3
+    if config["match"] is not None:
+        at_speed, config["rule"]["groups"]["mean_size"] = True, SEARCHED
     length = AT_SPEED if at_speed else ELSEWHERE
-    return Run(Path(name), config, {"metrics": {"acceptance_length": {"value": length}}}, {})
+    return Run(
+        Path(name),
+        flatten(read_of(config)),
+        {"metrics": {"acceptance_length": {"value": length}}},
+        {},
+    )
 
 
 @pytest.mark.parametrize(

@@ -159,11 +159,8 @@ def test_every_setting_is_read_by_some_run() -> None:
     """
     read = {*ALWAYS, *(key for keys in READS.values() for key in keys)}
     read |= {*LMDrafterConfig().reads, *HeadsDrafterConfig().reads}
-    assert {entry.name for entry in dataclasses.fields(DecodeConfig)} == read | {
-        "out",
-        "match",
-        "wandb",
-    }
+    unread = {"out", "match", "wandb"}
+    assert {entry.name for entry in dataclasses.fields(DecodeConfig)} == read | unread
     assert READS.keys() == {*System}
 
 

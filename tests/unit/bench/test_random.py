@@ -11,7 +11,7 @@ from speculative_tts.bench import random, random_cosyvoice
 from speculative_tts.commands import bench
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.groups import Group
-from speculative_tts.schema import GroupsConfig, Rule, RuleConfig
+from speculative_tts.schema import ExactRule, ToleranceRule
 
 SMALL = dataclasses.replace(
     random_cosyvoice.CONFIG,
@@ -64,8 +64,8 @@ def test_the_rule_that_was_asked_for_is_timed(
 
 def test_beta_is_the_tolerances_alone() -> None:
     cpu = torch.device("cpu")
-    for name, beta in ((Rule.exact, 0.0), (Rule.tolerance, 0.3)):
-        made = random.rule_of(RuleConfig(name, 0.3, GroupsConfig()), 50, cpu)
+    for rule, beta in ((ExactRule(), 0.0), (ToleranceRule(beta=0.3), 0.3)):
+        made = random.rule_of(rule, 50, cpu)
         assert isinstance(made, Tolerance)
         assert made.beta == beta
 

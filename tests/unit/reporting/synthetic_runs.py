@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import soundfile
+from settings_read import read_of
 
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.summary import Bootstrap, summarise
@@ -37,6 +38,7 @@ def config_of(system: str, rule: str, beta: float, lookahead: int, seed: int, **
     return {
         **parts,
         "data": {"name": "tiny", "path": "tiny:testset/list.jsonl"},
+        "drafter": {"name": "lm"},
         "rule": {"name": rule, "beta": beta},
         "sampling": {"temperature": 1.0, "top_k": 25},
         "runtime": {"device": "cpu", "dtype": "float32", "threads": 1, "warmup": 2},
@@ -104,7 +106,7 @@ def write_run(
         records.append(
             record | {"audio": f"audio/{row.id}.wav", "prompt_audio": f"audio/{row.id}.wav"}
         )
-    write_json(folder / "config.json", config)
+    write_json(folder / "config.json", read_of(config))
     write_jsonl(folder / "records.jsonl", records)
     write_json(folder / "provenance.json", provenance(system, seed, date) | (facts or {}))
     (folder / "DONE").touch()
