@@ -123,8 +123,9 @@ def test_commands_for_missing_runs_are_such_as_sst_decode_takes(
 ) -> None:
     """They had target=CosyVoice2-0.5B, the checkpoint's name, where the config is cosyvoice2."""
     runs = papers.parent / "runs"
-    every = sorted(runs.iterdir())
-    for run in (run for place, run in enumerate(every) if place // 3 % 3 == 0):  # all seeds
+    every = enumerate(sorted(runs.iterdir()))
+    unfinished = [run for place, run in every if place // 3 % 3 == 0]  # all seeds of a point
+    for run in unfinished:
         (run / "DONE").unlink()
     assert main([f"runs={runs}", f"out={papers.parent / 'again'}", f"paper={papers.name}"]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("missing:")]
