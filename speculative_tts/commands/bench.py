@@ -36,6 +36,7 @@ def run(config: BenchConfig) -> int:
     from tqdm import tqdm
 
     from speculative_tts.bench import engine as benchmark
+    from speculative_tts.bench.roofline import limits
     from speculative_tts.bench.search import search_costs
     from speculative_tts.decoding.build import build_engine
     from speculative_tts.provenance import provenance
@@ -46,6 +47,11 @@ def run(config: BenchConfig) -> int:
     with tqdm(total=len(prompts), desc="continuations", unit="prompt") as bar:
         seconds = benchmark.continuations(engine, prompts, config.tokens, peer, bar.update)
     context = len(prompts[0].request.prompt) + config.tokens // 2
+    read = {
+        name: model.step_bytes
+        for name, model in (("target", engine.target), ("draft", engine.draft))
+        if model is not None and (name == "target" or benchmark.drafts(engine))
+    }
     result = {
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
         "seconds": seconds,
@@ -55,11 +61,8 @@ def run(config: BenchConfig) -> int:
         ),
         "group_rule": benchmark.group_rule_costs(*GROUP_RULE, 30, engine.target.device),
         "path_search": search_costs(*PATH_SEARCH, config.steps, engine.target.device),
-        "bytes_per_step": {
-            name: model.step_bytes
-            for name, model in (("target", engine.target), ("draft", engine.draft))
-            if model is not None and (name == "target" or benchmark.drafts(engine))
-        },
+        "bytes_per_step": read,
+        "bytes_per_second": limits(read),
         "tokens": config.tokens,
         "threads": config.runtime.threads,
         "provenance": provenance(config),
@@ -166,6 +169,7 @@ def table(result: dict[str, Any]) -> str:
         f"| {name} | {1000 * value:.3f} | {value / result['steps'][pass_name]:.1%} |"
         for name, value in result["path_search"].items()
     ]
+    lines += ["", *_limits(result)]
     sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
     prompts = len(next(iter(result["seconds"].values())))
     amount = f"{prompts} prompts, {result['tokens']} tokens each"
@@ -175,6 +179,24 @@ def table(result: dict[str, Any]) -> str:
         lines += ["The target has no draft: speculation, its steps and transformers are left out."]
     lines += ["", made_by(result["provenance"])]
     return "\n".join(lines) + "\n"
+
+
+def _limits(result: dict[str, Any]) -> list[str]:
+    """What reading the weights alone would take, beside steps and whole continuations."""
+    from speculative_tts.bench.engine import OURS
+
+    lines = ["| memory, one core | GB/s | limit, steps/s | a step reaches | autoregressive |"]
+    lines += ["|---|---|---|---|---|"]
+    for name, speed in result["bytes_per_second"].items():
+        cells = ["-"] * 3
+        if name in result["bytes_per_step"]:
+            limit = speed / result["bytes_per_step"][name]
+            step = result["steps"][f"{name} step (1 token)"]
+            cells[:2] = [f"{limit:.0f}", f"{1 / step / limit:.0%}"]
+        if name == "target":
+            cells[2] = f"{result['continuations'][OURS]['tokens_per_second'] / limit:.0%}"
+        lines.append(f"| {name} | {speed / 1e9:.1f} | {' | '.join(cells)} |")
+    return lines if len(lines) > 2 else []
 
 
 def _interval(values: list[float | None] | None) -> str:

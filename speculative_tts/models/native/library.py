@@ -97,6 +97,7 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_product.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
     found.sst_large_pages.argtypes = [pointer, count]
     found.sst_trim.argtypes = []
+    found.sst_read.argtypes, found.sst_read.restype = [pointer, count], ctypes.c_float
     found.sst_laws.argtypes = [pointer, pointer, pointer]
     found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
     found.sst_sums.argtypes = [pointer, pointer, count, count, pointer, count, pointer]

@@ -74,11 +74,12 @@ const char* sst_source();
 int64_t sst_extend(const Model* model, const Pass* pass);
 void sst_product(const Linear* linear, const float* x, int64_t rows, float* out, int32_t threads);
 void sst_large_pages(void* data, int64_t bytes);
+float sst_read(const float* data, int64_t count);
 void sst_trim();
 void sst_laws(const Sampling* sampling, const Rows* rows, float* laws);
 void sst_draw(const float* laws, int64_t count, int64_t vocab, const double* uniforms,
               int64_t* ids);
-void sst_sums(const int32_t* offsets, const int32_t* indices, int64_t lists, int64_t columns,
+void sst_sums(const int32_t* offsets, const uint16_t* indices, int64_t lists, int64_t columns,
               const float* x, int64_t count, float* out);
 void sst_verify(double beta, int64_t batch, int64_t drafted, int64_t vocab, const float* target,
                 const float* draft, const int64_t* ids, const int64_t* lengths,

@@ -434,6 +434,15 @@ void sst_product(const Linear* linear, const float* x, int64_t rows, float* out,
   });
 }
 
+// Reads memory and does nothing else: what a step could be at best. Returns the sum.
+float sst_read(const float* data, int64_t count) {
+  Vec sum[8] = {};
+  for (int64_t i = 0; i + 8 * LANES <= count; i += 8 * LANES)
+    for (int j = 0; j < 8; j++) sum[j] += load(data + i + j * LANES);
+  for (int j = 1; j < 8; j++) sum[0] += sum[j];
+  return sum[0][0];
+}
+
 // Back to the system with what the heap has free between what it holds, as loading leaves it.
 void sst_trim() {
 #ifdef __GLIBC__

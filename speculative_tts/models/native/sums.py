@@ -7,13 +7,16 @@ from torch import Tensor
 
 from speculative_tts.models.native.library import library
 
+WIDEST = 1 << 16  # columns whose numbers have 16 bits
+
 
 class Sums:
     """Sums over the columns that a 0/1 matrix in CSR has in each row; int32, on a CPU."""
 
     def __init__(self, native: ctypes.CDLL, offsets: Tensor, indices: Tensor, columns: int) -> None:
         self._sums, self._columns = native.sst_sums, columns
-        self._offsets, self._indices = offsets.contiguous(), indices.contiguous()
+        self._offsets = offsets.contiguous()
+        self._indices = indices.to(torch.uint16)  # half to read
 
     def __call__(self, x: Tensor) -> Tensor:
         """x: float32 [batch, n, columns]. Returns [batch, n, rows]."""
@@ -29,4 +32,6 @@ class Sums:
 def sums(offsets: Tensor, indices: Tensor, columns: int) -> Sums | None:
     """Where there is a native library for these tensors."""
     native = library() if offsets.device.type == "cpu" else None
+    if columns > WIDEST:
+        return None
     return None if native is None else Sums(native, offsets, indices, columns)
