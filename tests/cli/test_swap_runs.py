@@ -16,17 +16,23 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
 
 @pytest.fixture
 def common(models: FakeModels, tmp_path: Path) -> list[str]:
-    caches = f"rule.groups.cache={tmp_path / 'caches'}"
-    return [*models.overrides, f"out={tmp_path / 'runs'}", "limit=2", "runtime.warmup=0", caches]
+    return [*models.overrides, f"out={tmp_path / 'runs'}", "limit=2", "runtime.warmup=0"]
+
+
+@pytest.fixture
+def swapping(common: list[str], tmp_path: Path) -> list[str]:
+    return [*common, "method=swap", f"rule.groups.cache={tmp_path / 'caches'}"]
 
 
 def rows(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
 
 
-def test_it_finds_the_targets_run_and_swaps_its_tokens(common: list[str], tmp_path: Path) -> None:
+def test_it_finds_the_targets_run_and_swaps_its_tokens(
+    common: list[str], swapping: list[str], tmp_path: Path
+) -> None:
     assert decode([*common, "method=target"]) == 0
-    assert decode([*common, "method=swap", "rule.groups.mean_size=1,8"]) == 0
+    assert decode([*swapping, "rule.groups.mean_size=1,8"]) == 0
     (target,) = (tmp_path / "runs").glob("target-*")
     (alone,) = (tmp_path / "runs").glob("swap-m1-s0-*")
     (swapped,) = (tmp_path / "runs").glob("swap-m8-s0-*")
@@ -38,19 +44,19 @@ def test_it_finds_the_targets_run_and_swaps_its_tokens(common: list[str], tmp_pa
     assert [row["codes"] for row in found] != plain
     assert all(0 < row["changed"] <= row["swapped"] <= row["tokens"] for row in found)  # type: ignore[operator]
     assert all((swapped / str(row["audio"])).is_file() for row in found)
-    assert decode([*common, "method=swap", "rule.groups.mean_size=8", f"source={target}"]) == 0
+    assert decode([*swapping, "rule.groups.mean_size=8", f"source={target}"]) == 0
     (given,) = (path for path in (tmp_path / "runs").glob("swap-m8-*") if path != swapped)
     assert [row["codes"] for row in rows(given)] == [row["codes"] for row in found]
 
 
 def test_mistakes_are_one_line(
-    common: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    common: list[str], swapping: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert decode([*common, "method=swap"]) == 2
+    assert decode(swapping) == 2
     assert "system=swap needs the target's, made by sst-decode" in capfd.readouterr().err
     assert decode([*common, "system=swap", "rule=exact"]) == 2
     assert "swaps within groups, and rule is exact; give rule=group" in capfd.readouterr().err
     assert decode([*common, "method=draft"]) == 0
     (draft,) = (tmp_path / "runs").glob("draft-*")
-    assert decode([*common, "method=swap", f"source={draft}"]) == 2
+    assert decode([*swapping, f"source={draft}"]) == 2
     assert "is a run of system=draft, not of the target" in capfd.readouterr().err
