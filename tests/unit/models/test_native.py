@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -199,6 +200,16 @@ def test_a_child_after_a_fork_has_threads_of_its_own() -> None:
         "assert os.waitpid(child, 0)[1] == 0"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
+
+
+CROSS = "aarch64-linux-gnu-g++"
+
+
+@pytest.mark.skipif(shutil.which(CROSS) is None, reason=f"no {CROSS}")
+def test_the_portable_build_compiles_for_arm64(tmp_path: Path) -> None:
+    sources = map(str, flags.SOURCES)
+    command = [CROSS, *flags.OPTIONS, *flags.LINKING, "-Wall", "-Werror", *sources]
+    subprocess.run([*command, "-o", str(tmp_path / "arm.so")], check=True)
 
 
 # ---- The library -------------------------------------------------------------------------------
