@@ -28,7 +28,7 @@ MTP_LIMIT = $(or $(GIVEN),limit=2 runtime.warmup=1)
 # PCG's seeds; fewer where all papers share the 15 minutes, and there one for figure 3.
 ALL_PAPERS = $(filter reproduce,$(MAKECMDGOALS))
 SEEDS ?= $(if $(ALL_PAPERS),0$(comma)1,0$(comma)1$(comma)2)
-# Papers to reproduce, and with SCALE=paper the environment whose judges hear them: MTP's is its own (docs/paper-scale.md).
+# Papers to reproduce, and with SCALE=paper the environment whose judges hear them: `.venv` unless told otherwise.
 PAPERS ?= $(or $(filter ssd pcg mtp,$(MAKECMDGOALS)),ssd pcg mtp)
 SCORER ?= $(VENV)
 comma := ,

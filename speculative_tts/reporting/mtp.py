@@ -64,6 +64,7 @@ def _heads(mode: str, k: int) -> dict[str, Any]:
 def _table_1(made_by: Experiment, name: str, published: paper.PaperTable) -> TableDefinition:
     k = made_by.settings["sampling.top_k"]
     rows = {
+        "truth": Row("Recordings", method("reference"), "truth", compared=False),
         "cached": Row(f"Target alone, k = {k}", _alone(k), fixed={"speedup": 1.0}),
         "uncached": Row(
             f"Target alone, uncached, k = {k}", {**_alone(k), **method("uncached")}, "baseline"

@@ -12,6 +12,7 @@ from speculative_tts.commands.decode import main
 from speculative_tts.commands.help import options
 from speculative_tts.commands.train_draft import main as train_draft
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale
+from speculative_tts.reporting.paper import MTP_TABLE_1_USLM, MTP_TABLE_1_VALLE
 from speculative_tts.reporting.runs import Found, Run, flatten, matches, select
 from speculative_tts.reporting.write import REPORTS
 from speculative_tts.schema import Device, DType, Rule, Similarity, System
@@ -67,6 +68,15 @@ def test_pcg_has_the_papers_seeds_and_sizes() -> None:
         assert {1, 4.5, 10.3} < sizes
     (match,) = {p["match"] for p in grids["pcg/paper_table3"]}
     assert match == "size:10.3"
+
+
+@pytest.mark.parametrize("system", ["valle", "uslm"])
+def test_mtp_has_the_recordings_row_beside_the_papers(system: str) -> None:
+    """Table I prints ground truth: UTMOS 4.14, WER 2.9, CER 0.8."""
+    methods = {p["system"] for p in points(f"mtp/paper_table1_{system}")}
+    assert "reference" in methods
+    published = {"valle": MTP_TABLE_1_VALLE, "uslm": MTP_TABLE_1_USLM}[system]
+    assert [published.value("truth", name) for name in ("utmos", "wer", "cer")] == [4.14, 2.9, 0.8]
 
 
 @pytest.mark.parametrize("scale", [TINY, PAPERS_OWN], ids=["tiny", "papers"])

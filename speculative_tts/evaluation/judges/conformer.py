@@ -24,11 +24,7 @@ class Conformer(Transcriber, LocalModel):
         hub="nvidia/stt_en_conformer_transducer_large",
     )
     packages: ClassVar = {"nemo": "nemo_toolkit[asr]"}
-    # An environment of its own: NeMo wants an older transformers. Scoring needs runs/ alone.
-    install: ClassVar = (
-        "python3 -m venv venv-mtp && venv-mtp/bin/pip install 'nemo_toolkit[asr]' hydra-core "
-        "jaxtyping jiwer rich safetensors soxr && venv-mtp/bin/pip install --no-deps -e ."
-    )
+    install: ClassVar = "pip install -c constraints.txt 'nemo_toolkit[asr]>=3'"
     decoding: ClassVar[dict[str, Any]] = {
         "engine": "nemo",
         "decoding": "greedy transducer, the checkpoint's own",
