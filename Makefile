@@ -114,7 +114,7 @@ tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances bes
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes
 	$(BIN)/sst-prepare corpus=voices
-	$(BIN)/sst-decode experiment=voices out=$(OUT)/tiny $(GIVEN)
+	$(BIN)/sst-decode experiment=voices out=$(OUT)/tiny
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
 	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
 

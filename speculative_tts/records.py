@@ -184,7 +184,7 @@ class Appender:
 
 
 def read_list(path: Path) -> list[ListItem]:
-    """Read a test list; relative audio paths are taken from the list's folder.
+    """Read a test list; relative audio paths are taken from the list's folder, and made absolute.
 
     Raises ValueError for rows that cannot be decoded into a folder: an id names a file in it.
     """
@@ -201,13 +201,12 @@ def read_list(path: Path) -> list[ListItem]:
         if item.id in seen:
             raise ValueError(f"{path}: id {item.id} is there twice; give each row its own")
         seen.add(item.id)
+    folder = path.parent.absolute()
     return [
         dataclasses.replace(
             item,
-            prompt_audio=str(path.parent / item.prompt_audio),
-            reference_audio=str(path.parent / item.reference_audio)
-            if item.reference_audio
-            else None,
+            prompt_audio=str(folder / item.prompt_audio),
+            reference_audio=str(folder / item.reference_audio) if item.reference_audio else None,
         )
         for item in items
     ]

@@ -11,6 +11,7 @@ import soxr
 from speculative_tts.files import write_atomic
 
 SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
+EDGE = 0.1  # seconds of silence that `without_edges` leaves
 
 Wave = npt.NDArray[np.float32]  # [samples]
 
@@ -62,6 +63,20 @@ def readable(path: Path) -> bool:
         return path.is_file() and soundfile.info(path).frames >= 0
     except soundfile.LibsndfileError:
         return False
+
+
+def without_edges(wave: Wave, sample_rate: int) -> Wave:
+    """A recording of which no more than `EDGE` of silence is left before and after what is said.
+
+    Silent are 10 ms whose power is 40 dB below the loudest. What is silent all over stays.
+    """
+    size = sample_rate // 100
+    power = np.square(wave[: len(wave) // size * size]).reshape(-1, size).mean(axis=1)
+    loud = np.flatnonzero(power > 1e-4 * power.max(initial=0.0))
+    if not len(loud):
+        return wave
+    edge = round(EDGE * sample_rate)
+    return wave[max(0, loud[0] * size - edge) : (loud[-1] + 1) * size + edge]
 
 
 def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:

@@ -100,13 +100,19 @@ def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
 
 
 def voice_of(prompt: ListItem, engine: "Engine") -> "tuple[str, Tensor]":
-    """The words of a voice prompt, given or heard, and its codes."""
-    from speculative_tts.codecs.audio import read_wave
+    """The words of a voice prompt, given or heard, and its codes.
+
+    Silence around a recording is cut for a model of words: speech that it was trained to continue
+    has 0.07 s of it, and 0.4 s cost it the first word of every second utterance (results/LOG.md).
+    """
+    from speculative_tts.codecs.audio import read_wave, without_edges
     from speculative_tts.decoding.run import encode_prompt
 
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
-    codes = encode_prompt(engine.codec, wave, prompt.prompt_audio)
     words = getattr(engine.target.layout, "words", ())
+    if words and not prompt.speaker:
+        wave = without_edges(wave, engine.codec.sample_rate)
+    codes = encode_prompt(engine.codec, wave, prompt.prompt_audio)
     return prompt.prompt_text or words_in(prompt.prompt_audio, words), codes
 
 

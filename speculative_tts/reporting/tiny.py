@@ -78,7 +78,7 @@ VOICES = SpeakerTable(
             },
         ),
     },
-    columns=tuple(("ssd", name) for name in ("wer", "word_lost", "first_word_lost", "similarity")),
+    columns=tuple(("ssd", name) for name in ("wer", "word_lost", "first_word_lost")),
     notes=(
         "Every voice says the same strings of the dev list, from its prompt of the test list.",
         "The first one is the voice that sst-speak takes by itself.",

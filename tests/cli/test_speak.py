@@ -1,15 +1,25 @@
 """sst-speak as a newcomer runs it, on random little models."""
 
 import dataclasses
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 import soundfile
 
+from speculative_tts.assets import resolve
+from speculative_tts.codecs.audio import EDGE
+from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.commands import speak
 from speculative_tts.corpora import flite
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.records import ListItem
 from speculative_tts.schema import ListConfig, SpeakConfig
 from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake_models
 
@@ -42,6 +52,9 @@ def test_the_voice_is_the_one_chosen_beside_the_list(
     models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was the list's first speaker, of 30 the worst."""
+    shipped = SpeakConfig(data=ListConfig("tiny", "tiny:testset/list.jsonl"))
+    chosen = json.loads(resolve("tiny:testset/voices.json").read_text())
+    assert speak.find_prompt(shipped).speaker == chosen["default"]
     for name in ("list.jsonl", "prompt0.wav", "prompt1.wav"):
         (tmp_path / name).write_bytes((models.root / name).read_bytes())
     own = SpeakConfig(data=ListConfig("own", str(tmp_path / "list.jsonl")))
@@ -60,6 +73,33 @@ def test_the_voice_is_the_one_chosen_beside_the_list(
         assert speak.main([*models.overrides, "text=one", *arguments]) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert message in line
+
+
+def test_the_shipped_choice_is_that_of_the_shipped_table(tmp_path: Path) -> None:
+    table = ROOT / "results" / "tiny" / "voices.csv"
+    script = ROOT / "scripts" / "choose_voice.py"
+    subprocess.run([sys.executable, script, table, tmp_path / "voices.json"], check=True)
+    made = (tmp_path / "voices.json").read_text()
+    assert made == resolve("tiny:testset/voices.json").read_text()
+
+
+def test_silence_around_a_recording_is_cut_before_the_model_hears_it(tmp_path: Path) -> None:
+    """With half a second of room on both sides 87 % of the first words were lost."""
+    codec = TinyCodec.load(resolve("tiny:codec"))
+    layout = SimpleNamespace(words=flite.WORDS)
+    engine = cast(Engine, SimpleNamespace(codec=codec, target=SimpleNamespace(layout=layout)))
+    wave, rate = soundfile.read(SPEECH, dtype="float32")
+    room = (3e-4 * np.random.default_rng(0).standard_normal(rate // 2)).astype(np.float32)
+    soundfile.write(tmp_path / "room.wav", np.concatenate([room, wave, room]), rate)
+    own = ListItem("prompt", "one", str(tmp_path / "room.wav"), "kilo seven india")
+    edges = 2 * codec.token_rate * EDGE
+    words, codes = speak.voice_of(own, engine)
+    assert words == "kilo seven india"
+    assert len(codes) <= len(wave) // 640 + edges
+    listed = dataclasses.replace(own, speaker="s0")  # as sst-decode reads it
+    assert len(speak.voice_of(listed, engine)[1]) == (len(wave) + rate) // 640
+    layout.words = ()  # trained on speech with silence
+    assert len(speak.voice_of(own, engine)[1]) == (len(wave) + rate) // 640
 
 
 def test_stereo_prompts_of_another_rate_are_converted(models: FakeModels, tmp_path: Path) -> None:

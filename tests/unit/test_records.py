@@ -154,3 +154,15 @@ def test_spread(limit: int | None, expected: list[int]) -> None:
 def test_spread_refuses_nothing() -> None:
     with pytest.raises(ValueError, match="limit 0 is below 1; use limit=null"):
         spread([1], 0)
+
+
+def test_audio_of_a_relative_list_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores of a run over data/tiny/dev lacked similarity: its prompts were sought in the run."""
+    row = {"id": "a", "text": "one", "prompt_audio": "p.wav", "prompt_text": "two"}
+    write_jsonl(tmp_path / "data" / "list.jsonl", [row | {"reference_audio": "r.wav"}])
+    monkeypatch.chdir(tmp_path)
+    (item,) = read_list(Path("data/list.jsonl"))
+    assert item.prompt_audio == str(tmp_path / "data" / "p.wav")
+    assert item.reference_audio == str(tmp_path / "data" / "r.wav")

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from speculative_tts.codecs.audio import read_wave
+from speculative_tts.assets import resolve
+from speculative_tts.codecs.audio import EDGE, read_wave, without_edges
 from speculative_tts.evaluation.audio import load_wave
+from speculative_tts.records import read_list
 
 
 def test_channels_are_averaged_and_another_rate_is_resampled(tmp_path: Path) -> None:
@@ -48,3 +50,26 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, mes
     for read in (load_wave, lambda path: read_wave(path, 16_000)):
         with pytest.raises(ValueError, match=message):
             read(tmp_path / "a.wav")
+
+
+def test_edges_are_cut_to_what_models_were_trained_on() -> None:
+    said = np.sin(np.arange(8_000)).astype(np.float32)
+    said[3_000:4_000] = 0  # a pause stays
+    quiet = (1e-3 * np.random.default_rng(0).standard_normal(16_000)).astype(np.float32)
+    edge = round(EDGE * 16_000)
+    whole = np.concatenate([quiet, said, quiet])
+    cut = without_edges(whole, 16_000)
+    np.testing.assert_array_equal(cut, whole[16_000 - edge : 24_000 + edge])
+    np.testing.assert_array_equal(without_edges(cut, 16_000), cut)
+    np.testing.assert_array_equal(without_edges(said, 16_000), said)
+
+
+@pytest.mark.parametrize("samples", [0, 100, 5_000])
+def test_what_is_silent_all_over_stays(samples: int) -> None:
+    assert len(without_edges(np.zeros(samples, np.float32), 16_000)) == samples
+
+
+def test_shipped_prompts_have_no_edges_to_cut() -> None:
+    for item in read_list(resolve("tiny:testset/list.jsonl"))[::8]:
+        wave = read_wave(Path(item.prompt_audio), 16_000)
+        np.testing.assert_array_equal(without_edges(wave, 16_000), wave)
