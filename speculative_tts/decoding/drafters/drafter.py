@@ -14,6 +14,10 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.sampling import Sampler
 
+PerRow = Int64[Tensor, " batch"]
+States = Float[Tensor, "batch fed dim"]
+Laws = Float[Tensor, "batch drafted vocab"]
+
 
 class Drafter(Protocol):
     """Drafts for any number of batches, which know nothing of each other."""
@@ -26,9 +30,7 @@ class Drafter(Protocol):
 class Drafting(Protocol):
     """Drafts of one batch; what it remembers of the batch lies in here."""
 
-    def propose(
-        self, rows: BatchState, sampler: Sampler, lookahead: int
-    ) -> tuple[Int64[Tensor, " batch"], Float[Tensor, "batch drafted vocab"]]:
+    def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """Write up to `lookahead` tokens behind those of `rows`, provisionally.
 
         Returns how many count in each row (none behind a stop id, none that would leave no room
@@ -36,9 +38,7 @@ class Drafting(Protocol):
         """
         ...
 
-    def saw(
-        self, hidden: Float[Tensor, "batch fed dim"], accepted: Int64[Tensor, " batch"]
-    ) -> None:
+    def saw(self, hidden: States, accepted: PerRow) -> None:
         """Hear of a verification: the target's states behind each token it was fed.
 
         It was fed the newest token and the drafted ones, of which `accepted` stay: the token that
@@ -48,20 +48,18 @@ class Drafting(Protocol):
         ...
 
 
-def room(rows: BatchState, lookahead: int) -> Int64[Tensor, " batch"]:
+def room(rows: BatchState, lookahead: int) -> PerRow:
     """How many tokens each row may draft: the token after them must still fit."""
     left = torch.where(rows.done, 0, rows.limit - rows.count - 1)
     return left.clamp(min=0, max=lookahead)
 
 
-def most(lengths: Int64[Tensor, " batch"], lookahead: int) -> int:
+def most(lengths: PerRow, lookahead: int) -> int:
     """Drafted tokens that some row needs; on a GPU always all, where looking would wait."""
     return lookahead if lengths.device.type != "cpu" else int(lengths.max())
 
 
-def up_to_stop(
-    rows: BatchState, lengths: Int64[Tensor, " batch"], number: int
-) -> Int64[Tensor, " batch"]:
+def up_to_stop(rows: BatchState, lengths: PerRow, number: int) -> PerRow:
     """`lengths` cut behind the first stop id among the next `number` tokens, which were drafted."""
     drafted = rows.tokens.gather(1, rows.positions(number))
     going = rows.ends[drafted].cumsum(1) == 0

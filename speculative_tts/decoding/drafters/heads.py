@@ -9,11 +9,9 @@ laws: each from its own head, or a path through the lattice of all (`decoding.mu
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int64
-from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.drafters.drafter import most, room, up_to_stop
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
 from speculative_tts.decoding.multi_token import Chooser
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.heads import Heads
@@ -52,7 +50,7 @@ class HeadsDrafting:
         rows: BatchState,
         sampler: Sampler,  # noqa: ARG002 - the chooser has its own
         lookahead: int,
-    ) -> tuple[Int64[Tensor, " batch"], Float[Tensor, "batch drafted vocab"]]:
+    ) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
         check_lookahead(lookahead, self._heads)
         # The whole block, also where fewer fit: a path hangs on all heads, not on other rows' room.
@@ -60,8 +58,6 @@ class HeadsDrafting:
         drafted = up_to_stop(rows, room(rows, lookahead), lookahead)
         return drafted, laws[:, : most(drafted, lookahead)]
 
-    def saw(
-        self, hidden: Float[Tensor, "batch fed dim"], accepted: Int64[Tensor, " batch"]
-    ) -> None:
+    def saw(self, hidden: States, accepted: PerRow) -> None:
         """Keep the state that the newest token was drawn from."""
         self._hidden = hidden[torch.arange(len(accepted), device=accepted.device), accepted]

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Model, Request, lengths_of
-from speculative_tts.decoding.drafters.drafter import most, room
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room
 from speculative_tts.decoding.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.walking import walking
@@ -36,9 +35,7 @@ class LMDrafting:
         self._behind = 1  # tokens the model has not seen
         self._drafted = torch.zeros_like(self._lengths)
 
-    def propose(
-        self, rows: BatchState, sampler: Sampler, lookahead: int
-    ) -> tuple[Int64[Tensor, " batch"], Float[Tensor, "batch drafted vocab"]]:
+    def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`. The first step feeds the last `behind` tokens of every row."""
         model, drafted = self._model, room(rows, lookahead)
         walk = walking(model, self._cache, self._lengths, sampler)
@@ -68,8 +65,8 @@ class LMDrafting:
 
     def saw(
         self,
-        hidden: Float[Tensor, "batch fed dim"],  # noqa: ARG002 - for drafters that read the target
-        accepted: Int64[Tensor, " batch"],
+        hidden: States,  # noqa: ARG002 - for drafters that read the target
+        accepted: PerRow,
     ) -> None:
         """After full acceptance the model has not seen its own last token: it is fed two then.
 
