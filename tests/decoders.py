@@ -8,7 +8,7 @@ from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.loading import State, build_decoder
 from speculative_tts.models.matrix import matrix
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, WIDE, VOCAB = 32, 6, 4, 2, 48, 40
 STOPS = (38, 39)
@@ -54,7 +54,7 @@ def state(seed: int) -> State:
     return out
 
 
-def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> SpeechLM:
+def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> MergedVocabLM:
     """A speech LM of some of the layers: a layer-inherited draft where not all."""
     chosen = {key: value for key, value in weights.items() if not key.startswith("layers.")}
     for new, old in enumerate(layers):
@@ -82,7 +82,7 @@ def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> Spe
         tied=False,
     )
     decoder = build_decoder(config, chosen, dtype=torch.float32, device=CPU, prefix="")
-    return SpeechLM(decoder, LAYOUT, weights["embed"], matrix(weights["head"]))
+    return MergedVocabLM(decoder, LAYOUT, weights["embed"], matrix(weights["head"]))
 
 
 def requests(count: int, *, maximum: int = 40, seed: int = 0) -> list[Request]:

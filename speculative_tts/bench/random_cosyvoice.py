@@ -27,7 +27,7 @@ from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.cosyvoice import CosyVoiceLayout, with_layers
 from speculative_tts.models.matrix import matrix
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 
 TEXT_ROWS, CODES = 151_936, 6_561
 DRAFT_LAYERS = [0, 1, 18, 19, 20, 21, 22, 23]  # the paper's: lower 2 and upper 6 of 24
@@ -62,7 +62,7 @@ class Run:
 
 def cosyvoice2(
     dtype: torch.dtype, device: torch.device, seed: int, config: DecoderConfig = CONFIG
-) -> SpeechLM:
+) -> MergedVocabLM:
     """A CosyVoice 2 language model of 506 M random parameters (or of another configuration)."""
     generator = torch.Generator().manual_seed(seed)
     scales = [1.0 if i in DRAFT_LAYERS else MISSING_SCALE for i in range(config.layers)]
@@ -71,7 +71,7 @@ def cosyvoice2(
     head = torch.randn(config.hidden, speech, generator=generator) * 2 / config.hidden**0.5
     embedding = torch.empty(config.vocab_size, config.hidden, dtype=dtype)
     embedding.normal_(generator=generator)
-    return SpeechLM(
+    return MergedVocabLM(
         decoder,
         _layout(config),
         embedding.to(device),
@@ -79,7 +79,7 @@ def cosyvoice2(
     )
 
 
-def draft_of(model: SpeechLM) -> SpeechLM:
+def draft_of(model: MergedVocabLM) -> MergedVocabLM:
     """The paper's layers of the target; it shares the target's memory."""
     return with_layers(model, DRAFT_LAYERS)
 
@@ -102,7 +102,7 @@ def _layout(config: DecoderConfig) -> CosyVoiceLayout:
     )
 
 
-def prompt(model: SpeechLM, seed: int, text: int = 50, speech: int = 75) -> Tensor:
+def prompt(model: MergedVocabLM, seed: int, text: int = 50, speech: int = 75) -> Tensor:
     """A zero-shot prompt of random text and 3 s of random speech, embedded."""
     generator = torch.Generator().manual_seed(seed)
     words = torch.randint(0, TEXT_ROWS, (text,), generator=generator) + CODES + 3

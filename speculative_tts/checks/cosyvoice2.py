@@ -29,7 +29,7 @@ from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.integrations.bistream import bistream
 from speculative_tts.models import cosyvoice
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.schema import Repetition
 
 CPU = torch.device("cpu")
@@ -63,7 +63,7 @@ class _Golden:
     folder: Path
     cases: dict[str, Any]
 
-    def model(self, name: str, dtype: torch.dtype = torch.float32) -> SpeechLM:
+    def model(self, name: str, dtype: torch.dtype = torch.float32) -> MergedVocabLM:
         return _load(self.folder / name, dtype)
 
     def array(self, file: str, name: str) -> np.ndarray:
@@ -76,7 +76,7 @@ class _Golden:
 
 
 @lru_cache(maxsize=4)
-def _load(folder: Path, dtype: torch.dtype) -> SpeechLM:
+def _load(folder: Path, dtype: torch.dtype) -> MergedVocabLM:
     return cosyvoice.load(folder, dtype=dtype, device=CPU)
 
 
@@ -86,7 +86,7 @@ _arrays = lru_cache(maxsize=8)(read_arrays)
 class _Recorded:
     """A model whose logits of every forward are kept, and how many positions each was given."""
 
-    def __init__(self, model: SpeechLM) -> None:
+    def __init__(self, model: MergedVocabLM) -> None:
         self._model, self.vocab_size, self.device = model, model.vocab_size, model.device
         self.logits: list[Tensor] = []
         self.lengths: list[int] = []
@@ -113,7 +113,7 @@ class _Recorded:
 class _Level:
     """A model for many requests whose prompts are equally long: they are run in one pass."""
 
-    def __init__(self, model: SpeechLM) -> None:
+    def __init__(self, model: MergedVocabLM) -> None:
         self._model, self.vocab_size, self.device = model, model.vocab_size, model.device
         self.cache, self.extend = model.cache, model.extend
         self.extend_hidden, self.logits = model.extend_hidden, model.logits
@@ -126,19 +126,19 @@ class _Level:
         return self.logits(self.prefill_hidden(prompts, cache))
 
 
-def _prompt(model: SpeechLM, case: dict[str, Any]) -> Tensor:
+def _prompt(model: MergedVocabLM, case: dict[str, Any]) -> Tensor:
     layout = model.layout
     text = [layout.text_offset + i for i in (*case["prompt_text"], *case["text"])]
     return model.embed(torch.tensor([layout.sos_id, *text, layout.task_id, *case["prompt_speech"]]))
 
 
-def _sampler(model: SpeechLM, **options: Any) -> RepetitionAware:
+def _sampler(model: MergedVocabLM, **options: Any) -> RepetitionAware:
     layout = model.layout
     assert isinstance(layout, cosyvoice.CosyVoiceLayout)
     return RepetitionAware(barred=layout.barred_ids, **options)
 
 
-def _request(model: SpeechLM, case: dict[str, Any], id_: str = "golden") -> Request:
+def _request(model: MergedVocabLM, case: dict[str, Any], id_: str = "golden") -> Request:
     return Request(id_, _prompt(model, case), None, case["min_len"], case["max_len"], seed=0)
 
 
@@ -160,7 +160,7 @@ def _greedy(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
     yield same(f"{name}: speculative tokens", np.array(sped.tokens), np.array(expected))
 
 
-def _draft(model: SpeechLM) -> SpeechLM:
+def _draft(model: MergedVocabLM) -> MergedVocabLM:
     """A draft of the first and the last layer."""
     return cosyvoice.with_layers(model, [0, model.decoder.config.layers - 1])
 
@@ -188,7 +188,7 @@ def _teacher_forced(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
     yield bfloat16(name, (laws(one, _prompt(one, case), ids[0]) for one in models))
 
 
-def _by_chunks(model: SpeechLM, prompt: Tensor, ids: Tensor, size: int) -> Tensor:
+def _by_chunks(model: MergedVocabLM, prompt: Tensor, ids: Tensor, size: int) -> Tensor:
     cache = model.cache(1, len(prompt) + ids.shape[1])
     out = [model.prefill([prompt], cache)]
     for begin in range(0, ids.shape[1], size):
@@ -291,7 +291,7 @@ def _sequences(golden: _Golden) -> Iterator[Row]:
 
 
 def sampled(
-    model: SpeechLM, sampler: Sampler, case: dict[str, Any], count: int = DRAWS
+    model: MergedVocabLM, sampler: Sampler, case: dict[str, Any], count: int = DRAWS
 ) -> dict[str, np.ndarray]:
     """Codes of `count` utterances by both loops, int64 [count, max_len], -1 after the end."""
     requests = [_request(model, case, f"sequence {n}") for n in range(count)]

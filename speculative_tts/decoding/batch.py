@@ -12,7 +12,7 @@ from speculative_tts.decoding.sampling import StopRule
 
 
 class Model(Protocol):
-    """What the loops need of a speech LM (`models.speech_lm.SpeechLM`, or a stub)."""
+    """What the loops need of a speech LM (`models.families.SpeechLM`, or a stub)."""
 
     @property
     def vocab_size(self) -> int:

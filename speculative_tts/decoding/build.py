@@ -25,9 +25,9 @@ from speculative_tts.decoding.settings import Settings, sampler_of, with_default
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.decoding.swap import Swapped
 from speculative_tts.models.families import (
-    FamilyLM,
     Layout,
     Refiner,
+    SpeechLM,
     load_layout,
     load_refiner,
     load_speech_lm,
@@ -89,12 +89,12 @@ class Parts:
         return refiner
 
     @cached_property
-    def target(self) -> FamilyLM:
+    def target(self) -> SpeechLM:
         """The target."""
         return self._loaded(self.checkpoint)
 
     @cached_property
-    def draft(self) -> FamilyLM:
+    def draft(self) -> SpeechLM:
         """The draft, writing prompts as its target does; the target itself where it is the same."""
         like, given = self.config.target, self.config.draft
         path = str(resolve(given.path))
@@ -151,7 +151,7 @@ class Parts:
         stop_ids, sampler = self.layout.stop_ids, self.sampler
         return Speculation(self.target, drafter, rule, sampler, stop_ids, config.lookahead)
 
-    def _loaded(self, checkpoint: CheckpointConfig) -> FamilyLM:
+    def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:
         rows = self.settings.text_rows
         return load_speech_lm(checkpoint, dtype=self.dtype, device=self.device, text_rows=rows)
 

@@ -18,7 +18,7 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.settings import Settings
 from speculative_tts.decoding.speculation import Speculation
-from speculative_tts.models.families import FamilyLM, Refiner
+from speculative_tts.models.families import Refiner, SpeechLM
 from speculative_tts.schema import System
 
 
@@ -42,11 +42,11 @@ class Spoken:
 class Engine:
     """A target, its codec, and what else the systems to decode with need."""
 
-    target: FamilyLM
+    target: SpeechLM
     codec: Codec
     sampler: Sampler
     settings: Settings
-    draft: FamilyLM | None = None
+    draft: SpeechLM | None = None
     speculation: Speculation | None = None
     multi: MultiToken | None = None
     refiner: Refiner | None = None  # of a codec with several layers

@@ -28,7 +28,7 @@ from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.integrations.bistream import bistream, seeded
 from speculative_tts.models import cosyvoice
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 
 T = TypeVar("T")
 
@@ -40,8 +40,8 @@ class Inference:
     Each call has random numbers of its own, counted from `seed`.
     """
 
-    target: SpeechLM
-    draft: SpeechLM | None
+    target: MergedVocabLM
+    draft: MergedVocabLM | None
     rule: AcceptanceRule
     sampler: RepetitionAware
     lookahead: int = 3

@@ -32,7 +32,7 @@ from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.loading import EMBEDDING, State, build_decoder, read_state
 from speculative_tts.models.matrix import matrix
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 
 BACKBONE = "CosyVoice-BlankEN"
 FILES = f"llm.pt (or llm.safetensors) and {BACKBONE}/"
@@ -143,13 +143,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 def load(
     folder: Path, *, dtype: torch.dtype, device: torch.device, instruction: str | None = None
-) -> SpeechLM:
+) -> MergedVocabLM:
     """The speech LM of a folder, in the native decoder."""
     checkpoint = read_checkpoint(folder)
     config, state = DecoderConfig.from_dict(checkpoint.config), checkpoint.state
     decoder = build_decoder(config, state, dtype=dtype, device=device)
     bias = state.get("lm_head.bias")
-    return SpeechLM(
+    return MergedVocabLM(
         decoder,
         checkpoint.layout.instructed(instruction),
         state[EMBEDDING].to(dtype=dtype, device=device),
@@ -272,9 +272,9 @@ def _read_merged(folder: Path) -> Checkpoint:
     return Checkpoint(config, merged, layout)
 
 
-def with_layers(model: SpeechLM, layers: list[int]) -> SpeechLM:
+def with_layers(model: MergedVocabLM, layers: list[int]) -> MergedVocabLM:
     """A draft of some of a model's layers, untrained; it shares the model's memory."""
     whole = model.decoder
     config = replace(whole.config, layers=len(layers))
     decoder = Decoder(config, [whole.layers[layer] for layer in layers], whole.norm)
-    return SpeechLM(decoder, model.layout, model._embedding, model.head)
+    return MergedVocabLM(decoder, model.layout, model._embedding, model.head)

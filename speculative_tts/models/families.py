@@ -16,7 +16,7 @@ from torch import Tensor
 from speculative_tts.models import cosyvoice, llasa
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.loading import stored_rows
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.valle.checkpoint import MODEL_TYPE
 from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.models.valle.lm import ValleLM, valle_code_embedding
@@ -78,7 +78,7 @@ class Layout(Protocol):
         ...
 
 
-class FamilyLM(Protocol):
+class SpeechLM(Protocol):
     """A loaded speech LM of any family; a `decoding.batch.Model` with its prompt."""
 
     @property
@@ -172,7 +172,7 @@ class Family:
     files: str  # what a folder of this family has, for messages
     found: Callable[[Path], bool]
     layout: Callable[[CheckpointConfig], Layout]
-    load: Callable[..., FamilyLM]
+    load: Callable[..., SpeechLM]
     code_embedding: Callable[[CheckpointConfig], Tensor]
     refiner: Callable[..., Refiner] | None = None
 
@@ -181,8 +181,8 @@ def _tiny_layout(config: CheckpointConfig) -> SpeechLayout:
     return SpeechLayout.from_folder(Path(config.path))
 
 
-def _load_tiny(config: CheckpointConfig, **options: Any) -> SpeechLM:
-    return SpeechLM.load(
+def _load_tiny(config: CheckpointConfig, **options: Any) -> MergedVocabLM:
+    return MergedVocabLM.load(
         Path(config.path), dtype=options["dtype"], device=options["device"]
     )  # its head has speech rows only, whatever text_rows
 
@@ -272,7 +272,7 @@ def load_speech_lm(
     dtype: torch.dtype,
     device: torch.device,
     text_rows: bool = False,
-) -> FamilyLM:
+) -> SpeechLM:
     """The speech LM in the folder config.path; ValueError says what is wrong with it."""
     family = family_of(Path(config.path))
     return family.load(config, dtype=dtype, device=device, text_rows=text_rows)

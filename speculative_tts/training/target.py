@@ -25,7 +25,7 @@ from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.flite import WORDS
 from speculative_tts.files import write_atomic
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.schema import TrainTargetConfig
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.data.recordings import (
@@ -184,7 +184,7 @@ class TargetTraining(Training):
         self.accelerator.wait_for_everyone()
         if self._watch is None:
             return {}
-        model = SpeechLM.load(folder, dtype=torch.float32, device=torch.device("cpu"))
+        model = MergedVocabLM.load(folder, dtype=torch.float32, device=torch.device("cpu"))
         return self._watch(model)
 
 

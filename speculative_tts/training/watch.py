@@ -20,7 +20,7 @@ from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.evaluation.judges.pocketsphinx import load_recogniser
 from speculative_tts.evaluation.wer import word_edits
-from speculative_tts.models.families import FamilyLM, Refiner
+from speculative_tts.models.families import Refiner, SpeechLM
 from speculative_tts.models.layout import SpeechLayout
 
 RUNAWAY_RATIO, CUT_OFF_RATIO = 1.6, 0.5
@@ -78,7 +78,7 @@ class Watch:
         ]
         return cls(rows, codec, layout, sampling, seed)
 
-    def __call__(self, model: FamilyLM, refiner: Refiner | None = None) -> dict[str, float]:
+    def __call__(self, model: SpeechLM, refiner: Refiner | None = None) -> dict[str, float]:
         """Losses with the true text and another (nats a token), word errors, share of odd lengths.
 
         `refiner` fills the further layers of a codec that has them.
@@ -92,14 +92,14 @@ class Watch:
             "dev_bad_length": sum(map(_is_odd, said, self.rows)) / len(self.rows),
         }
 
-    def sample(self, model: FamilyLM) -> list[list[int]]:
+    def sample(self, model: SpeechLM) -> list[list[int]]:
         """Codes of the first layer that the model says for each row."""
         requests = [self._request(model, item) for item in self.rows]
         sampling = Sampler(self.sampling.temperature, self.sampling.top_k, self.sampling.top_p)
         outcomes = autoregressive(model, self.layout.stop_ids, sampling, requests)
         return [[t for t in outcome.tokens if t < self.layout.n_codes] for outcome in outcomes]
 
-    def _request(self, model: FamilyLM, item: Watched) -> Request:
+    def _request(self, model: SpeechLM, item: Watched) -> Request:
         row, sampling = item.row, self.sampling
         prompt = model.prompt(row.text, row.prompt_text, first_layer(item.prompt))
         fewest, most = self.layout.limits(
@@ -108,7 +108,7 @@ class Watch:
         return Request(row.id, prompt, None, fewest, most, self.seed)
 
     @torch.inference_mode()
-    def text_gap(self, model: FamilyLM) -> tuple[float, float]:
+    def text_gap(self, model: SpeechLM) -> tuple[float, float]:
         """(loss with the true text, loss with random words in its place), nats a token."""
         rng = np.random.default_rng(self.seed)
         totals, count = [0.0, 0.0], 0

@@ -12,7 +12,7 @@ import torch
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.models.heads import HeadTensors, save_heads
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from tests.fake_models import N_CODES, FakeModels, write_checkpoint, write_codec, write_fake_models
 from tests.valle_folders import write_valle
 
@@ -26,7 +26,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
     root = tmp_path_factory.mktemp("models")
     models = write_fake_models(root, utterances=2)
     rng = np.random.default_rng(1)
-    target = SpeechLM.load(root / "target", dtype=torch.float32, device=CPU)
+    target = MergedVocabLM.load(root / "target", dtype=torch.float32, device=CPU)
     valle = write_valle(root / "valle", n_codes=N_CODES, quantizers=LAYERS)
     heads = {"target": target.head.dense().T, "valle": valle.ar.ar_predict_layer.weight}
     for name, own in heads.items():

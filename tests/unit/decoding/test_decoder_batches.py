@@ -17,7 +17,7 @@ from stubs import speculative
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -38,7 +38,7 @@ def test_decoded_batches_equal_single_runs(sampler: Sampler) -> None:
 
 @pytest.mark.parametrize("draft", DRAFTS.values(), ids=DRAFTS.keys())
 @pytest.mark.parametrize("beta", [0.0, 0.4])
-def test_speculated_batches_equal_single_runs(draft: SpeechLM, beta: float) -> None:
+def test_speculated_batches_equal_single_runs(draft: MergedVocabLM, beta: float) -> None:
     """Tokens and every count."""
     rule = Tolerance(beta)
     single = [speculative(TARGET, draft, rule, STOPS, REAL, 3, [row])[0] for row in ROWS]
@@ -47,7 +47,7 @@ def test_speculated_batches_equal_single_runs(draft: SpeechLM, beta: float) -> N
 
 
 @pytest.mark.parametrize("draft", DRAFTS.values(), ids=DRAFTS.keys())
-def test_greedy_speculation_equals_greedy_decoding(draft: SpeechLM) -> None:
+def test_greedy_speculation_equals_greedy_decoding(draft: MergedVocabLM) -> None:
     plain = autoregressive(TARGET, STOPS, GREEDY, ROWS)
     for lookahead in (1, 4):
         fast = speculative(TARGET, draft, Tolerance(0.0), STOPS, GREEDY, lookahead, ROWS)

@@ -22,7 +22,7 @@ from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.models.heads import Heads, HeadTensors, load_heads, save_heads
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -32,21 +32,21 @@ SAMPLER = Sampler(temperature=0.9, top_k=20)
 
 
 @pytest.fixture(scope="module")
-def target(kernels: str, tmp_path_factory: pytest.TempPathFactory) -> SpeechLM:
+def target(kernels: str, tmp_path_factory: pytest.TempPathFactory) -> MergedVocabLM:
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("models") / "target"
     write_checkpoint(folder, layers=2)
-    return SpeechLM.load(folder, dtype=torch.float32, device=CPU)
+    return MergedVocabLM.load(folder, dtype=torch.float32, device=CPU)
 
 
-def heads_of(target: SpeechLM, n: int) -> Heads:
+def heads_of(target: MergedVocabLM, n: int) -> Heads:
     noise = torch.randn(n, *target.head.dense().T.shape, generator=torch.Generator().manual_seed(1))
     weight = target.head.dense().T + 0.1 * noise
     weight[0] = target.head.dense().T
     return Heads(HeadTensors(weight))
 
 
-def requests(target: SpeechLM, count: int = 3, maximum: int = 30) -> list[Request]:
+def requests(target: MergedVocabLM, count: int = 3, maximum: int = 30) -> list[Request]:
     rows = []
     for row in range(count):
         codes = torch.arange(5 + 3 * row) % N_CODES
@@ -68,7 +68,7 @@ def choosers() -> list[Chooser]:
     return found
 
 
-def test_one_head_is_the_autoregressive_loop(target: SpeechLM) -> None:
+def test_one_head_is_the_autoregressive_loop(target: MergedVocabLM) -> None:
     many = requests(target)
     expected = [one.tokens for one in autoregressive(target, STOPS, SAMPLER, many)]
     found = multi_token(target, heads_of(target, 1), IndependentHeads(SAMPLER), STOPS, many)
@@ -78,7 +78,7 @@ def test_one_head_is_the_autoregressive_loop(target: SpeechLM) -> None:
 
 
 def test_uncached_gives_the_same_tokens_by_one_pass_each(
-    target: SpeechLM, monkeypatch: pytest.MonkeyPatch
+    target: MergedVocabLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pass is a run over prompt and tokens so far; it once were two, one for either."""
     many = requests(target)
@@ -99,7 +99,7 @@ def test_uncached_gives_the_same_tokens_by_one_pass_each(
 
 
 @pytest.mark.parametrize("which", range(6))
-def test_a_batch_is_its_rows_and_limits_hold(target: SpeechLM, which: int) -> None:
+def test_a_batch_is_its_rows_and_limits_hold(target: MergedVocabLM, which: int) -> None:
     chooser, heads = choosers()[which], heads_of(target, 4)
     many = requests(target)
     together = multi_token(target, heads, chooser, STOPS, many)
@@ -140,7 +140,7 @@ class Script:
     ],
 )
 def test_blocks_are_cut_at_stop_id_and_limit(
-    target: SpeechLM, blocks: tuple[list[int], ...], maximum: int, expected: list[int]
+    target: MergedVocabLM, blocks: tuple[list[int], ...], maximum: int, expected: list[int]
 ) -> None:
     one = Request("a", requests(target)[0].prompt, None, 0, maximum, seed=0)
     heads = heads_of(target, 3)
@@ -151,7 +151,7 @@ def test_blocks_are_cut_at_stop_id_and_limit(
 
 @torch.inference_mode()
 def best_by_enumeration(
-    target: SpeechLM, heads: Heads, table: torch.Tensor, request: Request
+    target: MergedVocabLM, heads: Heads, table: torch.Tensor, request: Request
 ) -> list[int]:
     """The first block of all paths through the two likeliest codes of each head."""
     cache = target.cache(1, len(request.prompt))
@@ -165,7 +165,7 @@ def best_by_enumeration(
     return list(max(product(*logits.topk(2).indices.tolist()), key=weight))
 
 
-def test_the_first_blocks_boundary_is_the_prompts_last_code(target: SpeechLM) -> None:
+def test_the_first_blocks_boundary_is_the_prompts_last_code(target: MergedVocabLM) -> None:
     """It once was code 0, whatever the prompt ended with."""
     heads, codes = heads_of(target, 3), (None, 0, 7, 31)
     table = 9 * torch.randn(41, 41, generator=torch.Generator().manual_seed(4))
@@ -195,7 +195,7 @@ def test_samplers_that_look_back_see_the_block(sampler: Sampler, expected: list[
     assert IndependentHeads(sampler)(logits.expand(1, 3, -1), rows).tokens.tolist() == [expected]
 
 
-def test_dead_blocks_are_counted_and_decoding_goes_on(target: SpeechLM) -> None:
+def test_dead_blocks_are_counted_and_decoding_goes_on(target: MergedVocabLM) -> None:
     dead = DenseTransitions(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
     stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
     for sample in (True, False):
@@ -204,7 +204,7 @@ def test_dead_blocks_are_counted_and_decoding_goes_on(target: SpeechLM) -> None:
         assert found.dead_blocks == found.passes > 0
 
 
-def test_dead_blocks_of_a_batch_are_those_of_its_rows(target: SpeechLM) -> None:
+def test_dead_blocks_of_a_batch_are_those_of_its_rows(target: MergedVocabLM) -> None:
     """A row that is done lies in dead lattices too while the others go on."""
     dead = DenseTransitions(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
     stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
@@ -270,7 +270,7 @@ def test_blocks_of_a_seed_are_pinned() -> None:
 
 
 @pytest.mark.parametrize("kind", ["linear", "residual"])
-def test_heads_are_kept_and_misfits_told(target: SpeechLM, tmp_path: Path, kind: str) -> None:
+def test_heads_are_kept_and_misfits_told(target: MergedVocabLM, tmp_path: Path, kind: str) -> None:
     generator = torch.Generator().manual_seed(0)
     checkpoint = tmp_path / "target"
     write_checkpoint(checkpoint, layers=1)

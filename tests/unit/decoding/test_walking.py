@@ -17,8 +17,8 @@ from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.decoding.walking import walking
 from speculative_tts.models.llasa import RowLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.native import library
-from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema import Kernels
 
 SAMPLERS = {
@@ -30,7 +30,7 @@ SAMPLERS = {
 }
 
 
-def models() -> tuple[SpeechLM, SpeechLM]:
+def models() -> tuple[MergedVocabLM, MergedVocabLM]:
     weights = state(3)
     return build(weights), build(weights, (0, 2, 5))
 

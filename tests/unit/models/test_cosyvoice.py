@@ -12,7 +12,7 @@ from torch import Tensor
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.families import family_of, load_layout, load_speech_lm
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.schema import CheckpointConfig
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -31,12 +31,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def load(folder: Path) -> SpeechLM:
+def load(folder: Path) -> MergedVocabLM:
     return cosyvoice.load(folder, dtype=torch.float32, device=CPU)
 
 
 @torch.inference_mode()
-def logits(model: SpeechLM, text: str = "hello the world") -> Tensor:
+def logits(model: MergedVocabLM, text: str = "hello the world") -> Tensor:
     """After a prompt, and after three more codes."""
     prompt = model.prompt(text, "the", torch.arange(5))
     cache = model.cache(1, len(prompt) + 3)
@@ -94,7 +94,7 @@ def test_an_instruction_comes_before_every_prompts_text(folders: Path) -> None:
     assert layout.text_ids("hello", own) == plain.text_ids("hello", own)
     model = load_speech_lm(config, dtype=torch.float32, device=CPU)
     assert model.layout.text_ids("hello") == layout.text_ids("hello")
-    assert isinstance(model, SpeechLM)
+    assert isinstance(model, MergedVocabLM)
     assert logits(model, "hello").shape == (4, CODES + 200)
 
 

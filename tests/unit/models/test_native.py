@@ -20,11 +20,11 @@ from valle_golden import SMALL, small_valle
 from speculative_tts import assets
 from speculative_tts.models.cache import KVCache
 from speculative_tts.models.code_lm import CodeLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.native import compile as compiling
 from speculative_tts.models.native import flags, library
 from speculative_tts.models.native.compile import CannotCompileError
 from speculative_tts.models.native.step import PackedCache
-from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.schema import Kernels
 
@@ -47,8 +47,8 @@ def use(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     library._loaded.cache_clear()
 
 
-def tiny(dtype: torch.dtype = torch.float32) -> SpeechLM:
-    return SpeechLM.load(assets.resolve("tiny:draft"), dtype=dtype, device=CPU)
+def tiny(dtype: torch.dtype = torch.float32) -> MergedVocabLM:
+    return MergedVocabLM.load(assets.resolve("tiny:draft"), dtype=dtype, device=CPU)
 
 
 MODELS = {

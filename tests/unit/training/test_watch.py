@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.testset import ListRow
-from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.training import watch
 from speculative_tts.training.watch import Sampling, Watch, Watched
 
@@ -33,8 +33,8 @@ def watched(tmp_path: Path) -> Watch:
     return Watch(rows, TinyCodec.load(tmp_path / "codec"), LAYOUT, SHORT, seed=1)
 
 
-def loaded(target: Path) -> SpeechLM:
-    return SpeechLM.load(target, dtype=torch.float32, device=torch.device("cpu"))
+def loaded(target: Path) -> MergedVocabLM:
+    return MergedVocabLM.load(target, dtype=torch.float32, device=torch.device("cpu"))
 
 
 def test_figures(watched: Watch, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:

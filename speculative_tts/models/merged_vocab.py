@@ -1,4 +1,4 @@
-"""The tiny speech LM: a merged vocabulary whose first rows are codes and stop ids.
+"""The tiny and CosyVoice speech LMs: a merged vocabulary whose first rows are codes and stop ids.
 
 The head is cut to these rows: exact for a sampler that masks text rows, as CosyVoice 2's head is
 made.
@@ -17,7 +17,7 @@ from speculative_tts.models.loading import EMBEDDING, build_decoder, read_state
 from speculative_tts.models.matrix import Matrix, matrix
 
 
-class SpeechLM(CodeLM):
+class MergedVocabLM(CodeLM):
     """Embeds prompts and speech ids, runs the decoder, returns logits over speech ids."""
 
     def __init__(
@@ -32,7 +32,7 @@ class SpeechLM(CodeLM):
         self.layout = layout
 
     @classmethod
-    def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "SpeechLM":
+    def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "MergedVocabLM":
         """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
         if not folder.is_dir():
             raise ValueError(
