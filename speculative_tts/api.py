@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speculative_tts.codecs.audio import Wave, write_wave
-from speculative_tts.commands.speak import find_prompt, main, voice_of
+from speculative_tts.commands.speak import find_prompt, main, prompt_of
 from speculative_tts.decoding.build import build_engine
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.schema import System
@@ -64,11 +64,11 @@ class Speaker:
         `system` is speculative, target or draft. Same seed, same tokens.
         """
         config = replace(self.config, text=text, prompt=prompt, prompt_text=prompt_text)
-        words, codes = voice_of(find_prompt(config), self.engine)
-        request = self.engine.request("speak", text, words, codes, seed)
+        asked = prompt_of(text, find_prompt(config), self.engine)
+        request = self.engine.request("speak", asked, seed)
         timed = self.engine.decode(System[system], [request])
         (outcome,) = timed.outcomes
         if outcome.failure:
             raise ValueError(outcome.failure)
-        wave = self.engine.audio(outcome, text, words, codes).wave
+        wave = self.engine.audio(outcome, asked).wave
         return Speech(wave, self.engine.codec.sample_rate, outcome, timed.seconds)

@@ -24,7 +24,7 @@ GENERATE, ASSISTED = "transformers generate", "transformers assisted"
 
 
 @dataclass(frozen=True)
-class Prompt:
+class Continuation:
     """One continuation to time: as a request of ours and as ids of the merged vocabulary."""
 
     request: Request
@@ -33,7 +33,7 @@ class Prompt:
 
 def continuations(
     engine: Engine,
-    prompts: list[Prompt],
+    prompts: list[Continuation],
     tokens: int,
     peer: Transformers | None,
     progress: Callable[[], None],
@@ -44,7 +44,7 @@ def continuations(
     """
     assert engine.speculation is not None, "built to speculate"
     lookahead = engine.speculation.lookahead
-    systems: dict[str, Callable[[Prompt], float]] = {
+    systems: dict[str, Callable[[Continuation], float]] = {
         OURS: lambda p: engine.decode(System.target, [p.request]).seconds,
     }
     if drafts(engine):

@@ -31,6 +31,7 @@ from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.llasa import RowLM, code_embedding
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema import CheckpointConfig, RowsConfig
 from speculative_tts.training.data.columns import Utterance
@@ -144,7 +145,7 @@ def _prompts(golden: _Golden, style: str) -> Iterator[Row]:
         yield Row(f"{style}: prompt {name}, written", float(written != expected["rendered"]), 0.0)
         yield same(
             f"{style}: prompt {name}, ids",
-            layout.prompt_ids(text, "", codes),
+            layout.prompt_ids(Prompt(text, voice=torch.tensor(codes))),
             expected["input_ids"],
         )
 
@@ -182,7 +183,7 @@ def _precision(golden: _Golden, style: str) -> Iterator[Row]:
         rows, first = golden.logits[f"{style}/tf_{case}_ids"], len(golden.prompt(style, case))
         models = [golden.model(style, dtype) for dtype in PRECISIONS]
         codes = torch.tensor(models[0].speech_ids(rows[first:].tolist()))
-        prompts = [one.embed_rows(rows[:first].tolist()) for one in models]
+        prompts = [one.prompt(rows[:first].tolist()) for one in models]
         pairs = zip(models, prompts, strict=True)
         yield bfloat16(f"{style}: {case}", (laws(one, prompt, codes) for one, prompt in pairs))
 
@@ -191,7 +192,7 @@ def _precision(golden: _Golden, style: str) -> Iterator[Row]:
 def _logits(model: RowLM, rows: list[int], first: int, number: int) -> Tensor:
     """Logits behind `number` positions from `first` on, in the order of the vocabulary."""
     cache = model.cache(1, len(rows))
-    hidden = model.decoder.extend(model.embed_rows(rows)[None], cache, torch.zeros(1).long())
+    hidden = model.decoder.extend(model.prompt(rows)[None], cache, torch.zeros(1).long())
     logits = model.logits(hidden[0, first : first + number])
     order = model.layout.order(text_rows=True)
     return torch.empty_like(logits).index_copy_(1, order, logits)
@@ -239,7 +240,7 @@ def _sped(model: RowLM, draft: RowLM, request: Request) -> list[Outcome]:
 
 
 def _request(model: RowLM, prompt: list[int], max_length: int) -> Request:
-    embedded = model.embed_rows(prompt)
+    embedded = model.prompt(prompt)
     return Request("golden", embedded, None, 0, max_length - len(prompt), 0)
 
 

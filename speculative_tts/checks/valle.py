@@ -157,7 +157,7 @@ def _laws(valle: Valle, main: Arrays, dtype: torch.dtype) -> Tensor:
     lm = ValleLM(valle.ar, dtype=dtype)
     text, prompt = main.ids("x")[0].tolist(), main.ids("y")[0, :, 0].tolist()
     codes = main.ids("greedy_codes_prefix1")[0, :, 0]
-    return laws(lm, lm.row(lm.merged(text, prompt)), codes)
+    return laws(lm, lm.prompt(lm.merged(text, prompt)), codes)
 
 
 def _sampled(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
@@ -245,7 +245,7 @@ def shipped(case: str, lm: ValleLM, main: Arrays, start: str, name: str) -> Row:
     """
     text, prompt = main.get(f"{start}x")[0].tolist(), main.get(f"{start}y")[0, :, 0].tolist()
     longest = official.longest(lm.config, text)
-    request = Request("golden", lm.row(lm.merged(text, prompt)), None, 0, longest, seed=0)
+    request = Request("golden", lm.prompt(lm.merged(text, prompt)), None, 0, longest, seed=0)
     (found,) = autoregressive(lm, lm.stop_ids, Sampler(temperature=0), [request])
     codes = found.tokens[: -1 if found.stopped else None]
     return same(case, np.array(codes), main.get(name)[0, :, 0])
@@ -253,7 +253,7 @@ def shipped(case: str, lm: ValleLM, main: Arrays, start: str, name: str) -> Row:
 
 def _blocks(lm: ValleLM, prompt: list[int], codes: Tensor) -> Tensor:
     """Hidden states of the prompt's end and of codes fed a few at a time."""
-    row = lm.row(prompt)
+    row = lm.prompt(prompt)
     cache = lm.cache(1, len(row) + len(codes))
     states = [lm.prefill_hidden([row], cache)]
     for begin in range(0, len(codes), BLOCK):

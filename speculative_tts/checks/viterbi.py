@@ -100,7 +100,7 @@ def _blocks(folder: Path) -> Iterator[Row]:
     valle = folder.parent / "valle"
     main, model = read_arrays(_one(valle, "*main.npz")), ValleLM.load(_one(valle, "*checkpoint.pt"))
     text, codes = main["x"][0].tolist(), main["y"][0, :, 0].tolist()
-    prompt = model.row(model.merged(text, codes))
+    prompt = model.prompt(model.merged(text, codes))
     request = Request("golden", prompt, None, 0, limit, seed=0, last_code=codes[-1])
     q, extra = _transitions(cases, path), torch.as_tensor(need(cases, "extra_heads", path)).float()
     weight = torch.cat([model.head.dense().T[None], extra])

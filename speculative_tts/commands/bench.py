@@ -14,7 +14,7 @@ from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.schema import BenchConfig
 
 if TYPE_CHECKING:
-    from speculative_tts.bench.engine import Prompt
+    from speculative_tts.bench.engine import Continuation
     from speculative_tts.bench.peers import Transformers
     from speculative_tts.decoding.engine import Engine
     from speculative_tts.models.heads import Heads
@@ -104,21 +104,21 @@ def heads_of(config: BenchConfig, engine: "Engine") -> "Heads | None":
     return load_heads(folder, None, target=target, dtype=dtype, device=device)
 
 
-def make_prompts(config: BenchConfig, engine: "Engine") -> list["Prompt"]:
+def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
     """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
-    from speculative_tts.bench.engine import Prompt
+    from speculative_tts.bench.engine import Continuation
     from speculative_tts.codecs.audio import read_wave
-    from speculative_tts.decoding.engine import first_layer
     from speculative_tts.decoding.run import encode_prompt
+    from speculative_tts.models.prompt import Prompt
 
     prompts = []
     for item in spread(read_list(resolve(config.data.path)), config.limit):
         wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
         codes = encode_prompt(engine.codec, wave, item.prompt_audio)
-        request = engine.request(item.id, item.text, item.prompt_text, codes, config.seed)
+        asked = Prompt(item.text, item.prompt_text, codes)
+        request = engine.request(item.id, asked, config.seed)
         request = dataclasses.replace(request, min_tokens=config.tokens, max_tokens=config.tokens)
-        ids = engine.target.prompt_ids(item.text, item.prompt_text, first_layer(codes))
-        prompts.append(Prompt(request, ids))
+        prompts.append(Continuation(request, engine.target.prompt_ids(asked)))
     return prompts
 
 

@@ -17,10 +17,9 @@ from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema import SpeakConfig, System
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from speculative_tts.decoding.engine import Engine
     from speculative_tts.decoding.outcome import Outcome
+    from speculative_tts.models.prompt import Prompt
 
 VOICES = "voices.json"
 # Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
@@ -37,9 +36,8 @@ def run(config: SpeakConfig) -> int:
     with reading([Path(prompt.prompt_audio)]):
         check_place(out)
     engine = build_engine(config)
-    words, codes = voice_of(prompt, engine)
-    engine.target.layout.text_ids(config.text, words)
-    request = engine.request("speak", config.text, words, codes, config.seed)
+    asked = prompt_of(config.text, prompt, engine)
+    request = engine.request("speak", asked, config.seed)
     alone = engine.draft is engine.target  # a target without a draft
     order = ORDER[1:2] if alone else ORDER
     for system in order[:2] * config.runtime.warmup:
@@ -51,7 +49,7 @@ def run(config: SpeakConfig) -> int:
         (one[0].outcomes[0], fmean(timing.seconds for timing in one))
         for one in ([t for s, t in timed if s is wanted] for wanted in (order[0], System.target))
     )
-    spoken = engine.audio(outcome, config.text, words, codes).wave
+    spoken = engine.audio(outcome, asked).wave
     write_wave(out, spoken, engine.codec.sample_rate)
     seconds = len(spoken) / engine.codec.sample_rate
     print(summary(out, seconds, None if alone else (plain, baseline), (outcome, own)))
@@ -99,21 +97,22 @@ def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
         ) from error
 
 
-def voice_of(prompt: ListItem, engine: "Engine") -> "tuple[str, Tensor]":
-    """The words of a voice prompt, given or heard, and its codes.
+def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
+    """What is asked for: the text, and of the voice prompt its words, given or heard, and codes.
 
     Silence around a recording is cut for a model of words: speech that it was trained to continue
     has 0.07 s of it, and 0.4 s cost it the first word of every second utterance (results/LOG.md).
     """
     from speculative_tts.codecs.audio import read_wave, without_edges
     from speculative_tts.decoding.run import encode_prompt
+    from speculative_tts.models.prompt import Prompt
 
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
     words = getattr(engine.target.layout, "words", ())
     if words and not prompt.speaker:
         wave = without_edges(wave, engine.codec.sample_rate)
     codes = encode_prompt(engine.codec, wave, prompt.prompt_audio)
-    return prompt.prompt_text or words_in(prompt.prompt_audio, words), codes
+    return Prompt(text, prompt.prompt_text or words_in(prompt.prompt_audio, words), codes)
 
 
 def words_in(prompt: str, words: Sequence[str]) -> str:

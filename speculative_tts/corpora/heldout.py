@@ -9,11 +9,11 @@ from tqdm import tqdm
 
 from speculative_tts.corpora.codes import AnyTinyCodec, code_columns, write_shard
 from speculative_tts.corpora.features import speak_as
-from speculative_tts.corpora.plan import ListedUtterance, Prompt
+from speculative_tts.corpora.plan import ListedUtterance, VoicePrompt
 
 
 def write_dev_codes(
-    prompts: list[Prompt],
+    prompts: list[VoicePrompt],
     rows: list[ListedUtterance],
     codec: AnyTinyCodec,
     path: Path,
@@ -26,7 +26,7 @@ def write_dev_codes(
     write_shard(spoken, schema, path)
 
 
-def heldout_row(item: Prompt | ListedUtterance, codec: AnyTinyCodec) -> dict[str, object]:
+def heldout_row(item: VoicePrompt | ListedUtterance, codec: AnyTinyCodec) -> dict[str, object]:
     """One row of the codes store, of split dev; boundaries rounded to tokens."""
     cut, wave = speak_as(item.words, item.speaker, item.duration_stretch)
     return {

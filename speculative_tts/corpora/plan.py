@@ -49,7 +49,7 @@ class ListedUtterance:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class VoicePrompt:
     """A voice prompt of the development or test list before it is spoken."""
 
     id: str
@@ -71,13 +71,13 @@ def draw_stretch(rng: np.random.Generator) -> float:
 
 def plan_list(
     name: str, rows_per_speaker: int, seed: int, taken: set[Words]
-) -> tuple[list[Prompt], list[ListedUtterance]]:
+) -> tuple[list[VoicePrompt], list[ListedUtterance]]:
     """Prompts (one a speaker) and rows of an evaluation list; adds its strings to `taken`."""
     rng = np.random.default_rng([seed, *name.encode()])
     prompts, rows = [], []
     for speaker in SPEAKERS:
         words = _draw_untaken(rng, (5, 7), taken)
-        prompt = Prompt(f"{name}-{speaker.name}-prompt", speaker, words, draw_stretch(rng))
+        prompt = VoicePrompt(f"{name}-{speaker.name}-prompt", speaker, words, draw_stretch(rng))
         prompts.append(prompt)
         for index in range(rows_per_speaker):
             words = _draw_untaken(rng, (MIN_RESERVED_WORDS, 9), taken)

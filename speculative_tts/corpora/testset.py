@@ -17,7 +17,7 @@ from tqdm import tqdm
 from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.world import SAMPLE_RATE, Wave
 from speculative_tts.corpora.features import speak_as
-from speculative_tts.corpora.plan import ListedUtterance, Prompt
+from speculative_tts.corpora.plan import ListedUtterance, VoicePrompt
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_jsonl
 
@@ -38,7 +38,7 @@ class ListRow:
     reference_audio: str
 
 
-def write_list(prompts: list[Prompt], rows: list[ListedUtterance], folder: Path) -> Path:
+def write_list(prompts: list[VoicePrompt], rows: list[ListedUtterance], folder: Path) -> Path:
     """Speak prompts and references (files that exist are kept), then write `list.jsonl`."""
     by_id = {prompt.id: prompt for prompt in prompts}
     for prompt in tqdm(prompts, desc=f"{folder.name} prompts"):
@@ -63,7 +63,7 @@ def read_list(folder: Path) -> list[ListRow]:
     return [ListRow(**json.loads(line)) for line in lines if line]
 
 
-def list_row(row: ListedUtterance, prompt: Prompt) -> ListRow:
+def list_row(row: ListedUtterance, prompt: VoicePrompt) -> ListRow:
     """The row as the list states it."""
     return ListRow(
         id=row.id,

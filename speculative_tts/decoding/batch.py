@@ -1,7 +1,6 @@
 """State of the utterances decoded together: tokens so far, each row with its own length."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -9,58 +8,6 @@ from torch import Tensor
 
 from speculative_tts.decoding.randomness import uniforms
 from speculative_tts.decoding.sampling import StopRule
-
-
-class Model(Protocol):
-    """What the loops need of a speech LM (`models.families.SpeechLM`, or a stub)."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Speech ids, stop ids included."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        ...
-
-    def cache(self, batch: int, capacity: int) -> Any:
-        """Storage for `batch` rows of up to `capacity` positions."""
-        ...
-
-    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        """Run the prompts; float32 logits of the first token, [batch, vocab]."""
-        ...
-
-    def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor:
-        """Feed ids [batch, new] at positions start [batch]; logits of the last `keep` of them."""
-        ...
-
-
-class HiddenModel(Model, Protocol):
-    """A model that also gives its hidden states, which drafters and other heads may read."""
-
-    def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        """`prefill` without the head: states of the last positions, [batch, dim]."""
-        ...
-
-    def extend_hidden(
-        self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None
-    ) -> Tensor:
-        """`extend` without the head: states, [batch, keep, dim]."""
-        ...
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """The head: float32 logits of final hidden states, [..., dim] -> [..., vocab]."""
-        ...
-
-
-class PromptedModel(Model, Protocol):
-    """A model whose prompts can grow."""
-
-    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
-        """A prompt, as `prefill` reads it, with speech ids [new] behind."""
-        ...
 
 
 @dataclass(frozen=True)

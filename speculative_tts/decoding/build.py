@@ -24,16 +24,10 @@ from speculative_tts.decoding.run import AudioSource
 from speculative_tts.decoding.settings import Settings, sampler_of, with_defaults
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.decoding.swap import Swapped
-from speculative_tts.models.families import (
-    Layout,
-    Refiner,
-    SpeechLM,
-    load_layout,
-    load_refiner,
-    load_speech_lm,
-)
+from speculative_tts.models.families import load_layout, load_refiner, load_speech_lm
 from speculative_tts.models.native.library import select
 from speculative_tts.models.native.sums import sums
+from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.records import DecodeRecord
 from speculative_tts.schema import (
     CheckpointConfig,

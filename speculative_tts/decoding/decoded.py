@@ -13,6 +13,7 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.run import check_audio, encode_prompt, of_row, record
 from speculative_tts.decoding.settings import Settings
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import DecodeRecord, ListItem, Split
 from speculative_tts.schema import DecodeConfig, System
 
@@ -24,7 +25,7 @@ class Decoded:
 
     def __init__(self, engine: Engine, config: DecodeConfig) -> None:
         self._engine, self._config = engine, config
-        self._prompts: dict[str, Tensor] = {}
+        self._voices: dict[str, Tensor] = {}
         self._observed: set[str] = set()
         self.failed: dict[str, str] = {}
 
@@ -72,8 +73,7 @@ class Decoded:
         self, item: ListItem, request: Request, own: Timing, baseline: Timing | None = None
     ) -> tuple[DecodeRecord, Wave]:
         (outcome, seconds), system = own, self._config.system
-        prompt = self._prompts[item.prompt_audio]
-        spoken = self._engine.audio(outcome, item.text, item.prompt_text, prompt)
+        spoken = self._engine.audio(outcome, self._prompt(item))
         observed = item.id in self._observed and system is System.speculative
         made = record(
             item,
@@ -133,12 +133,12 @@ class Decoded:
 
     def _request(self, item: ListItem) -> Request:
         """The item for the engine."""
-        codes = self._prompt(item)
-        return self._engine.request(item.id, item.text, item.prompt_text, codes, self._config.seed)
+        return self._engine.request(item.id, self._prompt(item), self._config.seed)
 
-    def _prompt(self, item: ListItem) -> Tensor:
-        """Codes of the voice prompt, made once."""
-        if item.prompt_audio not in self._prompts:
-            wave = read_wave(Path(item.prompt_audio), self.codec.sample_rate)
-            self._prompts[item.prompt_audio] = encode_prompt(self.codec, wave, item.prompt_audio)
-        return self._prompts[item.prompt_audio]
+    def _prompt(self, item: ListItem) -> Prompt:
+        """What the item asks for; a voice is encoded once."""
+        name = item.prompt_audio
+        if name not in self._voices:
+            wave = read_wave(Path(name), self.codec.sample_rate)
+            self._voices[name] = encode_prompt(self.codec, wave, name)
+        return Prompt(item.text, item.prompt_text, self._voices[name])

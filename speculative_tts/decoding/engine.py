@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from speculative_tts.codecs.registry import Codec, decode_voice
 from speculative_tts.decoding.batch import Request
@@ -18,7 +17,8 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.settings import Settings
 from speculative_tts.decoding.speculation import Speculation
-from speculative_tts.models.families import Refiner, SpeechLM
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import Refiner, SpeechLM
 from speculative_tts.schema import System
 
 
@@ -57,39 +57,24 @@ class Engine:
         """Speech ids that end an utterance."""
         return self.target.layout.stop_ids
 
-    def request(
-        self, id_: str, text: str, prompt_text: str, prompt_codes: Tensor, seed: int
-    ) -> Request:
+    def request(self, id_: str, prompt: Prompt, seed: int) -> Request:
         """One utterance to decode. Raises ValueError for a text the target cannot speak."""
-        prompt_codes = first_layer(prompt_codes)
-        prompt, draft_prompt = (
-            None if model is None else model.prompt(text, prompt_text, prompt_codes)
-            for model in (self.target, self.draft)
+        target, draft, settings = self.target, self.draft, self.settings
+        rows = target.prompt_ids(prompt)
+        fewest, most = target.layout.limits(
+            prompt.text, len(rows), settings.min_tokens_per_word, settings.max_tokens_per_word
         )
-        assert prompt is not None
-        fewest, most = self.target.layout.limits(
-            text,
-            len(prompt),
-            self.settings.min_tokens_per_word,
-            self.settings.max_tokens_per_word,
-        )
+        counted = settings.repetition_penalty != 1  # the sampler looks at the prompt's tokens too
         return Request(
             id=id_,
-            prompt=prompt,
-            draft_prompt=draft_prompt,
+            prompt=target.prompt(rows),
+            draft_prompt=None if draft is None else draft.prompt(draft.prompt_ids(prompt)),
             min_tokens=fewest,
             max_tokens=most,
             seed=seed,
-            prompt_tokens=self._prompt_tokens(text, prompt_text, prompt_codes),
-            last_code=int(prompt_codes[-1]) if len(prompt_codes) else None,
+            prompt_tokens=tuple(sorted(set(target.speech_ids(rows)))) if counted else (),
+            last_code=next(reversed(prompt.codes), None),
         )
-
-    def _prompt_tokens(self, text: str, prompt_text: str, prompt_codes: Tensor) -> tuple[int, ...]:
-        """Speech ids in the prompt, for a sampler that counts them."""
-        if self.settings.repetition_penalty == 1:
-            return ()
-        rows = self.target.prompt_ids(text, prompt_text, prompt_codes)
-        return tuple(sorted(set(self.target.speech_ids(rows))))
 
     def decode(
         self, system: System, requests: list[Request], observer: Observer | None = None
@@ -122,24 +107,17 @@ class Engine:
         assert self.speculation is not None, "built for another system"
         return Instruments(self.speculation.rule, self.speculation.lookahead, self.target.device)
 
-    def audio(self, outcome: Outcome, text: str, prompt_text: str, prompt_codes: Tensor) -> Spoken:
+    def audio(self, outcome: Outcome, prompt: Prompt) -> Spoken:
         """The wave of a decoded utterance, without its stop id; of none silence."""
-        codes = self.codes(outcome)
+        codes, voice = self.codes(outcome), prompt.voice.cpu().numpy()
         if self.refiner is None:
-            speech = np.array(codes, dtype=np.int64)
-            return Spoken(decode_voice(self.codec, speech, prompt_codes.cpu().numpy()))
+            return Spoken(decode_voice(self.codec, np.array(codes, dtype=np.int64), voice))
         synchronise(self.target.device)
         begin = time.perf_counter()
-        layers = self.refiner(text, prompt_text, prompt_codes, codes)
+        layers = self.refiner(prompt, codes)
         seconds = time.perf_counter() - begin
-        wave = decode_voice(self.codec, layers.numpy(), prompt_codes.cpu().numpy())
-        return Spoken(wave, seconds)
+        return Spoken(decode_voice(self.codec, layers.numpy(), voice), seconds)
 
     def codes(self, outcome: Outcome) -> list[int]:
         """Speech codes of an utterance: its tokens without stop id and text rows."""
         return [token for token in outcome.tokens if token < self.codec.n_codes]
-
-
-def first_layer(codes: Tensor) -> Tensor:
-    """What an LM reads of a prompt's codes: [tokens], of [layers, tokens] the first."""
-    return codes if codes.ndim == 1 else codes[0]

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import torch
 
-from speculative_tts.decoding.batch import BatchState, Model, PromptedModel, Request, lengths_of
+from speculative_tts.decoding.batch import BatchState, Request, lengths_of
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.randomness import NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.walking import walking
+from speculative_tts.models.speech_lm import Model, PromptedModel
 
 
 def autoregressive(

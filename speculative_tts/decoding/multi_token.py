@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, HiddenModel, Request, lengths_of
+from speculative_tts.decoding.batch import BatchState, Request, lengths_of
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.randomness import ACCEPT, DRAFT, NEXT, draw
@@ -27,6 +27,7 @@ from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import IMPOSSIBLE
 from speculative_tts.decoding.viterbi import Path, PathSearch
 from speculative_tts.models.heads import Heads
+from speculative_tts.models.speech_lm import HiddenModel
 
 LOOK_BACK = (RepetitionAware, RepetitionPenalty)
 """Samplers whose law depends on the tokens before."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.families import Layout
+from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema import Repetition, SamplingConfig
 
 

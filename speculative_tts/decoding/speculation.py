@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import torch
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
-from speculative_tts.decoding.batch import BatchState, HiddenModel, Request, lengths_of
+from speculative_tts.decoding.batch import BatchState, Request, lengths_of
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.observer import Observer
 from speculative_tts.decoding.outcome import Outcome, Round, outcomes
 from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.verification import verify
+from speculative_tts.models.speech_lm import HiddenModel
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.batch import Model
 from speculative_tts.decoding.outcome import failure
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.cosyvoice import CosyVoiceLayout
+from speculative_tts.models.speech_lm import Model
 
 NEVER = 2**62  # a minimum length that is not reached: the end of speech stays barred
 ROOM = 512  # free positions of a new cache, at least

@@ -8,10 +8,14 @@ from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.matrix import Matrix, Packed
 from speculative_tts.models.native.library import library
 from speculative_tts.models.native.walk import Walker
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import Layout
 
 
 class CodeLM:
     """Runs embedded prompts and speech ids through the decoder; returns logits over speech ids."""
+
+    layout: Layout  # of a checkpoint's model, which has prompts
 
     def __init__(self, decoder: Decoder, embedding: Tensor, head: Matrix) -> None:
         """embedding: [rows, hidden]; head: from hidden to vocab_size."""
@@ -38,6 +42,14 @@ class CodeLM:
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
         return self._embedding[ids]
+
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """The prompt as rows of the embedding. ValueError says why it cannot be spoken."""
+        return self.layout.prompt_ids(prompt)
+
+    def prompt(self, rows: list[int]) -> Tensor:
+        """Inputs of rows of the embedding: [length, hidden]."""
+        return self._embedding[torch.tensor(rows, device=self.device)]
 
     def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
         """A prompt [length, hidden] with speech ids [new] behind."""

@@ -5,10 +5,10 @@ Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then com
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,146 +17,12 @@ from speculative_tts.models import cosyvoice, llasa
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.loading import stored_rows
 from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.models.valle.checkpoint import MODEL_TYPE
 from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.models.valle.lm import ValleLM, valle_code_embedding
 from speculative_tts.models.valle.refine import ValleRefiner
 from speculative_tts.schema import CheckpointConfig
-
-
-class Layout(Protocol):
-    """Facts about a checkpoint's ids, its prompt and the sampler it was made for."""
-
-    @property
-    def n_codes(self) -> int:
-        """Size of the codec's codebook."""
-        ...
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """Speech ids that end an utterance."""
-        ...
-
-    @property
-    def speech_vocab_size(self) -> int:
-        """Codes and stop ids."""
-        ...
-
-    @property
-    def sampling(self) -> dict[str, float]:
-        """The checkpoint's own sampler: keys of a SamplingConfig."""
-        ...
-
-    @property
-    def shared(self) -> dict[str, object]:
-        """What a draft must have in common with its target, by name."""
-        ...
-
-    def width(self, *, text_rows: bool) -> int:
-        """Ids that the head has: all that can be emitted."""
-        ...
-
-    def order(self, *, text_rows: bool) -> Tensor:
-        """Row of the checkpoint's vocabulary of each id: int64 [width]."""
-        ...
-
-    def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
-        """Ids of the texts. Raises ValueError for a text that cannot be spoken."""
-        ...
-
-    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Iterable[int]) -> list[int]:
-        """All before the first new token, as rows of the checkpoint's vocabulary."""
-        ...
-
-    def limits(
-        self, text: str, prompt_length: int, minimum: float, maximum: float
-    ) -> tuple[int, int]:
-        """Fewest and most new tokens for a text; minimum and maximum are per word (or text id).
-
-        `prompt_length` is the prompt's, in positions.
-        """
-        ...
-
-
-class SpeechLM(Protocol):
-    """A loaded speech LM of any family; a `decoding.batch.Model` with its prompt."""
-
-    @property
-    def layout(self) -> Layout:
-        """Facts about ids and prompt."""
-        ...
-
-    @property
-    def vocab_size(self) -> int:
-        """Speech ids, stop ids included."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        ...
-
-    @property
-    def step_bytes(self) -> int:
-        """Bytes of weights that a step reads."""
-        ...
-
-    def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
-        """The embedded prompt, [length, hidden]."""
-        ...
-
-    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
-        """The prompt as rows of the checkpoint's vocabulary."""
-        ...
-
-    def speech_ids(self, rows: list[int]) -> list[int]:
-        """Speech ids of those rows of a prompt that have one."""
-        ...
-
-    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
-        """A prompt, as `prefill` reads it, with speech ids [new] behind."""
-        ...
-
-    def cache(self, batch: int, capacity: int) -> Any:
-        """Storage for `batch` rows of up to `capacity` positions."""
-        ...
-
-    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        """Run the prompts; logits of the first token, [batch, vocab]."""
-        ...
-
-    def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor:
-        """Feed ids [batch, new] at positions start [batch]; logits of the last `keep` of them."""
-        ...
-
-    def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        """`prefill` without the head: final hidden states, [batch, hidden]."""
-        ...
-
-    def extend_hidden(
-        self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None
-    ) -> Tensor:
-        """`extend` without the head: final hidden states, [batch, keep, hidden]."""
-        ...
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """The head: float32 logits over speech ids of final hidden states [..., hidden]."""
-        ...
-
-
-class Refiner(Protocol):
-    """Makes all layers of codes from the first, which is what the LM emits."""
-
-    @property
-    def n_layers(self) -> int:
-        """Layers of codes that come out."""
-        ...
-
-    def __call__(
-        self, text: str, prompt_text: str, prompt_codes: Tensor, first: list[int]
-    ) -> Tensor:
-        """Codes [layers, tokens] for a prompt of codes [layers, prompt]."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ Input: <sos> prompt text, text <task> prompt speech; the speech goes on until a 
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.files import write_atomic
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema import SamplingConfig
 from speculative_tts.schema.limits import Count, Positive, Whole
 from speculative_tts.typed import read_json, typed
@@ -147,12 +147,13 @@ class SpeechLayout:
             raise ValueError(f"unknown words: {unknown}; this model speaks: {' '.join(self.words)}")
         return [known[word] for word in words]
 
-    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Iterable[int]) -> list[int]:
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
         """CosyVoice 2's zero-shot prompt, all before the first new token.
 
         That is [sos] prompt text, text [task] prompt speech. Raises ValueError as `text_ids` does.
         """
-        return [self.sos_id, *self.text_ids(text, prompt_text), self.task_id, *prompt_codes]
+        words = self.text_ids(prompt.text, prompt.voice_text)
+        return [self.sos_id, *words, self.task_id, *prompt.codes]
 
 
 def words_in(text: str) -> list[str]:

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 class RowLM(CodeLM):
     """Speech ids are mapped to rows of the vocabulary by `layout.order`."""
 
+    layout: RowLayout
+
     def __init__(
         self, decoder: Decoder, layout: RowLayout, embedding: Tensor, head: Matrix, order: Tensor
     ) -> None:
@@ -82,18 +84,6 @@ class RowLM(CodeLM):
         ids = torch.full((self.layout.rows,), -1)
         ids[self._order.cpu()] = torch.arange(len(self._order))
         return [int(i) for i in ids[rows] if i >= 0]
-
-    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
-        """The prompt as rows of the vocabulary."""
-        return self.layout.prompt_ids(text, prompt_text, prompt_codes.tolist())
-
-    def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
-        """The embedded prompt, [length, hidden]."""
-        return self.embed_rows(self.prompt_ids(text, prompt_text, prompt_codes))
-
-    def embed_rows(self, rows: list[int]) -> Tensor:
-        """Inputs of rows of the vocabulary: [length, hidden]."""
-        return self._embedding[torch.tensor(rows, device=self.device)]
 
 
 def found(folder: Path) -> bool:

@@ -20,6 +20,8 @@ from speculative_tts.models.matrix import Matrix, matrix
 class MergedVocabLM(CodeLM):
     """Embeds prompts and speech ids, runs the decoder, returns logits over speech ids."""
 
+    layout: SpeechLayout
+
     def __init__(
         self,
         decoder: Decoder,
@@ -66,12 +68,3 @@ class MergedVocabLM(CodeLM):
                 None if bias is None else bias[spoken].to(dtype=dtype, device=device),
             ),
         )
-
-    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
-        """CosyVoice 2's zero-shot prompt in merged-vocabulary ids: [sos] texts [task] speech."""
-        return self.layout.prompt_ids(text, prompt_text, prompt_codes.tolist())
-
-    def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
-        """The embedded prompt, [length, hidden]; ValueError names unknown words."""
-        ids = self.prompt_ids(text, prompt_text, prompt_codes)
-        return self._embedding[torch.tensor(ids, device=self.device)]

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.layout import words_in
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema import RowsConfig
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
@@ -129,11 +130,12 @@ class RowLayout:
                 )
         return ids
 
-    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Iterable[int]) -> list[int]:
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
         """Rows of the whole prompt: the conversation up to the last code of the voice prompt."""
-        self.text_ids(text, prompt_text)
-        written = self._encode(self.written(text, prompt_text), special=self.config.bos)
-        return [*written, *self.codes[list(prompt_codes)].tolist()]
+        texts = prompt.text, prompt.voice_text
+        self.text_ids(*texts)
+        written = self._encode(self.written(*texts), special=self.config.bos)
+        return [*written, *self.codes[prompt.codes].tolist()]
 
     def written(self, text: str, prompt_text: str = "") -> str:
         """The prompt as a string, without the voice prompt's codes."""

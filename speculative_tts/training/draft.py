@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from speculative_tts.decoding.sampling import Sampler as LogitsSampler
 from speculative_tts.decoding.sampling import StopRule
-from speculative_tts.models.families import Layout, load_layout
+from speculative_tts.models.families import load_layout
+from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema import TrainDraftConfig
 from speculative_tts.training.checkpoint import (
     Source,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +15,13 @@ from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora.testset import ListRow, read_audio, read_list
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.engine import first_layer
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.evaluation.judges.pocketsphinx import load_recogniser
 from speculative_tts.evaluation.wer import word_edits
-from speculative_tts.models.families import Refiner, SpeechLM
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.prompt import Prompt, first_layer
+from speculative_tts.models.speech_lm import Refiner, SpeechLM
 
 RUNAWAY_RATIO, CUT_OFF_RATIO = 1.6, 0.5
 """Against the reference's length, outside of which an utterance counts as a runaway or cut off."""
@@ -40,10 +40,10 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Watched:
-    """One evaluation row, its prompt and its reference as codes: [tokens] or [layers, tokens]."""
+    """One evaluation row, what it asks for, and its reference as codes."""
 
     row: ListRow
-    prompt: Int64[Tensor, "*layers prompt"]
+    prompt: Prompt
     reference: Int64[Tensor, "*layers tokens"]
 
 
@@ -73,7 +73,11 @@ class Watch:
             return torch.from_numpy(codec.encode(read_audio(folder / name)))
 
         rows = [
-            Watched(row, encoded(row.prompt_audio), encoded(row.reference_audio))
+            Watched(
+                row,
+                Prompt(row.text, row.prompt_text, encoded(row.prompt_audio)),
+                encoded(row.reference_audio),
+            )
             for row in read_list(folder)[::every]
         ]
         return cls(rows, codec, layout, sampling, seed)
@@ -101,7 +105,7 @@ class Watch:
 
     def _request(self, model: SpeechLM, item: Watched) -> Request:
         row, sampling = item.row, self.sampling
-        prompt = model.prompt(row.text, row.prompt_text, first_layer(item.prompt))
+        prompt = model.prompt(model.prompt_ids(item.prompt))
         fewest, most = self.layout.limits(
             row.text, len(prompt), sampling.min_tokens_per_word, sampling.max_tokens_per_word
         )
@@ -117,8 +121,9 @@ class Watch:
             targets = torch.cat([reference, torch.tensor(self.layout.stop_ids[:1])])
             count += len(targets)
             words = rng.choice(self.layout.words, size=len(item.row.text.split()))
-            for index, text in enumerate((item.row.text, " ".join(map(str, words)))):
-                prompt = model.prompt(text, item.row.prompt_text, first_layer(item.prompt))
+            other = replace(item.prompt, text=" ".join(map(str, words)))
+            for index, asked in enumerate((item.prompt, other)):
+                prompt = model.prompt(model.prompt_ids(asked))
                 start = torch.tensor([len(prompt)])
                 cache = model.cache(1, len(prompt) + len(reference))
                 first = model.prefill([prompt], cache)
@@ -133,7 +138,7 @@ class Watch:
         for item, first in zip(self.rows, said, strict=True):
             row, codes = item.row, torch.tensor(first, dtype=torch.int64)
             if refiner is not None:
-                codes = refiner(row.text, row.prompt_text, item.prompt, first)
+                codes = refiner(item.prompt, first)
             edits = word_edits(row.text, hear(self.codec.decode(codes.numpy())))
             errors += edits["substitutions"] + edits["deletions"] + edits["insertions"]
             words += edits["words"]

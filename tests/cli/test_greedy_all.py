@@ -12,6 +12,7 @@ from speculative_tts.commands.decode import main
 from speculative_tts.decoding.build import build_engine
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.run import encode_prompt
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import read_list
 from speculative_tts.schema import DecodeConfig, System
 
@@ -41,7 +42,9 @@ def test_greedy_speculation_repeats_the_greedy_target(drafter: list[str], every:
     for begin in range(0, len(items), BATCH):
         batch = items[begin : begin + BATCH]
         requests = [
-            engine.request(item.id, item.text, item.prompt_text, codes(item.prompt_audio), 0)
+            engine.request(
+                item.id, Prompt(item.text, item.prompt_text, codes(item.prompt_audio)), 0
+            )
             for item in batch
         ]
         alone = engine.decode(System.target, requests).outcomes

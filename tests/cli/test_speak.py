@@ -93,13 +93,13 @@ def test_silence_around_a_recording_is_cut_before_the_model_hears_it(tmp_path: P
     soundfile.write(tmp_path / "room.wav", np.concatenate([room, wave, room]), rate)
     own = ListItem("prompt", "one", str(tmp_path / "room.wav"), "kilo seven india")
     edges = 2 * codec.token_rate * EDGE
-    words, codes = speak.voice_of(own, engine)
-    assert words == "kilo seven india"
-    assert len(codes) <= len(wave) // 640 + edges
+    asked = speak.prompt_of("one", own, engine)
+    assert asked.voice_text == "kilo seven india"
+    assert len(asked.codes) <= len(wave) // 640 + edges
     listed = dataclasses.replace(own, speaker="s0")  # as sst-decode reads it
-    assert len(speak.voice_of(listed, engine)[1]) == (len(wave) + rate) // 640
+    assert len(speak.prompt_of("one", listed, engine).codes) == (len(wave) + rate) // 640
     layout.words = ()  # trained on speech with silence
-    assert len(speak.voice_of(own, engine)[1]) == (len(wave) + rate) // 640
+    assert len(speak.prompt_of("one", own, engine).codes) == (len(wave) + rate) // 640
 
 
 def test_stereo_prompts_of_another_rate_are_converted(models: FakeModels, tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Model, Request, lengths_of
+from speculative_tts.decoding.batch import BatchState, Request, lengths_of
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room
 from speculative_tts.decoding.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.walking import walking
+from speculative_tts.models.speech_lm import Model
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from speculative_tts.models.cache import Cache
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.matrix import matrix
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.layout import read_layout
@@ -105,14 +106,10 @@ class ValleLM:
         """The end id."""
         return (self.config.eos_id,)
 
-    def prompt_ids(self, text: str, prompt_text: str, prompt_codes: Tensor) -> list[int]:
-        """Merged ids of a prompt in words: begin id, prompt's words, text's, end id, codes."""
-        words = self.layout.text_ids(text, prompt_text)
-        return self.merged([self.layout.sos_id, *words, self.layout.task_id], prompt_codes.tolist())
-
-    def prompt(self, text: str, prompt_text: str, prompt_codes: Tensor) -> Tensor:
-        """The same as a row for `prefill`, int64 [length]; ValueError names unknown words."""
-        return self.row(self.prompt_ids(text, prompt_text, prompt_codes))
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """Merged ids: begin id, prompt's words, text's, end id, codes; ValueError as `text_ids`."""
+        words = self.layout.text_ids(prompt.text, prompt.voice_text)
+        return self.merged([self.layout.sos_id, *words, self.layout.task_id], prompt.codes)
 
     def merged(self, text_ids: Sequence[int], codes: Sequence[int]) -> list[int]:
         """Merged ids of text ids (with their begin and end id) and layer-1 codes of a prompt.
@@ -132,9 +129,9 @@ class ValleLM:
         codes = [row - self.config.text_tokens for row in rows]
         return [code for code in codes if 0 <= code < self.config.n_codes]
 
-    def row(self, merged: Sequence[int]) -> Tensor:
-        """Merged ids where the model is."""
-        return torch.tensor(merged, dtype=torch.int64, device=self.device)
+    def prompt(self, rows: Sequence[int]) -> Tensor:
+        """Merged ids for `prefill`: int64 [length]."""
+        return torch.tensor(rows, dtype=torch.int64, device=self.device)
 
     def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
         """A prompt [length] of merged ids with speech ids [new] behind."""

@@ -68,7 +68,7 @@ def decode(lm: ValleLM, text_ids: Sequence[int], prompt: Sequence[int], draw: Sa
     """
     end = lm.config.eos_id
     most = longest(lm.config, text_ids)
-    row = lm.row(lm.merged(text_ids, prompt))
+    row = lm.prompt(lm.merged(text_ids, prompt))
     cache = lm.cache(1, len(row) + most)
     codes: list[int] = []
     states = [lm.prefill_hidden([row], cache)]

@@ -10,6 +10,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.models.valle.nar import ValleNAR
@@ -34,21 +35,15 @@ class ValleRefiner:
         return self._nar.config.quantizers
 
     @torch.inference_mode()
-    def __call__(
-        self,
-        text: str,
-        prompt_text: str,
-        prompt_codes: Int64[Tensor, "layers prompt"],
-        first: Sequence[int],
-    ) -> Int64[Tensor, "layers tokens"]:
+    def __call__(self, prompt: Prompt, first: Sequence[int]) -> Int64[Tensor, "layers tokens"]:
         """Codes of all layers on the CPU. Raises ValueError for words the model does not know."""
         if not first:
             return torch.zeros(self.n_layers, 0, dtype=torch.int64)
         device = self._nar.nar_text_embedding.weight.device
-        words = self._layout.text_ids(text, prompt_text)
+        words = self._layout.text_ids(prompt.text, prompt.voice_text)
         ids = torch.tensor([[self._layout.sos_id, *words, self._layout.task_id]], device=device)
         given = torch.tensor([list(first)], device=device)
-        prompt = prompt_codes.T[None].to(device)
+        voice = prompt.voice.T[None].to(device)
         # modes that leave the prompt's text out must know how long it is, both marks counted
-        enrolled = 2 + len(self._layout.text_ids(prompt_text)) if prompt_text else 2
-        return self._nar.infer(ids, prompt, given, enrolled=enrolled)[0].T.cpu()
+        enrolled = 2 + len(self._layout.text_ids(prompt.voice_text)) if prompt.voice_text else 2
+        return self._nar.infer(ids, voice, given, enrolled=enrolled)[0].T.cpu()

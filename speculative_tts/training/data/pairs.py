@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from speculative_tts.models.cosyvoice import CosyVoiceLayout
-from speculative_tts.models.families import VALLE, Layout, family_of, load_layout
+from speculative_tts.models.families import VALLE, family_of, load_layout
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.rows import RowLayout
+from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema import CheckpointConfig
 from speculative_tts.training.data.columns import Columns, Utterance
 from speculative_tts.training.data.recordings import IGNORED
@@ -117,7 +119,7 @@ def write_rows(
 ) -> Written:
     """The prompt as at inference, codes, the row `end`; cut to `longest` as published rows are."""
     voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
-    ids = layout.prompt_ids(said.text, text, [*voice, *said.codes])
+    ids = layout.prompt_ids(Prompt(said.text, text, torch.tensor([*voice, *said.codes])))
     given = len(ids) - len(voice) - len(said.codes)
     return Written([*ids, end][:longest], given)
 

@@ -23,6 +23,7 @@ from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.models.heads import Heads, HeadTensors, load_heads, save_heads
 from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.prompt import Prompt
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -50,7 +51,7 @@ def requests(target: MergedVocabLM, count: int = 3, maximum: int = 30) -> list[R
     rows = []
     for row in range(count):
         codes = torch.arange(5 + 3 * row) % N_CODES
-        prompt = target.prompt(WORDS[row], "two", codes)
+        prompt = target.prompt(target.prompt_ids(Prompt(WORDS[row], "two", codes)))
         rows.append(Request(f"u{row}", prompt, None, row, maximum - 7 * row, seed=3))
     return rows
 

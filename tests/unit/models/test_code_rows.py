@@ -19,6 +19,7 @@ from speculative_tts.models.families import (
     load_speech_lm,
 )
 from speculative_tts.models.llasa import RowLM, state_matrices
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.rows import RowLayout, code_rows
 from speculative_tts.schema import CheckpointConfig, RowsConfig
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("kernels")
 GOLDEN = Path(__file__).parents[2] / "golden" / "llasa"
 CPU = torch.device("cpu")
 TEXT = "Please read it again, softly."
+SPOKEN = Prompt(TEXT, voice=torch.arange(5))
 
 
 def checkpoint(style: str, **rows: object) -> CheckpointConfig:
@@ -54,8 +56,8 @@ def test_a_cut_head_gives_the_whole_ones_logits_of_speech_rows() -> None:
     whole, cut = load("8b", text_rows=True), load("8b", text_rows=False)
     assert whole.vocab_size == 600
     assert cut.vocab_size == cut.layout.speech_vocab_size == 257
-    prompt = whole.prompt(TEXT, "", torch.arange(5))
-    torch.testing.assert_close(prompt, cut.prompt(TEXT, "", torch.arange(5)))
+    prompt = whole.prompt(whole.prompt_ids(SPOKEN))
+    torch.testing.assert_close(prompt, cut.prompt(cut.prompt_ids(SPOKEN)))
     all_, speech = (m.prefill([prompt], m.cache(1, 300)) for m in (whole, cut))
     torch.testing.assert_close(all_[:, :257], speech, rtol=0, atol=1e-5)
     order = whole.layout.order(text_rows=True)
@@ -70,13 +72,13 @@ def test_a_model_of_the_same_codes_drafts_whatever_its_width() -> None:
 
 def test_text_rows_that_are_emitted_are_fed_back_and_are_no_codes() -> None:
     model = load("1b", text_rows=True)
-    prompt = model.prompt(TEXT, "", torch.arange(5))
+    prompt = model.prompt(model.prompt_ids(SPOKEN))
     request = Request("x", prompt, None, 0, 60, 3)
     (outcome,) = autoregressive(model, (), Sampler(3.0), [request])
     others = [token for token in outcome.tokens if token >= model.layout.speech_vocab_size]
     assert others
     rows = model.layout.order(text_rows=True)[torch.tensor(others)]
-    torch.testing.assert_close(model.embed(torch.tensor(others)), model.embed_rows(rows.tolist()))
+    torch.testing.assert_close(model.embed(torch.tensor(others)), model.prompt(rows.tolist()))
 
 
 def test_the_prompt_follows_its_date_and_joins_texts_by_the_separator() -> None:
@@ -105,7 +107,7 @@ def test_a_prompt_asks_the_tokenizer_for_no_table(monkeypatch: pytest.MonkeyPatc
         raise AssertionError("made again")
 
     monkeypatch.setattr(type(layout.tokenizer), "added_tokens_decoder", property(table))
-    assert layout.prompt_ids(TEXT, "", [1])
+    assert layout.prompt_ids(SPOKEN)
     with pytest.raises(ValueError, match=r"the text holds the control token <\|s_7\|>"):
         layout.text_ids("say <|s_7|>")
 

@@ -13,6 +13,7 @@ from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.families import family_of, load_layout, load_speech_lm
 from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema import CheckpointConfig
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -38,7 +39,7 @@ def load(folder: Path) -> MergedVocabLM:
 @torch.inference_mode()
 def logits(model: MergedVocabLM, text: str = "hello the world") -> Tensor:
     """After a prompt, and after three more codes."""
-    prompt = model.prompt(text, "the", torch.arange(5))
+    prompt = model.prompt(model.prompt_ids(Prompt(text, "the", torch.arange(5))))
     cache = model.cache(1, len(prompt) + 3)
     first = model.prefill([prompt], cache)
     more = model.extend(torch.tensor([[1, 2, 3]]), cache, torch.tensor([len(prompt)]))

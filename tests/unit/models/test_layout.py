@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from speculative_tts.models.layout import SpeechLayout, words_in
+from speculative_tts.models.prompt import Prompt
 
 LAYOUT = SpeechLayout.merged(2048, ("alpha", "bravo"), {"temperature": 0.7, "top_k": 20})
 
@@ -16,7 +18,7 @@ def test_rows_follow_each_other() -> None:
 
 
 def test_input_is_cosyvoice_2s() -> None:
-    ids = LAYOUT.prompt_ids("Alpha.", prompt_text="bravo bravo", prompt_codes=[5, 6])
+    ids = LAYOUT.prompt_ids(Prompt("Alpha.", "bravo bravo", torch.tensor([5, 6])))
     assert ids == [2051, 2050, 2050, 2049, 2052, 5, 6]
 
 

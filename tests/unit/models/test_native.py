@@ -67,7 +67,7 @@ def ids_of(model: CodeLM | ValleLM, rows: int = 1) -> Tensor:
 
 def prompt_of(model: CodeLM | ValleLM, ids: list[int]) -> Tensor:
     if isinstance(model, ValleLM):
-        return model.row(model.merged([1, 4, 2], ids))
+        return model.prompt(model.merged([1, 4, 2], ids))
     return model.embed(torch.tensor(ids))
 
 

@@ -15,6 +15,7 @@ from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models import rows
 from speculative_tts.models.families import load_speech_lm
 from speculative_tts.models.llasa import RowLM
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema import CheckpointConfig
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("kernels")
 GOLDEN = Path(__file__).parents[2] / "golden/llasa/model_1b_style"
 CPU = torch.device("cpu")
 NAMES = {"<|s_": "<|speech_", "TEXT_UNDERSTANDING": "TEXT_PROMPT"}
+PROMPT = Prompt("One.", "Two.", torch.tensor([3, 1]))
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def load(target: CheckpointConfig) -> RowLM:
 
 def test_the_prompt_is_its_authors(target: CheckpointConfig) -> None:
     layout = load(target).layout
-    ids = layout.prompt_ids("One.", "Two.", [3, 1])
+    ids = layout.prompt_ids(PROMPT)
     assert layout.tokenizer.decode(ids) == (
         "<|begin_of_text|>user: Convert the text to speech:<|TEXT_PROMPT_START|>"
         "[en-us Two.] [en-us One.]<|TEXT_PROMPT_END|>\n"
@@ -60,7 +62,7 @@ def test_the_prompt_is_its_authors(target: CheckpointConfig) -> None:
 
 def test_it_speaks_and_its_lower_layers_draft(target: CheckpointConfig) -> None:
     model = load(target)
-    prompt = model.prompt("One.", "Two.", torch.tensor([3, 1]))
+    prompt = model.prompt(model.prompt_ids(PROMPT))
     request = Request("u", prompt, None, 4, 12, seed=0)
     stops, sampler = model.layout.stop_ids, Sampler(temperature=0.0)
     (alone,) = autoregressive(model, stops, sampler, [request])

@@ -11,6 +11,7 @@ import torch
 from valle_golden import SMALL, greedy, small_valle, write_checkpoint
 
 from speculative_tts.checks.valle import check, text_ids, variants
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.valle import official
 from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint, save_valle
 from speculative_tts.models.valle.config import ValleConfig
@@ -143,7 +144,7 @@ def test_a_ragged_batch_with_rollback_equals_full_recomputation(config: ValleCon
         [[3, 1], [0, 9, 11, 4]],
         [[7, 2, 8, 5]] * 2,
     )
-    merged = [lm.row(lm.merged(t, p)) for t, p in zip(texts, prompts, strict=True)]
+    merged = [lm.prompt(lm.merged(t, p)) for t, p in zip(texts, prompts, strict=True)]
     cache = lm.cache(2, 20)
     first = lm.prefill_hidden(merged, cache)
     start = torch.tensor([len(row) for row in merged])
@@ -341,7 +342,7 @@ def test_what_must_be_given_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"text ids must lie in \[0, 9\)"):
         lm.merged([1, 9], [3])
     with pytest.raises(ValueError, match="make its folder with sst-import-valle"):
-        lm.prompt("one", "", torch.tensor([1]))
+        lm.prompt_ids(Prompt("one"))
 
 
 def test_positions_are_added_in_float32_and_rounded_once() -> None:
@@ -356,7 +357,7 @@ def test_positions_are_added_in_float32_and_rounded_once() -> None:
 def test_a_bfloat16_lm_keeps_its_positions_in_float32() -> None:
     lm = ValleLM(small_valle().ar, dtype=torch.bfloat16)
     assert lm._positions.dtype == torch.float32
-    prompt = lm.row(lm.merged([1, 5, 2], [3, 4]))
+    prompt = lm.prompt(lm.merged([1, 5, 2], [3, 4]))
     cache = lm.cache(1, 20)
     assert lm.prefill([prompt], cache).dtype == torch.float32
     assert lm.extend(torch.tensor([[7, 8]]), cache, torch.tensor([5])).shape[:2] == (1, 2)

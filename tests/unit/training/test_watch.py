@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.testset import ListRow
 from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.training import watch
 from speculative_tts.training.watch import Sampling, Watch, Watched
 
@@ -25,7 +26,7 @@ def watched(tmp_path: Path) -> Watch:
     rows = [
         Watched(
             ListRow(text, "s", True, text, "", "bravo", ""),
-            torch.from_numpy(rng.integers(LAYOUT.n_codes, size=4)),
+            Prompt(text, "bravo", torch.from_numpy(rng.integers(LAYOUT.n_codes, size=4))),
             torch.from_numpy(rng.integers(LAYOUT.n_codes, size=length)),
         )
         for text, length in (("alpha", 4), ("charlie alpha bravo", 60))
@@ -69,7 +70,7 @@ def test_lengths_stay_within_bounds_whatever_is_sampled_beside(
 def test_the_loss_is_that_of_the_whole_sequence(watched: Watch, target: Path) -> None:
     model, nats, count = save_target(target), 0.0, 0
     for item in watched.rows:
-        prompt = LAYOUT.prompt_ids(item.row.text, "bravo", item.prompt.tolist())
+        prompt = LAYOUT.prompt_ids(item.prompt)
         ids, speech = [*prompt, *item.reference.tolist()], slice(len(prompt) - 1, None)
         with torch.no_grad():
             logits = model(torch.tensor([ids])).logits[0, speech, : LAYOUT.speech_vocab_size]

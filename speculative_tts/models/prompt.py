@@ -1,0 +1,29 @@
+"""What a speech LM is asked for: a text, in the voice of a recording and its words."""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """The text to say, and of the voice prompt its words and codes; it may have neither."""
+
+    text: str
+    voice_text: str = ""
+    voice: Int64[Tensor, "*layers tokens"] = field(
+        default_factory=lambda: torch.zeros(0, dtype=torch.int64)
+    )
+
+    @property
+    def codes(self) -> list[int]:
+        """What an LM reads of the voice: of several layers of codes the first."""
+        codes: list[int] = first_layer(self.voice).tolist()
+        return codes
+
+
+def first_layer(codes: Int64[Tensor, "*layers tokens"]) -> Int64[Tensor, " tokens"]:
+    """What an LM reads and emits of codes: of several layers the first."""
+    return codes if codes.ndim == 1 else codes[0]

@@ -1,0 +1,153 @@
+"""What a speech LM of any family is to those that decode with it, and what it says of its ids."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.prompt import Prompt
+
+
+class Layout(Protocol):
+    """Facts about a checkpoint's ids, its prompt and the sampler it was made for."""
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the codec's codebook."""
+        ...
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Speech ids that end an utterance."""
+        ...
+
+    @property
+    def speech_vocab_size(self) -> int:
+        """Codes and stop ids."""
+        ...
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """The checkpoint's own sampler: keys of a SamplingConfig."""
+        ...
+
+    @property
+    def shared(self) -> dict[str, object]:
+        """What a draft must have in common with its target, by name."""
+        ...
+
+    def width(self, *, text_rows: bool) -> int:
+        """Ids that the head has: all that can be emitted."""
+        ...
+
+    def order(self, *, text_rows: bool) -> Tensor:
+        """Row of the checkpoint's vocabulary of each id: int64 [width]."""
+        ...
+
+    def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
+        """Ids of the texts. Raises ValueError for a text that cannot be spoken."""
+        ...
+
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """All before the first new token, as rows of the checkpoint's vocabulary."""
+        ...
+
+    def limits(
+        self, text: str, prompt_length: int, minimum: float, maximum: float
+    ) -> tuple[int, int]:
+        """Fewest and most new tokens for a text; minimum and maximum are per word (or text id).
+
+        `prompt_length` is the prompt's, in positions.
+        """
+        ...
+
+
+class Model(Protocol):
+    """What the loops need of a speech LM, or of a stub."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Speech ids, stop ids included."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        ...
+
+    def cache(self, batch: int, capacity: int) -> Any:
+        """Storage for `batch` rows of up to `capacity` positions."""
+        ...
+
+    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
+        """Run the prompts; float32 logits of the first token, [batch, vocab]."""
+        ...
+
+    def extend(self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None) -> Tensor:
+        """Feed ids [batch, new] at positions start [batch]; logits of the last `keep` of them."""
+        ...
+
+
+class HiddenModel(Model, Protocol):
+    """A model that also gives its hidden states, which drafters and other heads may read."""
+
+    def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
+        """`prefill` without the head: states of the last positions, [batch, dim]."""
+        ...
+
+    def extend_hidden(
+        self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        """`extend` without the head: states, [batch, keep, dim]."""
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The head: float32 logits of final hidden states, [..., dim] -> [..., vocab]."""
+        ...
+
+
+class PromptedModel(Model, Protocol):
+    """A model whose prompts can grow."""
+
+    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
+        """A prompt, as `prefill` reads it, with speech ids [new] behind."""
+        ...
+
+
+class SpeechLM(HiddenModel, PromptedModel, Protocol):
+    """A loaded speech LM of any family, which makes its own prompts."""
+
+    @property
+    def layout(self) -> Layout:
+        """Facts about ids and prompt."""
+        ...
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of weights that a step reads."""
+        ...
+
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """The prompt as rows of the checkpoint's vocabulary. ValueError if it cannot be spoken."""
+        ...
+
+    def prompt(self, rows: list[int]) -> Tensor:
+        """Those rows as `prefill` reads them, such as [length, hidden]."""
+        ...
+
+    def speech_ids(self, rows: list[int]) -> list[int]:
+        """Speech ids of those rows of a prompt that have one."""
+        ...
+
+
+class Refiner(Protocol):
+    """Makes all layers of codes from the first, which is what the LM emits."""
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of codes that come out."""
+        ...
+
+    def __call__(self, prompt: Prompt, first: list[int]) -> Tensor:
+        """Codes [layers, tokens] for a prompt whose voice has them all."""
+        ...
