@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.decoding.randomness import uniforms
+from speculative_tts.decoding.randomness import DRAWS, uniforms
 from speculative_tts.decoding.sampling import StopRule
+
+SMALLEST = 256  # positions of the smallest bucket
 
 
 @dataclass(frozen=True)
@@ -38,45 +40,88 @@ class Request:
 
 def lengths_of(prompts: list[Tensor]) -> Tensor:
     """Positions of each prompt: int64 [batch]."""
-    return torch.tensor([len(p) for p in prompts], device=prompts[0].device)
+    return torch.tensor([len(p) for p in prompts])
+
+
+@dataclass(frozen=True)
+class Size:
+    """What tensors of a batch must hold: rows, positions of each, and tokens, drafts included."""
+
+    batch: int
+    positions: int
+    tokens: int
+
+    @classmethod
+    def of(cls, requests: list[Request], slack: int) -> "Size":
+        """For these requests, with `slack` drafted tokens."""
+        tokens = max(r.max_tokens for r in requests) + slack + 1
+        prompts = [p for r in requests for p in (r.prompt, r.draft_prompt) if p is not None]
+        return cls(len(requests), max(map(len, prompts)) + tokens, tokens)
+
+    def bucket(self) -> "Size":
+        """One of the few sizes that batches share."""
+        longest = max(SMALLEST, 1 << (self.positions - 1).bit_length())
+        return Size(self.batch, longest, longest)
 
 
 class BatchState:
-    """Tokens of a batch.
+    """Tokens of a batch, in tensors that stay where they are.
 
     `tokens` holds drafts beyond `count`; what lies behind `count` is provisional. Where there was
     no law (logits are NaN or infinite) the token is `vocab_size`, which ends the row like a stop
     id: nothing has to be looked at before the batch is over.
     """
 
+    requests: list[Request]
+
     def __init__(
-        self, requests: list[Request], stop_ids: tuple[int, ...], vocab_size: int, slack: int
+        self, size: Size, stop_ids: tuple[int, ...], vocab_size: int, device: torch.device
     ) -> None:
-        device = requests[0].prompt.device
-        capacity = max(r.max_tokens for r in requests) + slack + 1
-        self.requests = requests
-        self.capacity = capacity
-        self.tokens = torch.zeros(len(requests), capacity, dtype=torch.int64, device=device)
-        self.count = torch.zeros(len(requests), dtype=torch.int64, device=device)
-        self.done = torch.zeros(len(requests), dtype=torch.bool, device=device)
-        self.limit = torch.tensor([r.max_tokens for r in requests], device=device)
-        self.stop = StopRule.build(
-            stop_ids,
-            vocab_size,
-            [r.min_tokens for r in requests],
-            device,
-            [r.prompt_tokens for r in requests],
-        )
+        """`load` says of which requests."""
+        batch = size.batch
+        self.tokens = torch.zeros(batch, size.tokens, dtype=torch.int64, device=device)
+        self.lengths, self.limit, self.count = self.tokens.new_zeros(3, batch).unbind()
+        self.done = torch.zeros(batch, dtype=torch.bool, device=device)
+        self.stop = StopRule.build(stop_ids, vocab_size, [0] * batch, device)
         self.ends = F.pad(self.stop.is_stop, (0, 1), value=True)  # bool [vocab + 1]
-        self.uniforms = torch.cat(
-            [uniforms(r.seed, [r.id], capacity, device=device) for r in requests]
-        )
-        self._finished = False
+        shape = (batch, size.tokens, DRAWS)
+        self.uniforms = torch.zeros(shape, dtype=torch.float64, device=device)
+
+    @classmethod
+    def of(
+        cls, requests: list[Request], stop_ids: tuple[int, ...], vocab_size: int, slack: int
+    ) -> "BatchState":
+        """For one batch alone."""
+        rows = cls(Size.of(requests, slack), stop_ids, vocab_size, requests[0].prompt.device)
+        rows.load(requests)
+        return rows
+
+    def load(self, requests: list[Request]) -> None:
+        """Begin a batch."""
+        self.requests = requests
+        for static in (self.tokens, self.count, self.done):
+            static.zero_()
+        self.lengths.copy_(lengths_of([r.prompt for r in requests]))
+        self.limit.copy_(torch.tensor([r.max_tokens for r in requests]))
+        self.stop.load([r.min_tokens for r in requests], [r.prompt_tokens for r in requests])
+        capacity, device = self.tokens.shape[1], torch.device("cpu")
+        drawn = [uniforms(r.seed, [r.id], capacity, device=device) for r in requests]
+        self.uniforms.copy_(torch.cat(drawn))
 
     @property
     def finished(self) -> bool:
-        """Are all rows done (the one place a round waits for the device)."""
-        return self._finished
+        """Are all rows done? The host waits for the device."""
+        return bool(self.done.all())
+
+    @property
+    def lawful(self) -> bool:
+        """Had every token a law? The host waits for the device."""
+        return not bool((self.tokens == len(self.ends) - 1).any())
+
+    @property
+    def start(self) -> Tensor:
+        """Position of each row's newest token, which no cache holds yet: [batch]."""
+        return self.lengths + self.count - 1
 
     def last(self, number: int) -> Tensor:
         """The newest `number` tokens of each row: [batch, number]."""
@@ -88,9 +133,9 @@ class BatchState:
         They are ids that a model can be fed, also where there are none: before the beginning of a
         row that ended with its first token, and in place of a token without a law.
         """
-        steps = torch.arange(offset, offset + number, device=self.count.device)
-        index = self.count[:, None] + steps
-        return self.tokens.gather(1, index.clamp(min=0)).clamp_(max=len(self.ends) - 2)
+        index = self.positions(number) + offset
+        found = self.tokens.gather(1, index.clamp(min=0))
+        return found.clamp_(max=len(self.ends) - 2)
 
     def positions(self, number: int) -> Tensor:
         """Output positions of the next `number` tokens: [batch, number]."""
@@ -100,33 +145,26 @@ class BatchState:
         """Uniforms of one purpose at output positions [batch, n]: float64 [batch, n]."""
         return self.uniforms[:, :, purpose].gather(1, positions)
 
-    def emit(self, accepted: Tensor, token: Tensor) -> None:
-        """Commit `accepted` drafted tokens and then `token`, which is dropped behind a stop id.
+    def emit(self, accepted: Tensor, token: Tensor) -> Tensor:
+        """Commit `accepted` drafted tokens and then `token`; both int64 [batch].
 
-        Both int64 [batch].
+        Returns where `token` was dropped, because those before end with a stop id: bool [batch].
         """
         end = self.count + accepted
         before = self.tokens.gather(1, (end - 1).clamp(min=0)[:, None])[:, 0]
         ended = (accepted > 0) & self.ends[before]
         self.tokens.scatter_(1, end[:, None], token[:, None])
-        grown = end + ~ended
-        stopped = ended | self.ends[token] | (grown >= self.limit)
-        self.count = torch.where(self.done, self.count, grown)
-        self.done = self.done | stopped
-        self._finished = bool(self.done.all())
-
-    def finish(self) -> None:
-        """All rows have their last token."""
-        self.done = torch.ones_like(self.done)
-        self._finished = True
+        self._grow(end + ~ended, ended | self.ends[token])
+        return ended
 
     def commit(self, block: Tensor) -> None:
         """Commit a block of tokens [batch, n], cut behind its first stop id and at the limit."""
         n = block.shape[1]
         self.tokens.scatter_(1, self.positions(n), block)
         going = self.ends[block].cumsum(1) == 0
-        grown = torch.minimum(self.count + (going.sum(1) + 1).clamp(max=n), self.limit)
-        stopped = ~going[:, -1] | (grown >= self.limit)
-        self.count = torch.where(self.done, self.count, grown)
-        self.done = self.done | stopped
-        self._finished = bool(self.done.all())
+        grown = self.count + (going.sum(1) + 1).clamp(max=n)
+        self._grow(torch.minimum(grown, self.limit), ~going[:, -1])
+
+    def _grow(self, count: Tensor, stopped: Tensor) -> None:
+        self.count.copy_(torch.where(self.done, self.count, count))
+        self.done.logical_or_(stopped | (count >= self.limit))

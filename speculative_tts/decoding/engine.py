@@ -9,6 +9,7 @@ import numpy as np
 
 from speculative_tts.codecs.registry import Codec, decode_voice
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.graphs import EAGER, Graphs
 from speculative_tts.decoding.heads import MultiToken
 from speculative_tts.decoding.loops import autoregressive, uncached
 from speculative_tts.decoding.multi_token import multi_token
@@ -51,6 +52,7 @@ class Engine:
     multi: MultiToken | None = None
     refiner: Refiner | None = None  # of a codec with several layers
     facts: Mapping[str, Any] = field(default_factory=dict)  # what caches and heads it was made of
+    graphs: Graphs = EAGER
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -95,12 +97,12 @@ class Engine:
         if system is System.multi_token:
             assert self.multi is not None, "built for another system"
             heads, choose = self.multi.heads, self.multi.choose
-            return multi_token(self.target, heads, choose, self.stop_ids, requests)
+            return multi_token(self.target, heads, choose, self.stop_ids, requests, self.graphs)
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
         model = self.draft if system is System.draft else self.target
         assert model is not None, "built for another system"
-        return autoregressive(model, self.stop_ids, self.sampler, requests)
+        return autoregressive(model, self.stop_ids, self.sampler, requests, self.graphs)
 
     def instruments(self) -> Instruments:
         """Fresh clocks and distortion sums for one utterance."""

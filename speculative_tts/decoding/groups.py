@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from speculative_tts.models.host import readable
+
 Summing = Callable[[Tensor], Tensor]  # as `Sums`
 
 FEW = 16  # on a CPU, a row with less than a 16th of its tokens possible looks at those only
@@ -86,7 +88,7 @@ class Group:
         number, vocab = drafted.numel(), target_probs.shape[-1]
         group = self.draw_group(drafted.reshape(-1), uniforms[..., 1].reshape(-1))
         size = self._sizes.index_select(0, group)[:, None]
-        widest = self._largest if size.is_cuda else int(size.max()) if number else 0
+        widest = self._largest if not readable(size) else int(size.max()) if number else 0
         step = torch.arange(widest, device=size.device)
         inside = step < size
         place = (self._first.index_select(0, group)[:, None] + step) * inside
@@ -146,7 +148,7 @@ class Group:
         shape = target_probs.shape
         q, p = target_probs.reshape(-1, shape[-1]), draft_probs.reshape(-1, shape[-1])
         drafted = p.any(-1)
-        if q.is_cuda:  # the host does not know which tokens are possible
+        if not readable(q):  # the host does not know which tokens are possible
             return torch.where(drafted[:, None], self._everywhere(q, p, accepted=accepted), q).view(
                 shape
             )
@@ -223,7 +225,7 @@ class Sums:
     ) -> None:
         self._offsets, self._indices, self._matrix = offsets, indices, None
         self._faster = None if faster is None else faster(offsets, indices, columns)
-        if self._faster is not None or offsets.is_cuda:
+        if self._faster is not None or offsets.device.type != "cpu":
             return
         if not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
             return
@@ -236,9 +238,10 @@ class Sums:
 
     def __call__(self, x: Tensor) -> Tensor:
         """x: float [batch, n, columns]."""
-        if self._faster is not None and x.dtype == torch.float32:
+        sparse = x.dtype == torch.float32 and readable(x)
+        if self._faster is not None and sparse:
             return self._faster(x)
-        if self._matrix is not None and x.dtype == torch.float32:
+        if self._matrix is not None and sparse:
             return torch.stack([_product(self._matrix, row) for row in x])
         bags = embedding_bag(
             self._indices,

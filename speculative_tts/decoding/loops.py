@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request, lengths_of
+from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.graphs import EAGER, Graphs
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.randomness import NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
@@ -17,7 +19,11 @@ from speculative_tts.models.speech_lm import Model, PromptedModel
 
 
 def autoregressive(
-    model: Model, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
+    model: Model,
+    stop_ids: tuple[int, ...],
+    sampler: Sampler,
+    requests: list[Request],
+    graphs: Graphs = EAGER,
 ) -> list[Outcome]:
     """One token a step.
 
@@ -25,8 +31,8 @@ def autoregressive(
     """
     if not requests:
         return []
-    (rows,) = deque(steps(model, stop_ids, sampler, requests, whole=True), maxlen=1)
-    return outcomes(rows, [], 0)
+    (rows,) = deque(steps(model, stop_ids, sampler, requests, graphs, whole=True), maxlen=1)
+    return outcomes(rows)
 
 
 @torch.inference_mode()
@@ -35,27 +41,56 @@ def steps(
     stop_ids: tuple[int, ...],
     sampler: Sampler,
     requests: list[Request],
+    graphs: Graphs = EAGER,
     *,
     whole: bool = False,
 ) -> Iterator[BatchState]:
-    """The rows after each token, if `whole` after the last alone; the same object each time."""
-    rows = BatchState(requests, stop_ids, model.vocab_size, slack=0)
-    prompts = [r.prompt for r in requests]
-    lengths = lengths_of(prompts)
-    cache = model.cache(len(prompts), int(lengths.max()) + rows.capacity)
-    none = torch.zeros_like(rows.count)
-    logits = model.prefill(prompts, cache)[:, None]
-    walk = walking(model, cache, lengths, sampler) if whole else None
-    while True:
-        positions = rows.positions(1)
-        probs = sampler(logits, rows.tokens, positions, rows.stop)
-        rows.emit(none, draw(probs, rows.uniform(positions, NEXT))[:, 0])
-        if walk is not None and not rows.finished:
-            walk.finish(rows, sampler)
-        yield rows
-        if rows.finished:
-            return
-        logits = model.extend(rows.last(1), cache, lengths + rows.count - 1)
+    """The rows after each token; with `whole` after the last alone, where one call makes all."""
+    loops = graphs.states(
+        lambda size: Autoregression(model, stop_ids, sampler, size),
+        requests,
+        slack=0,
+        key=(id(model), stop_ids, sampler),
+    )
+    for loop in loops:
+        if whole:
+            loop.finish()
+        yield loop.rows
+
+
+class Autoregression:
+    """Token by token (a `graphs.Loop`)."""
+
+    def __init__(
+        self, model: Model, stop_ids: tuple[int, ...], sampler: Sampler, size: Size
+    ) -> None:
+        self.rows = BatchState(size, stop_ids, model.vocab_size, model.device)
+        self._model, self._sampler = model, sampler
+        self._cache = model.cache(size.batch, size.positions)
+
+    def load(self, requests: list[Request]) -> None:
+        """See `Loop`."""
+        self.rows.load(requests)
+        logits = self._model.prefill([r.prompt for r in requests], self._cache)
+        emit_one(self.rows, self._sampler, logits[:, None])
+
+    def step(self) -> None:
+        """See `Loop`."""
+        logits = self._model.extend(self.rows.last(1), self._cache, self.rows.start)
+        emit_one(self.rows, self._sampler, logits)
+
+    def finish(self) -> None:
+        """All tokens that are left, if that is one native call."""
+        walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
+        if walk is not None and not self.rows.finished:
+            walk.finish(self.rows, self._sampler)
+
+
+def emit_one(rows: BatchState, sampler: Sampler, logits: Tensor) -> None:
+    """The next token of each row by the law of logits [batch, 1, vocab]."""
+    positions = rows.positions(1)
+    probs = sampler(logits, rows.tokens, positions, rows.stop)
+    rows.emit(torch.zeros_like(rows.count), draw(probs, rows.uniform(positions, NEXT))[:, 0])
 
 
 @torch.inference_mode()
@@ -68,17 +103,13 @@ def uncached(
     """
     if not requests:
         return []
-    rows = BatchState(requests, stop_ids, model.vocab_size, slack=0)
-    prompts = [r.prompt for r in requests]
-    cache = model.cache(len(prompts), int(lengths_of(prompts).max()) + rows.capacity)
-    none = torch.zeros_like(rows.count)
-    whole = prompts
+    size = Size.of(requests, slack=0)
+    rows = BatchState.of(requests, stop_ids, model.vocab_size, slack=0)
+    cache = model.cache(size.batch, size.positions)
+    whole = [r.prompt for r in requests]
     while True:
-        positions = rows.positions(1)
-        logits = model.prefill(whole, cache)[:, None]
-        probs = sampler(logits, rows.tokens, positions, rows.stop)
-        rows.emit(none, draw(probs, rows.uniform(positions, NEXT))[:, 0])
+        emit_one(rows, sampler, model.prefill(whole, cache)[:, None])
         if rows.finished:
-            return outcomes(rows, [], 0)
+            return outcomes(rows)
         newest = rows.last(1)  # rows that are done feed anything
         whole = [model.append(row, ids) for row, ids in zip(whole, newest, strict=True)]

@@ -11,6 +11,7 @@ from each head by itself, or by path search (`decoding.viterbi`). Where it ends 
   with the sampler's `end_when_likeliest` also before the first head that is likeliest to end.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request, lengths_of
+from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.graphs import EAGER, Graphs
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.randomness import ACCEPT, DRAFT, NEXT, draw
@@ -187,45 +189,70 @@ class ViterbiHeads:
 Chooser = IndependentHeads | ViterbiHeads
 
 
-@torch.inference_mode()
 def multi_token(
     model: HiddenModel,
     heads: Heads,
     choose: Chooser,
     stop_ids: tuple[int, ...],
     requests: list[Request],
+    graphs: Graphs = EAGER,
 ) -> list[Outcome]:
-    """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit.
-
-    The device is waited for once a block, to learn whether all rows are done (`BatchState.commit`).
-    """
+    """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit."""
     if not requests:
         return []
-    rows = BatchState(requests, stop_ids, heads.vocab_size, slack=heads.n)
-    prompts = [r.prompt for r in requests]
-    lengths = lengths_of(prompts)
-    cache = model.cache(len(prompts), int(lengths.max()) + rows.capacity)
-    hidden = model.prefill_hidden(prompts, cache)
-    codes = [-1 if r.last_code is None else r.last_code for r in requests]
-    before: Tensor | None = torch.tensor(codes, device=model.device)
-    blocks, dead = torch.zeros_like(rows.count), torch.zeros_like(rows.count)
-    while True:
-        block = choose(heads(hidden), rows, before)
-        before = None
-        blocks += ~rows.done
+    states = graphs.states(
+        lambda size: Blocks(model, heads, choose, stop_ids, size),
+        requests,
+        slack=heads.n,
+        key=(id(model), id(heads), id(choose), stop_ids),
+    )
+    (last,) = deque(states, maxlen=1)
+    return last.outcomes()
+
+
+class Blocks:
+    """Block after block of one batch (a `graphs.Loop`)."""
+
+    def __init__(
+        self,
+        model: HiddenModel,
+        heads: Heads,
+        choose: Chooser,
+        stop_ids: tuple[int, ...],
+        size: Size,
+    ) -> None:
+        self.rows = BatchState(size, stop_ids, heads.vocab_size, model.device)
+        self._model, self._heads, self._choose = model, heads, choose
+        self._cache = model.cache(size.batch, size.positions)
+        self._made, self._dead = self.rows.count.new_zeros(2, size.batch)
+
+    def load(self, requests: list[Request]) -> None:
+        """The prefill and the first block."""
+        self.rows.load(requests)
+        self._made.zero_()
+        self._dead.zero_()
+        hidden = self._model.prefill_hidden([r.prompt for r in requests], self._cache)
+        codes = [-1 if r.last_code is None else r.last_code for r in requests]
+        self._commit(hidden, torch.tensor(codes, device=hidden.device))
+
+    def step(self) -> None:
+        """The next block. Rows that are done feed anything; the others took all n tokens."""
+        rows, n = self.rows, self._heads.n
+        start = (rows.lengths + rows.count - n).clamp(min=0)
+        hidden = self._model.extend_hidden(rows.last(n), self._cache, start, keep=1)
+        self._commit(hidden[:, -1], None)
+
+    def _commit(self, hidden: Tensor, before: Tensor | None) -> None:
+        block = self._choose(self._heads(hidden), self.rows, before)
+        self._made += ~self.rows.done
         if block.dead is not None:
-            dead += block.dead & ~rows.done
-        rows.commit(block.tokens)
-        if rows.finished:
-            return _outcomes(rows, blocks, dead)
-        # Rows that are done feed anything; the others took all n tokens.
-        start = (lengths + rows.count - heads.n).clamp(min=0)
-        hidden = model.extend_hidden(rows.last(heads.n), cache, start, keep=1)[:, -1]
+            self._dead += block.dead & ~self.rows.done
+        self.rows.commit(block.tokens)
 
-
-def _outcomes(rows: BatchState, blocks: Tensor, dead: Tensor) -> list[Outcome]:
-    found = zip(outcomes(rows, [], 0), blocks.tolist(), dead.tolist(), strict=True)
-    return [
-        replace(one, passes=passes, unverified=len(one.tokens), dead_blocks=lost)
-        for one, passes, lost in found
-    ]
+    def outcomes(self) -> list[Outcome]:
+        """Of a finished batch."""
+        made, dead = self._made.tolist(), self._dead.tolist()
+        return [
+            replace(one, passes=passes, unverified=len(one.tokens), dead_blocks=lost)
+            for one, passes, lost in zip(outcomes(self.rows), made, dead, strict=True)
+        ]

@@ -65,7 +65,33 @@ def failure(id_: str, tokens: int) -> str:
     )
 
 
-def outcomes(rows: BatchState, rounds: list[Round], lookahead: int) -> list[Outcome]:
+class Counts:
+    """What came of the rounds, row by row, added up in a tensor that stays where it is.
+
+    int64 [batch, 4 + 2 * lookahead]: rounds, residuals, bonuses, fallbacks; drafted and accepted by
+    depth in the round.
+    """
+
+    def __init__(self, batch: int, lookahead: int, device: torch.device) -> None:
+        self.lookahead = lookahead
+        shape = (batch, 4 + 2 * lookahead)
+        self.sums = torch.zeros(shape, dtype=torch.int64, device=device)
+
+    def clear(self) -> None:
+        """Of another batch."""
+        self.sums.zero_()
+
+    def add(self, made: Round) -> None:
+        """One more round."""
+        rejected = made.accepted < made.drafted
+        full = ~rejected & ~made.bare
+        kinds = torch.stack([torch.ones_like(rejected), rejected, full, made.fallback], 1)
+        depth = torch.arange(self.lookahead, device=self.sums.device)
+        at = [depth < length[:, None] for length in (made.drafted, made.accepted)]
+        self.sums += torch.cat([kinds, *at], 1) & made.active[:, None]
+
+
+def outcomes(rows: BatchState, counts: Counts | None = None) -> list[Outcome]:
     """Collect a finished batch; reads the device a few times, whatever the batch."""
     kept = zip(rows.requests, rows.tokens.tolist(), rows.count.tolist(), strict=True)
     emitted = [(request.id, row[:n]) for request, row, n in kept]
@@ -74,37 +100,22 @@ def outcomes(rows: BatchState, rounds: list[Round], lookahead: int) -> list[Outc
         Outcome(
             [token for token in row if token != nothing],
             stopped=row[-1] in stop_ids,
-            drafted_per_position=[0] * lookahead,
-            accepted_per_position=[0] * lookahead,
             failure=failure(id_, len(row) - 1) if row[-1] == nothing else None,
         )
         for id_, row in emitted
     ]
-    return bare if not rounds else _counted(bare, rounds, lookahead)
-
-
-def _counted(bare: list[Outcome], rounds: list[Round], lookahead: int) -> list[Outcome]:
-    """The same with what came of the rounds."""
-    active, drafted, accepted, fallback, ended = (
-        torch.stack([getattr(r, name) for r in rounds]) for name in Round.__dataclass_fields__
-    )
-    depth = torch.arange(lookahead, device=active.device)
-    rejected = accepted < drafted
-    drafted_at, accepted_at = (
-        ((depth < length[..., None]) & active[..., None]).sum(0).tolist()
-        for length in (drafted, accepted)
-    )
-    kinds = [active, active & rejected, active & ~rejected & ~ended, active & fallback]
-    counts = torch.stack(kinds).sum(1).T.tolist()
+    if counts is None:
+        return bare
+    sums, depths = counts.sums.tolist(), counts.lookahead
     return [
         replace(
             one,
-            rounds=counts[row][0],
-            drafted_per_position=drafted_at[row],
-            accepted_per_position=accepted_at[row],
-            residuals=counts[row][1],
-            bonuses=counts[row][2],
-            residual_fallbacks=counts[row][3],
+            rounds=row[0],
+            residuals=row[1],
+            bonuses=row[2],
+            residual_fallbacks=row[3],
+            drafted_per_position=row[4 : 4 + depths],
+            accepted_per_position=row[4 + depths :],
         )
-        for row, one in enumerate(bare)
+        for one, row in zip(bare, sums, strict=True)
     ]

@@ -31,9 +31,7 @@ class RepetitionPenalty(Sampler):
     ) -> Tensor:
         """Shapes as in `Sampler`; a token at position p looks at the prompt and history[:, :p]."""
         if self.penalty != 1:
-            before = seen(history, positions, logits.shape[-1])
-            if stop.prompted is not None:
-                before |= stop.prompted[:, None]
+            before = seen(history, positions, logits.shape[-1]) | stop.prompted[:, None]
             fixed = torch.where(logits < 0, logits * self.penalty, logits / self.penalty)
             logits = torch.where(before, fixed, logits)
         return super().__call__(logits, history, positions, stop)

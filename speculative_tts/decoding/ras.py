@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from speculative_tts.decoding.sampling import Sampler, StopRule, likeliest
+from speculative_tts.models.host import readable
 from speculative_tts.models.native.sample import Sampling
 from speculative_tts.schema import Repetition
 
@@ -71,9 +72,8 @@ class RepetitionAware(Sampler):
         """See `Sampler`."""
         if self.barred is None or self.variant is Repetition.redraw_stops:
             return stop.is_stop
-        device = stop.is_stop.device
-        places = _kept_places if device.type == "cpu" else _places  # a graph's are its own
-        return places(self.barred, len(stop.is_stop), device)
+        places = _kept_places if readable(stop.is_stop) else _places  # a graph's are its own
+        return places(self.barred, len(stop.is_stop), stop.is_stop.device)
 
     def settings(self) -> Sampling:
         """See `Sampler`."""

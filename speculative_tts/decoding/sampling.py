@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from speculative_tts.models.host import readable
 from speculative_tts.models.native import sample
 
 
@@ -118,7 +119,7 @@ class StopRule:
 
     is_stop: Tensor  # bool [vocab]
     minimum: Tensor  # int64 [batch]
-    prompted: Tensor | None = None  # bool [batch, vocab]: ids in the prompt, for penalties
+    prompted: Tensor  # bool [batch, vocab]: ids in the prompt, for penalties
 
     @classmethod
     def build(
@@ -132,17 +133,22 @@ class StopRule:
         """From plain numbers; `prompts` are the speech ids in each row's prompt."""
         is_stop = torch.zeros(vocab_size, dtype=torch.bool, device=device)
         is_stop[list(stop_ids)] = True
-        prompted = None
-        if prompts is not None and any(prompts):
-            prompted = torch.zeros(len(prompts), vocab_size, dtype=torch.bool)
-            for row, ids in enumerate(prompts):
-                prompted[row, list(ids)] = True
-            prompted = prompted.to(device)
-        return cls(is_stop, torch.tensor(minimum, device=device), prompted)
+        batch = len(minimum)
+        rows = torch.zeros(batch, dtype=torch.int64, device=device)
+        made = cls(is_stop, rows, is_stop.new_zeros(batch, vocab_size))
+        made.load(minimum, prompts or [()] * batch)
+        return made
+
+    def load(self, minimum: list[int], prompts: list[tuple[int, ...]]) -> None:
+        """Other utterances, in place."""
+        self.minimum.copy_(torch.tensor(minimum))
+        self.prompted.zero_()
+        for row, ids in enumerate(prompts):
+            self.prompted[row, list(ids)] = True
 
     def mask(self, logits: Tensor, positions: Tensor) -> Tensor:
         """Logits with stop ids impossible before the minimum length."""
         early = positions < self.minimum[:, None]
-        if early.device.type == "cpu" and not early.any():
+        if readable(early) and not early.any():
             return logits
         return logits.masked_fill(early[..., None] & self.is_stop, float("-inf"))

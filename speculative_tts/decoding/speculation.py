@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import torch
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
-from speculative_tts.decoding.batch import BatchState, Request, lengths_of
+from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.graphs import EAGER, Graphs
+from speculative_tts.decoding.loops import emit_one
 from speculative_tts.decoding.observer import Observer
-from speculative_tts.decoding.outcome import Outcome, Round, outcomes
+from speculative_tts.decoding.outcome import Counts, Outcome, Round, outcomes
 from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.verification import verify
@@ -33,53 +35,69 @@ class Speculation:
     sampler: Sampler
     stop_ids: tuple[int, ...]
     lookahead: int
+    graphs: Graphs = EAGER
 
     def decode(self, requests: list[Request], observer: Observer | None = None) -> list[Outcome]:
         """Tokens and counts of a batch."""
         if not requests:
             return []
-        ((rows, rounds),) = deque(self.rounds(requests, observer), maxlen=1)
-        return outcomes(rows, rounds, self.lookahead)
+        (last,) = deque(self.rounds(requests, observer), maxlen=1)
+        return outcomes(last.rows, last.counts)
 
-    @torch.inference_mode()
     def rounds(
         self, requests: list[Request], observer: Observer | None = None
-    ) -> Iterator[tuple[BatchState, list[Round]]]:
-        """Rows and rounds after the first token and each round; the same objects each time."""
-        target, sampler, watch = self.target, self.sampler, observer or Observer()
-        rows = BatchState(requests, self.stop_ids, target.vocab_size, slack=self.lookahead)
-        prompts = [r.prompt for r in requests]
-        lengths = lengths_of(prompts)
-        cache = target.cache(len(prompts), int(lengths.max()) + rows.capacity)
-        drafting = self.drafter.start(requests, rows.capacity)
+    ) -> Iterator["Rounds"]:
+        """After the first token and each round; the same object each time."""
+        graphs = self.graphs if observer is None else EAGER  # who watches looks at numbers
+        parts = (id(self.target), id(self.drafter), id(self.rule))
+        return graphs.states(
+            lambda size: Rounds(self, size, observer or Observer()),
+            requests,
+            slack=self.lookahead,
+            key=(*parts, self.sampler, self.stop_ids, self.lookahead),
+        )
 
-        hidden, none = target.prefill_hidden(prompts, cache)[:, None], torch.zeros_like(rows.count)
-        positions = rows.positions(1)
-        probs = sampler(target.logits(hidden), rows.tokens, positions, rows.stop)
-        rows.emit(none, draw(probs, rows.uniform(positions, NEXT))[:, 0])
-        drafting.saw(hidden, none)
 
-        rounds: list[Round] = []
-        yield rows, rounds
-        while not rows.finished:
-            with watch.section("draft"):
-                drafted, draft_probs = drafting.propose(rows, sampler, self.lookahead)
-            number = draft_probs.shape[1]
-            with watch.section("verify"):
-                fed, start = rows.window(-1, number + 1), lengths + rows.count - 1
-                hidden = target.extend_hidden(fed, cache, start)
-                positions = rows.positions(number + 1)
-                target_probs = sampler(target.logits(hidden), rows.tokens, positions, rows.stop)
-            with watch.section("accept"):
-                purposes = (ACCEPT, AUXILIARY)
-                random = torch.stack([rows.uniform(positions[:, :number], p) for p in purposes], -1)
-                verdict = verify(self.rule, target_probs, draft_probs, fed[:, 1:], drafted, random)
-                end = (rows.count + verdict.accepted)[:, None]
-                token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
-                active, before = ~rows.done, rows.count
-                rows.emit(verdict.accepted, token)
-                bare = rows.count - before == verdict.accepted
-                drafting.saw(hidden, verdict.accepted)
-            rounds.append(Round(active, drafted, verdict.accepted, verdict.fallback, bare))
-            watch.verified(target_probs[:, :number], draft_probs, rounds[-1])
-            yield rows, rounds
+class Rounds:
+    """Round after round of one batch (a `graphs.Loop`)."""
+
+    def __init__(self, speculation: Speculation, size: Size, watch: Observer) -> None:
+        target, lookahead = speculation.target, speculation.lookahead
+        self.rows = BatchState(size, speculation.stop_ids, target.vocab_size, target.device)
+        self.counts = Counts(size.batch, lookahead, target.device)
+        self._cache = target.cache(size.batch, size.positions)
+        self._drafting = speculation.drafter.start(size)
+        self._speculation, self._watch = speculation, watch
+
+    def load(self, requests: list[Request]) -> None:
+        """Prefill and first token."""
+        target, rows = self._speculation.target, self.rows
+        rows.load(requests)
+        self.counts.clear()
+        self._drafting.load(requests)
+        hidden = target.prefill_hidden([r.prompt for r in requests], self._cache)[:, None]
+        emit_one(rows, self._speculation.sampler, target.logits(hidden))
+        self._drafting.saw(hidden, torch.zeros_like(rows.count))
+
+    def step(self) -> None:
+        """A round: draft, verify, accept, append."""
+        a, rows, drafting, watch = self._speculation, self.rows, self._drafting, self._watch
+        with watch.section("draft"):
+            drafted, draft_probs = drafting.propose(rows, a.sampler, a.lookahead)
+        number = draft_probs.shape[1]
+        with watch.section("verify"):
+            fed, positions = rows.window(-1, number + 1), rows.positions(number + 1)
+            hidden = a.target.extend_hidden(fed, self._cache, rows.start)
+            target_probs = a.sampler(a.target.logits(hidden), rows.tokens, positions, rows.stop)
+        with watch.section("accept"):
+            purposes = (ACCEPT, AUXILIARY)
+            random = torch.stack([rows.uniform(positions[:, :number], p) for p in purposes], -1)
+            verdict = verify(a.rule, target_probs, draft_probs, fed[:, 1:], drafted, random)
+            end = (rows.count + verdict.accepted)[:, None]
+            token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
+            active = ~rows.done
+            bare = rows.emit(verdict.accepted, token)
+            drafting.saw(hidden, verdict.accepted)
+        made = Round(active, drafted, verdict.accepted, verdict.fallback, bare)
+        self.counts.add(made)
+        watch.verified(target_probs[:, :number], draft_probs, made)

@@ -22,6 +22,7 @@ from torch import Tensor
 from speculative_tts.decoding import cpu_search
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.transitions import IMPOSSIBLE, Transitions
+from speculative_tts.models.host import readable
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class PathSearch:
 
         Ids that no path may take have -inf.
         """
-        if scores.device.type == "cpu":
+        if readable(scores):
             return Path(*cpu_search.best_paths(self, scores, last))
         return self.best_batch(scores, last)
 
@@ -207,7 +208,7 @@ def _path(lattice: Lattice, states: Tensor, top: Tensor) -> Path:
     top: [batch, 1], a score of the best path.
     """
     dead = top == IMPOSSIBLE
-    if dead.device.type == "cpu" and not dead.any():
+    if readable(dead) and not dead.any():
         return Path(lattice.tokens(states), dead[:, 0])
     found = torch.where(dead, lattice.scores.argmax(-1), states)
     return Path(lattice.tokens(found), dead[:, 0])
@@ -215,7 +216,7 @@ def _path(lattice: Lattice, states: Tensor, top: Tensor) -> Path:
 
 def _union(ids: Tensor, vocab: int) -> tuple[Tensor, Tensor | None]:
     """Distinct ids of [batch, n, k], ascending: [batch, m], and which of them count (None: all)."""
-    if ids.device.type == "cpu" and len(ids) == 1:
+    if readable(ids) and len(ids) == 1:
         found = torch.zeros(vocab, dtype=torch.bool)
         found[ids.view(-1)] = True
         return found.nonzero().T, None
@@ -223,7 +224,7 @@ def _union(ids: Tensor, vocab: int) -> tuple[Tensor, Tensor | None]:
     again = torch.cat([flat.new_zeros(len(flat), 1), flat[:, 1:] == flat[:, :-1]], 1).bool()
     flat = flat.masked_fill(again, vocab).sort(-1).values
     live = flat < vocab
-    if flat.device.type == "cpu":
+    if readable(flat):
         width = int(live.sum(1).max())
         flat, live = flat[:, :width], live[:, :width]
     return flat.clamp(max=vocab - 1), live

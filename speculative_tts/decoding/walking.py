@@ -51,7 +51,6 @@ class Walking:
     def finish(self, rows: BatchState, sampler: Sampler) -> None:
         """As `loops.steps` from the second token to the end."""
         most = torch.where(rows.done, 0, rows.limit - rows.count)
-        rows.count = rows.count.clone()
         self.walker.emit(
             self.cache,
             self.turns,
@@ -61,7 +60,7 @@ class Walking:
             steps=int(most.max()),
             purpose=NEXT,
         )
-        rows.finish()
+        rows.done.fill_(True)
 
     def _batch(self, rows: BatchState, most: Tensor) -> Batch:
         return Batch(rows.tokens, rows.uniforms, self.lengths, rows.count, most, rows.ends)

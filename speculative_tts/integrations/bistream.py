@@ -142,7 +142,8 @@ class _State:
         device = logits.device
         history = torch.tensor([self.out or [0]], device=device)
         positions = torch.tensor([[len(self.out)]], device=device)
-        stop = StopRule(self._is_stop, torch.tensor([0 if ends else NEVER], device=device))
+        least = torch.tensor([0 if ends else NEVER], device=device)
+        stop = StopRule(self._is_stop, least, torch.zeros_like(self._is_stop)[None])
         law = self._sampler(logits, history, positions, stop)
         uniform = torch.tensor([[self._noise()]], dtype=torch.float64, device=device)
         token = int(draw(law, uniform)[0, 0])

@@ -142,8 +142,8 @@ class Inference:
             return
         pair = (self.target, LMDrafter(self.draft))
         speculation = Speculation(*pair, self.rule, self.sampler, stops, self.lookahead)
-        for rows, _ in speculation.rounds([request]):
-            yield rows
+        for state in speculation.rounds([request]):
+            yield state.rows
 
     def bistream(  # noqa: PLR0913, PLR0917
         self,

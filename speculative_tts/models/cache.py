@@ -17,11 +17,13 @@ class KVCache:
     """storage: [layers, 2 (keys, values), rows, kv_heads, capacity, head_dim].
 
     offsets: int64 [batch, 1, 2 * kv_heads], where the positions of each key head, then of each
-    value head, begin when a layer's positions are counted through. first: the batch's first row.
+    value head, begin when a layer's positions are counted through. places: what the model adds or
+    turns by position; it lives as long as what was captured with it. first: the batch's first row.
     """
 
     storage: Tensor
     offsets: Tensor
+    places: Tensor | None = None
     first: int = 0
 
     @classmethod
@@ -35,6 +37,7 @@ class KVCache:
         *,
         dtype: torch.dtype,
         device: torch.device,
+        places: Tensor | None = None,
     ) -> "KVCache":
         """Zeros: what is never written is masked, but NaN garbage would pass through a mask."""
         shape = (layers, 2, batch, kv_heads, capacity, head_dim)
@@ -42,6 +45,7 @@ class KVCache:
         return cls(
             torch.zeros(shape, dtype=dtype, device=device),
             (heads * capacity).transpose(0, 1).reshape(batch, 1, 2 * kv_heads),
+            places,
         )
 
     @property
@@ -56,15 +60,16 @@ class KVCache:
 
     def row(self, index: int) -> "KVCache":
         """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
-        return KVCache(self.storage, self.offsets[index : index + 1], self.first + index)
+        offsets = self.offsets[index : index + 1]
+        return KVCache(self.storage, offsets, self.places, self.first + index)
 
     def positions(self) -> tuple[Tensor, ...]:
         """Each layer as one list of positions to write to, [2 * rows * kv_heads * capacity, d]."""
         return self.storage.flatten(1, 4).unbind()
 
     def heads(self, span: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Keys and values of each layer up to `span`: views [batch * kv_heads, span, head_dim]."""
-        batch = self.storage[:, :, self.first : self.first + self.batch, :, :span].flatten(2, 3)
+        """Keys and values of each layer up to `span`: views [batch, kv_heads, span, head_dim]."""
+        batch = self.storage[:, :, self.first : self.first + self.batch, :, :span]
         return batch[:, 0].unbind(), batch[:, 1].unbind()
 
 

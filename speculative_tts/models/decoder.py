@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from speculative_tts.models.attention import attend, causal_mask
 from speculative_tts.models.cache import Cache, KVCache
 from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.host import readable
 from speculative_tts.models.matrix import Matrix, packed
 from speculative_tts.models.native.library import library
 from speculative_tts.models.native.step import PackedCache, Shape, Stack, Weights
@@ -46,7 +48,6 @@ class Decoder:
         self.norm = norm
         self.device = norm.device
         self.dtype = norm.dtype
-        self.reads_all = norm.device.type != "cpu"  # of the cache: to look for the end would wait
         self._floor = torch.tensor((config.hidden * config.norm_eps) ** 0.5, device=norm.device)
         self._rotations = _rotation_table(config, 0, norm.device)
         self.turns = torch.view_as_real(self._rotations).flatten(1)  # for the native step
@@ -69,8 +70,9 @@ class Decoder:
         if self.native is not None:
             return self.native.cache(batch, capacity)
         return KVCache.allocate(
-            c.layers, batch, c.kv_heads, capacity, c.head_dim, dtype=self.dtype, device=self.device
-        )
+            c.layers, batch, c.kv_heads, capacity, c.head_dim,
+            dtype=self.dtype, device=self.device, places=self._rotations,
+        )  # fmt: skip
 
     def extend(self, inputs: Tensor, cache: Cache, start: Tensor) -> Tensor:
         """Run new positions through the stack and store their keys and values.
@@ -84,11 +86,15 @@ class Decoder:
             return self.native.extend(inputs, cache, start, rotations=self.turns)
         c = self.config
         batch, new, _ = inputs.shape
-        span = cache.capacity if self.reads_all else _span(start, new, cache.capacity)
+        looking = readable(start)
+        span = _span(start, new, cache.capacity) if looking else cache.capacity
         positions = start[:, None] + torch.arange(new, device=start.device)
-        rotation = self._rotations[positions.view(-1)]
+        assert cache.places is not None
+        rotation = cache.places[positions.view(-1)]
         slots = (positions[:, :, None] + cache.offsets).reshape(-1)
-        mask = _mask(positions, span, c) if batch * new > 1 or self.reads_all else None
+        mask = None
+        if batch * new > 1 or not looking:
+            mask = causal_mask(positions, span, self.dtype).repeat(1, 1, c.heads // c.kv_heads, 1)
         x = inputs.reshape(batch * new, c.hidden)
         for layer, stored, keys, values in zip(
             self.layers, cache.positions(), *cache.heads(span), strict=True
@@ -108,15 +114,14 @@ class Decoder:
         """Grouped-query attention: the queries of one kv head become rows of one product.
 
         So keys are never repeated. queries: [batch * new, heads, head_dim]; keys and values:
-        [batch * kv_heads, span, head_dim]. Returns [batch * new, heads * head_dim].
+        [batch, kv_heads, span, head_dim]. Returns [batch * new, heads * head_dim].
         """
         c = self.config
-        groups, rows = c.heads // c.kv_heads, len(queries)
-        batch = len(keys) // c.kv_heads
+        groups, rows, batch = c.heads // c.kv_heads, len(queries), len(keys)
         new = rows // batch
         queries = queries.view(batch, new, c.kv_heads, groups, c.head_dim)
-        queries = queries.permute(0, 2, 3, 1, 4).reshape(len(keys), groups * new, c.head_dim)
-        out = _attention(queries, keys, values, mask)
+        queries = queries.permute(0, 2, 3, 1, 4).reshape(batch, c.kv_heads, -1, c.head_dim)
+        out = attend(queries, keys, values, mask)
         out = out.view(batch, c.kv_heads, groups, new, c.head_dim).permute(0, 3, 1, 2, 4)
         return out.reshape(rows, c.heads * c.head_dim)
 
@@ -158,36 +163,6 @@ def _span(start: Tensor, new: int, capacity: int) -> int:
     span = int(start.max()) + new
     assert span <= capacity, f"cache of {capacity} positions cannot hold {span}"
     return span
-
-
-def _mask(positions: Tensor, span: int, c: DecoderConfig) -> Tensor:
-    """Additive causal mask by each row's own positions.
-
-    Returns float32 [batch * kv_heads, groups * new, span].
-    """
-    columns = torch.arange(span, device=positions.device)
-    hidden = columns > positions[:, :, None]
-    mask = torch.where(hidden, float("-inf"), 0.0)
-    batch, new = positions.shape
-    groups = c.heads // c.kv_heads
-    return (
-        mask[:, None, None]
-        .expand(batch, c.kv_heads, groups, new, span)
-        .reshape(-1, groups * new, span)
-    )
-
-
-def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax(q k' + mask) v, softmax in float32; [rows, queries, d], [rows, span, d]."""
-    if queries.device.type != "cpu":
-        bias = None if mask is None else mask.to(queries.dtype)
-        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=bias, scale=1.0)
-    if queries.dtype != torch.float32:
-        scores = torch.bmm(queries, keys.mT).float()
-        scores = scores if mask is None else scores + mask
-        return torch.bmm(scores.softmax(-1).to(values.dtype), values)
-    scores = torch.bmm(queries, keys.mT) if mask is None else torch.baddbmm(mask, queries, keys.mT)
-    return torch.bmm(scores.softmax(-1), values)
 
 
 def _rotate(x: Tensor, rotation: Tensor) -> None:

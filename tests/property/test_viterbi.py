@@ -203,7 +203,7 @@ def test_one_head_sampled_is_top_k_sampling(union: bool, k: int, minimum: int) -
     logits, q = random_problem(3, 1, zeros=False)
     logits = logits.float()
     request = Request("a", torch.zeros(2, 1), None, minimum, 5, 0)
-    rows = BatchState([request] * grid**2, (stop_id,), VOCAB, slack=1)
+    rows = BatchState.of([request] * grid**2, (stop_id,), VOCAB, slack=1)
     points = (torch.arange(grid).double() + 0.5) / grid
     rows.uniforms[:, 0, 1] = points.repeat(grid)  # ACCEPT: does the utterance end
     rows.uniforms[:, 0, 3] = points.repeat_interleave(grid)  # NEXT: which token
@@ -212,7 +212,7 @@ def test_one_head_sampled_is_top_k_sampling(union: bool, k: int, minimum: int) -
     choose = ViterbiHeads(search, stop, temperature=temperature, sample=True)
     found = choose(logits.expand(grid**2, -1, -1), rows).tokens[:, 0]
     sampler = Sampler(temperature, top_k=k)
-    first = BatchState([request], (stop_id,), VOCAB, slack=1)
+    first = BatchState.of([request], (stop_id,), VOCAB, slack=1)
     expected = sampler(logits, first.tokens, first.positions(1), first.stop)[0, 0]
     shares = found.bincount(minlength=VOCAB) / grid**2
     torch.testing.assert_close(shares, expected, atol=2 / grid, rtol=0)

@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.models.host import readable
 
 PerRow = Int64[Tensor, " batch"]
 States = Float[Tensor, "batch fed dim"]
@@ -22,13 +23,17 @@ Laws = Float[Tensor, "batch drafted vocab"]
 class Drafter(Protocol):
     """Drafts for any number of batches, which know nothing of each other."""
 
-    def start(self, requests: list[Request], capacity: int) -> "Drafting":
-        """Begin a batch whose outputs have up to `capacity` tokens each, drafts included."""
+    def start(self, size: Size) -> "Drafting":
+        """What batches of a size need."""
         ...
 
 
 class Drafting(Protocol):
-    """Drafts of one batch; what it remembers of the batch lies in here."""
+    """Drafts of one batch at a time; what it remembers lies in here, in tensors that stay."""
+
+    def load(self, requests: list[Request]) -> None:
+        """Begin a batch."""
+        ...
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """Write up to `lookahead` tokens behind those of `rows`, provisionally.
@@ -55,8 +60,8 @@ def room(rows: BatchState, lookahead: int) -> PerRow:
 
 
 def most(lengths: PerRow, lookahead: int) -> int:
-    """Drafted tokens that some row needs; on a GPU always all, where looking would wait."""
-    return lookahead if lengths.device.type != "cpu" else int(lengths.max())
+    """Drafted tokens that some row needs; all of them where looking would wait."""
+    return int(lengths.max()) if readable(lengths) else lookahead
 
 
 def up_to_stop(rows: BatchState, lengths: PerRow, number: int) -> PerRow:

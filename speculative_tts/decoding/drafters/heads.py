@@ -9,8 +9,9 @@ laws: each from its own head, or a path through the lattice of all (`decoding.mu
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
 from speculative_tts.decoding.multi_token import Chooser
 from speculative_tts.decoding.sampling import Sampler
@@ -33,7 +34,7 @@ class HeadsDrafter:
     heads: Heads
     chooser: Chooser
 
-    def start(self, requests: list[Request], capacity: int) -> "HeadsDrafting":  # noqa: ARG002
+    def start(self, size: Size) -> "HeadsDrafting":  # noqa: ARG002
         """See `Drafter`."""
         return HeadsDrafting(self)
 
@@ -43,7 +44,10 @@ class HeadsDrafting:
 
     def __init__(self, drafter: HeadsDrafter) -> None:
         self._heads, self._chooser = drafter.heads, drafter.chooser
-        self._hidden = torch.empty(0)
+        self._hidden: Tensor | None = None
+
+    def load(self, requests: list[Request]) -> None:
+        """See `Drafting`: there is nothing before the first state."""
 
     def propose(
         self,
@@ -53,6 +57,7 @@ class HeadsDrafting:
     ) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
         check_lookahead(lookahead, self._heads)
+        assert self._hidden is not None
         # The whole block, also where fewer fit: a path hangs on all heads, not on other rows' room.
         laws = self._chooser.draft(self._heads(self._hidden)[:, 1 : lookahead + 1], rows)
         drafted = up_to_stop(rows, room(rows, lookahead), lookahead)
@@ -60,4 +65,5 @@ class HeadsDrafting:
 
     def saw(self, hidden: States, accepted: PerRow) -> None:
         """Keep the state that the newest token was drawn from."""
-        self._hidden = hidden[torch.arange(len(accepted), device=accepted.device), accepted]
+        newest = hidden[torch.arange(len(accepted), device=accepted.device), accepted]
+        self._hidden = newest if self._hidden is None else self._hidden.copy_(newest)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request, lengths_of
+from speculative_tts.decoding.batch import BatchState, Request, Size, lengths_of
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room
 from speculative_tts.decoding.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.walking import walking
+from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
 
 
@@ -19,50 +20,57 @@ class LMDrafter:
 
     model: Model
 
-    def start(self, requests: list[Request], capacity: int) -> "LMDrafting":
+    def start(self, size: Size) -> "LMDrafting":
         """See `Drafter`."""
-        return LMDrafting(self.model, requests, capacity)
+        return LMDrafting(self.model, size)
 
 
 class LMDrafting:
     """One batch's cache. It keeps the newest token out, as the target's does."""
 
-    def __init__(self, model: Model, requests: list[Request], capacity: int) -> None:
-        prompts = [r.prompt if r.draft_prompt is None else r.draft_prompt for r in requests]
+    def __init__(self, model: Model, size: Size) -> None:
         self._model = model
-        self._lengths = lengths_of(prompts)
-        self._cache = model.cache(len(prompts), int(self._lengths.max()) + capacity)
-        model.prefill(prompts, self._cache)
-        self._behind = 1  # tokens the model has not seen
+        self._lengths = torch.zeros(size.batch, dtype=torch.int64, device=model.device)
+        self._cache = model.cache(size.batch, size.positions)
+        self._behind = 1  # tokens the model may not have seen
         self._drafted = torch.zeros_like(self._lengths)
 
+    def load(self, requests: list[Request]) -> None:
+        """See `Drafting`."""
+        prompts = [r.prompt if r.draft_prompt is None else r.draft_prompt for r in requests]
+        self._lengths.copy_(lengths_of(prompts))
+        self._model.prefill(prompts, self._cache)
+
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
-        """See `Drafting`. The first step feeds the last `behind` tokens of every row."""
+        """See `Drafting`."""
         model, drafted = self._model, room(rows, lookahead)
         walk = walking(model, self._cache, self._lengths, sampler)
         if walk is not None:
             self._drafted, laws_of_all = walk.draft(rows, sampler, drafted, self._behind)
             return self._drafted, laws_of_all
-        steps = most(drafted, lookahead)
-        ids, start = rows.last(self._behind), self._lengths + rows.count - self._behind
         positions = rows.positions(lookahead)
         laws: list[Tensor] = []
-        while len(laws) < steps:
+        token = rows.last(1)
+        while len(laws) < most(drafted, lookahead):
             position = positions[:, len(laws), None]
-            logits = model.extend(ids, self._cache, start, keep=1)
-            law = sampler(logits, rows.tokens, position, rows.stop)
-            start = start + ids.shape[1]
-            token = draw(law, rows.uniform(position, DRAFT))
-            rows.tokens.scatter_(1, position, token)
+            start = self._lengths + position[:, 0] - 1
             ids = token.clamp(max=model.vocab_size - 1)
-            laws.append(law)
+            logits = model.extend(ids, self._cache, start) if laws else self._first(rows)
+            laws.append(sampler(logits, rows.tokens, position, rows.stop))
+            token = draw(laws[-1], rows.uniform(position, DRAFT))
+            rows.tokens.scatter_(1, position, token)
             stopped = rows.ends[token[:, 0]]
-            if stopped.device.type != "cpu" or stopped.any():
-                drafted = torch.where(stopped, drafted.clamp(max=len(laws)), drafted)
-                steps = most(drafted, lookahead)
+            drafted = torch.where(stopped, drafted.clamp(max=len(laws)), drafted)
         self._drafted = drafted
         empty = torch.zeros(len(drafted), 0, model.vocab_size, device=drafted.device)
         return drafted, torch.cat(laws, 1) if laws else empty
+
+    def _first(self, rows: BatchState) -> Tensor:
+        """Feeds the newest `behind` tokens, of a row that has fewer something behind them."""
+        start = self._lengths + (rows.count - self._behind).clamp(min=0)
+        logits = self._model.extend(rows.last(self._behind), self._cache, start)
+        newest = (rows.count - 1).clamp(max=self._behind - 1)
+        return logits[torch.arange(len(newest), device=newest.device), newest][:, None]
 
     def saw(
         self,
@@ -71,7 +79,7 @@ class LMDrafting:
     ) -> None:
         """After full acceptance the model has not seen its own last token: it is fed two then.
 
-        On a GPU always, where looking would wait.
+        Always, where looking would wait.
         """
         full = (accepted == self._drafted) & (accepted > 0)
-        self._behind = 2 if full.device.type != "cpu" or bool(full.any()) else 1
+        self._behind = 2 if not readable(full) or bool(full.any()) else 1

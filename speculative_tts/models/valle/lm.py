@@ -30,11 +30,12 @@ SHORTEST_TABLE = 512
 class ValleCache:
     """Keys and values, and int64 [batch] text positions of each row, which prefill writes.
 
-    Audio positions count from there.
+    Audio positions count from there. sines: [2, positions, dim]; see `KVCache.places`.
     """
 
     keys_values: Cache
     text: Tensor
+    sines: Tensor
 
 
 class ValleLM:
@@ -142,7 +143,7 @@ class ValleLM:
         if capacity > self._positions.shape[1]:
             self._positions = self._tables(2 * capacity)
         text = torch.zeros(batch, dtype=torch.int64, device=self.device)
-        return ValleCache(self.trunk.cache(batch, capacity), text)
+        return ValleCache(self.trunk.cache(batch, capacity), text, self._positions)
 
     def prefill(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
         """Run prompts (merged ids, [length] each), a row at a time, so a batch equals its rows.
@@ -159,8 +160,8 @@ class ValleLM:
             texts = int((prompt < self.config.text_tokens).sum())
             cache.text[index] = texts
             codes = prompt[texts:] - self.config.text_tokens
-            text = self._text(prompt[None, :texts]) + self._positions[0, :texts]
-            audio = self._audio(codes[None]) + self._positions[1, : len(codes)]
+            text = self._text(prompt[None, :texts]) + cache.sines[0, :texts]
+            audio = self._audio(codes[None]) + cache.sines[1, : len(codes)]
             inputs = torch.cat([text, audio], 1).to(self.trunk.dtype)
             row = cache.keys_values.row(index)
             last.append(self.trunk.extend(inputs, row, zero, prefix=texts)[:, -1])
@@ -180,7 +181,7 @@ class ValleLM:
     ) -> Tensor:
         """The same as hidden states after the final norm, [batch, keep, dim], for other heads."""
         places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
-        inputs = (self._audio(ids) + self._positions[1, places]).to(self.trunk.dtype)
+        inputs = (self._audio(ids) + cache.sines[1, places]).to(self.trunk.dtype)
         hidden = self.trunk.extend(inputs, cache.keys_values, start)
         return hidden if keep is None else hidden[:, -keep:]
 

@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from speculative_tts.models.attention import attend, causal_mask
 from speculative_tts.models.cache import Cache, KVCache
+from speculative_tts.models.host import readable
 from speculative_tts.models.matrix import Matrix, matrix, packed
 from speculative_tts.models.native.library import library
 from speculative_tts.models.native.step import Norm, PackedCache, Shape, Weights
@@ -100,14 +102,14 @@ class Trunk:
             assert self._native is not None
             return self._native.extend(inputs, cache, start, prefix=prefix)
         batch, new, _ = inputs.shape
-        on_cpu = start.device.type == "cpu"
-        span = int(start.max()) + new if on_cpu else cache.capacity  # a GPU would have to wait
+        looking = readable(start)
+        span = int(start.max()) + new if looking else cache.capacity
         assert span <= cache.capacity, f"cache of {cache.capacity} positions cannot hold {span}"
         positions = start[:, None] + torch.arange(new, device=start.device)
         slots = (positions[:, :, None] + cache.offsets).reshape(-1)
         mask = None
-        if batch * new > 1 or not on_cpu:
-            mask = _mask(positions, span, prefix, self.dtype).repeat_interleave(self.heads, 0)
+        if batch * new > 1 or not looking:
+            mask = causal_mask(positions, span, self.dtype, prefix)
         x = inputs.reshape(batch * new, self.dim)
         for layer, stored, keys, values in zip(
             self.layers, cache.positions(), *cache.heads(span), strict=True
@@ -116,8 +118,7 @@ class Trunk:
             fused = layer.qkv(y).view(batch * new, 3 * self.heads, -1)
             stored.index_copy_(0, slots, fused[:, self.heads :].flatten(0, 1))
             queries = fused[:, : self.heads].view(batch, new, self.heads, -1).transpose(1, 2)
-            seen = _attention(queries.flatten(0, 1), keys, values, mask)
-            seen = seen.view(batch, self.heads, new, -1).transpose(1, 2).reshape(batch * new, -1)
+            seen = attend(queries, keys, values, mask).transpose(1, 2).reshape(batch * new, -1)
             x = layer.out(seen, x)
             x = x if self.norm_first else self._norm(x, layer.norm1)
             y = self._norm(x, layer.norm2) if self.norm_first else x
@@ -128,23 +129,6 @@ class Trunk:
 
     def _norm(self, x: Tensor, norm: Norm) -> Tensor:
         return F.layer_norm(x, (self.dim,), *norm, eps=EPS)
-
-
-def _mask(positions: Tensor, span: int, prefix: int, dtype: torch.dtype) -> Tensor:
-    """0 where a new position sees a column and -inf elsewhere: [batch, new, span]."""
-    columns = torch.arange(span, device=positions.device)
-    hidden = columns > positions[:, :, None].clamp(min=prefix - 1)
-    return torch.zeros(hidden.shape, dtype=dtype, device=positions.device).masked_fill_(
-        hidden, float("-inf")
-    )
-
-
-def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax(q k' + mask) v, softmax in float32; [rows, queries, d], [rows, span, d]."""
-    if queries.device.type != "cpu":
-        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0)
-    scores = torch.bmm(queries, keys.mT) if mask is None else torch.baddbmm(mask, queries, keys.mT)
-    return torch.bmm(scores.float().softmax(-1).to(values.dtype), values)
 
 
 def _layer(

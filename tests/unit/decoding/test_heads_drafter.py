@@ -135,7 +135,7 @@ def test_the_residual_token_leads_the_next_block() -> None:
     row = request(minimum=11, maximum=12)
     made = Speculation(TARGET, drafter, Tolerance(0.0), PLAIN, STOPS, 2)
     said, counts = [], []
-    for rows, _ in made.rounds([row]):
+    for rows in (state.rows for state in made.rounds([row])):
         counts.append(int(rows.count))
         said = [0, 1, *rows.tokens[0, : int(rows.count)].tolist()]
     for hidden, count in zip(seen, counts, strict=False):

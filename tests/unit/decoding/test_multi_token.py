@@ -192,7 +192,7 @@ def test_samplers_that_look_back_see_the_block(sampler: Sampler, expected: list[
     """Head i's history once had zeros where the block's first i tokens belong."""
     logits = torch.zeros(8)
     logits[[5, 4, 0]] = torch.tensor([1000.0, 900.0, 800.0])
-    rows = BatchState([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (7,), 8, slack=3)
+    rows = BatchState.of([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (7,), 8, slack=3)
     assert IndependentHeads(sampler)(logits.expand(1, 3, -1), rows).tokens.tolist() == [expected]
 
 
@@ -224,7 +224,7 @@ def test_a_block_ends_with_the_likeliest_stop_id(sample: bool) -> None:
     """Not with the first one."""
     logits = torch.zeros(1, 2, 8)
     logits[..., 6], logits[..., 7], logits[..., 5] = 50.0, 40.0, 45.0
-    rows = BatchState([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (5, 6, 7), 8, slack=2)
+    rows = BatchState.of([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (5, 6, 7), 8, slack=2)
     search = PathSearch(DenseTransitions(torch.zeros(8, 8), size=5), 3)
     stop = StopRule.build((5, 6, 7), 8, [0], CPU)
     choose = ViterbiHeads(search, stop, temperature=1.0, sample=sample)
@@ -246,7 +246,7 @@ def test_a_sampled_path_ends_where_the_end_is_likeliest(
     search = PathSearch(DenseTransitions(table, size=7), 3, union=False)
     choose = ViterbiHeads(search, stop, temperature=1.0, sample=True, end_when_likeliest=ends)
     every = [
-        BatchState([Request("c", torch.zeros(1, 1), None, 0, 9, seed)], (7,), 8, slack=3)
+        BatchState.of([Request("c", torch.zeros(1, 1), None, 0, 9, seed)], (7,), 8, slack=3)
         for seed in range(20)
     ]
     blocks = [choose(logits, rows, torch.tensor([0])).tokens[0].tolist() for rows in every]
@@ -265,7 +265,9 @@ def test_blocks_of_a_seed_are_pinned() -> None:
             PathSearch(DenseTransitions(table, size=7), 5), stop, temperature=1.0, sample=True
         ),
     ):
-        rows = BatchState([Request("pinned", torch.zeros(1, 1), None, 0, 9, 3)], (7,), 8, slack=4)
+        rows = BatchState.of(
+            [Request("pinned", torch.zeros(1, 1), None, 0, 9, 3)], (7,), 8, slack=4
+        )
         found.append(choose(logits, rows, torch.tensor([0])).tokens[0].tolist())
     assert found == [[5, 5, 7, 5], [5, 6, 7, 5]]
 

@@ -117,7 +117,9 @@ def test_blocks_of_tokens_end_there(value: float) -> None:
         ViterbiHeads(search, stop, temperature=1.0, sample=False),
         ViterbiHeads(search, stop, temperature=1.0, sample=True),
     ):
-        rows = BatchState([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], STOPS, VOCAB, slack=3)
+        rows = BatchState.of(
+            [Request("a", torch.zeros(1, 1), None, 0, 9, 0)], STOPS, VOCAB, slack=3
+        )
         block = choose(logits, rows, torch.tensor([0])).tokens
         assert block[0, 1] == VOCAB
         rows.commit(block)

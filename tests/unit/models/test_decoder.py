@@ -13,7 +13,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from speculative_tts.models import matrix
+from speculative_tts.models import host, matrix
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.loading import build_decoder, read_state
@@ -130,7 +130,7 @@ def test_extending_in_pieces_with_ragged_starts_equals_one_pass(
     if way == "with panels":
         monkeypatch.setattr(matrix, "NARROW", 1)
     model, native = pair(name, tmp_path)
-    native.reads_all = way == "reading all of the cache"
+    monkeypatch.setattr(host, "_fixed", way == "reading all of the cache")
     embed = model.get_input_embeddings()
     ids = torch.randint(0, 50, (2, 40), generator=torch.Generator().manual_seed(0))
     whole = native.extend(embed(ids), native.cache(2, 64), torch.zeros(2, dtype=torch.int64))
