@@ -25,6 +25,7 @@ from speculative_tts.decoding.settings import Settings, sampler_of, with_default
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.decoding.swap import Swapped
 from speculative_tts.models.families import load_layout, load_refiner, load_speech_lm
+from speculative_tts.models.host import readable
 from speculative_tts.models.native.library import select
 from speculative_tts.models.native.sums import sums
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
@@ -130,7 +131,7 @@ class Parts:
     def group_rule(self) -> Group:
         """PCG's rule."""
         width = self.layout.width(text_rows=self.settings.text_rows)
-        return Group(**tensors(self.groups, self.device, width), sums=sums)
+        return Group(**tensors(self.groups, self.device, width), sums=sums, readable=readable)
 
     def heads_drafter(self) -> HeadsDrafter:
         """The heads as a drafter."""

@@ -21,12 +21,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from speculative_tts.models.host import readable
-
 Summing = Callable[[Tensor], Tensor]  # as `Sums`
 
 FEW = 16  # on a CPU, a row with less than a 16th of its tokens possible looks at those only
 NEARLY_ONE = 1 - 2.0**-30  # stays below the next integer when a token id is added
+
+
+def on_cpu(x: Tensor) -> bool:
+    """Is looking at its numbers free?"""
+    return x.device.type == "cpu"
 
 
 class Group:
@@ -35,6 +38,7 @@ class Group:
     token_offsets: [tokens + 1], token_groups: [members], the groups of each token in ascending
     order. group_offsets: [groups + 1], group_tokens: [members], the tokens of each group. scores:
     [groups], above 0; None: ones. sums: who makes a faster `Sums` for float32, where there is one.
+    readable: where looking at numbers is free.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Group:
         scores: Tensor | None = None,
         *,
         sums: Callable[[Tensor, Tensor, int], Summing | None] | None = None,
+        readable: Callable[[Tensor], bool] = on_cpu,
     ) -> None:
         counts, sizes = token_offsets.diff().long(), group_offsets.diff().long()
         given = torch.ones(len(sizes)) if scores is None else scores
@@ -53,6 +58,7 @@ class Group:
         self._token_offsets, self._token_groups = token_offsets, token_groups
         self._group_offsets, self._group_tokens = group_offsets, group_tokens
         self._counts, self._sizes = counts, sizes
+        self._readable = readable
         self._first = group_offsets[:-1].long()
         self._largest = int(sizes.max())
         self._alone = (counts == 1) & (sizes[token_groups[token_offsets[:-1].long()].long()] == 1)
@@ -64,8 +70,9 @@ class Group:
         self._total = torch.zeros_like(counts, dtype=torch.float64).index_add_(0, owner, spread)
         self._levels = self._cumulative(spread, owner)
         ones = torch.ones(len(group_tokens), device=counts.device)
-        self._over_tokens = Sums(group_offsets, group_tokens, ones, len(counts), sums)
-        self._over_groups = Sums(token_offsets, token_groups, ones, len(sizes), sums)
+        quick = (sums, readable)
+        self._over_tokens = Sums(group_offsets, group_tokens, ones, len(counts), *quick)
+        self._over_groups = Sums(token_offsets, token_groups, ones, len(sizes), *quick)
 
     @property
     def n_groups(self) -> int:
@@ -88,7 +95,7 @@ class Group:
         number, vocab = drafted.numel(), target_probs.shape[-1]
         group = self.draw_group(drafted.reshape(-1), uniforms[..., 1].reshape(-1))
         size = self._sizes.index_select(0, group)[:, None]
-        widest = self._largest if not readable(size) else int(size.max()) if number else 0
+        widest = self._largest if not self._readable(size) else int(size.max()) if number else 0
         step = torch.arange(widest, device=size.device)
         inside = step < size
         place = (self._first.index_select(0, group)[:, None] + step) * inside
@@ -148,7 +155,7 @@ class Group:
         shape = target_probs.shape
         q, p = target_probs.reshape(-1, shape[-1]), draft_probs.reshape(-1, shape[-1])
         drafted = p.any(-1)
-        if not readable(q):  # the host does not know which tokens are possible
+        if not self._readable(q):  # the host does not know which tokens are possible
             return torch.where(drafted[:, None], self._everywhere(q, p, accepted=accepted), q).view(
                 shape
             )
@@ -222,7 +229,9 @@ class Sums:
         ones: Tensor,
         columns: int,
         faster: Callable[[Tensor, Tensor, int], Summing | None] | None = None,
+        readable: Callable[[Tensor], bool] = on_cpu,
     ) -> None:
+        self._readable = readable
         self._offsets, self._indices, self._matrix = offsets, indices, None
         self._faster = None if faster is None else faster(offsets, indices, columns)
         if self._faster is not None or offsets.device.type != "cpu":
@@ -238,7 +247,7 @@ class Sums:
 
     def __call__(self, x: Tensor) -> Tensor:
         """x: float [batch, n, columns]."""
-        sparse = x.dtype == torch.float32 and readable(x)
+        sparse = x.dtype == torch.float32 and self._readable(x)
         if self._faster is not None and sparse:
             return self._faster(x)
         if self._matrix is not None and sparse:
