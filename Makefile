@@ -48,7 +48,7 @@ venv: $(STAMP) ## Make .venv with the package, the tiny extra and the developmen
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or later is needed, {sys.executable} is {sys.version.split()[0]}; make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --constraint constraints.txt --editable ".[tiny,corpora,dev]"
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[tiny,corpora,listen,dev]"
 	@# What these two declare (librosa, webrtcvad) is not used here and does not install everywhere.
 	$(PIP) install --quiet --constraint constraints.txt --no-deps resemblyzer speechmos
 	@touch $@

@@ -50,6 +50,9 @@ from speculative_tts.schema.evaluate import JudgesConfig as JudgesConfig
 from speculative_tts.schema.evaluate import Paper as Paper
 from speculative_tts.schema.evaluate import Recogniser as Recogniser
 from speculative_tts.schema.evaluate import ReportConfig as ReportConfig
+from speculative_tts.schema.listen import ListenConfig as ListenConfig
+from speculative_tts.schema.listen import ListeningTest as ListeningTest
+from speculative_tts.schema.listen import ListenStep as ListenStep
 from speculative_tts.schema.prepare import Cache as Cache
 from speculative_tts.schema.prepare import Corpus as Corpus
 from speculative_tts.schema.prepare import ImportConfig as ImportConfig

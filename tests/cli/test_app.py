@@ -19,6 +19,7 @@ from speculative_tts.schema import (
     DecodeConfig,
     EvalConfig,
     ImportConfig,
+    ListenConfig,
     PrecomputeConfig,
     PrepareConfig,
     ReportConfig,
@@ -221,8 +222,8 @@ def test_a_path_may_begin_at_home_be_null_and_be_swept_in_quotes(
     assert "out is empty; give a path" in capsys.readouterr().err
 
 
-SCHEMAS = [BenchConfig, CheckConfig, DecodeConfig, EvalConfig, ImportConfig, PrecomputeConfig]
-SCHEMAS += [PrepareConfig, ReportConfig, SpeakConfig]
+SCHEMAS = [BenchConfig, CheckConfig, DecodeConfig, EvalConfig, ImportConfig, ListenConfig]
+SCHEMAS += [PrecomputeConfig, PrepareConfig, ReportConfig, SpeakConfig]
 SCHEMAS += [TrainDraftConfig, TrainHeadsConfig, TrainTargetConfig]
 NO_PATHS = {"cache", "groups.source", "rule.groups.source"}  # enumerations
 

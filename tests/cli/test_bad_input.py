@@ -359,6 +359,15 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "only=[bible]": "bible",
         },
     ),
+    "listen": (
+        "folder={t}/listening runs={w}",
+        {
+            "": "what is not set; give what=<value>",
+            "what=all": "what=all",
+            "make runs=/nowhere": "runs=/nowhere is not a folder; run sst-decode first",
+            "make runs={w}/stores": "stores holds no run (a folder with records.jsonl)",
+        },
+    ),
 }
 TABLE = [
     (command.partition(" ")[0], f"{base} {change}", said)

@@ -53,6 +53,7 @@ def test_command_composes_and_explains_itself(
         "speak": ["text=alpha"],
         "check": ["target=valle", "golden=here"],
         "import_valle": ["checkpoint=a.pt", "symbols=b"],
+        "listen": ["what=make"],
     }.get(main.name, [])
     assert isinstance(main.compose(required), main.schema)
     assert main(["--help"]) == 0

@@ -1,0 +1,46 @@
+"""Asks people: writes a listening test, collects answers, and makes scores of them.
+
+`sst-listen make` writes a folder for any web host and the key to it, `sst-listen serve` shows it
+and collects answers, `sst-listen score` gives means with intervals for the tables of sst-report,
+and `sst-listen power` tells how many raters a difference takes.
+"""
+
+from speculative_tts.commands import app
+from speculative_tts.schema import ListenConfig, ListenStep
+
+
+def run(config: ListenConfig) -> int:
+    """One step of a listening test."""
+    steps = {ListenStep.make: _make}
+    return steps[config.what](config)
+
+
+def _make(config: ListenConfig) -> int:
+    from speculative_tts.listening.key import KEY, SITE
+    from speculative_tts.listening.make import make
+
+    folder = app.require_writable(config.folder)
+    made = make(config)
+    for line in made.remarks:
+        print(line)
+    trials = len(made.key.raters[0])
+    names = ", ".join(one.name for one in made.key.systems)
+    print(f"{config.test.name} of {names}: {config.raters} raters, {trials} trials each")
+    print(f"{made.clips} clips of {made.utterances} utterances in {folder / SITE}")
+    print(f"for a web host: {folder / SITE}; keep to yourself: {folder / KEY}")
+    print(f"or let this machine collect the answers: sst-listen serve folder={folder}")
+    return 0
+
+
+main = app.command(
+    "listen",
+    ListenConfig,
+    run,
+    examples=(
+        "sst-listen make runs=runs/ssd systems=[draft,target,ssd] test=mos raters=30 samples=10",
+        "sst-listen serve port=8765",
+        "sst-listen score answers=answers",
+        "sst-listen power difference=0.2 samples=10",
+    ),
+    shorthand=tuple((one.name, f"what={one.name}") for one in ListenStep),
+)

@@ -1,0 +1,186 @@
+"""The key to a listening test: what every blind clip is, and which trials each rater has.
+
+It stays with the experimenter (`key.json`); raters get `Trial`s alone (`public`).
+"""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.provenance import plain
+from speculative_tts.records import write_json
+from speculative_tts.schema import ListeningTest
+from speculative_tts.schema.limits import Whole
+from speculative_tts.typed import read_json, typed
+
+KEY, SITE, ANSWERS = "key.json", "site", "answers"
+
+
+class Role(Enum):
+    """Why a clip is in the test."""
+
+    system = "system"
+    prompt = "prompt"  # the voice that others are likened to
+    reference = "reference"  # a recording, shown as such or hidden among systems
+    anchor = "anchor"  # that recording without its treble
+    high = "high"  # a check that anybody rates high
+    low = "low"  # a check that anybody rates low
+
+
+@dataclass(frozen=True)
+class Clip:
+    """What a blind file is."""
+
+    role: Role
+    utterance: str
+    system: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One screen: files to be judged, in order; beside them perhaps a reference and the text.
+
+    A `note` stands on the training page.
+    """
+
+    clips: list[str]
+    reference: str | None = None
+    text: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The numbers that an answer may be: `least` to `most` in steps of 1, and what they mean.
+
+    Without words they are numbers of a slider.
+    """
+
+    question: str
+    least: int
+    most: int
+    words: dict[str, str]
+    number: int = 1  # answers a trial; 0: one a clip
+
+
+SCALES = {
+    ListeningTest.mos: Scale(
+        "How natural does the speech sound?",
+        1,
+        5,
+        {
+            "1": "Bad: completely unnatural",
+            "2": "Poor: mostly unnatural",
+            "3": "Fair: equally natural and unnatural",
+            "4": "Good: mostly natural",
+            "5": "Excellent: completely natural",
+        },
+    ),
+    ListeningTest.smos: Scale(
+        "How similar is the voice to the reference voice?",
+        1,
+        5,
+        {
+            "1": "Not at all similar",
+            "2": "Slightly similar",
+            "3": "Moderately similar",
+            "4": "Very similar",
+            "5": "Extremely similar: the same person",
+        },
+    ),
+    ListeningTest.cmos: Scale(
+        "How natural is the second clip compared with the first?",
+        -3,
+        3,
+        {
+            "-3": "Much worse",
+            "-2": "Worse",
+            "-1": "Slightly worse",
+            "0": "About the same",
+            "1": "Slightly better",
+            "2": "Better",
+            "3": "Much better",
+        },
+    ),
+    ListeningTest.ab: Scale(
+        "Which of the two sounds more natural?",
+        -1,
+        1,
+        {"-1": "The first", "0": "No preference", "1": "The second"},
+    ),
+    ListeningTest.mushra: Scale(
+        "How close is each clip to the reference in quality?", 0, 100, {}, number=0
+    ),
+}
+
+
+@dataclass(frozen=True)
+class System:
+    """A system under test: its name, and the folder of its run."""
+
+    name: str
+    folder: str
+    run: bool = True  # False: another system's audio
+
+
+@dataclass(frozen=True)
+class Key:
+    """All of a test."""
+
+    id: str
+    test: ListeningTest
+    systems: list[System]  # the first is the baseline
+    clips: dict[str, Clip]
+    training: list[Trial]
+    raters: list[list[Trial]]
+    samples: Whole
+    made: dict[str, Any] = field(default_factory=dict)  # settings and provenance
+
+    @property
+    def scale(self) -> Scale:
+        """What an answer may be."""
+        return SCALES[self.test]
+
+    def numbers(self, trial: Trial) -> int:
+        """How many an answer to this trial has."""
+        return self.scale.number or len(trial.clips)
+
+    def is_check(self, trial: Trial) -> bool:
+        """Does a trial only see whether its rater attends?"""
+        return any(self.clips[one].role in (Role.high, Role.low) for one in trial.clips)
+
+    def write(self, folder: Path) -> None:
+        """The key as a file, beside the site and never in it."""
+        write_json(folder / KEY, plain(self))
+
+
+def read_key(folder: Path) -> Key:
+    """The key in a test's folder. ValueError where there is none."""
+    path = folder / KEY
+    key = typed(Key, read_json(path, f"sst-listen make folder={folder} writes one"), path)
+    known = key.clips.keys()
+    unknown = {one for trials in key.raters for trial in trials for one in trial.clips} - known
+    if unknown or not key.systems:
+        raise ValueError(f"{path} is not whole; make the test again")
+    return key
+
+
+def identity(clips: dict[str, Clip], raters: list[list[Trial]]) -> str:
+    """Which test it is: a hash of who hears what."""
+    text = json.dumps([sorted(clips), [[dataclasses.asdict(one) for one in r] for r in raters]])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def public(key: Key) -> dict[str, Any]:
+    """What raters' browsers get: nothing that says which clip is what."""
+    return {
+        "id": key.id,
+        "test": key.test.name,
+        "scale": dataclasses.asdict(key.scale),
+        "training": [dataclasses.asdict(one) for one in key.training],
+        "raters": [[dataclasses.asdict(one) for one in trials] for trials in key.raters],
+    }

@@ -1,0 +1,2 @@
+// Where answers are sent; sst-listen serve puts its own address here.
+window.COLLECT = null;

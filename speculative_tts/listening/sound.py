@@ -1,0 +1,74 @@
+"""Clips as raters hear them: equally loud; and the sounds of checks and anchors."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from speculative_tts.codecs.audio import SILENCE, Wave, read_wave
+
+BLOCK = 0.4  # seconds over which BS.1770 measures
+PEAK = 0.98  # of the loudest sample of a test
+HALF_SECOND = 0.5  # of silence for a system that said nothing
+ANCHOR_HZ = 3500.0  # BS.1534's low anchor
+MNRU_DB = 0.0  # signal to modulated noise of the low check: ITU-T P.810's worst
+RAISED = 1.5  # how much higher the voice of another speaker is in the low check
+
+
+@dataclass(frozen=True)
+class Sound:
+    """A wave and its rate."""
+
+    wave: Wave
+    rate: int
+
+    @property
+    def peak(self) -> float:
+        """The loudest sample."""
+        return float(np.abs(self.wave).max(initial=0.0))
+
+    def gain(self, loudness: float) -> float:
+        """What brings it to a loudness in LUFS (ITU-R BS.1770); 1 for silence."""
+        import pyloudnorm
+
+        if self.peak < SILENCE:
+            return 1.0
+        wave = np.asarray(self.wave, dtype=np.float64)
+        block = min(BLOCK, len(wave) / self.rate)
+        measured = pyloudnorm.Meter(self.rate, block_size=block).integrated_loudness(wave)
+        return float(10 ** ((loudness - measured) / 20)) if np.isfinite(measured) else 1.0
+
+    def times(self, gain: float) -> "Sound":
+        """Louder or softer."""
+        return Sound((self.wave * gain).astype(np.float32), self.rate)
+
+
+def load(path: Path) -> Sound:
+    """A file at its own rate; one without samples is half a second of silence."""
+    wave = read_wave(path, rate := soundfile.info(path).samplerate, allow_empty=True)
+    return Sound(wave if len(wave) else np.zeros(int(HALF_SECOND * rate), np.float32), rate)
+
+
+def corrupted(sound: Sound, rng: np.random.Generator) -> Sound:
+    """Speech under noise as loud as itself that follows its envelope (MNRU, ITU-T P.810)."""
+    noise = rng.standard_normal(len(sound.wave)) * 10 ** (-MNRU_DB / 20)
+    return Sound((sound.wave * (1 + noise)).astype(np.float32), sound.rate)
+
+
+def raised(sound: Sound) -> Sound:
+    """The same, faster and higher: nobody takes it for the speaker it was."""
+    import soxr
+
+    wave = soxr.resample(sound.wave, sound.rate * RAISED, sound.rate)
+    return Sound(np.asarray(wave, dtype=np.float32), sound.rate)
+
+
+def dull(sound: Sound) -> Sound:
+    """Without what is above 3.5 kHz."""
+    from scipy import signal
+
+    if sound.rate <= 2 * ANCHOR_HZ:
+        return sound
+    sections = signal.butter(8, ANCHOR_HZ, fs=sound.rate, output="sos")
+    return Sound(signal.sosfilt(sections, sound.wave).astype(np.float32), sound.rate)
