@@ -30,7 +30,7 @@ class Speech:
     @property
     def acceptance_length(self) -> float:
         """Tokens a round emitted; 1 where nothing was drafted."""
-        rounds = self.outcome.rounds
+        rounds = self.outcome.counts.rounds
         return (len(self.tokens) - 1) / rounds if rounds else 1.0
 
     def save(self, path: str | Path) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from speculative_tts.files import told, write_all, write_atomic
-from speculative_tts.typed import typed
+from speculative_tts.typed import FLAT, typed
 
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
@@ -55,8 +55,37 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """What came of decoding an utterance; raw, ratios are taken when scores are aggregated."""
+
+    rounds: int = 0
+    drafted_per_position: list[int] = field(default_factory=list)  # those that were verified
+    accepted_per_position: list[int] = field(default_factory=list)  # after the cut at a stop id
+    residuals: int = 0
+    bonuses: int = 0
+    residual_fallbacks: int = 0
+    passes: int = 0  # trunk passes of a multi-token run, each of several tokens
+    unverified: int = 0  # emitted tokens that the target never verified: the output is lossy
+    dead_blocks: int = 0  # passes in which no path through the heads' candidates was possible
+
+    @property
+    def drafted(self) -> int:
+        """At all positions."""
+        return sum(self.drafted_per_position)
+
+    @property
+    def accepted(self) -> int:
+        """At all positions."""
+        return sum(self.accepted_per_position)
+
+    def columns(self) -> dict[str, Any]:
+        """As they are written: flat, the sums too."""
+        return {"drafted": self.drafted, "accepted": self.accepted, **dataclasses.asdict(self)}
+
+
+@dataclass(frozen=True)
 class DecodeRecord:
-    """One decoded utterance. Counts are raw; ratios are taken when scores are aggregated."""
+    """One decoded utterance."""
 
     id: str
     speaker: str
@@ -71,17 +100,7 @@ class DecodeRecord:
     stop: str  # stop_id | max_length
     audio_seconds: float
     lm_seconds: float  # prefill included
-    rounds: int = 0
-    drafted: int = 0
-    accepted: int = 0  # counted after the cut at the first stop id
-    drafted_per_position: list[int] = field(default_factory=list)
-    accepted_per_position: list[int] = field(default_factory=list)
-    residuals: int = 0
-    bonuses: int = 0
-    residual_fallbacks: int = 0
-    passes: int = 0  # trunk passes of a multi-token run, each of several tokens
-    unverified: int = 0  # emitted tokens that the target never verified: the output is lossy
-    dead_blocks: int = 0  # passes in which no path through the heads' candidates was possible
+    counts: Counts = field(default_factory=Counts, metadata=FLAT)
     baseline_tokens: int | None = None  # the same utterance, target alone, same process
     baseline_seconds: float | None = None
     split: Split | None = None
@@ -92,8 +111,13 @@ class DecodeRecord:
 
 
 def to_row(record: Any) -> dict[str, Any]:
-    """A dataclass row as a JSON object."""
-    return dataclasses.asdict(record)
+    """A dataclass row as a JSON object, the columns of what is `FLAT` in it among its own."""
+    row = dataclasses.asdict(record)
+    for entry in dataclasses.fields(record):
+        if entry.metadata == FLAT:
+            del row[entry.name]
+            row |= getattr(record, entry.name).columns()
+    return row
 
 
 def read_rows(path: Path, cls: type[Row], *, whole: bool = False) -> Iterator[Row]:

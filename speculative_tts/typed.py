@@ -22,6 +22,7 @@ WANTED = {
     tuple: "a list",
 }
 SHOWN = 40  # characters of a wrong value
+FLAT = {"flat": True}  # metadata of a field whose own fields stand beside it in the file
 
 
 def read_json(path: Path, remedy: str = "copy the file again") -> dict[str, Any]:
@@ -46,7 +47,9 @@ def typed(cls: type[Object], values: Mapping[str, Any], where: object) -> Object
     found = {}
     for entry, hint in _fields(typing.cast("typing.Hashable", cls)):
         key = f"{where}: {entry.name}"
-        if entry.name in values:
+        if entry.metadata == FLAT:
+            found[entry.name] = typed(hint, values, where)
+        elif entry.name in values:
             found[entry.name] = _value(values[entry.name], hint, key)
         elif entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
             raise ValueError(f"{key} is missing; give {_wanted(hint)}")

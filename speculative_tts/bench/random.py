@@ -54,7 +54,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
         use=use,
     )
     steps = _steps(config, target, draft)
-    sped = [run.outcome for run in runs["speculative"]]
+    sped = [run.outcome.counts for run in runs["speculative"]]
     result: dict[str, Any] = {
         "model": f"{use.title}, random weights, {_label(config.rule)}",
         "tokens_per_second": {

@@ -149,8 +149,8 @@ def summary(
         return spoken
     plain, slow = baseline
     speedup = slow / len(plain.tokens) * len(outcome.tokens) / fast
-    rate = outcome.accepted / max(outcome.drafted, 1)
-    length = (len(outcome.tokens) - 1) / max(outcome.rounds, 1)
+    rate = outcome.counts.accepted / max(outcome.counts.drafted, 1)
+    length = (len(outcome.tokens) - 1) / max(outcome.counts.rounds, 1)
     return (
         f"{spoken}\naccepted {rate:.0%} of the drafted tokens, {length:.2f} tokens a round; "
         f"{speedup:.2f}x the tokens/s of the same engine without a draft "

@@ -88,17 +88,7 @@ class Decoded:
             baseline_tokens=len(baseline[0].tokens) if baseline else None,
             baseline_seconds=baseline[1] if baseline else None,
             split=self._split(request, outcome) if observed else None,
-            rounds=outcome.rounds,
-            drafted=outcome.drafted,
-            accepted=outcome.accepted,
-            drafted_per_position=outcome.drafted_per_position,
-            accepted_per_position=outcome.accepted_per_position,
-            residuals=outcome.residuals,
-            bonuses=outcome.bonuses,
-            residual_fallbacks=outcome.residual_fallbacks,
-            passes=outcome.passes,
-            unverified=outcome.unverified,
-            dead_blocks=outcome.dead_blocks,
+            counts=outcome.counts,
         )
         return made, spoken.wave
 

@@ -217,8 +217,9 @@ def measured(config: DecodeConfig, run: Run, figure: Figure) -> float:
 
 def acceptance_length(records: Collection[DecodeRecord]) -> float | None:
     """Tokens that a round emits."""
-    rounds = sum(record.rounds for record in records)
-    emitted = sum(one.accepted + one.residuals + one.bonuses for one in records)
+    counts = [record.counts for record in records]
+    rounds = sum(one.rounds for one in counts)
+    emitted = sum(one.accepted + one.residuals + one.bonuses for one in counts)
     return emitted / rounds if rounds else None
 
 

@@ -30,6 +30,7 @@ from speculative_tts.decoding.transitions import IMPOSSIBLE
 from speculative_tts.decoding.viterbi import Path, PathSearch
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.speech_lm import HiddenModel
+from speculative_tts.records import Counts
 
 LOOK_BACK = (RepetitionAware, RepetitionPenalty)
 """Samplers whose law depends on the tokens before."""
@@ -253,6 +254,6 @@ class Blocks:
         """Of a finished batch."""
         made, dead = self._made.tolist(), self._dead.tolist()
         return [
-            replace(one, passes=passes, unverified=len(one.tokens), dead_blocks=lost)
+            replace(one, counts=Counts(passes=passes, unverified=len(one.tokens), dead_blocks=lost))
             for one, passes, lost in zip(outcomes(self.rows), made, dead, strict=True)
         ]

@@ -3,12 +3,14 @@
 Ratios are taken when scores are aggregated.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import repeat
 
 import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState
+from speculative_tts.records import Counts
 
 
 @dataclass(frozen=True)
@@ -34,26 +36,8 @@ class Outcome:
 
     tokens: list[int]  # the stop id included
     stopped: bool  # by a stop id; else by the length limit
-    rounds: int = 0
-    drafted_per_position: list[int] = field(default_factory=list)
-    accepted_per_position: list[int] = field(default_factory=list)
-    residuals: int = 0
-    bonuses: int = 0
-    residual_fallbacks: int = 0
-    passes: int = 0  # of the trunk, when it emits several tokens each without verifying them
-    unverified: int = 0  # tokens of these passes
-    dead_blocks: int = 0  # passes in which no path through the heads' candidates was possible
+    counts: Counts = field(default_factory=Counts)
     failure: str | None = None  # why it was cut short: a model gave no law for the next token
-
-    @property
-    def drafted(self) -> int:
-        """Drafted tokens that were verified."""
-        return sum(self.drafted_per_position)
-
-    @property
-    def accepted(self) -> int:
-        """Accepted tokens, after the cut at the first stop id."""
-        return sum(self.accepted_per_position)
 
 
 def failure(id_: str, tokens: int) -> str:
@@ -65,7 +49,7 @@ def failure(id_: str, tokens: int) -> str:
     )
 
 
-class Counts:
+class Tally:
     """What came of the rounds, row by row, added up in a tensor that stays where it is.
 
     int64 [batch, 4 + 2 * lookahead]: rounds, residuals, bonuses, fallbacks; drafted and accepted by
@@ -73,49 +57,43 @@ class Counts:
     """
 
     def __init__(self, batch: int, lookahead: int, device: torch.device) -> None:
-        self.lookahead = lookahead
+        self._lookahead = lookahead
         shape = (batch, 4 + 2 * lookahead)
-        self.sums = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._sums = torch.zeros(shape, dtype=torch.int64, device=device)
 
     def clear(self) -> None:
         """Of another batch."""
-        self.sums.zero_()
+        self._sums.zero_()
 
     def add(self, made: Round) -> None:
         """One more round."""
         rejected = made.accepted < made.drafted
         full = ~rejected & ~made.bare
         kinds = torch.stack([torch.ones_like(rejected), rejected, full, made.fallback], 1)
-        depth = torch.arange(self.lookahead, device=self.sums.device)
+        depth = torch.arange(self._lookahead, device=self._sums.device)
         at = [depth < length[:, None] for length in (made.drafted, made.accepted)]
-        self.sums += torch.cat([kinds, *at], 1) & made.active[:, None]
+        self._sums += torch.cat([kinds, *at], 1) & made.active[:, None]
+
+    def counts(self) -> list[Counts]:
+        """Of each row."""
+        depths = self._lookahead
+        return [
+            Counts(rounds, at[:depths], at[depths:], residuals, bonuses, fallbacks)
+            for rounds, residuals, bonuses, fallbacks, *at in self._sums.tolist()
+        ]
 
 
-def outcomes(rows: BatchState, counts: Counts | None = None) -> list[Outcome]:
+def outcomes(rows: BatchState, counts: list[Counts] | None = None) -> list[Outcome]:
     """Collect a finished batch; reads the device a few times, whatever the batch."""
     kept = zip(rows.requests, rows.tokens.tolist(), rows.count.tolist(), strict=True)
     emitted = [(request.id, row[:n]) for request, row, n in kept]
     nothing, stop_ids = len(rows.ends) - 1, set(rows.ends.nonzero()[:-1, 0].tolist())
-    bare = [
+    return [
         Outcome(
             [token for token in row if token != nothing],
             stopped=row[-1] in stop_ids,
+            counts=made,
             failure=failure(id_, len(row) - 1) if row[-1] == nothing else None,
         )
-        for id_, row in emitted
-    ]
-    if counts is None:
-        return bare
-    sums, depths = counts.sums.tolist(), counts.lookahead
-    return [
-        replace(
-            one,
-            rounds=row[0],
-            residuals=row[1],
-            bonuses=row[2],
-            residual_fallbacks=row[3],
-            drafted_per_position=row[4 : 4 + depths],
-            accepted_per_position=row[4 + depths :],
-        )
-        for one, row in zip(bare, sums, strict=True)
+        for (id_, row), made in zip(emitted, counts or repeat(Counts()), strict=False)
     ]

@@ -18,7 +18,7 @@ from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.graphs import EAGER, Graphs
 from speculative_tts.decoding.loops import emit_one
 from speculative_tts.decoding.observer import Observer
-from speculative_tts.decoding.outcome import Counts, Outcome, Round, outcomes
+from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
 from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.verification import verify
@@ -42,7 +42,7 @@ class Speculation:
         if not requests:
             return []
         (last,) = deque(self.rounds(requests, observer), maxlen=1)
-        return outcomes(last.rows, last.counts)
+        return outcomes(last.rows, last.tally.counts())
 
     def rounds(
         self, requests: list[Request], observer: Observer | None = None
@@ -64,7 +64,7 @@ class Rounds:
     def __init__(self, speculation: Speculation, size: Size, watch: Observer) -> None:
         target, lookahead = speculation.target, speculation.lookahead
         self.rows = BatchState(size, speculation.stop_ids, target.vocab_size, target.device)
-        self.counts = Counts(size.batch, lookahead, target.device)
+        self.tally = Tally(size.batch, lookahead, target.device)
         self._cache = target.cache(size.batch, size.positions)
         self._drafting = speculation.drafter.start(size)
         self._speculation, self._watch = speculation, watch
@@ -73,7 +73,7 @@ class Rounds:
         """Prefill and first token."""
         target, rows = self._speculation.target, self.rows
         rows.load(requests)
-        self.counts.clear()
+        self.tally.clear()
         self._drafting.load(requests)
         hidden = target.prefill_hidden([r.prompt for r in requests], self._cache)[:, None]
         emit_one(rows, self._speculation.sampler, target.logits(hidden))
@@ -99,5 +99,5 @@ class Rounds:
             bare = rows.emit(verdict.accepted, token)
             drafting.saw(hidden, verdict.accepted)
         made = Round(active, drafted, verdict.accepted, verdict.fallback, bare)
-        self.counts.add(made)
+        self.tally.add(made)
         watch.verified(target_probs[:, :number], draft_probs, made)

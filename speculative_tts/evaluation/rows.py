@@ -79,11 +79,9 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
     """
     if record.swapped is not None:
         return {name: getattr(record, name) for name in ("tokens", "stop", "swapped", "changed")}
-    if record.lm_seconds == 0 and record.rounds == 0:
+    if record.lm_seconds == 0 and record.counts.rounds == 0:
         return {}
-    names = ["tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds"]
-    if record.rounds:
-        names += ["rounds", "drafted", "accepted", "drafted_per_position", "accepted_per_position"]
-        names += ["residuals", "bonuses", "residual_fallbacks"]
-    counts = {name: getattr(record, name) for name in names}
-    return counts | (vars(record.split) if record.split else {})
+    names = ("tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds")
+    own = {name: getattr(record, name) for name in names}
+    counts = record.counts.columns() if record.counts.rounds else {}
+    return own | counts | (vars(record.split) if record.split else {})

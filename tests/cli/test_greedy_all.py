@@ -51,6 +51,6 @@ def test_greedy_speculation_repeats_the_greedy_target(drafter: list[str], every:
         fast = engine.decode(System.speculative, requests).outcomes
         pairs = zip(batch, alone, fast, strict=True)
         differing += [item.id for item, a, b in pairs if a.tokens != b.tokens]
-        accepted += sum(outcome.accepted for outcome in fast)
+        accepted += sum(outcome.counts.accepted for outcome in fast)
     assert differing == []
     assert accepted > 0  # or nothing was speculated

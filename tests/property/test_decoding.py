@@ -31,15 +31,17 @@ def check(out: Outcome, row: Request, lookahead: int) -> None:
     assert out.stopped or len(out.tokens) == row.max_tokens
     assert not set(out.tokens[:-1]) & set(STOPS)
     assert not out.stopped or len(out.tokens) > row.min_tokens
-    assert len(out.tokens) == 1 + out.accepted + out.residuals + out.bonuses
-    assert out.rounds <= out.accepted + out.residuals + out.bonuses <= out.rounds * (lookahead + 1)
-    assert out.residuals + out.bonuses <= out.rounds
-    drafted, accepted = out.drafted_per_position, out.accepted_per_position
+    counts = out.counts
+    emitted = counts.accepted + counts.residuals + counts.bonuses
+    assert len(out.tokens) == 1 + emitted
+    assert counts.rounds <= emitted <= counts.rounds * (lookahead + 1)
+    assert counts.residuals + counts.bonuses <= counts.rounds
+    drafted, accepted = counts.drafted_per_position, counts.accepted_per_position
     assert len(drafted) == len(accepted) == lookahead
     assert drafted == sorted(drafted, reverse=True)
     assert accepted == sorted(accepted, reverse=True)
     assert all(a <= d for a, d in zip(accepted, drafted, strict=True))
-    assert out.residual_fallbacks <= out.residuals
+    assert counts.residual_fallbacks <= counts.residuals
 
 
 @settings(max_examples=40)

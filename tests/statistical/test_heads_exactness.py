@@ -37,7 +37,7 @@ def found_wrong(outcomes: list[Outcome], law: Law) -> list[str]:
 def test_verified_heads_follow_the_targets_law(name: str) -> None:
     """10 comparisons of false-alarm rate 1e-9 each."""
     found = by_heads(TARGET, CHOOSERS[name], Tolerance(0.0), STOPS, SAMPLER, 3, MANY)
-    assert 0.03 < sum(o.accepted for o in found) / sum(o.drafted for o in found) < 0.9
+    assert 0.03 < sum(o.counts.accepted for o in found) / sum(o.counts.drafted for o in found) < 0.9
     assert found_wrong(found, LAW) == []
 
 

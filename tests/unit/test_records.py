@@ -7,6 +7,7 @@ import pytest
 
 from speculative_tts.records import (
     Appender,
+    Counts,
     DecodeRecord,
     ListItem,
     Split,
@@ -32,12 +33,24 @@ RECORD = DecodeRecord(
     stop="stop_id",
     audio_seconds=0.12,
     lm_seconds=0.03,
+    counts=Counts(rounds=2, drafted_per_position=[2, 1], accepted_per_position=[2, 0], bonuses=1),
     split=Split(0.1, 0.2, 0.3, [0.5], [0.25], [2]),
 )
 
 
 def test_record_goes_through_json_unchanged() -> None:
     row = json.loads(json.dumps(to_row(RECORD)))
+    assert typed(DecodeRecord, row, "records:1") == RECORD
+
+
+def test_counts_are_flat_in_files_as_in_those_of_finished_runs() -> None:
+    row = to_row(RECORD)
+    assert "counts" not in row
+    assert (row["rounds"], row["drafted"], row["accepted"], row["bonuses"]) == (2, 3, 2, 1)
+    with pytest.raises(ValueError, match=r"records:1: rounds is .x.; give a whole number"):
+        typed(DecodeRecord, row | {"rounds": "x"}, "records:1")
+    for name in ("passes", "unverified", "dead_blocks"):  # of a record from before these
+        del row[name]
     assert typed(DecodeRecord, row, "records:1") == RECORD
 
 

@@ -30,8 +30,8 @@ def test_random_weights_decode_and_the_draft_is_sometimes_right() -> None:
     )
     for own in runs.values():
         assert [len(run.outcome.tokens) for run in own] == [20, 20]
-    drafted = sum(run.outcome.drafted for run in runs["speculative"])
-    accepted = sum(run.outcome.accepted for run in runs["speculative"])
+    drafted = sum(run.outcome.counts.drafted for run in runs["speculative"])
+    accepted = sum(run.outcome.counts.accepted for run in runs["speculative"])
     assert 0 < accepted < drafted
 
 

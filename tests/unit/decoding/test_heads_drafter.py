@@ -119,7 +119,7 @@ def test_a_batch_is_its_rows_under_every_rule(name: str) -> None:
     for rule in (Tolerance(0.0), Tolerance(0.3), group):
         single = [by_heads(target, chooser, rule, STOPS, PLAIN, 3, [row])[0] for row in rows]
         assert by_heads(target, chooser, rule, STOPS, PLAIN, 3, rows) == single
-    assert sum(out.accepted for out in single) > 0
+    assert sum(out.counts.accepted for out in single) > 0
 
 
 def test_the_residual_token_leads_the_next_block() -> None:

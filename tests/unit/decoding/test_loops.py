@@ -9,6 +9,7 @@ from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.records import Counts
 
 VOCAB, STOPS, EXACT, PLAIN = 6, (4, 5), Tolerance(0.0), Sampler()
 TALKS = Markov.random(VOCAB, 0).without(*STOPS)
@@ -45,8 +46,8 @@ def test_a_draft_equal_to_the_target_is_always_accepted() -> None:
     its cache. The last round is shortened: 1 + 4 + 4 + 3 = 12.
     """
     out = one(TALKS, TALKS, maximum=12)
-    assert out.drafted_per_position == out.accepted_per_position == [3, 3, 2]
-    assert (out.rounds, out.bonuses, out.residuals, len(out.tokens)) == (3, 3, 0, 12)
+    assert len(out.tokens) == 12
+    assert out.counts == Counts(3, [3, 3, 2], [3, 3, 2], residuals=0, bonuses=3)
 
 
 def test_a_draft_without_common_tokens_is_never_accepted() -> None:
@@ -54,8 +55,9 @@ def test_a_draft_without_common_tokens_is_never_accepted() -> None:
     a bonus.
     """
     out = one(TALKS.without(0, 1), TALKS.without(2, 3), maximum=9)
-    assert out.accepted_per_position == [0, 0, 0]
-    assert (out.rounds, out.bonuses, out.residuals, len(out.tokens)) == (8, 1, 7, 9)
+    assert len(out.tokens) == 9
+    assert out.counts.accepted == 0
+    assert (out.counts.rounds, out.counts.bonuses, out.counts.residuals) == (8, 1, 7)
     assert set(out.tokens) <= {2, 3}  # what the target cannot say never passes
 
 
@@ -64,23 +66,23 @@ def test_drafting_stops_behind_a_drafted_stop_id() -> None:
     chain = after(0, 1, otherwise=2)
     chain.table[:, 1] = says(4).table[:, 1]
     out = one(chain, chain, lookahead=3, start=(0, 0))  # 1 from the prefill, then 4
-    assert out == Outcome([1, 4], True, 1, [1, 0, 0], [1, 0, 0], 0, 0, 0)
+    assert out == Outcome([1, 4], True, Counts(1, [1, 0, 0], [1, 0, 0], 0, 0, 0))
 
 
 def test_a_rejected_stop_id_does_not_end_the_utterance() -> None:
     out = one(says(2), says(4), maximum=3)
-    assert out == Outcome([2, 2, 2], False, 2, [1, 0, 0], [0, 0, 0], 1, 1, 0)
+    assert out == Outcome([2, 2, 2], False, Counts(2, [1, 0, 0], [0, 0, 0], 1, 1, 0))
 
 
 def test_a_residual_or_bonus_stop_id_ends_the_utterance() -> None:
     residual = one(after(0, 1, otherwise=4), says(2), start=(0, 0))
-    assert residual == Outcome([1, 4], True, 1, [1, 1, 1], [0, 0, 0], 1, 0, 0)
+    assert residual == Outcome([1, 4], True, Counts(1, [1, 1, 1], [0, 0, 0], 1, 0, 0))
     bonus = one(after(1, 4, otherwise=1), says(1), lookahead=1, start=(0, 0))
     assert bonus.tokens == [1, 4]
     chain = Markov(torch.stack([says(3).table[0]] * VOCAB))
     chain.table[3, 3] = says(4).table[3, 3]  # 3 3, then the end
     full = one(chain, says(3), lookahead=1, start=(0, 0))
-    assert full == Outcome([3, 3, 4], True, 1, [1], [1], 0, 1, 0)
+    assert full == Outcome([3, 3, 4], True, Counts(1, [1], [1], 0, 1, 0))
 
 
 @pytest.mark.parametrize("maximum", [1, 2, 3, 4, 5, 9])
@@ -90,8 +92,8 @@ def test_lookahead_shrinks_at_the_length_limit(maximum: int) -> None:
     assert len(out.tokens) == maximum
     assert not out.stopped
     rounds, rest = divmod(maximum - 1, 4)
-    assert out.rounds == rounds + (rest > 0)
-    assert out.accepted == 3 * rounds + max(rest - 1, 0)
+    assert out.counts.rounds == rounds + (rest > 0)
+    assert out.counts.accepted == 3 * rounds + max(rest - 1, 0)
 
 
 def test_stop_ids_come_no_sooner_than_the_minimum_allows() -> None:
@@ -114,12 +116,12 @@ def test_a_row_that_ends_with_its_first_token_leaves_the_batch_running() -> None
     ends = request("short", maximum=1)
     outs = speculative(TALKS, TALKS, EXACT, STOPS, PLAIN, 2, [ends, request("long", maximum=11)])
     assert [len(out.tokens) for out in outs] == [1, 11]
-    assert outs[0] == Outcome(outs[0].tokens, False, 0, [0, 0], [0, 0])
+    assert outs[0] == Outcome(outs[0].tokens, False, Counts(0, [0, 0], [0, 0]))
 
 
 def test_all_rows_end_with_their_first_token() -> None:
     outs = speculative(says(4), TALKS, EXACT, STOPS, PLAIN, 2, ragged(3, vocab=VOCAB)[:1])
-    assert outs == [Outcome([4], True, 0, [0, 0], [0, 0])]
+    assert outs == [Outcome([4], True, Counts(0, [0, 0], [0, 0]))]
 
 
 def test_tolerance_accepts_what_the_target_cannot_say() -> None:

@@ -10,7 +10,7 @@ from speculative_tts.commands.decode import main
 from speculative_tts.decoding.match import TRIALS, largest_size, matched, nearest, search
 from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.provenance import plain
-from speculative_tts.records import DecodeRecord, to_row, write_json, write_jsonl
+from speculative_tts.records import Counts, DecodeRecord, to_row, write_json, write_jsonl
 from speculative_tts.schema import DecodeConfig, GroupRule, ToleranceRule
 
 LOGARITHM = (math.log, math.exp)
@@ -86,9 +86,7 @@ class Runs:
             stop="stop_id",
             audio_seconds=1.0,
             lm_seconds=1.0,
-            rounds=1000,
-            accepted=emitted - 1000,
-            residuals=1000,
+            counts=Counts(1000, [1000], [emitted - 1000], residuals=1000),
             baseline_tokens=2000,
             baseline_seconds=1.0,
         )

@@ -74,8 +74,8 @@ def test_one_head_is_the_autoregressive_loop(target: MergedVocabLM) -> None:
     expected = [one.tokens for one in autoregressive(target, STOPS, SAMPLER, many)]
     found = multi_token(target, heads_of(target, 1), IndependentHeads(SAMPLER), STOPS, many)
     assert [one.tokens for one in found] == expected
-    assert [one.unverified for one in found] == [one.passes for one in found]
-    assert all(one.rounds == 0 for one in found)
+    assert [one.counts.unverified for one in found] == [one.counts.passes for one in found]
+    assert all(one.counts.rounds == 0 for one in found)
 
 
 def test_uncached_gives_the_same_tokens_by_one_pass_each(
@@ -112,8 +112,8 @@ def test_a_batch_is_its_rows_and_limits_hold(target: MergedVocabLM, which: int) 
         assert found.stopped or len(found.tokens) == request.max_tokens
         assert not set(found.tokens[:-1]) & set(STOPS)
         assert len(found.tokens) - found.stopped >= request.min_tokens
-        assert found.passes == -(-len(found.tokens) // 4)
-        assert found.unverified == len(found.tokens)
+        assert found.counts.passes == -(-len(found.tokens) // 4)
+        assert found.counts.unverified == len(found.tokens)
 
 
 class Script:
@@ -202,7 +202,7 @@ def test_dead_blocks_are_counted_and_decoding_goes_on(target: MergedVocabLM) -> 
     for sample in (True, False):
         choose = ViterbiHeads(PathSearch(dead, 3), stop, temperature=1.0, sample=sample)
         found = multi_token(target, heads_of(target, 4), choose, STOPS, requests(target, 1))[0]
-        assert found.dead_blocks == found.passes > 0
+        assert found.counts.dead_blocks == found.counts.passes > 0
 
 
 def test_dead_blocks_of_a_batch_are_those_of_its_rows(target: MergedVocabLM) -> None:
@@ -215,8 +215,8 @@ def test_dead_blocks_of_a_batch_are_those_of_its_rows(target: MergedVocabLM) -> 
         for row, length in zip(requests(target), (3, 17, 9), strict=True)
     ]
     found = multi_token(target, heads_of(target, 4), choose, STOPS, many)
-    assert [one.dead_blocks for one in found] == [one.passes for one in found]
-    assert len({one.passes for one in found}) > 1
+    assert [one.counts.dead_blocks for one in found] == [one.counts.passes for one in found]
+    assert len({one.counts.passes for one in found}) > 1
 
 
 @pytest.mark.parametrize("sample", [True, False])

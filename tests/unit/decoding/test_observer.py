@@ -35,7 +35,7 @@ class Ledger(Observer):
 
 def run(observer: Observer | None, beta: float = BETA) -> list[tuple[list[int], int]]:
     outs = speculative(TARGET, DRAFT, Tolerance(beta), STOPS, SAMPLER, LOOKAHEAD, ROWS, observer)
-    return [(out.tokens, out.rounds) for out in outs]
+    return [(out.tokens, out.counts.rounds) for out in outs]
 
 
 def test_watching_changes_nothing() -> None:
@@ -49,10 +49,10 @@ def test_positions_reached_are_the_verified_ones_up_to_the_first_rejection() -> 
     reached = torch.zeros(LOOKAHEAD, dtype=torch.int64)
     for _, _, where in ledger.calls:
         reached[: where.shape[1]] += where.sum(0)
-    accepted = torch.tensor([out.accepted_per_position for out in outs]).sum(0)
-    rejected = sum(out.residuals for out in outs)
+    accepted = torch.tensor([out.counts.accepted_per_position for out in outs]).sum(0)
+    rejected = sum(out.counts.residuals for out in outs)
     assert int(reached.sum()) == int(accepted.sum()) + rejected
-    assert reached[0] == torch.tensor([out.drafted_per_position for out in outs]).sum(0)[0]
+    assert reached[0] == torch.tensor([out.counts.drafted_per_position for out in outs]).sum(0)[0]
 
 
 def test_distortion_equals_a_direct_computation() -> None:

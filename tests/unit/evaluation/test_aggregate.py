@@ -2,7 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import record
+from scored_runs import record
 
 from speculative_tts.commands import eval as command
 from speculative_tts.evaluation.aggregate import aggregate, by_speaker

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import record
+from scored_runs import record
 
 from speculative_tts.evaluation.efficiency import per_position
 from speculative_tts.evaluation.judge import Sample
@@ -40,7 +40,7 @@ def test_figures_of_known_counts() -> None:
 
 def test_a_round_emits_one_token_more_than_it_accepts() -> None:
     """The prefill's token is no round's: a fully accepted round of three is four tokens long."""
-    full = record("a", tokens=1 + 10 * 4, accepted=30, residuals=0, bonuses=10)
+    full = record("a", tokens=1 + 10 * 4, accepted_per_position=[10] * 3, residuals=0, bonuses=10)
     assert values([row(full)])["acceptance_length"] == 4.0
     found = values([row(full), row(record("b")), row(record("c", bonuses=1))])  # c: a bare round
     lengths = [found[f"acceptance_length{end}"] for end in ("", "_without_bonus")]
@@ -69,7 +69,7 @@ def test_lm_rtf_is_time_per_token_times_token_rate() -> None:
 
 
 def test_no_language_model_means_no_speed() -> None:
-    silent = record("a", lm_seconds=0.0, rounds=0, drafted=0, accepted=0, stop="", tokens=0)
+    silent = record("a", lm_seconds=0.0, rounds=0, stop="", tokens=0)
     found = values([row(silent)])
     assert {name: found[name] for name in LM_FIGURES} == dict.fromkeys(LM_FIGURES)
     assert found["acceptance_rate"] is None
@@ -77,7 +77,7 @@ def test_no_language_model_means_no_speed() -> None:
 
 
 def test_autoregressive_has_speed_but_no_acceptance() -> None:
-    alone = record("a", rounds=0, drafted=0, accepted=0, baseline_tokens=None)
+    alone = record("a", rounds=0, baseline_tokens=None)
     found = values([row(alone)])
     assert found["lm_rtf"] == 0.5
     assert found["acceptance_rate"] is None

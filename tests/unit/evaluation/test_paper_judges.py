@@ -13,7 +13,7 @@ import pytest
 import soundfile
 import tiny_judges
 import torch
-from conftest import record
+from scored_runs import record
 from transformers import Wav2Vec2Config, Wav2Vec2Model, WavLMConfig, WavLMModel
 
 from speculative_tts.commands import eval as command

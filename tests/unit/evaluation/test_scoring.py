@@ -8,8 +8,8 @@ import loud_judge
 import numpy as np
 import pytest
 import soundfile
-from conftest import record
 from loud_judge import LoudJudge
+from scored_runs import record
 
 from speculative_tts.commands import eval as command
 from speculative_tts.evaluation import scoring

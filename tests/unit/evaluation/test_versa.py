@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tiny_judges
 import yaml
-from conftest import record
+from scored_runs import record
 
 from speculative_tts.commands import eval as command
 from speculative_tts.evaluation.judge import Sample
