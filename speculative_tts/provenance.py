@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts import assets
-from speculative_tts.files import file_hash
+from speculative_tts.files import file_hash, files_hash
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema import CheckpointConfig
 
@@ -125,6 +125,14 @@ def code_version() -> dict[str, Any]:
         found["commit"] = (_git("rev-parse", "HEAD") or "").strip()
         found["dirty"] = bool(_git("status", "--porcelain", "--", ".", "../configs"))
     return found
+
+
+@functools.cache
+def source_hash(*parts: str) -> str:
+    """SHA-256 over the package's own code in these folders."""
+    kinds = {".py", ".cpp", ".h"}
+    files = [file for part in parts for file in (ROOT / part).rglob("*") if file.suffix in kinds]
+    return files_hash(sorted(files))
 
 
 def code_text(code: Mapping[str, Any]) -> str:

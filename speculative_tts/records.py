@@ -99,9 +99,9 @@ class DecodeRecord:
     tokens: int  # emitted tokens, the stop id included
     stop: str  # stop_id | max_length
     audio_seconds: float
-    lm_seconds: float  # prefill included
+    lm_seconds: float | None  # prefill included; None of an utterance that was not timed
     counts: Counts = field(default_factory=Counts, metadata=FLAT)
-    baseline_tokens: int | None = None  # the same utterance, target alone, same process
+    baseline_tokens: int | None = None  # the same utterance timed, target alone, same process
     baseline_seconds: float | None = None
     split: Split | None = None
     nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds

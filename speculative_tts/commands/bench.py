@@ -108,7 +108,7 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
     """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
     from speculative_tts.bench.engine import Continuation
     from speculative_tts.codecs.audio import read_wave
-    from speculative_tts.decoding.run import encode_prompt
+    from speculative_tts.decoding.voices import encode_prompt
     from speculative_tts.models.prompt import Prompt
 
     prompts = []

@@ -43,7 +43,7 @@ def run(config: DecodeConfig) -> int:
         print(f"{folder}: done already, skipped{_by_other_code(folder)}")
         return 0
     source = build_source(config, swapped)
-    decode = DecodeRun(source, folder, config.batch_size)
+    decode = DecodeRun(source, folder)
     decode.start(items)  # a mistake leaves no empty run
     with held(app.require_writable(folder), "out=<other folder>"):
         done, earlier = len(finished(folder)), _by_other_code(folder)

@@ -104,7 +104,7 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
     has 0.07 s of it, and 0.4 s cost it the first word of every second utterance (results/LOG.md).
     """
     from speculative_tts.codecs.audio import read_wave, without_edges
-    from speculative_tts.decoding.run import encode_prompt
+    from speculative_tts.decoding.voices import encode_prompt
     from speculative_tts.models.prompt import Prompt
 
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,16 +20,20 @@ from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
+from speculative_tts.decoding.naming import kernels
 from speculative_tts.decoding.recordings import Recordings
 from speculative_tts.decoding.run import AudioSource
 from speculative_tts.decoding.settings import Settings, sampler_of, with_defaults
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.decoding.swap import Swapped
+from speculative_tts.decoding.target_tokens import TargetTokens
+from speculative_tts.decoding.voices import Voices
 from speculative_tts.models.families import load_layout, load_refiner, load_speech_lm
 from speculative_tts.models.host import readable
 from speculative_tts.models.native.library import select
 from speculative_tts.models.native.sums import sums
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
+from speculative_tts.provenance import content_hash, plain, source_hash
 from speculative_tts.records import DecodeRecord
 from speculative_tts.schema import (
     CheckpointConfig,
@@ -188,8 +193,31 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         return Recordings(codec, through=config.system is System.codec, seed=config.seed)
     if config.system is System.swap:
         parts = Parts(config)
-        return Swapped(parts.codec, parts.groups.arrays, swapped, parts.facts, parts.settings)
-    return Decoded(build_engine(config, config.system), config)
+        voices = _voices(config, parts.codec)
+        groups, facts = parts.groups.arrays, parts.facts
+        return Swapped(parts.codec, groups, swapped, facts, parts.settings, voices)
+    engine = build_engine(config, config.system)
+    return Decoded(engine, config, _voices(config, engine.codec), _target_tokens(config, engine))
+
+
+def _shared(config: DecodeConfig) -> Path:
+    return Path(config.out) / ".caches" if config.cache is None else Path(config.cache)
+
+
+def _voices(config: DecodeConfig, codec: Codec) -> Voices:
+    return Voices(codec, content_hash(resolve(config.codec.path)), _shared(config))
+
+
+def _target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
+    """Where tokens of this target with this sampler lie: all that decides them besides requests."""
+    made_by = {
+        "target": content_hash(resolve(config.target.path)),
+        "sampler": plain(engine.settings),
+        "dtype": config.runtime.dtype.name,
+        "kernels": kernels(config.runtime),
+        "code": source_hash("decoding", "models"),
+    }
+    return TargetTokens(_shared(config), made_by)
 
 
 def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) -> None:

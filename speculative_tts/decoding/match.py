@@ -109,10 +109,10 @@ def parsed(config: DecodeConfig) -> tuple[str, float]:
         )
     if kind == "size" and value < 1:
         raise ValueError(f"match={text} is below 1, a group of one token; give a mean size above")
-    if kind == "speedup" and not (value > 0 and config.baseline):
+    if kind == "speedup" and not (value > 0 and config.baseline and config.timing != 0):
         raise ValueError(
             f"match={text} compares with the target alone in the same process; give a speedup "
-            "above 0 and baseline=true"
+            "above 0, baseline=true and timing above 0"
         )
     return kind, value
 
@@ -225,11 +225,12 @@ def acceptance_length(records: Collection[DecodeRecord]) -> float | None:
 
 def speedup(records: Collection[DecodeRecord]) -> float | None:
     """Tokens a second over those of the target alone, each decoded in the same process."""
-    tokens, baseline_tokens = (
-        sum(getattr(one, name) or 0 for one in records) for name in ("tokens", "baseline_tokens")
+    tokens, seconds, baseline_tokens, baseline_seconds = (
+        sum(getattr(one, name) or 0 for one in records if one.lm_seconds is not None)
+        for name in ("tokens", "lm_seconds", "baseline_tokens", "baseline_seconds")
     )
-    seconds = sum(one.lm_seconds for one in records) * baseline_tokens
-    return tokens * sum(one.baseline_seconds or 0 for one in records) / seconds if seconds else None
+    over = seconds * baseline_tokens
+    return tokens * baseline_seconds / over if over else None
 
 
 SPEEDS: dict[str, tuple[str, Figure]] = {

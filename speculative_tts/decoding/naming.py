@@ -28,7 +28,10 @@ from speculative_tts.schema import (
 )
 
 DONE = "DONE"  # in the folder of a finished run
-ADDED: dict[str, Any] = {}  # settings that came after LAWS = 2, dotted, and what they were before
+# Settings that came after LAWS = 2, dotted, and what they were before.
+ADDED: dict[str, Any] = {"timing": None}
+# Counted for every run before, and decides no token now that batches are not timed.
+BEFORE = {"batch_size": 1}
 # Settings of groups that are no part of what a run is: where caches lie, who counts for them.
 PLACES = ("rule.groups.cache", "viterbi.transitions.cache", "viterbi.transitions.workers")
 
@@ -44,7 +47,7 @@ def run_name(config: DecodeConfig) -> str:
         remove(values, key)
     if "runtime" in values:
         values["runtime"]["kernels"] = kernels(config.runtime)
-    return f"{label(config)}-{signature(values | {'laws': LAWS})}"
+    return f"{label(config)}-{signature(values | BEFORE | {'laws': LAWS})}"
 
 
 def settings(config: DecodeConfig) -> dict[str, Any]:

@@ -36,13 +36,9 @@ class Recordings:
             with of_row(item):
                 read_wave(Path(str(item.reference_audio)), self.codec.sample_rate)
 
-    def make(
-        self,
-        items: list[ListItem],
-        number: int,  # noqa: ARG002
-    ) -> Iterator[tuple[DecodeRecord, Wave]]:
+    def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
         """See `AudioSource`."""
-        for item in items:
+        for item in missing:
             wave = read_wave(Path(str(item.reference_audio)), self.codec.sample_rate)
             codes = encode_voice(self.codec, wave)
             if self.through:

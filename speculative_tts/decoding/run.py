@@ -5,12 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from speculative_tts.codecs.audio import SILENCE, Wave, readable, write_wave
-from speculative_tts.codecs.registry import Codec, encode_voice
+from speculative_tts.codecs.audio import Wave, readable, write_wave
+from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.settings import Settings
 from speculative_tts.records import (
     Appender,
@@ -22,7 +18,6 @@ from speculative_tts.records import (
 )
 
 RECORDS = "records.jsonl"
-LONGEST_PROMPT = 60.0  # seconds; encoding ten minutes takes minutes
 FAILED = "failed.jsonl"  # utterances without a record because a model broke down, and why
 
 
@@ -53,43 +48,45 @@ class AudioSource(Protocol):
         """Before any work: ValueError for what is wrong with the list, of which some is missing."""
         ...
 
-    def make(self, items: list[ListItem], number: int) -> Iterator[tuple[DecodeRecord, Wave]]:
-        """Utterances of batch `number` that could be made."""
+    def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
+        """Utterances that could be made, in any order."""
         ...
 
 
 class DecodeRun:
     """Makes what is missing in `folder` and yields each new record once it is on disk."""
 
-    def __init__(self, source: AudioSource, folder: Path, batch_size: int = 1) -> None:
-        self._source, self._folder, self._size = source, folder, batch_size
+    def __init__(self, source: AudioSource, folder: Path) -> None:
+        self._source, self._folder = source, folder
 
     def start(self, items: list[ListItem]) -> None:
         """Before the folder is made: ValueError for what is wrong with items without a record."""
-        done = finished(self._folder)
-        self._source.start(items, [item for item in items if item.id not in done])
+        self._source.start(items, self._missing(items))
 
     def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
-        """Make the items that have no record yet, in batches, in order; `start` comes before."""
-        done = finished(self._folder)
+        """Make the items that have no record yet; `start` comes before.
+
+        At the end records are in the list's order, whatever order they were made in.
+        """
         (self._folder / FAILED).unlink(missing_ok=True)
-        missing = [item for item in items if item.id not in done]
-        if not missing:
-            return
         appender = Appender(self._folder / RECORDS)
         try:
-            for begin in range(0, len(missing), self._size):
-                batch = missing[begin : begin + self._size]
-                for record, wave in self._source.make(batch, begin // self._size):
-                    rate = self._source.codec.sample_rate
-                    write_wave(self._folder / record.audio, wave, rate)
-                    appender.append(to_row(record))
-                    yield record
+            for record, wave in self._source.make(self._missing(items)):
+                write_wave(self._folder / record.audio, wave, self._source.codec.sample_rate)
+                appender.append(to_row(record))
+                yield record
         finally:
             appender.close()
             if self.failed:
                 rows = ({"id": id_, "error": why} for id_, why in self.failed.items())
                 write_jsonl(self._folder / FAILED, rows)
+        made = read_records(self._folder)
+        rows = (to_row(made[item.id]) for item in items if item.id in made)
+        write_jsonl(self._folder / RECORDS, rows)
+
+    def _missing(self, items: list[ListItem]) -> list[ListItem]:
+        done = finished(self._folder)
+        return [item for item in items if item.id not in done]
 
     @property
     def failed(self) -> dict[str, str]:
@@ -148,23 +145,3 @@ def finished(folder: Path) -> dict[str, DecodeRecord]:
     """Records of a run folder whose audio can be heard too, by utterance id."""
     records = read_records(folder).items()
     return {name: record for name, record in records if readable(folder / record.audio)}
-
-
-def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:
-    """Speech codes of a voice prompt, int64 [tokens] or, with layers, [layers, tokens].
-
-    Raises ValueError for silence, below one token, and above a minute.
-    """
-    seconds = len(wave) / codec.sample_rate
-    if seconds > LONGEST_PROMPT:
-        raise ValueError(
-            f"{name} is {seconds:.0f} s long, above {LONGEST_PROMPT:.0f}; give 2 to 3 s of speech"
-        )
-    if len(wave) and float(np.abs(wave).max()) < SILENCE:
-        raise ValueError(f"{name} is silent: it has no voice to follow; give 2 to 3 s of speech")
-    codes = np.asarray(encode_voice(codec, wave))
-    if codes.shape[-1] == 0:
-        raise ValueError(
-            f"{name} is {seconds:.2f} s long, below one speech token; give 2 to 3 s of speech"
-        )
-    return torch.from_numpy(codes.astype(np.int64))

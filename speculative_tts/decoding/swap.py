@@ -6,18 +6,18 @@ group has more than one member is replaced by a uniform draw from its group (its
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from speculative_tts.codecs.audio import Wave, read_wave
+from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, decode_voice
 from speculative_tts.decoding.randomness import AUXILIARY, uniforms
-from speculative_tts.decoding.run import check_audio, encode_prompt, record
+from speculative_tts.decoding.run import check_audio, record
 from speculative_tts.decoding.settings import Settings
+from speculative_tts.decoding.voices import Voices
 from speculative_tts.records import DecodeRecord, ListItem
 
 
@@ -57,6 +57,7 @@ class Swapped:
     source: Mapping[str, DecodeRecord]
     facts: Mapping[str, Any]
     settings: Settings | None
+    voices: Voices
     failed: dict[str, str] = field(default_factory=dict)
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:  # noqa: ARG002
@@ -69,13 +70,9 @@ class Swapped:
         if isinstance(self.codec, VoiceCodec):
             check_audio({item.id: item.prompt_audio for item in missing})
 
-    def make(
-        self,
-        items: list[ListItem],
-        number: int,  # noqa: ARG002
-    ) -> Iterator[tuple[DecodeRecord, Wave]]:
+    def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
         """See `AudioSource`."""
-        for item in items:
+        for item in missing:
             source = self.source[item.id]
             done = swap(source.codes, self.groups, source.seed, item.id)
             codes = np.array(done.codes, dtype=np.int64)
@@ -87,6 +84,5 @@ class Swapped:
         """Codes of the voice prompt, for a codec that hears it."""
         if not isinstance(self.codec, VoiceCodec):
             return codes[:0]
-        wave = read_wave(Path(item.prompt_audio), self.codec.sample_rate)
-        prompt: NDArray[np.int64] = encode_prompt(self.codec, wave, item.prompt_audio).numpy()
+        prompt: NDArray[np.int64] = self.voices[item.prompt_audio].numpy()
         return prompt

@@ -110,7 +110,7 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
     if words and "wer" in shown:
         text += f" ({words} words)"
     for name, one in quantities().items():
-        apart = name == "tv" or one.judge not in (None, "wer")
+        apart = name == "tv" or one.timed or one.judge not in (None, "wer")
         fewer = _range(result.measure(name).n for result in results)
         if name in shown and apart and fewer and fewer != counts:
             text += f", {one.heading} on {fewer}"

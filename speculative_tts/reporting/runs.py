@@ -26,6 +26,7 @@ BOOKKEEPING = (
     "wandb",
     "baseline",
     "instrument",
+    "timing",
     "seed",
     "source",
     "runtime.warmup",

@@ -49,7 +49,7 @@ class System(Enum):
     swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
 
 
-MODEL = ("target", "sampling", "runtime", "seed")
+MODEL = ("target", "sampling", "runtime", "seed", "timing")
 # Settings that a system reads beside those of every run; others make no other run.
 READS: dict[System, tuple[str, ...]] = {
     System.target: MODEL,
@@ -61,7 +61,7 @@ READS: dict[System, tuple[str, ...]] = {
     System.reference: (),
     System.swap: ("target", "sampling", "seed", "rule", "source"),
 }
-ALWAYS = ("system", "codec", "data", "limit", "batch_size")
+ALWAYS = ("system", "codec", "data", "limit")
 
 
 class Rule(Enum):
@@ -274,10 +274,14 @@ class DecodeConfig(EngineConfig):
 
     system: System = System.speculative  # what produces the tokens
     limit: Count | None = None  # utterances of the list, evenly spread over it; None = all
-    batch_size: Count = 1  # utterances decoded together
-    # decode each utterance autoregressively too, in the same process, for paired speedups
+    # utterances that are timed: decoded one by one, evenly spread over the list; null: all
+    timing: Whole | None = 20
+    # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
+    # its memory holds
+    batch_size: Count | None = None
+    # decode what is timed by the target alone too, in the same process, for paired speedups
     baseline: bool = True
-    instrument: Whole = 20  # utterances decoded once more with split timers and distortion
+    instrument: Whole = 20  # timed utterances decoded once more with split timers and distortion
     # search rule.groups.mean_size (rule=group) or rule.beta (rule=tolerance) at seed 0 until the
     # rule is as fast as: 0.3, SSD with this beta; size:10.3, groups of this mean size;
     # length:3.2, so many tokens a round; speedup:1.4, that over the target alone by the clock
@@ -285,6 +289,9 @@ class DecodeConfig(EngineConfig):
     # system=swap: a finished target run; None = the one of the same settings in `out`
     source: ReadPath | None = None
     out: KeptPath = "runs"  # folder of the run folders
+    # folder of what runs share, codes of voice prompts and tokens of the target alone; null:
+    # .caches in `out`
+    cache: KeptPath | None = None
     wandb: bool = False  # send the run's figures to wandb (extra: cluster)
 
 

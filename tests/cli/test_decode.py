@@ -78,22 +78,9 @@ def test_a_sweep_makes_a_run_folder_per_point_and_is_skipped_when_done(
     assert (run / "records.jsonl").stat().st_mtime_ns == before
 
 
-def test_batches_and_single_utterances_give_the_same_codes(
-    models: FakeModels, tmp_path: Path
-) -> None:
-    for batch in (1, 4):
-        out = tmp_path / str(batch)
-        assert (
-            decode.main([*models.overrides, f"out={out}", f"batch_size={batch}", "rule=tolerance"])
-            == 0
-        )
-    one, four = (records(only(tmp_path / str(batch), "spec*")) for batch in (1, 4))
-    assert one == four
-
-
 def test_killed_and_run_again_equals_undisturbed(tmp_path: Path) -> None:
     models = write_fake_models(tmp_path / "models", utterances=30)
-    common = [*models.overrides, "rule=tolerance", "instrument=2"]
+    common = [*models.overrides, "rule=tolerance", "instrument=2", "timing=8", "batch_size=4"]
     assert decode.main([*common, f"out={tmp_path / 'whole'}"]) == 0
     command = [
         sys.executable,
@@ -109,13 +96,13 @@ def test_killed_and_run_again_equals_undisturbed(tmp_path: Path) -> None:
     run = only(tmp_path / "killed", "spec*")
     assert not (run / "DONE").exists()
     assert 2 <= rows_there(tmp_path / "killed") < 30
-    kept = b"".join((run / "records.jsonl").read_bytes().splitlines(keepends=True)[:2])
+    kept = (run / "records.jsonl").read_bytes().splitlines()[:2]
     first = run / "audio" / "u0.wav"
     written = first.stat().st_mtime_ns
     with (run / "records.jsonl").open("a") as file:
         file.write('{"id": "u5", "speak')  # a line cut short
     assert decode.main([*common, f"out={tmp_path / 'killed'}"]) == 0
-    assert (run / "records.jsonl").read_bytes().startswith(kept)
+    assert set(kept) <= set((run / "records.jsonl").read_bytes().splitlines())
     assert first.stat().st_mtime_ns == written
     assert records(run) == records(only(tmp_path / "whole", "spec*"))
 
@@ -129,7 +116,7 @@ def test_a_model_that_breaks_down_costs_its_utterances_only(
     state = load_file(weights)
     state["model.embed_tokens.weight"][N_CODES + 1 + WORDS.index("one")] = float("nan")
     save_file(state, weights, metadata={"format": "pt"})
-    arguments = [*models.overrides, f"out={tmp_path / 'runs'}", "batch_size=3"]
+    arguments = [*models.overrides, f"out={tmp_path / 'runs'}", "batch_size=3", "timing=2"]
     for _ in range(2):  # the second time the failed ones are tried again
         assert decode.main(arguments) == 1
         run = only(tmp_path / "runs", "spec*")
@@ -157,8 +144,7 @@ def test_lost_audio_is_made_again(models: FakeModels, tmp_path: Path) -> None:
     assert decode.main(arguments) == 0
     assert lost.read_bytes() == before
     rows = records(run)
-    assert [row["id"] for row in rows] == ["u0", "u2", "u4", "u2"]  # readers take the last
-    assert rows[3] == rows[1]
+    assert [row["id"] for row in rows] == ["u0", "u2", "u4"]
 
 
 def test_a_run_in_use_is_left_alone(
@@ -190,13 +176,11 @@ def test_a_run_of_other_code_is_skipped_and_says_so(
     assert "out=<new folder> makes it anew" in line
 
 
-@pytest.mark.parametrize("size", [1, 2])
 def test_system_and_baseline_go_first_in_turn(
-    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With batches of an even size the system once always ran before its baseline."""
     order = watch_systems(monkeypatch)
-    limits = [f"limit={3 * size}", f"batch_size={size}", "instrument=0", "runtime.warmup=0"]
+    limits = ["limit=5", "timing=3", "instrument=0", "runtime.warmup=0"]
     assert decode.main([*models.overrides, f"out={tmp_path}", *limits]) == 0
     assert "".join(order) == "sttsst"
 
@@ -235,6 +219,7 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
         (["runtime.threads=0"], "runtime.threads 0 is below 1"),
         (["runtime.warmup=-1"], "runtime.warmup -1 is below 0"),
         (["instrument=-1"], "instrument -1 is below 0"),
+        (["timing=-1"], "timing -1 is below 0"),
         (["sampling.top_p=1.5"], "sampling.top_p 1.5 is above 1; give more than 0, up to 1"),
         (["sampling.temperature=-1"], "temperature -1.0 is below 0"),
         (["sampling.max_tokens_per_word=0"], "sampling.max_tokens_per_word 0.0 is not above 0"),

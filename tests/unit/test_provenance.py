@@ -154,14 +154,22 @@ def test_what_a_run_does_not_read_does_not_count(config: DecodeConfig, system: S
 
 
 def test_every_setting_is_read_by_some_run() -> None:
-    """Or changing it would change no name. `out` is where, `match` a search, `wandb` who
-    is told.
+    """Or changing it would change no name. `out` and `cache` are where, `match` is a search,
+    `wandb` who is told, and batches of any size give the same tokens.
     """
     read = {*ALWAYS, *(key for keys in READS.values() for key in keys)}
     read |= {*LMDrafterConfig().reads, *HeadsDrafterConfig().reads}
-    unread = {"out", "match", "wandb"}
+    unread = {"out", "cache", "match", "wandb", "batch_size"}
     assert {entry.name for entry in dataclasses.fields(DecodeConfig)} == read | unread
     assert READS.keys() == {*System}
+
+
+def test_runs_from_before_timing_keep_their_names(config: DecodeConfig) -> None:
+    """They timed every utterance, one by one."""
+    found = counted(dataclasses.replace(config, timing=None, batch_size=7))
+    assert "timing" not in found
+    assert found["batch_size"] == 1
+    assert counted(dataclasses.replace(config, timing=5))["timing"] == 5
 
 
 def test_an_added_setting_keeps_the_names_of_finished_runs(

@@ -162,7 +162,7 @@ def test_the_range_ends_with_the_codes_with_the_cap_and_with_memory(
         (["rule=group", "match=pace:3"], "match=pace:3 is no speed"),
         (["rule=group", "match=size:0.5"], "match=size:0.5 is below 1, a group of one"),
         (["rule=group", "match=length:4.5"], r"outside \[1, 4\], the tokens that a round of"),
-        (["rule=group", "match=speedup:1.4", "baseline=false"], "give a speedup above 0 and base"),
+        (["rule=group", "match=speedup:1.4", "baseline=false"], "give a speedup above 0, base"),
         (["rule=group", "match=0.3", "rule.groups.path=x"], "names a cache of one size"),
     ],
 )

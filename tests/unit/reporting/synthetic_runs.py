@@ -46,7 +46,6 @@ def config_of(system: str, rule: str, beta: float, lookahead: int, seed: int, **
         "lookahead": lookahead,
         "seed": seed,
         "limit": None,
-        "batch_size": 1,
         "baseline": True,
         "instrument": 20,
         "out": "runs",

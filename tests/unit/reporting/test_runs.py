@@ -46,9 +46,9 @@ def test_a_missing_run_names_the_command_that_makes_it(
 
 
 def test_the_command_repeats_what_the_other_runs_have(tmp_path: Path) -> None:
-    make_run(tmp_path, "target", n=4, limit=40, batch_size=2)
+    make_run(tmp_path, "target", n=4, limit=40)
     (missing,) = select(find_runs(tmp_path), NEEDS).missing
-    assert " limit=40 batch_size=2 out=" in missing.command
+    assert " limit=40 out=" in missing.command
 
 
 def test_unfinished_and_unscored_runs_are_told(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Speech codes of voice prompts: encoded once for all runs, kept by what they were made from."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from speculative_tts.caches import store
+from speculative_tts.codecs.audio import SILENCE, Wave, read_wave
+from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice
+from speculative_tts.provenance import content_hash, source_hash
+
+LONGEST_PROMPT = 60.0  # seconds; encoding ten minutes takes minutes
+KIND, CODES = "voice", "codes"
+
+
+class Voices:
+    """Codes of recordings, by path: int64 [tokens] or, with layers, [layers, tokens].
+
+    What was encoded lies in the store below `cache`, keyed by the content of recording and codec.
+    A codec that keeps a prompt's voice to speak with (`VoiceCodec`) must hear it in every process.
+    """
+
+    def __init__(self, codec: Codec, codec_hash: str, cache: Path) -> None:
+        self._codec, self._cache = codec, cache
+        self._made_by = {"codec": codec_hash, "code": source_hash("codecs")}
+        self._known: dict[str, Tensor] = {}
+
+    def __getitem__(self, path: str) -> Tensor:
+        """Raises ValueError as `encode_prompt` does."""
+        if path not in self._known:
+            self._known[path] = self._codes(path)
+        return self._known[path]
+
+    def _codes(self, path: str) -> Tensor:
+        if isinstance(self._codec, VoiceCodec):
+            return self._encoded(path)
+        description = {"audio": content_hash(Path(path)), **self._made_by}
+        entry = store.find_or_make(
+            self._cache, KIND, description, lambda: ({CODES: self._encoded(path).numpy()}, {})
+        )
+        return torch.from_numpy(np.array(entry.arrays[CODES]))
+
+    def _encoded(self, path: str) -> Tensor:
+        return encode_prompt(self._codec, read_wave(Path(path), self._codec.sample_rate), path)
+
+
+def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:
+    """Speech codes of a voice prompt, int64 [tokens] or, with layers, [layers, tokens].
+
+    Raises ValueError for silence, below one token, and above a minute.
+    """
+    seconds = len(wave) / codec.sample_rate
+    if seconds > LONGEST_PROMPT:
+        raise ValueError(
+            f"{name} is {seconds:.0f} s long, above {LONGEST_PROMPT:.0f}; give 2 to 3 s of speech"
+        )
+    if len(wave) and float(np.abs(wave).max()) < SILENCE:
+        raise ValueError(f"{name} is silent: it has no voice to follow; give 2 to 3 s of speech")
+    codes = np.asarray(encode_voice(codec, wave))
+    if codes.shape[-1] == 0:
+        raise ValueError(
+            f"{name} is {seconds:.2f} s long, below one speech token; give 2 to 3 s of speech"
+        )
+    return torch.from_numpy(codes.astype(np.int64))

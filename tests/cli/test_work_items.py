@@ -1,0 +1,156 @@
+"""A run's utterances, timed or together: the same tokens however the work is cut, each once."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.codecs.tiny import TinyCodec
+from speculative_tts.commands import decode
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.rows import row_of
+from speculative_tts.evaluation.sources import read_run
+from speculative_tts.evaluation.summary import Bootstrap, interval
+from speculative_tts.schema import System
+from tests.fake_models import FakeModels, write_fake_models
+
+CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "nar_seconds", "split")
+UTTERANCES = 14
+SYSTEMS = ["rule=tolerance", "system=target", "system=draft", "system=uncached"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
+    return write_fake_models(tmp_path_factory.mktemp("models"), utterances=UTTERANCES)
+
+
+def made(models: FakeModels, out: Path, *settings: str) -> list[dict[str, object]]:
+    """Records of one run below `out`."""
+    common = [*models.overrides, f"out={out}", "instrument=0"]
+    assert decode.main([*common, *settings]) == 0
+    (folder,) = (path.parent for path in out.glob("*/DONE"))
+    return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+
+
+def untimed(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [{key: row[key] for key in row if key not in CLOCKS} for row in rows]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_tokens_do_not_depend_on_how_the_work_is_cut(
+    models: FakeModels, tmp_path: Path, system: str
+) -> None:
+    """By batches of any size, one by one, and in both orders of the list."""
+    ways = [["timing=null"], ["timing=5"], *([f"batch_size={n}"] for n in (1, 3, 16))]
+    runs = [
+        untimed(made(models, tmp_path / str(n), system, "timing=0", *way))
+        for n, way in enumerate(ways)
+    ]
+    assert all(run == runs[0] for run in runs)
+    assert [row["id"] for row in runs[0]] == [f"u{n}" for n in range(UTTERANCES)]
+    backwards = models.root / "backwards.jsonl"
+    rows = (models.root / "list.jsonl").read_text().splitlines()
+    backwards.write_text("\n".join(rows[::-1]) + "\n")
+    again = made(models, tmp_path / "back", system, "timing=3", f"data.path={backwards}")
+    assert untimed(again)[::-1] == runs[0]
+
+
+def test_shards_of_a_list_make_what_the_list_makes(models: FakeModels, tmp_path: Path) -> None:
+    whole = untimed(made(models, tmp_path / "whole", "timing=4"))
+    rows = (models.root / "list.jsonl").read_text().splitlines()
+    parts = []
+    for number in range(3):
+        path = models.root / f"shard{number}.jsonl"
+        path.write_text("\n".join(rows[number::3]) + "\n")
+        parts += untimed(made(models, tmp_path / str(number), "timing=1", f"data.path={path}"))
+    assert sorted(parts, key=lambda row: str(row["id"])) == sorted(
+        whole, key=lambda row: str(row["id"])
+    )
+
+
+def test_speed_is_of_what_was_timed_and_counts_are_of_all(
+    models: FakeModels, tmp_path: Path
+) -> None:
+    rows = made(models, tmp_path, "timing=4", "rule=tolerance")
+    timed = [row["id"] for row in rows if row["lm_seconds"] is not None]
+    assert timed == ["u0", "u3", "u7", "u10"]  # evenly spread
+    assert all((row["id"] in timed) == (row["baseline_seconds"] is not None) for row in rows)
+    (folder,) = (path.parent for path in tmp_path.glob("*/DONE"))
+    scored = [row_of(sample) for sample in read_run(folder).samples]
+    counted = {
+        name: interval(scored, metric, Bootstrap(draws=0)) for name, metric in METRICS.items()
+    }
+    for name, found in counted.items():
+        if METRICS[name].timed:
+            assert found.n == 4, name
+    assert counted["acceptance_rate"].n == counted["acceptance_length"].n == UTTERANCES
+    seconds = [row for row in rows if row["id"] in timed]
+    one = sum(float(str(row["lm_seconds"])) for row in seconds)
+    tokens = sum(int(str(row["tokens"])) for row in seconds)
+    assert counted["time_per_token_ms"].value == pytest.approx(1000 * one / tokens)
+
+
+def test_nothing_is_timed_unless_asked_for(models: FakeModels, tmp_path: Path) -> None:
+    rows = made(models, tmp_path, "timing=0", "instrument=3")
+    assert all(row["lm_seconds"] is None and row["split"] is None for row in rows)
+
+
+def test_the_target_alone_is_decoded_once_for_all_runs(
+    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its runs of another length of the list, of another folder, and of system=uncached."""
+    together, alone = Counter[str](), Counter[tuple[str, str]]()
+    stream, one = Engine.stream, Engine.decode
+
+    def streamed(self: Engine, system: System, requests: list, *rest: object) -> object:  # type: ignore[type-arg]
+        together.update(request.id for request in requests)
+        return stream(self, system, requests, *rest)  # type: ignore[arg-type]
+
+    def decoded(self: Engine, system: System, requests: list, *rest: object) -> object:  # type: ignore[type-arg]
+        alone.update((system.name, request.id) for request in requests)
+        return one(self, system, requests, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Engine, "stream", streamed)
+    monkeypatch.setattr(Engine, "decode", decoded)
+    shared = ["runtime.warmup=0", f"cache={tmp_path / 'shared'}"]
+    runs = [
+        made(models, tmp_path / str(n), "timing=2", *shared, *settings)
+        for n, settings in enumerate(
+            (["system=target"], ["system=target", "limit=7"], ["system=uncached"])
+        )
+    ]
+    assert untimed(runs[0]) == untimed(runs[2])
+    assert set(together) == {row["id"] for row in runs[0] if row["lm_seconds"] is None}
+    assert set(together.values()) == {1}
+    assert alone == {(name, "u0"): n for name, n in (("target", 3), ("uncached", 1))} | {
+        ("target", "u7"): 2, ("uncached", "u7"): 1, ("target", "u6"): 1,
+    }  # fmt: skip
+    made(models, tmp_path / "seed", "timing=0", *shared, "system=target", "seed=1")
+    assert set(together.values()) == {1, 2}  # another seed's are others
+
+
+def test_prompts_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By content: a copy of the recordings elsewhere is known, another codec's codes are not."""
+    models = write_fake_models(tmp_path / "models")
+    encoded: list[int] = []
+    encode = TinyCodec.encode
+    monkeypatch.setattr(
+        TinyCodec, "encode", lambda self, wave: encoded.append(len(wave)) or encode(self, wave)
+    )
+    shared = ["limit=3", f"cache={tmp_path / 'shared'}"]
+    first = made(models, tmp_path / "one", *shared)
+    assert len(encoded) == len({row["prompt_audio"] for row in first})
+    before = len(encoded)
+    made(models, tmp_path / "two", *shared, "rule=tolerance")
+    shutil.copytree(tmp_path / "models", tmp_path / "copy")
+    copy = FakeModels(tmp_path / "copy")
+    moved = made(copy, tmp_path / "three", *shared)
+    assert len(encoded) == before
+    assert [row["codes"] for row in moved] == [row["codes"] for row in first]
+    codec = json.loads((tmp_path / "copy" / "codec" / "codec.json").read_text())
+    (tmp_path / "copy" / "codec" / "codec.json").write_text(json.dumps(codec | {"other": 1}))
+    made(copy, tmp_path / "four", *shared, "timing=0")
+    assert len(encoded) == 2 * before
