@@ -41,12 +41,15 @@ def save_target(folder: Path, family: str = "qwen2", *, tied: bool = False) -> P
     return model
 
 
-def save_codes(folder: Path) -> None:
-    """Two speakers; every word is spoken as a run of codes of its own."""
+def save_codes(folder: Path, layers: int = 1) -> None:
+    """Two speakers; every word is spoken as a run of codes of its own; further layers follow it."""
     folder.mkdir()
     rng = np.random.default_rng(3)
     for split, count in (("train", 24), ("dev", 6)):
         rows = [_row(f"{split}{i}", f"s{i % 2}", split, rng) for i in range(count)]
+        for row in rows if layers > 1 else ():
+            codes = np.array(row["codes"])
+            row["residual_codes"] = [((codes * 5 + k) % 24).tolist() for k in range(1, layers)]
         pq.write_table(pa.Table.from_pylist(rows), folder / f"{split}-0000.parquet")
 
 

@@ -1,7 +1,8 @@
 """Turns an official VALL-E or USLM checkpoint into a folder that every command reads.
 
 The authors' training leaves a .pt file and a table of phoneme symbols; the folder has config.json,
-model.safetensors and speech.json. Texts become phonemes by espeak (extra `papers`).
+model.safetensors and speech.json. Texts become phonemes by espeak (extra `papers`). fresh.codes
+makes such a folder of untrained weights, from which sst-train-heads trains AR, heads and NAR.
 """
 
 import sys
@@ -12,18 +13,28 @@ from speculative_tts.schema import ImportConfig
 
 
 def run(config: ImportConfig) -> int:
-    """Import one checkpoint."""
+    """Import one checkpoint, or make a fresh one."""
     from speculative_tts.models.valle.checkpoint import read_checkpoint
     from speculative_tts.models.valle.importing import import_valle, options_of
+    from speculative_tts.training.fresh import fresh_checkpoint
 
-    checkpoint = Path(config.checkpoint)
-    written = read_checkpoint(checkpoint)[1]
+    checkpoint, codes = config.checkpoint, config.fresh.codes
+    if (checkpoint is None or config.symbols is None) == (codes is None):
+        raise ValueError(
+            f"checkpoint={checkpoint}, symbols={config.symbols}, fresh.codes={codes}: give "
+            "checkpoint= and symbols= of a trained model, or fresh.codes= for an untrained one"
+        )
+    written = read_checkpoint(Path(checkpoint))[1] if checkpoint else {}
     options = options_of(written, config.model, config.heads, config.prefix_mode)
     folder = app.require_writable(config.out)
-    layout = import_valle(checkpoint, Path(config.symbols), folder, options, config.phonemes)
+    if checkpoint and config.symbols:
+        given = Path(checkpoint), Path(config.symbols)
+        layout = import_valle(*given, folder, options, config.phonemes)
+    else:
+        layout = fresh_checkpoint(config.fresh, options, folder, config.phonemes)
     print(f"{config.out}: {layout.n_codes} codes, {len(layout.words)} symbols of phonemes")
     if options.assumed:
-        print(f"{checkpoint} does not say, so assumed: {'; '.join(options.assumed)}")
+        print(f"{checkpoint or codes} does not say, so assumed: {'; '.join(options.assumed)}")
     return 0
 
 
@@ -34,6 +45,7 @@ main = app.command(
     examples=(
         "sst-import-valle checkpoint=exp/best-valid-loss.pt symbols=unique_text_tokens.k2symbols",
         "sst-import-valle model=uslm checkpoint=USLM.pt symbols=uslm.k2symbols out=models/uslm",
+        "sst-import-valle fresh.codes=data/speechtokenizer/codes out=models/valle_start",
     ),
 )
 

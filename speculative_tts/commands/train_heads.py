@@ -1,7 +1,7 @@
 """Trains heads that predict the next n tokens from a target's hidden state (MTP).
 
 On a frozen trunk hidden states are computed once and kept in memory; with train_trunk the target is
-trained along, and written beside the heads. A killed training goes on where it was.
+trained along, and written too. A killed training goes on where it was.
 """
 
 import sys
@@ -17,7 +17,8 @@ def run(config: TrainHeadsConfig) -> int:
     from speculative_tts.training.heads import train_heads
 
     config = resolved(config)
-    return train("heads", config, partial(train_heads, config), device=config.device)
+    job = partial(train_heads, config)
+    return train("heads", config, job, device=config.device, dtype=config.dtype)
 
 
 main = app.command(
@@ -27,6 +28,7 @@ main = app.command(
     examples=(
         "sst-train-heads n=8 out=runs/heads",
         "sst-train-heads optimiser=scaled_adam learning_rate=0.05 warmup=200 out=runs/heads-eden",
+        "sst-train-heads recipe=valle_heads",
         "torchrun --nproc-per-node 2 -m speculative_tts.commands.train_heads train_trunk=true",
     ),
 )

@@ -123,41 +123,35 @@ def _mtp(models: Path) -> list[Need]:
         ),
         _list("test_clean", "format=random rows=null parts=[test-clean]"),
     ]
-    for name in ("valle", "uslm"):
+    for name, start in (("valle", _fresh(models, codes)), ("uslm", _published(models))):
         target, own = models / name, models / f"{name}_heads"
-        made = f"sst-train-heads target={name} target.path={target}"
-        found += [
-            _uslm(models) if name == "uslm" else _valle_made(target),
-            Need(
-                str(own),
-                partial(_heads, own, target),
-                f"{made} codes=data/speechtokenizer/codes out={own} device=cuda",
-                made_of=(codes,),
-            ),
-        ]
+        command = (
+            f"sst-train-heads recipe={name}_heads target.path={start.item} target_out={target} "
+            f"out={own}"
+        )
+        made = Need(str(target), partial(_valle, target), command, 11, (start, codes))
+        found += [made, Need(str(own), partial(_heads, own, target), command)]
     return found
 
 
-def _valle_made(target: Path) -> Need:
-    """Nobody has published a VALL-E over these codes."""
-    command = (
-        "sst-import-valle checkpoint=<best-valid-loss.pt> "
-        f"symbols=<unique_text_tokens.k2symbols> out={target}"
-    )
-    return Need(str(target), partial(_valle, target), command)
+def _fresh(models: Path, codes: Need) -> Need:
+    """Nobody has published a VALL-E over these codes: untrained weights."""
+    start = models / "valle_start"
+    command = f"sst-import-valle fresh.codes={codes.item} out={start}"
+    return Need(str(start), partial(_valle, start), command, 2, (codes,))
 
 
-def _uslm(models: Path) -> Need:
-    """Of the published file, which says nothing of its options."""
-    target, source = models / "uslm", models / "USLM_libritts"
+def _published(models: Path) -> Need:
+    """USLM's file, which says nothing of its options."""
+    start, source = models / "uslm_start", models / "USLM_libritts"
     names = ("USLM.pt", "unique_text_tokens.k2symbols")
     command = f"hf download fnlp/USLM --include 'USLM_libritts/*' --local-dir {models}"
     published = Need(str(source), partial(files, source, *names), command, 5)
     command = (
         f"sst-import-valle model=uslm checkpoint={source / names[0]} "
-        f"symbols={source / names[1]} out={target}"
+        f"symbols={source / names[1]} out={start}"
     )
-    return Need(str(target), partial(_valle, target), command, 2, (published,))
+    return Need(str(start), partial(_valle, start), command, 2, (published,))
 
 
 def _get(repository: str, place: Path) -> str:

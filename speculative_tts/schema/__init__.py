@@ -55,6 +55,7 @@ from speculative_tts.schema.listen import ListeningTest as ListeningTest
 from speculative_tts.schema.listen import ListenStep as ListenStep
 from speculative_tts.schema.prepare import Cache as Cache
 from speculative_tts.schema.prepare import Corpus as Corpus
+from speculative_tts.schema.prepare import FreshConfig as FreshConfig
 from speculative_tts.schema.prepare import ImportConfig as ImportConfig
 from speculative_tts.schema.prepare import ListFormat as ListFormat
 from speculative_tts.schema.prepare import Origin as Origin

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from omegaconf import MISSING
-
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -98,11 +96,24 @@ class Origin(Enum):
 
 
 @dataclass
-class ImportConfig:
-    """sst-import-valle: an official VALL-E or USLM checkpoint."""
+class FreshConfig:
+    """Of untrained weights alone."""
 
-    checkpoint: ReadPath = MISSING  # the .pt file of training, such as best-valid-loss.pt
-    symbols: ReadPath = MISSING  # the unique_text_tokens.k2symbols that it was trained with
+    codes: ReadPath | None = None  # make untrained weights, for the texts and codes of this store
+    dim: Count = 1024  # width of AR and NAR
+    layers: Count = 12  # of each
+    n_codes: Count = 1024  # of each layer of codes
+    seed: Seed = 0  # of the weights
+
+
+@dataclass
+class ImportConfig:
+    """sst-import-valle: an official VALL-E or USLM checkpoint, or a fresh one to train."""
+
+    checkpoint: ReadPath | None = None  # the .pt file of training, such as best-valid-loss.pt
+    # the unique_text_tokens.k2symbols that it was trained with
+    symbols: ReadPath | None = None
+    fresh: FreshConfig = field(default_factory=FreshConfig)
     model: Origin | None = None  # valle or uslm; null: what the file says, else valle
     heads: Count | None = None  # attention heads; null: what the file says, else 16
     # of the NAR: 0, 1, 2 or 4; null: what the file says, else 1; of USLM 0, whatever it says

@@ -108,7 +108,7 @@ class TrainDraftConfig:
     weight_decay: NonNegative = 0.01
     eval_every: Count = 50  # steps between dev figures
     save_every: Count = 50  # steps between checkpoints; a killed run continues at the last
-    dev_utterances: Count = 200  # held out for the dev figures
+    dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
     seed: Seed = 0
     device: Device = Device.cpu
     dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
@@ -132,6 +132,25 @@ class Optimiser(Enum):
 
 
 @dataclass
+class JointConfig:
+    """Of train_trunk=true alone: the trunk with its heads, and a VALL-E's NAR after it.
+
+    Utterances are alone (without a voice prompt), those of about one length together.
+    """
+
+    epochs: Positive | None = None  # over the utterances, in place of steps
+    frames: Count = 4000  # codes of a process's batch at most, those that pad included
+    accumulate: Count = 1  # batches of a process that make one step
+    shortest: Count = 1  # codes of an utterance; shorter ones are left out and counted
+    longest: Count | None = None  # longer ones too; null: those that fit no batch
+    # of a VALL-E's NAR, after the AR and its heads; 0 leaves the NAR as it is
+    nar_epochs: NonNegative = 0
+    nar_frames: Count = 2000  # codes of a batch of the NAR, of one layer
+    # of the NAR, each step: layer 2 and one of the others (USLM); false: one of them all (VALL-E)
+    second_layer: bool = False
+
+
+@dataclass
 class TrainHeadsConfig:
     """sst-train-heads: heads that predict several tokens from a target's hidden state."""
 
@@ -140,20 +159,23 @@ class TrainHeadsConfig:
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
-    # train the trunk and its own head too; the trained target is written to <out>/target
+    # train the trunk and its own head too, as `joint` says; false: heads on kept hidden states
     train_trunk: bool = False
+    joint: JointConfig = field(default_factory=JointConfig)
+    target_out: WrittenPath | None = None  # the target that was trained along; null: <out>/target
     optimiser: Optimiser = Optimiser.adamw
     steps: Count = 2000
-    batch_size: Count = 1024  # hidden states a step; with train_trunk sequences a step
+    batch_size: Count = 1024  # hidden states a step; of no meaning with train_trunk
     learning_rate: Positive = 2e-3  # of scaled_adam 0.05 is the paper's
-    warmup: Whole = 100  # steps of linear rise of the learning rate
+    # steps of linear rise of the learning rate; of scaled_adam batches of a process
+    warmup: Whole = 100
     weight_decay: NonNegative = 0.01
     eval_every: Count = 500  # steps between dev figures
     save_every: Count = 500  # steps between checkpoints; a killed run continues at the last
-    # sequences whose hidden states are kept in memory; with train_trunk those of an epoch of Eden
-    sequences: Count = 4000
-    dev_utterances: Count = 200  # held out for the dev figures
+    sequences: Count = 4000  # whose hidden states are kept in memory; all with train_trunk
+    dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
     seed: Seed = 0
     device: Device = Device.cpu
+    dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
     threads: Threads = 1  # of torch
     wandb: bool = False  # track with wandb (extra: cluster)

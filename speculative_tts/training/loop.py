@@ -50,6 +50,8 @@ class Plan:
     log_every: int = 1
     accumulate: int = 1  # batches of a process that make one step
     clip: float = 1.0  # norm of the gradient
+    summed: bool = False  # gradients of sums, not of means over all that is weighed
+    seed: int = 0  # of dropout
 
 
 @dataclass(frozen=True)
@@ -147,11 +149,11 @@ class Training:
         batches = [self.batch(self.step, first + index) for index in range(each)]
         total = float(self.over_all(torch.tensor(sum(map(self.weight, batches)))))
         # Gradients are averaged over processes: make that the mean over all that is weighed.
-        share = accelerator.num_processes / total
-        sums = [
-            self._backward(batch, share, last=index == each - 1)
-            for index, batch in enumerate(batches)
-        ]
+        share = accelerator.num_processes / (1.0 if self.plan.summed else total)
+        sums = []
+        for index, batch in enumerate(batches):
+            torch.manual_seed(self.plan.seed * 1_000_003 + first + index)
+            sums.append(self._backward(batch, share, last=index == each - 1))
         row: dict[str, Any] = {
             name: (self.over_all(torch.stack([one[name] for one in sums])).sum(0) / total).tolist()
             for name in sums[0]

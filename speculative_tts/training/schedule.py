@@ -47,11 +47,17 @@ def eden(
     return float(base * decay * rise)
 
 
-def eden_steps(*, warmup: int, batch_size: int, sequences: int | None) -> Rate:
-    """Eden where an epoch has so many sequences; None: there are no epochs."""
+def eden_steps(
+    *, warmup: int, accumulate: int = 1, processes: int = 1, epoch: int | None = None
+) -> Rate:
+    """Eden where an epoch has so many batches; None: there are no epochs.
+
+    As in the recipe, a process counts its own batches, of which `accumulate` make a step.
+    """
 
     def rate(base: float, step: int) -> float:
-        epoch = 0 if sequences is None else step * batch_size // sequences
-        return eden(base, batch=step, epoch=epoch, warmup=warmup)
+        batch = step * accumulate
+        epochs = 0 if epoch is None else batch * processes // epoch
+        return eden(base, batch=batch, epoch=epochs, warmup=warmup)
 
     return rate

@@ -22,6 +22,7 @@ SETTINGS, SUMMARY = "settings.json", "summary.json"
 KEPT = 2
 WITHOUT_EFFECT = (  # on what is learnt
     "out",
+    "target_out",
     "threads",
     "save_every",
     "wandb",

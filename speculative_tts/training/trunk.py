@@ -15,6 +15,7 @@ from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.checkpoint import load_valle, save_valle
+from speculative_tts.models.valle.nar import ValleNAR
 from speculative_tts.schema import CheckpointConfig
 from speculative_tts.training.checkpoint import build_model, read_checkpoint, write_draft
 from speculative_tts.training.data.pairs import first_code
@@ -31,6 +32,7 @@ class Trunk:
     rows: slice | Tensor  # of the head, by speech id
     stop_id: int
     export: Callable[[Path, dict[str, Any]], None]  # writes the trained target, with its settings
+    nar: ValleNAR | None = None  # of a VALL-E
 
     def own(self, hidden: Tensor) -> Tensor:
         """The head's logits over speech ids."""
@@ -91,7 +93,7 @@ def _transformers(target: Path, rows: slice | Tensor, stop_id: int) -> Trunk:
 
 
 def _valle(target: Path, layout: SpeechLayout) -> Trunk:
-    """Of a VALL-E, its AR; `export` writes the NAR beside it as it was."""
+    """Of a VALL-E, its AR; `export` writes the NAR too, as it is then."""
     valle, begin = load_valle(target), first_code(layout)
     ar = valle.ar
     if ar.config.prepend_bos:
@@ -102,12 +104,14 @@ def _valle(target: Path, layout: SpeechLayout) -> Trunk:
 
     def export(folder: Path, settings: dict[str, Any]) -> None:  # noqa: ARG001 - heads.json has them
         ar.cpu()
+        valle.nar.cpu()
         save_valle(valle, folder)
         layout.save(folder)
 
     rows = slice(layout.speech_vocab_size)
     hidden = partial(hidden_states, ar, begin=begin)
-    return Trunk(ar, hidden, ar.ar_predict_layer, rows, layout.eos_id, export)
+    nar = valle.nar if valle.config.quantizers > 1 else None
+    return Trunk(ar, hidden, ar.ar_predict_layer, rows, layout.eos_id, export, nar)
 
 
 def hidden_states(ar: ValleAR, ids: Tensor, begin: int) -> Tensor:

@@ -307,7 +307,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "symbols={w}/list.jsonl heads=4": "list.jsonl:1 is not '<symbol> <number>'; copy",
             "symbols={w}/fifo heads=4": "fifo not found; it belongs to the checkpoint",
             "symbols=/nowhere heads=4": "/nowhere not found; it belongs to the checkpoint",
-            "checkpoint=???": "checkpoint is not set; give checkpoint=<value>",
+            "checkpoint=???": "checkpoint=None, symbols=",
         },
     ),
     "eval": (

@@ -143,7 +143,9 @@ def test_what_is_missing_has_its_command(
     assert "hf download HKUSTAudio/Llasa-8B" in found["m/Llasa-8B"]
     assert "sst-train-draft recipe=cosyvoice2" in found[DRAFT]
     assert "sst-prepare corpus=list" in found["data/unicats_b/list.jsonl"]
-    assert "sst-train-heads target=uslm" in found["m/uslm_heads"]
+    recipe = "sst-train-heads recipe=uslm_heads target.path=m/uslm_start target_out=m/uslm"
+    assert found["m/uslm"].partition(recipe)[1] == found["m/uslm_heads"].partition(recipe)[1] != ""
+    assert "sst-import-valle fresh.codes=data/speechtokenizer/codes" in found["m/valle_start"]
     assert "git clone --recursive" in found["CosyVoice's own code"]
     assert torch.cuda.is_available() or "no GPU" in found["GPU memory"]
 

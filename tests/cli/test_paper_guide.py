@@ -20,7 +20,7 @@ GUIDE = (ROOT / "docs/paper-scale.md").read_text()
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 LOOP = re.compile(r"for one in ([^;]*); do (.*?); done")
 COMMAND = re.compile(r"^(?:\S*/)?(sst-[a-z-]+ .*)$")
-TORCHRUN = re.compile(r"torchrun .*-m speculative_tts\.commands\.train_draft")
+TORCHRUN = re.compile(r"torchrun .*-m speculative_tts\.commands\.train_(draft|heads)")
 
 
 def code(text: str) -> list[str]:
@@ -34,7 +34,7 @@ def commands(lines: list[str]) -> list[str]:
     """The sst-commands among lines of shell: loops written out, places filled in."""
     found = []
     for line in lines:
-        bare = TORCHRUN.sub("sst-train-draft", line.partition("  #")[0].rstrip())
+        bare = TORCHRUN.sub(r"sst-train-\1", line.partition("  #")[0].rstrip())
         bare = re.sub(r"<[^>]*>", "x", bare)
         loop = LOOP.search(bare)
         each = [loop[2].replace("$one", one) for one in loop[1].split()] if loop else [bare]
@@ -128,18 +128,23 @@ def test_a_wrong_line_is_found() -> None:
 def test_what_is_made_is_what_the_runs_read(lines: list[str]) -> None:
     """Heads, transitions, drafts, lists and codes have one place each."""
     made = {
-        (program, getattr(config, "export", None) or config.out)  # type: ignore[attr-defined]
+        (program, place)
         for line in lines
         if not line.startswith(("sst-check", "sst-speak", "sst-eval", "sst-report", "sst-decode"))
         for program, configs in [compose(line)]
         for config in configs
-        if hasattr(config, "out") or getattr(config, "export", None)
+        for place in (getattr(config, key, None) for key in ("export", "out", "target_out"))
+        if place
     }
     for target in ("valle", "uslm"):
         read = decode.main.compose([f"target={target}", "codec=speechtokenizer"])
         assert (train_heads.main.program, read.heads.path) in made
         assert (precompute.main.program, read.viterbi.transitions.path) in made
-        assert ("sst-import-valle", read.target.path) in made
+        assert (train_heads.main.program, read.target.path) in made
+        assert (
+            "sst-import-valle",
+            train_heads.main.compose([f"recipe={target}_heads"]).target.path,
+        ) in made
     for draft in ("cosyvoice2", "llasa_8b_subset"):
         assert ("sst-train-draft", decode.main.compose([f"draft={draft}"]).draft.path) in made
     for data in ("unicats_b", "test_clean_500", "test_clean"):

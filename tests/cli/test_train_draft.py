@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from small_target import save_codes, save_target
+from valle_folders import write_valle
 
 from speculative_tts.commands import train_draft, train_heads
 from speculative_tts.records import read_jsonl
@@ -92,14 +93,35 @@ def test_two_processes_train_heads_and_trunk_as_one_does(tmp_path, options):
         "steps=6",
         "warmup=2",
         "eval_every=3",
-        "sequences=12",
         "dev_utterances=4",
+        "joint.frames=30",
     ]
     module = "speculative_tts.commands.train_heads"
-    one = [*own, "batch_size=6", f"out={tmp_path / 'one'}"]
-    two = [*own, "batch_size=3", f"out={tmp_path / 'two'}"]
+    one = [*own, "joint.accumulate=2", f"out={tmp_path / 'one'}"]
+    two = [*own, f"out={tmp_path / 'two'}"]
     first, second = finish(command([], one, module)), finish(command(TWO, two, module))
     assert second["dev_loss"] == pytest.approx(first["dev_loss"], rel=1e-5)
+    same_weights(tmp_path, "heads.safetensors", atol=1e-3)  # stored in half precision
+    same_weights(tmp_path, "target/model.safetensors", atol=1e-4)
+
+
+@pytest.mark.slow
+def test_two_processes_train_valle_by_the_papers_recipe_as_one_does(tmp_path):
+    """AR with heads, and the NAR, whose stages that are not drawn take no part."""
+    write_valle(tmp_path / "start", n_codes=24, quantizers=3)
+    save_codes(tmp_path / "codes", layers=3)
+    own = ["recipe=valle_heads", f"target.path={tmp_path / 'start'}", f"codes={tmp_path / 'codes'}"]
+    own += ["device=cpu", "dtype=float32", "n=3", "warmup=0", "joint.frames=60", "joint.epochs=1"]
+    own += ["joint.nar_frames=40", "joint.nar_epochs=1", "joint.shortest=5"]
+    module = "speculative_tts.commands.train_heads"
+    figures = []
+    for run, start, each in (("one", [], 2), ("two", TWO, 1)):
+        places = [f"out={tmp_path / run}", f"target_out={tmp_path / run / 'target'}"]
+        figures.append(finish(command(start, [*own, *places, f"joint.accumulate={each}"], module)))
+    for key in ("steps", "nar_steps"):
+        assert figures[0][key] == figures[1][key]
+    for key in ("dev_loss", "nar_dev_loss"):
+        assert figures[1][key] == pytest.approx(figures[0][key], rel=1e-4)
     same_weights(tmp_path, "heads.safetensors", atol=1e-3)  # stored in half precision
     same_weights(tmp_path, "target/model.safetensors", atol=1e-4)
 
@@ -107,7 +129,10 @@ def test_two_processes_train_heads_and_trunk_as_one_does(tmp_path, options):
 def same_weights(folder, name, atol):
     first, second = (load_file(folder / run / name) for run in ("one", "two"))
     for key, tensor in first.items():
-        torch.testing.assert_close(second[key], tensor, rtol=0, atol=atol)
+        there, here = second[key], tensor
+        if key.endswith("in_proj_bias"):  # of keys: softmax does not see it, its gradient is noise
+            there, here = (torch.cat([one.chunk(3)[i] for i in (0, 2)]) for one in (there, here))
+        torch.testing.assert_close(there, here, rtol=0, atol=atol, msg=f"{name}: {key}")
 
 
 @pytest.mark.parametrize(

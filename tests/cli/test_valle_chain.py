@@ -21,7 +21,8 @@ from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.importing import options_of
 from speculative_tts.models.valle.layout import PhonemeLayout, read_layout
-from speculative_tts.schema import Origin
+from speculative_tts.preflight.needs import needs
+from speculative_tts.schema import Origin, Paper
 from speculative_tts.training.trunk import hidden_states
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -93,7 +94,7 @@ def test_it_is_imported_gets_heads_and_speaks(official: Path, tmp_path: Path) ->
 def test_a_trunk_trained_along_is_written_with_its_layers(official: Path, tmp_path: Path) -> None:
     target, out = tmp_path / "valle", tmp_path / "heads"
     assert imported(official, target) == 0
-    options = "n=2 steps=2 batch_size=2 sequences=8 dev_utterances=2 train_trunk=true"
+    options = "n=2 steps=2 joint.frames=40 dev_utterances=2 train_trunk=true"
     codes = f"codes={official / 'codes'}"
     where = [f"target.path={target}", "target.name=valle", codes, f"out={out}"]
     assert train_heads.main([*where, *options.split()]) == 0
@@ -101,6 +102,33 @@ def test_a_trunk_trained_along_is_written_with_its_layers(official: Path, tmp_pa
     assert not after.ar.ar_predict_layer.weight.equal(before.ar.ar_predict_layer.weight)
     assert after.nar.nar_text_embedding.weight.equal(before.nar.nar_text_embedding.weight)
     assert read_layout(out / "target") == read_layout(target)
+
+
+@pytest.mark.usefixtures("espeak")
+def test_from_nothing_to_what_make_mtp_reads(
+    official: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the places of docs/paper-scale.md: fresh weights, the recipe, preflight, an experiment."""
+    monkeypatch.chdir(tmp_path)
+    codes = tmp_path / "data/speechtokenizer/codes"
+    codes.parent.mkdir(parents=True)
+    save_codes(codes, layers=8)
+    sizes = ["fresh.dim=16", "fresh.layers=2", "fresh.n_codes=64", "heads=2"]
+    fresh = [f"fresh.codes={codes}", "out=models/valle_start"]
+    assert import_valle.main([*fresh, *sizes]) == 0
+    assert read_layout(Path("models/valle_start")).words[0] == "<eps>"
+    numbers = ["joint.epochs=1", "joint.nar_epochs=1", "joint.shortest=1", "device=cpu"]
+    assert train_heads.main(["recipe=valle_heads", "dtype=float32", *numbers]) == 0
+    wanted = {need.item: need for need in needs(Path("models"))[Paper.mtp]}
+    for item in ("models/valle", "models/valle_heads"):
+        assert wanted[item].lacking() is None
+    run = ["experiment=mtp/paper_table1_valle", f"codec.path={official / 'codec'}"]
+    known = official / "known.jsonl"  # phonemes of the corpus alone
+    known.write_text((official / "list.jsonl").read_text().replace('"two"', '"bravo"'))
+    run += [f"data.path={known}", "runtime.device=cpu", "runtime.dtype=float32"]
+    run += ["method=mtp", "heads.n=8", "viterbi.mode=none", "runtime.warmup=0"]
+    assert decode.main([*run, "data.name=test_clean"]) == 0
+    assert [row["unverified"] == row["tokens"] for row in records(tmp_path / "runs")] == [True]
 
 
 def test_phonemes_get_the_official_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

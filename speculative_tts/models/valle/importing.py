@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.models.valle.checkpoint import load_valle, save_valle
+from speculative_tts.models.valle.checkpoint import Valle, load_valle, save_valle
 from speculative_tts.models.valle.layout import PhonemeLayout
 from speculative_tts.models.valle.text import BEGIN, END, SPECIAL, Symbols
 from speculative_tts.schema import Origin
@@ -74,19 +74,24 @@ def import_valle(
     training used. ValueError when one is not, or they do not belong together.
     """
     valle = load_valle(checkpoint, heads=options.heads, prefix_mode=options.prefix_mode)
-    known = Symbols.read(symbols).ids
-    if len(known) > valle.config.text_tokens:
+    known = Symbols.read(symbols)
+    if len(known.ids) > valle.config.text_tokens:
         raise ValueError(
-            f"{symbols} has {len(known)} symbols, {checkpoint} embeds {valle.config.text_tokens}; "
-            "give the file that this checkpoint was trained with"
+            f"{symbols} has {len(known.ids)} symbols, {checkpoint} embeds "
+            f"{valle.config.text_tokens}; give the file that this checkpoint was trained with"
         )
+    return write_folder(valle, known, folder, language)
+
+
+def write_folder(valle: Valle, symbols: Symbols, folder: Path, language: str) -> PhonemeLayout:
+    """Write both models with the layout of their phonemes, which is returned."""
     n_codes = valle.config.n_codes
     layout = PhonemeLayout(
         n_codes=n_codes,
         stop_ids=(valle.config.eos_id,),
         speech_vocab_size=n_codes + 1,
         text_offset=len(SPECIAL),
-        words=tuple(list(known)[len(SPECIAL) :]),
+        words=tuple(list(symbols.ids)[len(SPECIAL) :]),
         sos_id=BEGIN,
         task_id=END,
         token_rate=TOKEN_RATE,

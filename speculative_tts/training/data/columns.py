@@ -22,6 +22,7 @@ from speculative_tts.files import held, writing
 from speculative_tts.shards import shard
 
 FOLDER = "columns"
+RESIDUAL = "residual_codes"
 SOURCE = b"made of"  # key of the file's metadata
 
 
@@ -31,12 +32,14 @@ class Utterance:
 
     text: str
     codes: list[int]
+    residual: tuple[list[int], ...] = ()  # further layers of codes, where they were asked for
 
 
 class Columns:
     """Utterances by number: those of a speaker together, speakers in order of their names.
 
-    With `by_words` those of a speaker are in order of how many words they have.
+    With `by_words` those of a speaker are in order of how many words they have. Further layers of
+    codes lie in a file of their own, `<split>-layers.arrow`, made for trainings that read them.
     """
 
     def __init__(self, path: Path, *, by_words: bool = False) -> None:
@@ -49,10 +52,19 @@ class Columns:
             texts = (text for batch in self._batches for text in batch.column("text").to_pylist())
             within = np.array([len(text.split()) for text in texts])
         self._order, self.starts = _by_name(speakers, within)
+        self._layered = RESIDUAL in reader.schema.names
 
     @classmethod
-    def open(cls, folder: Path, split: str, n_codes: int, *, by_words: bool = False) -> "Columns":
-        """Columns of `folder/<split>-*.parquet`.
+    def open(
+        cls,
+        folder: Path,
+        split: str,
+        n_codes: int,
+        *,
+        by_words: bool = False,
+        layers: bool = False,
+    ) -> "Columns":
+        """Columns of `folder/<split>-*.parquet`, with `layers` of all codes.
 
         FileNotFoundError without shards; ValueError for codes out of range, or where the folder
         cannot be written.
@@ -60,12 +72,12 @@ class Columns:
         paths = sorted(folder.glob(f"{split}-*.parquet"))
         if not paths:
             raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
-        made = folder / FOLDER / f"{split}.arrow"
+        made = folder / FOLDER / f"{split}{'-layers' if layers else ''}.arrow"
         if _source(made) != _signature(paths, n_codes):
             try:
                 with held(made.parent):
                     if _source(made) != _signature(paths, n_codes):  # another made it meanwhile
-                        _make(paths, n_codes, made)
+                        _make(paths, n_codes, made, layers=layers)
             except PermissionError as error:
                 raise ValueError(
                     f"{made.parent} cannot be written; training keeps columns of the codes there: "
@@ -84,7 +96,14 @@ class Columns:
         batch = self._batches[index]
         row = place - int(self._ends[index]) + batch.num_rows
         codes = batch.column("codes")[row].values.to_numpy()
-        return Utterance(batch.column("text")[row].as_py(), codes.tolist())
+        residual = batch.column(RESIDUAL)[row].as_py() if self._layered else ()
+        return Utterance(batch.column("text")[row].as_py(), codes.tolist(), tuple(residual))
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Codes of each utterance, by number."""
+        found = [pc.list_value_length(batch.column("codes")) for batch in self._batches]
+        return np.concatenate([one.to_numpy() for one in found])[self._order].astype(np.int64)
 
     def speaker(self, number: int) -> int:
         """Which speaker says it: its utterances are numbered from starts[i] to starts[i + 1]."""
@@ -124,14 +143,12 @@ def _source(path: Path) -> Any:
     return json.loads((schema.metadata or {}).get(SOURCE, b"null"))
 
 
-def _make(paths: list[Path], n_codes: int, path: Path) -> None:
+def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool) -> None:
     """Write the file whole, a shard in memory at a time."""
+    codes = pa.list_(pa.uint16() if n_codes <= 1 << 16 else pa.int32())
+    fields = [("speaker", pa.string()), ("text", pa.string()), ("codes", codes)]
     schema = pa.schema(
-        [
-            ("speaker", pa.string()),
-            ("text", pa.string()),
-            ("codes", pa.list_(pa.uint16() if n_codes <= 1 << 16 else pa.int32())),
-        ],
+        fields + ([(RESIDUAL, pa.list_(codes))] if layers else []),
         {SOURCE: json.dumps(_signature(paths, n_codes)).encode()},
     )
     with writing(path) as file, pa.ipc.new_file(file, schema) as writer:
@@ -143,12 +160,18 @@ def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.T
     for path in paths:
         with shard(path):
             table = pq.read_table(path, columns=schema.names)
-            ends = pc.min_max(pc.list_flatten(table.column("codes"))).as_py()
+            if missing := {*schema.names} - {*table.column_names}:
+                raise ValueError(f"{path} has no {missing.pop()}; make the codes with sst-prepare")
+            flat = pc.list_flatten(table.column("codes"))
+            if RESIDUAL in schema.names:
+                inner = pc.list_flatten(pc.list_flatten(table.column(RESIDUAL)))
+                flat = pa.chunked_array([*flat.chunks, *inner.cast(flat.type).chunks])
+            ends = pc.min_max(flat).as_py()
             for code in (ends["min"] or 0, ends["max"] or 0):
                 if not 0 <= code < n_codes:
                     raise ValueError(
                         f"{path} has code {code}, the target only {n_codes} codes; "
                         "make the codes with the target's own codec"
                     )
-            table = table.cast(schema)
+            table = table.select(schema.names).cast(schema)
         yield table

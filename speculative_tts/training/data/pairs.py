@@ -26,7 +26,7 @@ from speculative_tts.training.data.columns import Columns, Utterance
 from speculative_tts.training.data.recordings import IGNORED
 
 PADDING = -1  # of VALL-E's inputs; other targets are causal and never see what pads
-_DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
+DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,17 @@ def writing_of(target: CheckpointConfig) -> tuple[Layout, Writing]:
 
 
 def load_data(
-    codes: Path, target: CheckpointConfig, *, seed: int, batch_size: int, dev_utterances: int
+    codes: Path,
+    target: CheckpointConfig,
+    *,
+    seed: int,
+    batch_size: int,
+    dev_utterances: int | None,
 ) -> Data:
-    """Train and dev sequences of a codes store in the target's vocabulary. ValueError if absent."""
+    """Train and dev sequences of a codes store in the target's vocabulary. ValueError if absent.
+
+    `dev_utterances` None: all.
+    """
     if not codes.is_dir():
         raise ValueError(
             f"codes folder {codes} not found; make it with sst-prepare or give codes=<folder>"
@@ -170,9 +178,9 @@ def load_data(
     layout, writing = writing_of(target)
     train, dev = (
         Pairs(Columns.open(codes, split, layout.n_codes, by_words=writing.by_words), writing, key)
-        for split, key in (("train", seed), ("dev", _DEV_SEED))
+        for split, key in (("train", seed), ("dev", DEV_SEED))
     )
-    count = min(dev_utterances, len(dev))
+    count = min(dev_utterances or len(dev), len(dev))
     batches = [
         dev.batch(range(start, min(start + batch_size, count)))
         for start in range(0, count, batch_size)

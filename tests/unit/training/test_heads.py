@@ -17,7 +17,8 @@ from speculative_tts.records import read_jsonl
 from speculative_tts.schema import CheckpointConfig
 from speculative_tts.training.checkpoint import read_checkpoint
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.heads import HeadsTraining, head_targets
+from speculative_tts.training.headed import head_targets
+from speculative_tts.training.loop import Training
 
 STOP = 24
 
@@ -55,20 +56,20 @@ def test_heads_learn_and_belong_to_their_target(
     assert tensors.kind == ("residual" if extra == ["kind=residual"] else "linear")
 
 
-@pytest.mark.parametrize("extra", [[], ["train_trunk=true", "batch_size=2"]])
+@pytest.mark.parametrize("extra", [[], ["train_trunk=true", "joint.frames=30"]])
 def test_a_killed_training_ends_where_another_does(
     arguments: list[str], tmp_path: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main([*arguments, *extra, f"out={tmp_path / 'whole'}"]) == 0
-    step = HeadsTraining.run_step
+    step = Training.run_step
 
-    def dies(self: HeadsTraining) -> dict[str, object]:
+    def dies(self: Training) -> dict[str, object]:
         if self.step == 5:
             raise KeyboardInterrupt
         return step(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(HeadsTraining, "run_step", dies)
+        patch.setattr(Training, "run_step", dies)
         assert main([*arguments, *extra, f"out={tmp_path / 'killed'}"]) == 130
     assert main([*arguments, *extra, f"out={tmp_path / 'killed'}"]) == 0
     whole, killed = (read_heads(tmp_path / name)[0] for name in ("whole", "killed"))

@@ -23,8 +23,15 @@ def test_trapezoid_warms_up_holds_and_decays() -> None:
 
 
 def test_edens_epochs_are_whole_ones() -> None:
-    """Ten sequences in batches of three: step 10 has seen three epochs (by floats, two)."""
-    rate = eden_steps(warmup=0, batch_size=3, sequences=10)
+    """Ten batches an epoch, three a step: step 10 has seen three epochs (by floats, two)."""
+    rate = eden_steps(warmup=0, processes=3, epoch=10)
     assert rate(0.05, 10) == eden(0.05, batch=10, epoch=3, warmup=0)
-    without = eden_steps(warmup=0, batch_size=3, sequences=None)
-    assert without(0.05, 10) == eden(0.05, batch=10, epoch=0, warmup=0)
+    assert eden_steps(warmup=0)(0.05, 10) == eden(0.05, batch=10, epoch=0, warmup=0)
+
+
+def test_eden_counts_a_processs_batches_as_its_recipe_does() -> None:
+    """Not steps: with four batches a step the warm-up of 200 is over after 50."""
+    rate = eden_steps(warmup=200, accumulate=4, processes=2, epoch=80)
+    assert rate(0.05, 25) == eden(0.05, batch=100, epoch=2, warmup=200)
+    by_hand = 0.05 * (1 + (200 / 5000) ** 2) ** -0.25 * (1 + (5 / 4) ** 2) ** -0.25
+    assert rate(0.05, 50) == pytest.approx(by_hand)

@@ -1,0 +1,130 @@
+"""Train and dev utterances in batches of bounded length, as an AR and as a NAR read them."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.schema import TrainHeadsConfig
+from speculative_tts.training.data.buckets import Batches, Buckets
+from speculative_tts.training.data.columns import Columns, Utterance
+from speculative_tts.training.data.pairs import DEV_SEED, Batch, collate, writing_of
+
+AnyBatch = TypeVar("AnyBatch", "Batch", "LayeredBatch")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LayeredBatch:
+    """Text and codes of all layers, each padded on the right."""
+
+    text: Int64[Tensor, "batch text"]
+    text_lengths: Int64[Tensor, " batch"]
+    codes: Int64[Tensor, "batch frames layers"]
+    code_lengths: Int64[Tensor, " batch"]
+
+    def to(self, device: torch.device) -> "LayeredBatch":
+        """The batch on `device`."""
+        return LayeredBatch(*(tensor.to(device) for tensor in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class Splits(Generic[AnyBatch]):
+    """Batches to learn from, and those of dev."""
+
+    train: Batches[AnyBatch]
+    dev: Batches[AnyBatch]
+
+
+def ar_splits(config: TrainHeadsConfig) -> Splits[Batch]:
+    """Utterances as the target's family writes them."""
+    layout, writing = writing_of(config.target)
+
+    def make(said: list[Utterance]) -> Batch:
+        return collate([writing.write(None, one) for one in said], writing)
+
+    return _splits(config, layout.n_codes, config.joint.frames, make)
+
+
+def nar_splits(config: TrainHeadsConfig, quantizers: int) -> Splits[LayeredBatch]:
+    """Phonemes (or words), and codes of all layers. ValueError when the store has fewer."""
+    layout, _ = writing_of(config.target)
+    assert isinstance(layout, SpeechLayout)
+
+    def codes(one: Utterance) -> Tensor:
+        layers = [one.codes, *one.residual]
+        if len(layers) != quantizers:
+            raise ValueError(
+                f"{config.codes} has {len(layers)} layers of codes, the target {quantizers}; make "
+                "them with the target's codec, or give joint.nar_epochs=0"
+            )
+        return torch.tensor(layers).T
+
+    def make(said: list[Utterance]) -> LayeredBatch:
+        texts = [
+            torch.tensor([layout.sos_id, *layout.text_ids(one.text), layout.task_id])
+            for one in said
+        ]
+        spoken = list(map(codes, said))
+        return LayeredBatch(
+            pad_sequence(texts, batch_first=True),
+            torch.tensor(list(map(len, texts))),
+            pad_sequence(spoken, batch_first=True),
+            torch.tensor(list(map(len, spoken))),
+        )
+
+    return _splits(config, layout.n_codes, config.joint.nar_frames, make, layers=True)
+
+
+def _splits(
+    config: TrainHeadsConfig,
+    n_codes: int,
+    frames: int,
+    make: Callable[[list[Utterance]], AnyBatch],
+    *,
+    layers: bool = False,
+) -> Splits[AnyBatch]:
+    """Train and dev; some of dev if not all are wanted."""
+    joint = config.joint
+    found: list[Batches[AnyBatch]] = []
+    for split, seed in (("train", config.seed), ("dev", DEV_SEED)):
+        columns = Columns.open(Path(config.codes), split, n_codes, layers=layers)
+        numbers = np.random.default_rng(seed).permutation(len(columns))
+        if split == "dev":
+            numbers = numbers[: config.dev_utterances]
+        lengths = columns.lengths[numbers]
+        buckets = Buckets(
+            lengths, frames=frames, shortest=joint.shortest, longest=joint.longest, seed=seed
+        )
+        if buckets.left_out:
+            logger.warning(
+                "%d of %d %s utterances are left out: they have not %d to %d codes",
+                buckets.left_out,
+                len(lengths),
+                split,
+                joint.shortest,
+                min(frames, joint.longest or frames),
+            )
+        found.append(Batches(buckets, partial(_made, make, columns, numbers)))
+    return Splits(*found)
+
+
+def _made(
+    make: Callable[[list[Utterance]], AnyBatch],
+    columns: Columns,
+    numbers: NDArray[np.int64],
+    places: list[int],
+) -> AnyBatch:
+    """The batch of some of a split's utterances."""
+    return make([columns[int(numbers[place])] for place in places])

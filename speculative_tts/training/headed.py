@@ -1,0 +1,126 @@
+"""A trunk with multi-token heads on it, as one module that makes losses."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from speculative_tts.models.heads import HeadTensors
+from speculative_tts.schema import HeadKind
+from speculative_tts.training.data.pairs import Batch
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.loop import Values
+from speculative_tts.training.trunk import Trunk
+
+
+class HeadsModule(nn.Module):
+    """Heads 1 .. n - 1, each starting as a copy of `own` [vocab, hidden], the target's head."""
+
+    def __init__(self, own: Tensor, bias: Tensor | None, n: int, kind: HeadKind) -> None:
+        super().__init__()
+        hidden, more = own.shape[1], n - 1
+        self.weight = nn.ParameterList(own.detach().float().clone() for _ in range(more))
+        self.bias = None if bias is None else nn.Parameter(bias.detach().float().repeat(more, 1))
+        residual = kind is HeadKind.residual
+        self.block_weight = nn.Parameter(torch.zeros(more, hidden, hidden)) if residual else None
+        self.block_bias = nn.Parameter(torch.zeros(more, hidden)) if residual else None
+
+    def forward(self, hidden: Tensor, head: int) -> Tensor:
+        """Logits [positions, vocab] of head `head` (from 1)."""
+        index = head - 1
+        if self.block_weight is not None and self.block_bias is not None:
+            inner = F.linear(hidden, self.block_weight[index], self.block_bias[index])
+            hidden = hidden + F.silu(inner)
+        bias = None if self.bias is None else self.bias[index]
+        return F.linear(hidden, self.weight[index], bias)
+
+    def tensors(self, own: Tensor, bias: Tensor | None, dtype: torch.dtype) -> HeadTensors:
+        """All n heads as they are stored, the target's first."""
+
+        def whole(first: Tensor | None, rest: Tensor | None) -> Tensor | None:
+            if first is None or rest is None:
+                return None
+            return torch.cat([first.detach()[None].float().cpu(), rest.detach().cpu()]).to(dtype)
+
+        hidden = own.shape[1]
+        weight = whole(own, torch.stack([*self.weight]))
+        assert weight is not None
+        zero = torch.zeros(hidden, hidden)
+        return HeadTensors(
+            weight,
+            whole(bias, self.bias),
+            whole(zero, self.block_weight),
+            whole(zero[0], self.block_bias),
+        )
+
+
+@dataclass(frozen=True)
+class States:
+    """Final hidden states [positions, hidden] and what each head predicts there [positions, n]."""
+
+    hidden: Tensor
+    targets: Tensor
+
+    def __len__(self) -> int:
+        return len(self.hidden)
+
+    def at(self, positions: slice | Tensor) -> "States":
+        """Some positions, as heads read them."""
+        return States(self.hidden[positions].float(), self.targets[positions])
+
+
+def head_targets(targets: Tensor, n: int, stop_id: int) -> Tensor:
+    """Targets of n heads: [batch, length] -> [batch, length, n].
+
+    `targets` are those of the next token, IGNORED outside speech; behind the end is the stop id.
+    """
+    padded = F.pad(targets, (0, n - 1), value=IGNORED)
+    shifted = padded.unfold(1, n, 1)
+    ahead = torch.where(shifted == IGNORED, stop_id, shifted)
+    return torch.where(targets[..., None] == IGNORED, IGNORED, ahead)
+
+
+class HeadedTrunk(nn.Module):
+    """Heads on a trunk, which is trained along or frozen."""
+
+    def __init__(self, trunk: Trunk, n: int, kind: HeadKind, *, train_trunk: bool) -> None:
+        super().__init__()
+        self.heads = HeadsModule(trunk.weight, trunk.bias, n, kind)
+        self.model = trunk.model.requires_grad_(train_trunk)
+        self.trunk, self.n, self.train_trunk = trunk, n, train_trunk
+
+    def states(self, batch: Batch) -> States:
+        """Hidden states of a batch's speech positions."""
+        targets = self.trunk.speech_ids(batch.targets)
+        speech = targets != IGNORED
+        ahead = head_targets(targets, self.n, self.trunk.stop_id)[speech]
+        return States(self.trunk.hidden(batch.inputs)[speech], ahead)
+
+    def forward(self, batch: Batch | States) -> tuple[Tensor, Values]:
+        """The losses of the heads that are trained, summed over positions (nats)."""
+        states = batch if isinstance(batch, States) else self.states(batch)
+        heads = range(0 if self.train_trunk else 1, self.n)
+        return torch.stack([self.sums(states, head)[0] for head in heads]).sum(), {}
+
+    @torch.no_grad()
+    def dev_sums(self, states: States) -> Tensor:
+        """Nats, right tokens and positions of each head: float64 [n, 3]."""
+        counts = [(*map(float, self.sums(states, head)), len(states)) for head in range(self.n)]
+        return torch.tensor(counts, dtype=torch.float64)
+
+    def sums(self, states: States, head: int) -> tuple[Tensor, Tensor]:
+        """Cross entropy of a head and its right tokens; head 0 is the target's own."""
+        hidden, wanted = states.hidden, states.targets[:, head].long()
+        logits = self.trunk.own(hidden) if head == 0 else self.heads(hidden, head)
+        right = (logits.detach().argmax(-1) == wanted).float().sum()
+        return F.cross_entropy(logits.float(), wanted, reduction="sum"), right
+
+
+def dev_figures(sums: Float[Tensor, "parts 3"]) -> dict[str, Any]:
+    """The sum of mean losses and each part's accuracy, of nats, right ones and positions."""
+    means = sums[:, :2] / sums[:, 2:]
+    accuracies = [round(share, 4) for share in means[:, 1].tolist()]
+    return {"dev_loss": float(means[:, 0].sum()), "dev_accuracies": accuracies}

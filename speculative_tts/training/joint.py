@@ -1,0 +1,261 @@
+"""A trunk trained with its heads, and a VALL-E's NAR, by batches of bounded length.
+
+With `optimiser=scaled_adam` this is the public VALL-E recipe that Nguyen et al. (2025) name:
+gradients of sums, not clipped but by ScaledAdam itself, Eden, dropout as the checkpoint says, each
+utterance without a voice prompt. Heads and trunk learn the sum of all heads' cross entropies. The
+parameters of the best dev loss are kept.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Generic
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
+from torch import Tensor, nn
+
+from speculative_tts.models.valle.nar import LONGEST_PREFIX, ValleNAR, draw_prefix
+from speculative_tts.schema import Optimiser, TrainHeadsConfig
+from speculative_tts.training.data.pairs import Batch
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.splits import (
+    AnyBatch,
+    LayeredBatch,
+    Splits,
+    ar_splits,
+    nar_splits,
+)
+from speculative_tts.training.headed import HeadedTrunk, dev_figures
+from speculative_tts.training.journal import Log
+from speculative_tts.training.loop import Learning, Plan, Training, Values
+from speculative_tts.training.optimiser import adamw
+from speculative_tts.training.scaled_adam import ScaledAdam
+from speculative_tts.training.schedule import Rate, cosine, eden_steps
+from speculative_tts.training.state import TRAINING
+
+NAR = "nar"  # folder of its training, in the other's
+USLM_PREFIX = 150  # frames of an acoustic prompt at most, in USLM's code
+
+
+class BoundedTraining(Training, Generic[AnyBatch]):
+    """What AR and NAR share: epochs, the recipe, selection by all dev batches."""
+
+    selects = "dev_log_likelihood"
+
+    def __init__(
+        self,
+        folder: Path,
+        config: TrainHeadsConfig,
+        module: nn.Module,
+        splits: Splits[AnyBatch],
+        accelerator: Accelerator,
+        epochs: float | None,
+    ) -> None:
+        joint, epoch = config.joint, len(splits.train)
+        steps, together = config.steps, joint.accumulate * accelerator.num_processes
+        if epochs is not None:
+            steps = math.ceil(epochs * epoch / together)
+        published = config.optimiser is Optimiser.scaled_adam
+        rate: Rate = cosine(steps=steps, warmup=config.warmup)
+        if published:
+            rate = eden_steps(
+                warmup=config.warmup,
+                accumulate=joint.accumulate,
+                processes=accelerator.num_processes,
+                epoch=epoch,
+            )
+        parameters = {n: p for n, p in module.named_parameters() if p.requires_grad}
+        optimizer = build_optimizer(list(parameters.values()), config)
+        plan = Plan(
+            steps,
+            config.save_every,
+            config.eval_every,
+            accumulate=joint.accumulate,
+            clip=math.inf if published else float(config.n),
+            summed=published,
+            seed=config.seed,
+        )
+        learning = Learning(module.train(), parameters, [optimizer], rate)
+        super().__init__(folder, plan, learning, accelerator)
+        self.splits: Splits[AnyBatch] = splits
+
+    def batch(self, step: int, number: int) -> Any:  # noqa: ARG002 - nothing changes
+        """Batch `number` of those of about one length."""
+        return self.splits.train[number].to(self.accelerator.device)
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, Any]:
+        """Of all dev batches, which processes take in turn."""
+        accelerator = self.accelerator
+        own = range(accelerator.process_index, len(self.splits.dev), accelerator.num_processes)
+        self.module.eval()
+        sums = torch.zeros(self.parts, 3, dtype=torch.float64)
+        for number in own:
+            with accelerator.autocast():
+                sums += self.dev_sums(self.splits.dev[number].to(accelerator.device), number)
+        self.module.train()
+        figures = dev_figures(self.over_all(sums).cpu())
+        return figures | {"dev_log_likelihood": -figures["dev_loss"]}
+
+    @property
+    def parts(self) -> int:
+        """Heads, or stages."""
+        raise NotImplementedError
+
+    def dev_sums(self, batch: AnyBatch, number: int) -> Tensor:
+        """Nats, right codes and positions of each part: float64 [parts, 3]."""
+        raise NotImplementedError
+
+
+class JointTraining(BoundedTraining[Batch]):
+    """A trunk with its heads."""
+
+    def __init__(
+        self,
+        config: TrainHeadsConfig,
+        headed: HeadedTrunk,
+        splits: Splits[Batch],
+        accelerator: Accelerator,
+    ) -> None:
+        folder, epochs = Path(config.out) / TRAINING, config.joint.epochs
+        super().__init__(folder, config, headed, splits, accelerator, epochs)
+        self._headed = headed
+
+    def weight(self, batch: Batch) -> float:
+        """Positions."""
+        return int((batch.targets != IGNORED).sum())
+
+    @property
+    def parts(self) -> int:
+        """Heads."""
+        return self._headed.n
+
+    def dev_sums(self, batch: Batch, number: int) -> Tensor:  # noqa: ARG002 - nothing is drawn
+        """Of each head."""
+        return self._headed.dev_sums(self._headed.states(batch))
+
+
+class StagedNAR(nn.Module):
+    """A NAR at some of its stages, the first `prefix` frames given."""
+
+    def __init__(self, nar: ValleNAR) -> None:
+        super().__init__()
+        self.nar = nar
+
+    def forward(self, batch: tuple[LayeredBatch, list[int], int]) -> tuple[Tensor, Values]:
+        """The sum over stages and frames (nats), as the official code scales it."""
+        layered, stages, prefix = batch
+        given = vars(layered).values()
+        return torch.stack([self.nar(*given, stage, prefix).loss() for stage in stages]).sum(), {}
+
+
+class NARTraining(BoundedTraining[LayeredBatch]):
+    """The NAR of an AR: one stage a step, or USLM's two."""
+
+    def __init__(
+        self,
+        config: TrainHeadsConfig,
+        nar: ValleNAR,
+        splits: Splits[LayeredBatch],
+        accelerator: Accelerator,
+    ) -> None:
+        if nar.config.prefix_mode not in (0, 1):
+            raise ValueError(
+                f"the target has prefix_mode {nar.config.prefix_mode}; NARs are trained in the "
+                "modes 0 and 1: import it with one of them, or leave it with joint.nar_epochs=0"
+            )
+        # the heads and embeddings of stages that are not drawn take no part in a step
+        accelerator.ddp_handler = DistributedDataParallelKwargs(find_unused_parameters=True)
+        folder, epochs = Path(config.out) / TRAINING / NAR, config.joint.nar_epochs
+        super().__init__(folder, config, StagedNAR(nar), splits, accelerator, epochs)
+        self._nar, self._config = nar, config
+
+    def batch(self, step: int, number: int) -> tuple[LayeredBatch, list[int], int]:
+        """Utterances, the stages that are trained, and how many frames are given."""
+        batch: LayeredBatch = super().batch(step, number)
+        generator = torch.Generator().manual_seed(self._config.seed * 1_000_003 + number)
+        second = self._config.joint.second_layer and self.parts > 1
+        drawn = int(torch.randint(1 + second, self.parts + 1, (), generator=generator))
+        return batch, [1, drawn] if second else [drawn], self._prefix(batch, generator)
+
+    def weight(self, batch: tuple[LayeredBatch, list[int], int]) -> float:
+        """Frames."""
+        return int(batch[0].code_lengths.sum())
+
+    @property
+    def parts(self) -> int:
+        """Stages: layers but the first."""
+        return self._nar.config.quantizers - 1
+
+    def dev_sums(self, batch: LayeredBatch, number: int) -> Tensor:
+        """Of each stage, behind a prompt that is a function of the batch's number."""
+        prefix = self._prefix(batch, torch.Generator().manual_seed(number))
+        sums = []
+        for stage in range(1, self.parts + 1):
+            found = self._nar(*vars(batch).values(), stage, prefix)
+            logits, wanted = found.logits.float(), found.targets
+            end = logits.shape[-1]
+            nats = F.cross_entropy(logits.mT, wanted, ignore_index=end, reduction="sum")
+            right, known = (logits.argmax(-1) == wanted).sum(), (wanted != end).sum()
+            sums.append(torch.stack([nats, right, known]))
+        return torch.stack(sums).double().cpu()
+
+    def _prefix(self, batch: LayeredBatch, generator: torch.Generator) -> int:
+        """Frames of a prompt in the checkpoint's prefix mode; those of mode 0 have none."""
+        if self._nar.config.prefix_mode == 0:
+            return 0
+        longest = USLM_PREFIX if self._config.joint.second_layer else LONGEST_PREFIX
+        return draw_prefix(batch.code_lengths, generator, longest)
+
+
+def build_optimizer(
+    parameters: Sequence[nn.Parameter], config: TrainHeadsConfig
+) -> torch.optim.Optimizer:
+    """AdamW, or ScaledAdam with the paper's settings."""
+    if config.optimiser is Optimiser.scaled_adam:
+        return ScaledAdam(parameters, lr=config.learning_rate)
+    return adamw(parameters, config.learning_rate, config.weight_decay)
+
+
+def train_jointly(
+    config: TrainHeadsConfig,
+    headed: HeadedTrunk,
+    accelerator: Accelerator,
+    settings: dict[str, Any],
+    track: Log,
+) -> tuple[list[Training], dict[str, Any]]:
+    """Trunk and heads, then the NAR if there is one to train; their best dev figures."""
+    trunk = headed.trunk
+    if config.joint.nar_epochs and trunk.nar is None:
+        raise ValueError(f"{config.target.path} has no NAR; leave joint.nar_epochs out")
+    if any(isinstance(part, nn.BatchNorm1d) for part in trunk.model.modules()):
+        raise ValueError(
+            f"{config.target.path} has prenets, whose batch norms are not trained here; "
+            "train heads on it as it is (train_trunk=false)"
+        )
+    training = JointTraining(config, headed, ar_splits(config), accelerator)
+    training.start(settings)
+    figures = _best(training, track)
+    if not config.joint.nar_epochs or trunk.nar is None:
+        return [training], figures
+    splits = nar_splits(config, trunk.nar.config.quantizers)
+    second = NARTraining(config, trunk.nar, splits, accelerator)
+    steps = training.plan.steps
+    found = _best(second, lambda row: track({**row, "step": steps + row["step"]}))
+    return [training, second], figures | {f"nar_{name}": value for name, value in found.items()}
+
+
+def _best(training: BoundedTraining[Any], track: Log) -> dict[str, Any]:
+    """Train, and take the parameters of the best dev loss."""
+    left_out = training.splits.train.buckets.left_out
+    training.run(track)
+    best = training.take_best()
+    return {
+        "steps": training.plan.steps,
+        "best_step": best.step,
+        "left_out": left_out,
+        **training.evaluate(),
+    }

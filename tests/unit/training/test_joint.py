@@ -1,0 +1,165 @@
+"""The papers' training of VALL-E and USLM, shrunken: AR with heads, then NAR, by the recipe."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_target import save_codes
+from valle_folders import write_valle
+
+from speculative_tts.commands.train_heads import main
+from speculative_tts.models.heads import read_heads, target_hash
+from speculative_tts.models.valle.checkpoint import load_valle
+from speculative_tts.models.valle.layout import read_layout
+from speculative_tts.records import read_jsonl
+from speculative_tts.training.joint import BoundedTraining, NARTraining
+from speculative_tts.training.scaled_adam import ScaledAdam
+
+SMALL = ["device=cpu", "dtype=float32", "n=3", "warmup=4", "eval_every=5", "save_every=3"]
+BATCHES = ["joint.epochs=4", "joint.frames=60", "joint.nar_epochs=3", "joint.nar_frames=40"]
+BATCHES += ["joint.shortest=5", "joint.accumulate=2"]
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    """A start of three layers of codes and a store of them; `place` says where results go."""
+    write_valle(tmp_path / "start", n_codes=24, quantizers=3)
+    save_codes(tmp_path / "codes", layers=3)
+    where = [f"target.path={tmp_path / 'start'}", f"codes={tmp_path / 'codes'}"]
+    return [*where, *SMALL, *BATCHES]
+
+
+def place(folder: Path) -> list[str]:
+    return [f"out={folder / 'heads'}", f"target_out={folder / 'target'}"]
+
+
+@pytest.mark.parametrize(("recipe", "mode"), [("valle_heads", 1), ("uslm_heads", 0)])
+def test_the_recipe_trains_all_and_leaves_what_decoding_reads(
+    arguments: list[str],
+    tmp_path: Path,
+    recipe: str,
+    mode: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start = tmp_path / "start/config.json"
+    start.write_text(json.dumps(json.loads(start.read_text()) | {"prefix_mode": mode}))
+    assert main([f"recipe={recipe}", *arguments, *place(tmp_path)]) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    tensors, description = read_heads(tmp_path / "heads")
+    assert description["target"] == target_hash(tmp_path / "target")
+    before, after = load_valle(tmp_path / "start"), load_valle(tmp_path / "target")
+    assert after.config == before.config
+    assert read_layout(tmp_path / "target") == read_layout(tmp_path / "start")
+    torch.testing.assert_close(
+        tensors.weight[0].float(), after.ar.ar_predict_layer.weight, rtol=0, atol=2e-3
+    )
+    assert not torch.equal(tensors.weight[1], tensors.weight[2])
+    moved = {n for n, t in after.state().items() if not torch.equal(t, before.state()[n])}
+    assert {n.partition("_")[0] for n in moved} == {"ar", "nar"}
+    for folder in ("heads/training", "heads/training/nar"):
+        rows = list(read_jsonl(tmp_path / folder / "metrics.jsonl"))
+        nats = [row["dev_loss"] for row in rows if "dev_loss" in row]
+        assert min(nats) < 0.97 * nats[0], folder
+        assert {len(row["dev_accuracies"]) for row in rows if "dev_loss" in row} <= {2, 3}
+        assert not list((tmp_path / folder).glob("state-*"))
+    assert figures["dev_loss"] == pytest.approx(-figures["dev_log_likelihood"])
+    codes = pq.read_table(tmp_path / "codes/train-0000.parquet").column("codes").to_pylist()
+    assert figures["left_out"] == sum(len(one) < 5 for one in codes) > 0
+    assert {"nar_dev_loss", "nar_best_step"} <= figures.keys()
+
+
+def test_it_is_the_published_optimiser(arguments: list[str], tmp_path: Path) -> None:
+    """ScaledAdam at 0.05, Eden that begins at a half, and no clipping of the gradient."""
+    assert main(["recipe=valle_heads", *arguments, *place(tmp_path), "joint.epochs=1"]) == 0
+    rows = [row for row in read_jsonl(tmp_path / "heads/training/metrics.jsonl") if "loss" in row]
+    assert rows[0]["learning_rate"] == pytest.approx(0.05 * 0.5)  # then two batches a step, of 4
+    assert [row["learning_rate"] for row in rows[1:3]] == pytest.approx([0.0375, 0.05], rel=1e-4)
+    assert max(row["gradient_norm"] for row in rows) > 3  # of sums, beyond the other rule's clip
+
+
+@pytest.mark.parametrize("dies_in", [BoundedTraining, NARTraining])
+def test_a_killed_training_ends_where_another_does(
+    arguments: list[str],
+    tmp_path: Path,
+    dies_in: type[BoundedTraining[object]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Dropout too is a function of the batch's number."""
+    whole = ["recipe=valle_heads", *arguments]
+    assert main([*whole, *place(tmp_path / "whole")]) == 0
+    step = dies_in.run_step
+
+    def dies(self: BoundedTraining[object]) -> dict[str, object]:
+        if self.step == 5:
+            raise KeyboardInterrupt
+        return step(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dies_in, "run_step", dies)
+        assert main([*whole, *place(tmp_path / "killed")]) == 130
+    assert main([*whole, *place(tmp_path / "killed")]) == 0
+    for name in ("target/model.safetensors", "heads/heads.safetensors"):
+        a, b = ((tmp_path / run / name).read_bytes() for run in ("whole", "killed"))
+        assert a == b, name
+
+
+def test_a_step_of_bfloat16_is_finite_and_its_weights_float32(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    options = ["dtype=bfloat16", "joint.epochs=2", "joint.nar_epochs=1"]
+    assert main(["recipe=valle_heads", *arguments, *options, *place(tmp_path)]) == 0
+    stored = load_file(tmp_path / "target/model.safetensors")
+    assert all(tensor.isfinite().all() for tensor in stored.values())
+    assert stored["ar_predict_layer.weight"].dtype == torch.float32
+    rows = list(read_jsonl(tmp_path / "heads/training/metrics.jsonl"))
+    nats = [row["dev_loss"] for row in rows if "dev_loss" in row]
+    assert min(nats) < nats[0]
+
+
+def test_dropout_is_on_while_learning_and_off_on_dev(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    plain = torch.nn.functional.dropout
+
+    def noted(x: torch.Tensor, p: float, training: bool = True, *rest: object) -> torch.Tensor:
+        seen.append(training)
+        return plain(x, p, training)
+
+    monkeypatch.setattr(torch.nn.functional, "dropout", noted)
+    monkeypatch.setattr(ScaledAdam, "step", lambda self: None)
+    assert main(["recipe=valle_heads", *arguments, *place(tmp_path), "joint.epochs=1"]) == 0
+    assert {*seen} == {True, False}
+    rows = list(read_jsonl(tmp_path / "heads/training/metrics.jsonl"))
+    assert len({row["dev_loss"] for row in rows if "dev_loss" in row}) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("joint.frames=2", "none of 24 utterances has 5 to 2 codes; raise joint.frames"),
+        ("joint.accumulate=0", "joint.accumulate 0 is below 1"),
+        ("n=1", "n 1 is below 2"),
+    ],
+)
+def test_mistakes_are_told(
+    arguments: list[str],
+    tmp_path: Path,
+    option: str,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["recipe=valle_heads", *arguments, *place(tmp_path), option]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_store_of_fewer_layers_is_told(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_codes(tmp_path / "first")
+    where = [f"codes={tmp_path / 'first'}", *place(tmp_path)]
+    assert main(["recipe=valle_heads", *arguments, *where]) == 2
+    assert "residual_codes" in capsys.readouterr().err
