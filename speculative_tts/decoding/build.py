@@ -18,6 +18,7 @@ from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter, check_lookahead
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
 from speculative_tts.decoding.naming import kernels
@@ -36,6 +37,7 @@ from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.provenance import content_hash, plain, source_hash
 from speculative_tts.records import DecodeRecord
 from speculative_tts.schema import (
+    Capture,
     CheckpointConfig,
     CodecConfig,
     DecodeConfig,
@@ -67,6 +69,8 @@ class Parts:
         self.config = config
         self.facts: dict[str, Any] = {}
         self.device = torch.device(config.runtime.device.value)
+        captures = self.device.type == "cuda" and config.runtime.graphs is Capture.auto
+        self.graphs = Graphs(cuda_graph) if captures else EAGER
         self.dtype: torch.dtype = getattr(torch, config.runtime.dtype.value)
         self.checkpoint = replace(config.target, path=str(resolve(config.target.path)))
         self.layout: Layout = load_layout(self.checkpoint)
@@ -148,8 +152,8 @@ class Parts:
         config = self.config
         rule = RULES[type(config.rule)](config.rule, self)
         drafter = DRAFTERS[type(config.drafter)](self)
-        stop_ids, sampler = self.layout.stop_ids, self.sampler
-        return Speculation(self.target, drafter, rule, sampler, stop_ids, config.lookahead)
+        given = (self.sampler, self.layout.stop_ids, config.lookahead, self.graphs)
+        return Speculation(self.target, drafter, rule, *given)
 
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:
         rows = self.settings.text_rows
@@ -183,6 +187,7 @@ def build_engine(config: EngineConfig, system: System = System.speculative) -> E
         parts.multi if system is System.multi_token else None,
         parts.refiner,
         parts.facts,
+        parts.graphs,
     )
 
 

@@ -248,9 +248,9 @@ class Sums:
     def __call__(self, x: Tensor) -> Tensor:
         """x: float [batch, n, columns]."""
         sparse = x.dtype == torch.float32 and self._readable(x)
-        if self._faster is not None and sparse:
+        if sparse and self._faster is not None:
             return self._faster(x)
-        if self._matrix is not None and sparse:
+        if sparse and self._matrix is not None:
             return torch.stack([_product(self._matrix, row) for row in x])
         bags = embedding_bag(
             self._indices,

@@ -144,7 +144,8 @@ class StopRule:
         self.minimum.copy_(torch.tensor(minimum))
         self.prompted.zero_()
         for row, ids in enumerate(prompts):
-            self.prompted[row, list(ids)] = True
+            if ids:
+                self.prompted[row, list(ids)] = True
 
     def mask(self, logits: Tensor, positions: Tensor) -> Tensor:
         """Logits with stop ids impossible before the minimum length."""

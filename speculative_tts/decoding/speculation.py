@@ -51,11 +51,15 @@ class Speculation:
         graphs = self.graphs if observer is None else EAGER  # who watches looks at numbers
         parts = (id(self.target), id(self.drafter), id(self.rule))
         return graphs.states(
-            lambda size: Rounds(self, size, observer or Observer()),
+            lambda size: self.loop(size, observer),
             requests,
             slack=self.lookahead,
             key=(*parts, self.sampler, self.stop_ids, self.lookahead),
         )
+
+    def loop(self, size: Size, observer: Observer | None = None) -> "Rounds":
+        """For batches of a size."""
+        return Rounds(self, size, observer or Observer())
 
 
 class Rounds:

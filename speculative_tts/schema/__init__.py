@@ -21,6 +21,7 @@ from speculative_tts.schema.decode import LAWS as LAWS
 from speculative_tts.schema.decode import READS as READS
 from speculative_tts.schema.decode import BenchConfig as BenchConfig
 from speculative_tts.schema.decode import Candidates as Candidates
+from speculative_tts.schema.decode import Capture as Capture
 from speculative_tts.schema.decode import DecodeConfig as DecodeConfig
 from speculative_tts.schema.decode import DrafterConfig as DrafterConfig
 from speculative_tts.schema.decode import Drafting as Drafting

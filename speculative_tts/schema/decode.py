@@ -160,6 +160,13 @@ class Kernels(Enum):
     native = "native"  # compiled C++ (models/native); an error where there is no compiler
 
 
+class Capture(Enum):
+    """Are the steps of a loop replayed as CUDA graphs?"""
+
+    auto = "auto"  # on a GPU
+    off = "off"
+
+
 @dataclass
 class RuntimeConfig:
     """Hardware of a run."""
@@ -168,6 +175,7 @@ class RuntimeConfig:
     dtype: DType = DType.float32  # of weights; distributions are always float32
     threads: Threads = 1  # of torch and of the native step
     kernels: Kernels = Kernels.auto  # on a CPU; a GPU has torch's
+    graphs: Capture = Capture.auto  # CUDA graphs of whole rounds; the tokens are the same
     warmup: Whole = 2  # utterances decoded before any clock starts
 
 

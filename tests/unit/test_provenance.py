@@ -15,6 +15,7 @@ from speculative_tts.decoding.naming import run_name, settings
 from speculative_tts.schema import (
     ALWAYS,
     READS,
+    Capture,
     CheckpointConfig,
     CodecConfig,
     DecodeConfig,
@@ -84,6 +85,7 @@ def test_how_prompts_are_written_changes_it(
         {"rule": ToleranceRule(beta=0.0)},
         {"rule": ToleranceRule(beta=0.1)},
         {"runtime": RuntimeConfig(kernels=Kernels.torch)},
+        {"runtime": RuntimeConfig(graphs=Capture.off)},
         {"drafter": HeadsDrafterConfig(), "viterbi": ViterbiConfig(mode=PathMode.none)},
     ],
 )

@@ -1,0 +1,104 @@
+"""Loops of small random decoders: every rule, sampler and drafter that steps may be captured of."""
+
+import copy
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import torch
+from decoders import STOPS, VOCAB, build, state
+from group_laws import Cover
+from head_stubs import choosers
+from torch import Tensor
+from valle_golden import small_valle
+
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.batch import Request, Size
+from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.drafters.heads import HeadsDrafter
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.graphs import EAGER, Graphs, Loop
+from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.loops import Autoregression
+from speculative_tts.decoding.multi_token import Blocks
+from speculative_tts.decoding.penalty import RepetitionPenalty
+from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.speculation import Rounds, Speculation
+from speculative_tts.models import host
+from speculative_tts.models.heads import Heads, HeadTensors
+from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.schema import Repetition
+
+COVER = tuple(tuple(range(k, min(k + 5, VOCAB))) for k in range(0, VOCAB, 3))
+LOOKAHEAD = 3
+SAMPLERS = {
+    "all": Sampler(),
+    "greedy": Sampler(0.0),
+    "top-k and top-p": Sampler(0.9, 12, 0.9),
+    "ends when likeliest": Sampler(1.0, 20, 1.0, end_when_likeliest=True),
+    "penalty": RepetitionPenalty(1.0, 12, 0.9, penalty=1.3),
+    "ras": RepetitionAware(1.0, 10, 0.8, window=6, tau=0.2),
+    "ras, older": RepetitionAware(1.0, 10, 0.8, variant=Repetition.redraw_eos, barred=STOPS[:1]),
+}
+DRAFTERS = ("lm", *choosers(VOCAB, STOPS, Sampler()))
+RULES = ("exact", "tolerance", "groups")
+
+
+def rule(name: str) -> AcceptanceRule:
+    if name != "groups":
+        return Tolerance(0.0 if name == "exact" else 0.3)
+    cover = Cover(VOCAB, COVER, (1.0,) * len(COVER))
+    return cover.rule(partial(Group, readable=host.readable))  # type: ignore[arg-type]
+
+
+def heads() -> Heads:
+    generator = torch.Generator().manual_seed(8)
+    return Heads(HeadTensors(0.5 * torch.randn(LOOKAHEAD + 1, VOCAB, 32, generator=generator)))
+
+
+def speculation(rule_name: str, sampler: str, drafter: str, graphs: Graphs = EAGER) -> Speculation:
+    weights, chosen = state(3), SAMPLERS[sampler]
+    who: Drafter = LMDrafter(build(weights, (0, 2, 5)))
+    if drafter != "lm":
+        who = HeadsDrafter(heads(), choosers(VOCAB, STOPS, chosen)[drafter])
+    return Speculation(build(weights), who, rule(rule_name), chosen, STOPS, LOOKAHEAD, graphs)
+
+
+def rounds(made: Speculation, given: list[Request]) -> Rounds:
+    """After the first token."""
+    loop = made.loop(Size.of(given, LOOKAHEAD))
+    loop.load(given)
+    return loop
+
+
+def other_loops() -> dict[str, Loop]:
+    """Of one token a step, and of a block of heads'."""
+    target, size, valle = build(state(3)), Size(3, 60, 50), ValleLM(small_valle().ar)
+    one_by_one = {
+        name: Autoregression(target, STOPS, sampler, size) for name, sampler in SAMPLERS.items()
+    }
+    blocks = {
+        name: Blocks(target, heads(), chooser, STOPS, size)
+        for name, chooser in choosers(VOCAB, STOPS, Sampler()).items()
+    }
+    last = Autoregression(valle, valle.stop_ids, Sampler(), size)
+    return {**one_by_one, **blocks, "VALL-E": last}
+
+
+def moved(x: Any, device: torch.device) -> Any:
+    """The same with every tensor in it, and in what it has, on another device."""
+    if isinstance(x, Tensor):
+        return x.to(device) if x.layout is torch.strided else None
+    if isinstance(x, torch.device):
+        return device
+    if isinstance(x, torch.nn.Module):
+        return copy.deepcopy(x).to(device)
+    if isinstance(x, list | tuple):
+        return type(x)(moved(part, device) for part in x)
+    if not type(x).__module__.startswith(("speculative_tts", "head_stubs")) or isinstance(x, Enum):
+        return x
+    twin = copy.copy(x)
+    for name, value in vars(x).items():
+        object.__setattr__(twin, name, moved(value, device))
+    return twin

@@ -1,0 +1,209 @@
+"""What a GPU replays as a graph: steps of fixed shape that look at no number, tried on a CPU.
+
+They run on tensors without numbers (device meta), are traced without a break, and give the tokens
+of the loops that look.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+from decoders import STOPS, VOCAB, build, requests, state
+from head_stubs import choosers
+from static_loops import DRAFTERS, RULES, SAMPLERS, heads, moved, other_loops, rounds, speculation
+from torch import Tensor
+
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.graphs import Graphs
+from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.multi_token import multi_token
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.models import attention, host
+from speculative_tts.models.native import library
+from speculative_tts.schema import Kernels
+
+META = torch.device("meta")
+shapes_of = partial(moved, device=META)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def torchs_kernels() -> Iterator[None]:
+    library.select(Kernels.torch)
+    yield
+    library.select(Kernels.auto)
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@torch.inference_mode()
+def test_a_round_reads_no_number(drafter: str) -> None:
+    """Of every rule, under every sampler: tensors on this device have shapes alone."""
+    for rule_name, sampler in [*product(RULES, ["all"]), *product(["exact"], SAMPLERS)]:
+        made = shapes_of(speculation(rule_name, sampler, drafter))
+        loop = rounds(made, shapes_of(requests(3)))
+        loop.step()
+        loop.step()
+
+
+@torch.inference_mode()
+def test_neither_do_the_other_loops() -> None:
+    for loop in map(shapes_of, other_loops().values()):
+        loop.step()
+        loop.step()
+
+
+def asks_whether_all_is_over(patch: pytest.MonkeyPatch) -> None:
+    """As `emit` once did."""
+    real = BatchState._grow
+
+    def grow(rows: BatchState, count: Tensor, stopped: Tensor) -> None:
+        real(rows, count, stopped)
+        if rows.done.all():
+            rows.over = True  # type: ignore[attr-defined]
+
+    patch.setattr(BatchState, "_grow", grow)
+
+
+@torch.inference_mode()
+def test_a_host_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control, of both ways to look for one."""
+    made = speculation("exact", "all", "lm")
+    loop = rounds(shapes_of(made), shapes_of(requests(3)))
+    asks_whether_all_is_over(monkeypatch)
+    with pytest.raises(RuntimeError, match="meta tensors"):
+        loop.step()
+    with host.fixed():
+        step = traced(rounds(made, requests(3)).step)
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            step()
+
+
+def traced(step: Callable[[], None]) -> Callable[[], None]:
+    """As one graph without a break."""
+    torch._dynamo.reset()
+    return torch.compile(step, fullgraph=True, backend="eager")
+
+
+TRACED = [
+    *((name, "top-k and top-p", "lm") for name in RULES),
+    *(("exact", name, "lm") for name in SAMPLERS if name != "top-k and top-p"),
+    *(("exact", "all", name) for name in DRAFTERS if name != "lm"),
+]
+
+
+@pytest.mark.parametrize(("rule_name", "sampler", "drafter"), TRACED)
+@torch.inference_mode()
+def test_a_round_is_one_graph(rule_name: str, sampler: str, drafter: str) -> None:
+    """Traced once, replayed to the end: the tokens and counts of the loop that looks."""
+    looking = speculation(rule_name, sampler, drafter).decode(requests(3))
+    with host.fixed():
+        graphs = Graphs(traced)
+        assert speculation(rule_name, sampler, drafter, graphs).decode(requests(3)) == looking
+
+
+@pytest.mark.parametrize("name", ["all", "best path", "drawn path", "VALL-E"])
+@torch.inference_mode()
+def test_a_step_of_the_other_loops_is_one_graph(name: str) -> None:
+    loop = other_loops()[name]
+    loop.rows.count.fill_(10)
+    with host.fixed():
+        traced(loop.step)()
+
+
+def batches() -> list[list[Request]]:
+    """Two of a size, one of another, one that outgrows the first bucket."""
+    return [
+        requests(4),
+        requests(4, seed=5, maximum=30),
+        requests(1, seed=2),
+        requests(4, seed=3, maximum=300),
+    ]
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_kept_loops_give_what_new_ones_give(drafter: str) -> None:
+    """Ragged batches one after the other in the same tensors, of fixed shape."""
+    alone = [speculation("tolerance", "ras", drafter).decode(batch) for batch in batches()]
+    with host.fixed():
+        kept = speculation("tolerance", "ras", drafter, Graphs(lambda step: step))
+        assert [kept.decode(batch) for batch in batches()] == alone
+        assert len(kept.graphs._kept) == 3
+
+
+@pytest.mark.parametrize("name", ["independent", "best path", "drawn path, boundary"])
+def test_kept_blocks_and_tokens(name: str) -> None:
+    target, sampler, made = build(state(3)), SAMPLERS["penalty"], heads()
+    choose = choosers(VOCAB, STOPS, sampler)[name]
+
+    def spoken(*graphs: Graphs) -> list[list[Outcome]]:
+        return [
+            outcome
+            for batch in batches()
+            for outcome in (
+                multi_token(target, made, choose, STOPS, batch, *graphs),
+                autoregressive(target, STOPS, sampler, batch, *graphs),
+            )
+        ]
+
+    alone = spoken()
+    with host.fixed():
+        assert spoken(Graphs(lambda step: step)) == alone
+
+
+def test_two_batches_at_a_time_have_loops_of_their_own() -> None:
+    """As streams of two speakers have."""
+    made = speculation("exact", "all", "lm", Graphs(lambda step: step))
+    alone = [made.decode(requests(2, seed=seed)) for seed in (0, 1)]
+    streams = [made.rounds(requests(2, seed=seed)) for seed in (0, 1)]
+    for states in zip(*streams, strict=False):
+        last = states
+    for rest in streams:
+        for _ in rest:
+            pass
+    for loop, outcomes in zip(last, alone, strict=True):
+        found = [
+            row[: len(o.tokens)].tolist() for row, o in zip(loop.rows.tokens, outcomes, strict=True)
+        ]
+        assert found == [o.tokens for o in outcomes]
+
+
+def test_what_was_left_without_a_law_is_not_kept() -> None:
+    """NaN in a cache would pass through the mask of the next batch."""
+    made = speculation("exact", "all", "lm", Graphs(lambda step: step))
+    made.decode(requests(1))
+    assert len(made.graphs._kept) == 1
+    broken = requests(1)
+    broken[0].prompt.fill_(float("nan"))
+    assert made.decode(broken)[0].failure is not None
+    assert not made.graphs._kept
+    assert made.decode(requests(1))[0].failure is None
+
+
+def test_a_bucket_that_the_model_does_not_have() -> None:
+    """512 positions are had, the bucket would be 1,024: the size itself, then, and the same line
+    for what is too long.
+    """
+    made = speculation("exact", "all", "lm", Graphs(lambda step: step))
+    for graphs in (Graphs(), made.graphs):
+        target = build(state(3))
+        autoregressive(target, STOPS, Sampler(), requests(1, maximum=480), graphs)
+        with pytest.raises(ValueError, match=r"positions exceed the model's 512"):
+            autoregressive(target, STOPS, Sampler(), requests(1, maximum=600), graphs)
+
+
+@torch.inference_mode()
+def test_fused_attention_is_given_four_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three, torch refuses its fused kernels."""
+    shapes: list[tuple[int, ...]] = []
+    real = torch.nn.functional.scaled_dot_product_attention
+
+    def noted(*given: Tensor, **options: Tensor) -> Tensor:
+        shapes.append(tuple(x.ndim for x in (*given, options["attn_mask"])))
+        return real(*given, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attention.F, "scaled_dot_product_attention", noted)
+    for name in ("all", "VALL-E"):
+        shapes_of(other_loops()[name]).step()
+    assert set(shapes) == {(4, 4, 4, 4)}
