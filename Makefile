@@ -37,7 +37,7 @@ ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system voices tiny-models test check check-full bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system streaming voices tiny-models test check check-full bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -112,6 +112,11 @@ tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances bes
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
 	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
 
+streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: about 10 minutes
+	$(BIN)/sst-decode experiment=streaming out=$(OUT)/streaming $(GIVEN)
+	$(BIN)/sst-eval runs=$(OUT)/streaming metrics=[wer]
+	$(BIN)/sst-report paper=streaming page=false runs=$(OUT)/streaming out=$(RESULTS)
+
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes
 	$(BIN)/sst-prepare corpus=voices
 	$(BIN)/sst-decode experiment=voices out=$(OUT)/tiny
@@ -125,6 +130,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again: hours
 	$(MAKE) mtp LIMIT=16 MTP_RUNS="mtp/table1 mtp/table2 mtp/figures" RESULTS=results
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) voices RESULTS=results
+	$(MAKE) streaming RESULTS=results
 	$(BIN)/sst-bench out=results/bench
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 2.5 hours on two cores, needs flite; resumable

@@ -10,6 +10,8 @@ from speculative_tts.codecs.audio import Wave, write_wave
 from speculative_tts.commands.speak import find_prompt, main, prompt_of
 from speculative_tts.decoding.build import build_engine
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.streaming import Stream
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema import System
 
 
@@ -63,8 +65,7 @@ class Speaker:
 
         `system` is speculative, target or draft. Same seed, same tokens.
         """
-        config = replace(self.config, text=text, prompt=prompt, prompt_text=prompt_text)
-        asked = prompt_of(text, find_prompt(config), self.engine)
+        asked = self._asked(text, prompt, prompt_text)
         request = self.engine.request("speak", asked, seed)
         timed = self.engine.decode(System[system], [request])
         (outcome,) = timed.outcomes
@@ -72,3 +73,27 @@ class Speaker:
             raise ValueError(outcome.failure)
         wave = self.engine.audio(outcome, asked).wave
         return Speech(wave, self.engine.codec.sample_rate, outcome, timed.seconds)
+
+    def stream(
+        self,
+        text: str,
+        prompt: str | None = None,
+        prompt_text: str | None = None,
+        *,
+        seed: int = 0,
+        system: str = "speculative",
+        chunk: int | None = None,
+    ) -> Stream:
+        """The same, to be iterated over: waves [samples] as they are made, of `chunk` codes each.
+
+        Together they are what `speak` says (of X-Codec2 nearly). Afterwards the stream's `outcome`
+        and `arrivals` say what it came to, and when.
+        """
+        asked = self._asked(text, prompt, prompt_text)
+        request = self.engine.request("speak", asked, seed)
+        return Stream(self.engine, System[system], request, asked, chunk)
+
+    def _asked(self, text: str, prompt: str | None, prompt_text: str | None) -> Prompt:
+        """A text in a voice."""
+        config = replace(self.config, text=text, prompt=prompt, prompt_text=prompt_text)
+        return prompt_of(text, find_prompt(config), self.engine)

@@ -55,6 +55,35 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Arrivals:
+    """When the pieces of a streamed utterance came, since it was asked for; how long each sounds.
+
+    Both in seconds, piece by piece.
+    """
+
+    seconds: list[float]
+    lengths: list[float]
+
+    def heard(self) -> dict[str, Any]:
+        """What a listener has who plays it from its first piece on.
+
+        A gap (an underrun) is silence because the next piece is late; then it goes on with it.
+        """
+        gaps, silent, played_until = 0, 0.0, self.seconds[0]
+        for there, length in zip(self.seconds, self.lengths, strict=True):
+            if there > played_until:
+                gaps, silent, played_until = gaps + 1, silent + there - played_until, there
+            played_until += length
+        return {
+            "first_audio_ms": 1000 * self.seconds[0],
+            "stream_seconds": self.seconds[-1],
+            "stream_audio_seconds": sum(self.lengths),
+            "gaps": gaps,
+            "gap_ms": 1000 * silent,
+        }
+
+
+@dataclass(frozen=True)
 class Counts:
     """What came of decoding an utterance; raw, ratios are taken when scores are aggregated."""
 
@@ -104,6 +133,7 @@ class DecodeRecord:
     baseline_tokens: int | None = None  # the same utterance timed, target alone, same process
     baseline_seconds: float | None = None
     split: Split | None = None
+    arrivals: Arrivals | None = None  # of the same utterance decoded once more, in pieces
     nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds
     swapped: int | None = None  # system=swap: codes of groups with company, drawn again
     changed: int | None = None  # those of them that came out another code

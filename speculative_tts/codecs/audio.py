@@ -1,7 +1,9 @@
 """Reading and writing audio files: mono float32 waves in [-1, 1] at the rate that was asked for."""
 
 import io
+import struct
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,7 @@ import soxr
 from speculative_tts.files import write_atomic
 
 SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
+LONGEST_WAV = 2**31 - 37  # bytes; some players read the sizes of a header as signed
 EDGE = 0.1  # seconds of silence that `without_edges` leaves
 
 Wave = npt.NDArray[np.float32]  # [samples]
@@ -77,6 +80,38 @@ def without_edges(wave: Wave, sample_rate: int) -> Wave:
         return wave
     edge = round(EDGE * sample_rate)
     return wave[max(0, loud[0] * size - edge) : (loud[-1] + 1) * size + edge]
+
+
+class WaveWriter:
+    """16-bit samples into a binary file as they come, values beyond [-1, 1] clipped.
+
+    With a header (`raw`: without) that says the longest length there is, as streams do; `close`
+    puts the true one there where the file can be rewound.
+    """
+
+    def __init__(self, file: IO[bytes], sample_rate: int, *, raw: bool = False) -> None:
+        self._file, self._rate, self._raw, self._bytes = file, sample_rate, raw, 0
+        if not raw:
+            file.write(self._header(LONGEST_WAV))
+
+    def write(self, wave: Wave) -> None:
+        """Add samples, and let nobody wait for them."""
+        data = np.round(np.clip(wave, -1, 1) * 32767).astype("<i2").tobytes()
+        self._file.write(data)
+        self._file.flush()
+        self._bytes += len(data)
+
+    def close(self) -> None:
+        """Say how long it became."""
+        if not self._raw and self._file.seekable():
+            self._file.seek(0)
+            self._file.write(self._header(self._bytes))
+            self._file.flush()
+
+    def _header(self, size: int) -> bytes:
+        form = struct.pack("<IHHIIHH", 16, 1, 1, self._rate, 2 * self._rate, 2, 16)
+        riff = struct.pack("<I", size + 36)
+        return b"RIFF" + riff + b"WAVEfmt " + form + b"data" + struct.pack("<I", size)
 
 
 def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:

@@ -8,10 +8,12 @@ Tokens are made on a GPU where the library has one.
 """
 
 import tempfile
+from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import soundfile
@@ -19,7 +21,7 @@ import soxr
 import torch
 from torch import Tensor
 
-from speculative_tts.codecs.audio import UnfitWaveError
+from speculative_tts.codecs.audio import UnfitWaveError, Wave
 
 N_CODES = 6561
 TOKENIZERS = ("speech_tokenizer_v2.onnx", "speech_tokenizer_v3.onnx")
@@ -93,25 +95,15 @@ class CosyVoiceCodec:
 
         ValueError when the official repository is missing, or the prompt was never encoded.
         """
-        official = self._official
-        voice = self._voice(np.asarray(prompt_codes, dtype=np.int64))
-        name = "speculative_tts"
-        official.model.hift_cache_dict[name] = None
-        try:
-            wave = official.model.token2wav(
-                token=torch.as_tensor(codes, dtype=torch.int32)[None],
-                **voice,
-                token_offset=0,
-                uuid=name,
-                finalize=True,
-            )
-        finally:
-            official.model.hift_cache_dict.pop(name, None)
-        audio: np.ndarray = wave.detach().float().cpu().numpy().reshape(-1)
-        return audio
+        return _Speaking(self._official.model, self._voice(prompt_codes)).piece(codes, ended=True)
+
+    def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> "_Speaking":
+        """An utterance in pieces, as the official `tts` with `stream=True` makes them."""
+        return _Speaking(self._official.model, self._voice(prompt_codes), chunk, stream=True)
 
     def _voice(self, codes: np.ndarray) -> dict[str, Tensor]:
         """What flow and vocoder need of a prompt, cut so that two mel frames meet each code."""
+        codes = np.asarray(codes, dtype=np.int64)
         key = codes.tobytes()
         if key in self._voices:
             return self._voices[key]
@@ -191,6 +183,66 @@ class CosyVoiceCodec:
         return onnxruntime.InferenceSession(
             str(self._tokenizer_file), options, providers=[one for one in PROVIDERS if one in there]
         )
+
+
+class _Speaking:
+    """One utterance by the official flow and vocoder, whose seam to the next piece is kept there.
+
+    Pieces are of whole blocks of prompt and speech, so the first is longer by what the prompt's
+    last block lacks; the flow looks `pre_lookahead_len` codes ahead (`CosyVoice2Model.tts`).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        voice: dict[str, Tensor],
+        chunk: int | None = None,
+        *,
+        stream: bool = False,
+    ) -> None:
+        self._model, self._voice, self._name = model, voice, f"speculative_tts {uuid4()}"
+        self._options = {"stream": True} if stream else {}
+        self._sent = 0
+        if stream:
+            self._chunk = chunk or int(model.token_hop_len)
+            self._pad = -voice["prompt_token"].shape[1] % self._chunk
+        model.hift_cache_dict[self._name] = None
+
+    @property
+    def _ahead(self) -> int:
+        return int(self._model.flow.pre_lookahead_len)
+
+    def strides(self) -> Iterator[int]:
+        """See `pieces.Speaking`."""
+        return chain([self._pad + self._chunk + self._ahead], repeat(self._chunk))
+
+    def ready(self, codes: np.ndarray, *, ended: bool = False) -> Iterator[Wave]:
+        """See `pieces.Speaking`."""
+        while not ended:
+            end = self._sent + self._chunk + (0 if self._sent else self._pad)
+            if len(codes) < end + self._ahead:
+                return
+            yield self.piece(codes[: end + self._ahead], ended=False)
+            self._sent = end
+        if len(codes):
+            yield self.piece(codes, ended=True)
+
+    def piece(self, codes: np.ndarray, *, ended: bool) -> Wave:
+        """What follows the codes that were sent."""
+        try:
+            wave = self._model.token2wav(
+                token=torch.as_tensor(codes, dtype=torch.int32)[None],
+                **self._voice,
+                token_offset=self._sent,
+                uuid=self._name,
+                finalize=ended,
+                **self._options,
+            )
+        finally:
+            if ended:
+                self._model.hift_cache_dict.pop(self._name, None)
+        audio: Wave = wave.detach().float().cpu().numpy().reshape(-1)
+        return audio
 
 
 def find_tokenizer(folder: Path) -> Path:

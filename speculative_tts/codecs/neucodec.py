@@ -10,6 +10,7 @@ import numpy as np
 import soxr
 
 from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.pieces import Windowed
 from speculative_tts.codecs.xcodec2 import INPUT_RATE, Xcodec2, read_model
 
 
@@ -34,6 +35,10 @@ class NeuCodec(Xcodec2):
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> Wave:  # noqa: ARG002
         """The wave of codes alone: NeuTTS's authors do not put the prompt's before them."""
         return self.decode(codes)
+
+    def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:
+        """An utterance in pieces, which no prompt comes before."""
+        return super().speaking(prompt_codes[:0], chunk)
 
     def _input(self, wave: Wave) -> Wave:
         return np.asarray(soxr.resample(wave, self.sample_rate, INPUT_RATE), dtype=np.float32)

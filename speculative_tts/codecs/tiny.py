@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from speculative_tts.codecs import world
+from speculative_tts.codecs.pieces import Window, Windowed
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
 from speculative_tts.typed import read_json
@@ -25,6 +26,8 @@ TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES
 SAMPLES_PER_TOKEN = FRAMES_PER_TOKEN * world.SAMPLES_PER_FRAME
 FORMAT_VERSION = 1
 MADE = "give tiny:codec, tiny:codec_residual for VALL-E, or what sst-prepare made"
+# WORLD's pulses and noise hang on all frames before, and reach 0.04 s back from the end.
+WINDOW = Window(ahead=2, chunk=5)
 CEPSTRUM_POWER = 0.6
 """Cepstra are divided by sd ** 0.6: between raw error (0) and equal variance (1)."""
 
@@ -80,6 +83,10 @@ class TinyCodec:
         if len(codes) == 0:
             return np.zeros(0, dtype=np.float32)
         return world.synthesise(world.frames_from_features(self.decode_features(codes)))
+
+    def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:  # noqa: ARG002
+        """An utterance in pieces (`codecs.pieces`), which are the whole one's samples."""
+        return Windowed(self.decode, WINDOW, chunk, np.zeros(0, dtype=np.int64))
 
     def save(self, folder: Path) -> None:
         """Write `codec.safetensors` (float16 codebook) and `codec.json` into `folder`."""

@@ -18,11 +18,15 @@ import torch
 
 from speculative_tts.codecs import fsq
 from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.pieces import Window, Windowed
 
 INPUT_RATE = 16_000
 HOP = 320  # samples of the input a code
 FRAME, SHIFT, FFT, BANDS = 400, 160, 512, 80  # of the filter bank, in samples
 STRIDE = 2  # filter bank frames a code
+# The decoder's attention sees everything: pieces are nearly the whole one's samples. 3 s before
+# is what those who stream it use (issue 28 of its repository); 0.2 s ahead, 10 ms of fade.
+WINDOW = Window(ahead=10, chunk=25, behind=150, fade=HOP // 2)
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,10 @@ class Xcodec2:
         """
         whole = self.decode(np.concatenate([prompt_codes, codes]))
         return whole[len(whole) // (len(prompt_codes) + len(codes)) * len(prompt_codes) :]
+
+    def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:
+        """An utterance in pieces (`codecs.pieces`), heard after its prompt."""
+        return Windowed(self.decode, WINDOW, chunk, prompt_codes)
 
     def _input(self, wave: Wave) -> Wave:
         """The wave at the encoder's rate."""

@@ -5,23 +5,29 @@ not give are recognised, if the model has a vocabulary of words.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.files import check_place, reading
+from speculative_tts.files import check_place, reading, told
 from speculative_tts.records import ListItem, read_list
-from speculative_tts.schema import SpeakConfig, System
+from speculative_tts.schema import Encoding, SpeakConfig, System
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine
     from speculative_tts.decoding.outcome import Outcome
+    from speculative_tts.decoding.streaming import Stream
     from speculative_tts.models.prompt import Prompt
 
 VOICES = "voices.json"
+STDOUT = "-"
 # Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
 ORDER = (System.speculative, System.target, System.target, System.speculative)
 
@@ -30,18 +36,24 @@ def run(config: SpeakConfig) -> int:
     """Speak one text, speculatively and autoregressively, and write the speculative audio."""
     from speculative_tts.codecs.audio import write_wave
     from speculative_tts.decoding.build import build_engine
+    from speculative_tts.decoding.streaming import Stream
 
+    _check_stream(config)
     out = Path(config.out)
     prompt = find_prompt(config)
     with reading([Path(prompt.prompt_audio)]):
-        check_place(out)
+        if not config.stream or (config.player is None and config.out != STDOUT):
+            check_place(out)
     engine = build_engine(config)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)
     alone = engine.draft is engine.target  # a target without a draft
     order = ORDER[1:2] if alone else ORDER
-    for system in order[:2] * config.runtime.warmup:
+    for system in order[: 1 if config.stream else 2] * config.runtime.warmup:
         engine.decode(system, [request])
+    if config.stream:
+        stream = Stream(engine, order[0], request, asked, config.chunk)
+        return _play(config, stream, engine.codec.sample_rate)
     timed = [(system, engine.decode(system, [request])) for system in order]
     for broken in filter(None, (one.outcomes[0].failure for _, one in timed)):
         raise ValueError(broken)
@@ -54,6 +66,66 @@ def run(config: SpeakConfig) -> int:
     seconds = len(spoken) / engine.codec.sample_rate
     print(summary(out, seconds, None if alone else (plain, baseline), (outcome, own)))
     return 0
+
+
+def _check_stream(config: SpeakConfig) -> None:
+    """ValueError for a setting that only a stream has."""
+    only = {"out=-": config.out == STDOUT, "player": config.player, "chunk": config.chunk}
+    for name in (name for name, given in only.items() if given and not config.stream):
+        raise ValueError(f"{name} is for speech written while it is made; add stream=true")
+
+
+def _play(config: SpeakConfig, stream: "Stream", sample_rate: int) -> int:
+    """Write a stream as it comes, and say when it came (on standard error: the wave may be out)."""
+    from speculative_tts.codecs.audio import WaveWriter
+
+    with _sink(config) as file:
+        writer = WaveWriter(file, sample_rate, raw=config.encoding is Encoding.raw)
+        for wave in stream:
+            writer.write(wave)
+        writer.close()
+    found, pieces = stream.arrivals.heard(), len(stream.arrivals.seconds)
+    outcome, length = stream.outcome, found["stream_audio_seconds"]
+    assert outcome is not None
+    gaps = (
+        f"{found['gaps']} gaps of {found['gap_ms']:.0f} ms in all" if found["gaps"] else "no gaps"
+    )
+    print(
+        f"{config.player or config.out}: {length:.2f} s of speech in {pieces} pieces, the first "
+        f"after {found['first_audio_ms']:.0f} ms; real-time factor "
+        f"{found['stream_seconds'] / length:.2f}, {gaps}\n{_acceptance(outcome)}",
+        file=sys.stderr,
+    )
+    return 0
+
+
+@contextmanager
+def _sink(config: SpeakConfig) -> Iterator[IO[bytes]]:
+    """Where a stream goes: a player's standard input, our standard output, or a file."""
+    if config.player is not None:
+        with _player(config.player) as file:
+            yield file
+    elif config.out == STDOUT:
+        yield sys.stdout.buffer
+    else:
+        with told(Path(config.out)):
+            Path(config.out).parent.mkdir(parents=True, exist_ok=True)
+            with Path(config.out).open("wb") as file:
+                yield file
+
+
+@contextmanager
+def _player(command: str) -> Iterator[IO[bytes]]:
+    """The standard input of a program; ValueError when it is not there or ends in an error."""
+    try:
+        process = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE)
+    except (OSError, ValueError, IndexError) as error:
+        raise ValueError(f'player "{command}" does not start ({error}); give a program') from error
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin:
+        yield process.stdin
+    if code := process.wait():
+        raise ValueError(f'player "{command}" ended with {code}; try it on a wav of your own')
 
 
 def find_prompt(config: SpeakConfig) -> ListItem:
@@ -149,13 +221,21 @@ def summary(
         return spoken
     plain, slow = baseline
     speedup = slow / len(plain.tokens) * len(outcome.tokens) / fast
-    rate = outcome.counts.accepted / max(outcome.counts.drafted, 1)
-    length = (len(outcome.tokens) - 1) / max(outcome.counts.rounds, 1)
     return (
-        f"{spoken}\naccepted {rate:.0%} of the drafted tokens, {length:.2f} tokens a round; "
+        f"{spoken}\n{_acceptance(outcome)}; "
         f"{speedup:.2f}x the tokens/s of the same engine without a draft "
         f"({len(plain.tokens)} tokens in {slow:.3f} s)"
     )
+
+
+def _acceptance(outcome: "Outcome") -> str:
+    """What came of the draft."""
+    counts = outcome.counts
+    if not counts.rounds:
+        return f"{len(outcome.tokens)} tokens, one by one"
+    rate = counts.accepted / max(counts.drafted, 1)
+    length = (len(outcome.tokens) - 1) / counts.rounds
+    return f"accepted {rate:.0%} of the drafted tokens, {length:.2f} tokens a round"
 
 
 main = app.command(
@@ -166,6 +246,7 @@ main = app.command(
         'sst-speak text="alpha seven tango"',
         'sst-speak text="lima nine" prompt=voice.wav out=x.wav',
         'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu"',
+        'sst-speak text="seven kilo" stream=true player="aplay -q"',
     ),
     implied=app.CODEC_OF_TARGET + app.WITHOUT_DRAFT,
 )

@@ -5,6 +5,7 @@ decoded alone, next to the target alone, and have seconds; the others have none.
 not depend on it, so counts and audio are of all.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,10 +16,11 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.run import check_audio, of_row, record
 from speculative_tts.decoding.settings import Settings
+from speculative_tts.decoding.streaming import Stream
 from speculative_tts.decoding.target_tokens import TargetTokens
 from speculative_tts.decoding.voices import Voices
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import DecodeRecord, ListItem, Split, spread
+from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
 from speculative_tts.schema import DecodeConfig, System
 
 
@@ -105,6 +107,8 @@ class Decoded:
         (outcome,) = decoded[system].outcomes
         if self._timed[item.id]:
             times["split"] = self._split(request, outcome)
+        if self._config.chunk is not None:
+            times["arrivals"] = self._streamed(request, outcome, self._prompt(item))
         yield self._utterance(item, outcome, **times)
 
     def _utterance(
@@ -137,6 +141,14 @@ class Decoded:
             positions=watch.positions,
             **watch.sums,
         )
+
+    def _streamed(self, request: Request, expected: Outcome, prompt: Prompt) -> Arrivals:
+        """Decode once more, in pieces: same tokens."""
+        config = self._config
+        stream = Stream(self._engine, config.system, request, prompt, config.chunk)
+        deque(stream, maxlen=0)
+        assert stream.outcome == expected, "streaming changed the tokens"
+        return stream.arrivals
 
     def _request(self, item: ListItem) -> Request:
         """The item for the engine."""

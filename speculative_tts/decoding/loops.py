@@ -3,8 +3,10 @@
 The newest token stays out of the cache; `start` of an `extend` is where it goes.
 """
 
+import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -31,7 +33,9 @@ def autoregressive(
     """
     if not requests:
         return []
-    (rows,) = deque(steps(model, stop_ids, sampler, requests, graphs, whole=True), maxlen=1)
+    (rows,) = deque(
+        steps(model, stop_ids, sampler, requests, graphs, repeat(sys.maxsize)), maxlen=1
+    )
     return outcomes(rows)
 
 
@@ -42,19 +46,17 @@ def steps(
     sampler: Sampler,
     requests: list[Request],
     graphs: Graphs = EAGER,
-    *,
-    whole: bool = False,
+    strides: Iterable[int] | None = None,
 ) -> Iterator[BatchState]:
-    """The rows after each token; with `whole` after the last alone, where one call makes all."""
+    """The rows after each token; of one native call after each next number of `strides`."""
     loops = graphs.states(
         lambda size: Autoregression(model, stop_ids, sampler, size),
         requests,
         slack=0,
         key=(id(model), stop_ids, sampler),
     )
-    for loop in loops:
-        if whole:
-            loop.finish()
+    for loop, number in zip(loops, strides or repeat(1), strict=False):
+        loop.walk(number - 1)
         yield loop.rows
 
 
@@ -79,11 +81,12 @@ class Autoregression:
         logits = self._model.extend(self.rows.last(1), self._cache, self.rows.start)
         emit_one(self.rows, self._sampler, logits)
 
-    def finish(self) -> None:
-        """All tokens that are left, if that is one native call."""
-        walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
-        if walk is not None and not self.rows.finished:
-            walk.finish(self.rows, self._sampler)
+    def walk(self, number: int) -> None:
+        """The next `number` tokens, if that is one native call; else none."""
+        if number and not self.rows.finished:
+            walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
+            if walk is not None:
+                walk.emit(self.rows, self._sampler, number)
 
 
 def emit_one(rows: BatchState, sampler: Sampler, logits: Tensor) -> None:

@@ -12,7 +12,7 @@ from each head by itself, or by path search (`decoding.viterbi`). Where it ends 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -198,17 +198,28 @@ def multi_token(
     requests: list[Request],
     graphs: Graphs = EAGER,
 ) -> list[Outcome]:
-    """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit."""
+    """Tokens and counts of a batch."""
     if not requests:
         return []
-    states = graphs.states(
+    (last,) = deque(blocks(model, heads, choose, stop_ids, requests, graphs), maxlen=1)
+    return last.outcomes()
+
+
+def blocks(
+    model: HiddenModel,
+    heads: Heads,
+    choose: Chooser,
+    stop_ids: tuple[int, ...],
+    requests: list[Request],
+    graphs: Graphs = EAGER,
+) -> Iterator["Blocks"]:
+    """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit."""
+    return graphs.states(
         lambda size: Blocks(model, heads, choose, stop_ids, size),
         requests,
         slack=heads.n,
         key=(id(model), id(heads), id(choose), stop_ids),
     )
-    (last,) = deque(states, maxlen=1)
-    return last.outcomes()
 
 
 class Blocks:

@@ -29,7 +29,7 @@ from speculative_tts.schema import (
 
 DONE = "DONE"  # in the folder of a finished run
 # Settings that came after LAWS = 2, dotted, and what they were before.
-ADDED: dict[str, Any] = {"timing": None, "runtime.graphs": "auto"}
+ADDED: dict[str, Any] = {"timing": None, "runtime.graphs": "auto", "chunk": None}
 # Counted for every run before, and decides no token now that batches are not timed.
 BEFORE = {"batch_size": 1}
 # Settings of groups that are no part of what a run is: where caches lie, who counts for them.

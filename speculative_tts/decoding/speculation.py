@@ -42,7 +42,7 @@ class Speculation:
         if not requests:
             return []
         (last,) = deque(self.rounds(requests, observer), maxlen=1)
-        return outcomes(last.rows, last.tally.counts())
+        return last.outcomes()
 
     def rounds(
         self, requests: list[Request], observer: Observer | None = None
@@ -105,3 +105,7 @@ class Rounds:
         made = Round(active, drafted, verdict.accepted, verdict.fallback, bare)
         self.tally.add(made)
         watch.verified(target_probs[:, :number], draft_probs, made)
+
+    def outcomes(self) -> list[Outcome]:
+        """Of a finished batch."""
+        return outcomes(self.rows, self.tally.counts())

@@ -48,9 +48,9 @@ class Walking:
         )
         return most, laws
 
-    def finish(self, rows: BatchState, sampler: Sampler) -> None:
-        """As `loops.steps` from the second token to the end."""
-        most = torch.where(rows.done, 0, rows.limit - rows.count)
+    def emit(self, rows: BatchState, sampler: Sampler, number: int) -> None:
+        """As `loops.steps`, the next `number` tokens of each row."""
+        most = torch.where(rows.done, 0, rows.limit - rows.count).clamp(max=number)
         self.walker.emit(
             self.cache,
             self.turns,
@@ -60,7 +60,7 @@ class Walking:
             steps=int(most.max()),
             purpose=NEXT,
         )
-        rows.done.fill_(True)
+        rows.grown()
 
     def _batch(self, rows: BatchState, most: Tensor) -> Batch:
         return Batch(rows.tokens, rows.uniforms, self.lengths, rows.count, most, rows.ends)

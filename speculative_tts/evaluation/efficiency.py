@@ -8,7 +8,7 @@ empty and so are the figures.
 
 import numpy as np
 
-from speculative_tts.evaluation.metric import Better, Columns, Metric, over, total
+from speculative_tts.evaluation.metric import Better, Columns, Metric, each, over, total
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import Array, ratio
 
@@ -65,6 +65,11 @@ LENGTH = (
     "Acceptance length is tokens emitted by rounds over rounds, residual and bonus tokens included "
     "and the prefill's token not (vLLM's convention); without bonus it is accepted drafts over "
     "rounds."
+)
+STREAM = (
+    "A stream is played from its first piece on; a gap is silence because the next piece was not "
+    "there in time (an underrun). Its seconds are from the request to the piece, prefill and codec "
+    "included, encoding the prompt not."
 )
 DISTORTION = (
     "TV and KL are the total variation and Kullback-Leibler divergence from the target's "
@@ -151,6 +156,33 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
     "tv": Metric("TV", 3, better=LOWER, caption=DISTORTION, columns=_instrumented("tv")),
     "kl": Metric(
         "KL", 3, unit="nats", better=LOWER, caption=DISTORTION, columns=_instrumented("kl")
+    ),
+    "first_audio_ms": Metric(
+        "first audio ms",
+        1,
+        better=LOWER,
+        caption=STREAM,
+        timed=True,
+        columns=each("first_audio_ms"),
+    ),
+    "stream_rtf": Metric(
+        "real-time factor",
+        3,
+        better=LOWER,
+        caption="Real-time factor is a stream's seconds over seconds of its audio.",
+        timed=True,
+        columns=over("stream_seconds", "stream_audio_seconds"),
+    ),
+    "gaps": Metric(
+        "gaps an utterance", better=LOWER, caption=STREAM, timed=True, columns=each("gaps")
+    ),
+    "gap_ms": Metric(
+        "ms of gaps",
+        1,
+        better=LOWER,
+        caption=STREAM,
+        timed=True,
+        columns=each("gap_ms"),
     ),
 }
 

@@ -84,4 +84,5 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
     names = ("tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds")
     own = {name: getattr(record, name) for name in names}
     counts = record.counts.columns() if record.counts.rounds else {}
-    return own | counts | (vars(record.split) if record.split else {})
+    heard = record.arrivals.heard() if record.arrivals else {}
+    return own | counts | heard | (vars(record.split) if record.split else {})

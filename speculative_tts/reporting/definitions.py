@@ -200,7 +200,7 @@ class Report:
     introduction: str
     tables: Sequence[TableDefinition]
     figures: Sequence[FigureDefinition]
-    listening: str  # the table whose systems the page lets one hear
+    listening: str  # the table whose systems the page lets one hear; empty: none
     contrast: tuple[str, str]  # two of its rows: the page shows where the second loses most words
     speakers: Sequence[SpeakerTable] = ()
     not_reproduced: Sequence[str] = ()

@@ -135,6 +135,8 @@ def _inside(label: str) -> str:
 
 def _paper_notes(definition: TableDefinition) -> Sequence[str]:
     paper = definition.paper
+    if not paper.source:
+        return ()
     shown = {column.paper for panel in definition.panels for column in panel.columns}
     derived = [f"{name} is {how}" for name, how in paper.derived.items() if name in shown]
     text = f"{paper.called.capitalize()}: {paper.source}. {paper.settings}."

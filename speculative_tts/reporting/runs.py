@@ -27,6 +27,7 @@ BOOKKEEPING = (
     "baseline",
     "instrument",
     "timing",
+    "chunk",
     "seed",
     "source",
     "runtime.warmup",

@@ -7,7 +7,7 @@ from typing import Any
 
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
-from speculative_tts.reporting import mtp, pcg, ssd, tiny
+from speculative_tts.reporting import mtp, pcg, ssd, streaming, tiny
 from speculative_tts.reporting.definitions import (
     FigureDefinition,
     Report,
@@ -35,6 +35,7 @@ REPORTS: dict[str, Callable[[Scale], Report]] = {
     "pcg": pcg.report,
     "mtp": mtp.report,
     "tiny": tiny.report,
+    "streaming": streaming.report,
 }
 
 
@@ -75,7 +76,7 @@ def write_report(name: str, found: Found, out: Path) -> Written:
     drawn = [(figure, folder.figure(figure)) for figure in figures if not figure.empty]
     if runs:
         folder.runs(runs)
-    section = Section(report, tables, drawn, _listening(report, chosen[report.listening]))
+    section = Section(report, tables, drawn, _listening(report, chosen))
     missing = [
         f"{report.name} {name}: {line}" for name, one in chosen.items() for line in one.missing
     ]
@@ -100,15 +101,17 @@ def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
     return {run.name: run for one in chosen.values() for run in one.runs}
 
 
-def _listening(report: Report, chosen: Chosen) -> list[Example]:
-    """Audio of the first seed of every system of the report's listening table."""
-    definition = next(table for table in report.tables if table.name == report.listening)
-    systems = {
-        row.label: chosen.results[key].runs[0]
-        for key, row in definition.rows.items()
-        if key in chosen.results
-    }
-    return examples(systems, *(definition.rows[key].label for key in report.contrast))
+def _listening(report: Report, chosen: Mapping[str, Chosen]) -> list[Example]:
+    """Audio of the first seed of every system of the report's listening table, if it has one."""
+    for definition in (table for table in report.tables if table.name == report.listening):
+        results = chosen[definition.name].results
+        systems = {
+            row.label: results[key].runs[0]
+            for key, row in definition.rows.items()
+            if key in results
+        }
+        return examples(systems, *(definition.rows[key].label for key in report.contrast))
+    return []
 
 
 class _Folder:

@@ -25,6 +25,7 @@ from speculative_tts.schema.decode import Capture as Capture
 from speculative_tts.schema.decode import DecodeConfig as DecodeConfig
 from speculative_tts.schema.decode import DrafterConfig as DrafterConfig
 from speculative_tts.schema.decode import Drafting as Drafting
+from speculative_tts.schema.decode import Encoding as Encoding
 from speculative_tts.schema.decode import EngineConfig as EngineConfig
 from speculative_tts.schema.decode import ExactRule as ExactRule
 from speculative_tts.schema.decode import GroupRule as GroupRule

@@ -50,12 +50,13 @@ class System(Enum):
 
 
 MODEL = ("target", "sampling", "runtime", "seed", "timing")
+STREAMED = (*MODEL, "chunk")
 # Settings that a system reads beside those of every run; others make no other run.
 READS: dict[System, tuple[str, ...]] = {
-    System.target: MODEL,
-    System.draft: (*MODEL, "draft", "baseline"),
-    System.speculative: (*MODEL, "drafter", "rule", "lookahead", "baseline", "instrument"),
-    System.multi_token: (*MODEL, "heads", "viterbi", "baseline"),
+    System.target: STREAMED,
+    System.draft: (*STREAMED, "draft", "baseline"),
+    System.speculative: (*STREAMED, "drafter", "rule", "lookahead", "baseline", "instrument"),
+    System.multi_token: (*STREAMED, "heads", "viterbi", "baseline"),
     System.uncached: (*MODEL, "baseline"),
     System.codec: (),
     System.reference: (),
@@ -290,6 +291,9 @@ class DecodeConfig(EngineConfig):
     # decode what is timed by the target alone too, in the same process, for paired speedups
     baseline: bool = True
     instrument: Whole = 20  # timed utterances decoded once more with split timers and distortion
+    # decode what is timed once more as a stream of pieces of so many codes, for the time to first
+    # audio; null: no stream
+    chunk: Count | None = None
     # search rule.groups.mean_size (rule=group) or rule.beta (rule=tolerance) at seed 0 until the
     # rule is as fast as: 0.3, SSD with this beta; size:10.3, groups of this mean size;
     # length:3.2, so many tokens a round; speedup:1.4, that over the target alone by the clock
@@ -303,6 +307,13 @@ class DecodeConfig(EngineConfig):
     wandb: bool = False  # send the run's figures to wandb (extra: cluster)
 
 
+class Encoding(Enum):
+    """What a stream is written as."""
+
+    wav = "wav"  # its header says no length until the stream has ended
+    raw = "raw"  # 16-bit samples, little-endian, nothing else
+
+
 @dataclass
 class SpeakConfig(EngineConfig):
     """sst-speak: text and a voice prompt in, a wav out."""
@@ -312,7 +323,14 @@ class SpeakConfig(EngineConfig):
     # chooses (scripts/choose_voice.py), or the list's first
     prompt: ReadPath | None = None
     prompt_text: Words | None = None  # words spoken in a prompt wav; null: what is recognised
-    out: WrittenPath = "out.wav"  # the wav
+    out: WrittenPath = "out.wav"  # the wav; with stream=true also "-", standard output
+    # the speech is written piece by piece while it is made
+    stream: bool = False
+    chunk: Count | None = None  # codes a piece of a stream; null: the codec's own
+    encoding: Encoding = Encoding.wav  # of a stream
+    # a program that plays a stream from its standard input, such as "aplay -q" or "ffplay -nodisp
+    # -autoexit -"; it gets the speech in place of out
+    player: Words | None = None
 
 
 @dataclass

@@ -217,3 +217,68 @@ def test_a_target_without_a_draft_speaks_alone(
     assert soundfile.info(out).frames > 1600
     assert "tokens in" in printed
     assert "accepted" not in printed
+
+
+STREAM = ["text=alpha two", "stream=true", "runtime.warmup=0"]
+
+
+def test_a_stream_is_written_as_it_comes(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To a file, a player, a pipe that cannot be rewound: the samples of the whole utterance."""
+    whole, streamed, played = (tmp_path / f"{name}.wav" for name in ("whole", "streamed", "played"))
+    own = models.overrides
+    assert speak.main([*own, "text=alpha two", "runtime.warmup=0", f"out={whole}"]) == 0
+    assert speak.main([*own, *STREAM, f"out={streamed}"]) == 0
+    assert streamed.read_bytes()[:44] == whole.read_bytes()[:44]
+    (tmp_path / "a player").write_text(
+        'import sys; open(sys.argv[1], "wb").write(sys.stdin.buffer.read())'
+    )
+    player = f"player={sys.executable} '{tmp_path / 'a player'}' {played}"
+    assert speak.main([*own, *STREAM, player, "chunk=2"]) == 0
+    waves = [soundfile.read(path, dtype="int16")[0] for path in (whole, streamed, played)]
+    for wave in waves[1:]:
+        assert len(wave) == len(waves[0])
+        assert np.abs(wave.astype(int) - waves[0]).max() <= 1
+    printed = capsys.readouterr().err
+    assert (
+        len(re.findall(r"the first after \d+ ms; real-time factor [\d.]+, no gaps", printed)) == 2
+    )
+    assert "accepted" in printed
+
+
+def test_standard_output_has_the_speech_alone(models: FakeModels, tmp_path: Path) -> None:
+    program = [
+        sys.executable,
+        "-c",
+        "import sys; from speculative_tts.commands.speak import main; sys.exit(main())",
+    ]
+    own = [*program, *models.overrides, *STREAM, "out=-"]
+    wav = subprocess.run(own, capture_output=True, check=True).stdout
+    raw = subprocess.run([*own, "encoding=raw"], capture_output=True, check=True).stdout
+    assert wav[:4] == b"RIFF"
+    assert wav[44:] == raw
+    assert len(raw) % 1280 == 0
+    (tmp_path / "x.wav").write_bytes(wav)
+    assert (
+        len(soundfile.read(tmp_path / "x.wav")[0]) == len(raw) // 2
+    )  # though its header is longer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["out=-"], "out=- is for speech written while it is made; add stream=true"),
+        (["chunk=5"], "chunk is for speech written while it is made; add stream=true"),
+        (["player=aplay"], "player is for speech written while it is made; add stream=true"),
+        (["stream=true", "player=no-such-player -q"], '"no-such-player -q" does not start'),
+        (["stream=true", "player=false"], 'player "false" ended with 1'),
+        (["stream=true", "out=/dev/null/x.wav"], "/dev/null/x.wav cannot be written"),
+    ],
+)
+def test_a_streams_mistakes_are_one_line(
+    models: FakeModels, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert speak.main([*models.overrides, "text=alpha", "runtime.warmup=0", *arguments]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert message in line

@@ -4,10 +4,12 @@ import re
 import sys
 import types
 import weakref
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from transformers import WhisperFeatureExtractor
 
@@ -20,20 +22,25 @@ RATE = 24_000
 
 class Frontend:
     def _extract_speech_feat(self, path: str) -> tuple[torch.Tensor, torch.Tensor]:
-        assert Path(path).is_file()
-        return torch.zeros(1, 51, 80), torch.tensor([51])
+        frames = soundfile.info(path).frames // 480 + 1
+        return torch.zeros(1, frames, 80), torch.tensor([frames])
 
     def _extract_spk_embedding(self, path: str) -> torch.Tensor:
         return torch.full((1, 192), 0.5)
 
 
 class Model:
+    token_hop_len = 25
+    flow = types.SimpleNamespace(pre_lookahead_len=3)
+
     def __init__(self) -> None:
         self.hift_cache_dict: dict[str, object] = {}
         self.calls: list[dict[str, object]] = []
 
     def token2wav(self, **arguments: object) -> torch.Tensor:
-        assert self.hift_cache_dict[str(arguments["uuid"])] is None
+        before = self.hift_cache_dict[str(arguments["uuid"])]
+        assert (before is None) == (arguments["token_offset"] == 0)
+        self.hift_cache_dict[str(arguments["uuid"])] = "the seam"
         self.calls.append(arguments)
         token = arguments["token"]
         assert isinstance(token, torch.Tensor)
@@ -80,6 +87,26 @@ def test_a_prompt_gives_codes_and_its_voice_speaks(
     assert codec.decode(prompt).shape == (24_000,)
     with pytest.raises(ValueError, match="are not of a prompt that this codec encoded"):
         codec.decode_as(np.arange(10), np.arange(3))
+
+
+def test_pieces_are_cut_as_the_official_stream_cuts_them(
+    codec: CosyVoiceCodec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of 25 of prompt and speech, three codes ahead, the seam kept from piece to piece."""
+    official(monkeypatch)
+    prompt, codes = codec.encode_prompt(np.zeros(RATE * 7 // 5)), np.arange(100)
+    assert len(prompt) == 35  # 15 short of two blocks
+    speaking = codec.speaking(prompt)
+    assert list(islice(speaking.strides(), 3)) == [43, 25, 25]
+    for count in (42, 43, 68, 80):
+        list(speaking.ready(codes[:count]))
+    list(speaking.ready(codes, ended=True))
+    model = codec._official.model
+    calls = [(c["token"].shape[1], c["token_offset"], c["finalize"]) for c in model.calls]
+    assert calls == [(43, 0, False), (68, 40, False), (100, 65, True)]
+    assert all(call["stream"] is True for call in model.calls)
+    assert len({call["uuid"] for call in model.calls}) == 1
+    assert not model.hift_cache_dict
 
 
 @pytest.mark.parametrize(("samples", "codes"), [(24_960, 26), (25_440, 26), (25_919, 26)])

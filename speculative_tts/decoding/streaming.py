@@ -1,0 +1,107 @@
+"""An utterance as waves while it is being made, and when each of them came."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from torch import Tensor
+
+from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.pieces import StreamCodec
+from speculative_tts.codecs.registry import silence
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.loops import steps
+from speculative_tts.decoding.multi_token import blocks
+from speculative_tts.decoding.observer import synchronise
+from speculative_tts.decoding.outcome import Outcome, outcomes
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.records import Arrivals
+from speculative_tts.schema import System
+
+STREAMED = (System.target, System.draft, System.speculative, System.multi_token)
+
+Growing = Iterator[tuple[BatchState, Callable[[], list[Outcome]]]]
+"""Rows so far, and what they came to once they are finished; the same objects each time."""
+
+
+class Stream:
+    """One utterance to iterate over once: its waves [samples], in pieces of `chunk` codes.
+
+    Afterwards `outcome` and `arrivals` say what it came to. Raises ValueError for a codec that
+    needs whole utterances, and for what breaks decoding.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        system: System,
+        request: Request,
+        prompt: Prompt,
+        chunk: int | None = None,
+    ) -> None:
+        codec = engine.codec
+        if engine.refiner is not None or not isinstance(codec, StreamCodec):
+            raise ValueError(
+                f"{type(codec).__name__} makes waves of whole utterances only; leave streaming out "
+                "(stream=false, chunk=null), or take another target and codec"
+            )
+        self._engine, self._system, self._request = engine, system, request
+        self._speaking = codec.speaking(prompt.voice.cpu().numpy(), chunk)
+        self._times: list[tuple[float, float]] = []
+        self.outcome: Outcome | None = None
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """When each piece was there, and its length."""
+        seconds, lengths = ([pair[i] for pair in self._times] for i in (0, 1))
+        return Arrivals(seconds, lengths)
+
+    def __iter__(self) -> Iterator[Wave]:
+        engine, begin = self._engine, time.perf_counter()
+        for wave in self._waves():
+            self._times.append((time.perf_counter() - begin, len(wave) / engine.codec.sample_rate))
+            yield wave
+
+    def _waves(self) -> Iterator[Wave]:
+        strides = self._speaking.strides()
+        for rows, finish in _growing(self._engine, self._system, self._request, strides):
+            if rows.finished:
+                (self.outcome,) = finish()
+            else:
+                yield from self._speaking.ready(self._codes(rows.tokens[0, : int(rows.count[0])]))
+        assert self.outcome is not None
+        if self.outcome.failure:
+            raise ValueError(self.outcome.failure)
+        codes = np.array(self._engine.codes(self.outcome), dtype=np.int64)
+        yield from self._speaking.ready(codes, ended=True)
+        if not len(codes):
+            yield silence(self._engine.codec)
+
+    def _codes(self, tokens: Tensor) -> np.ndarray:
+        found: np.ndarray = tokens[tokens < self._engine.codec.n_codes].cpu().numpy()
+        return found
+
+
+def _growing(engine: Engine, system: System, request: Request, strides: Iterator[int]) -> Growing:
+    """The tokens of an utterance after each round or block, or of a model alone each stride."""
+    synchronise(engine.target.device)
+    if system is System.speculative:
+        assert engine.speculation is not None, "built for another system"
+        for made in engine.speculation.rounds([request]):
+            yield made.rows, made.outcomes
+    elif system is System.multi_token:
+        assert engine.multi is not None, "built for another system"
+        heads, choose = engine.multi.heads, engine.multi.choose
+        for block in blocks(
+            engine.target, heads, choose, engine.stop_ids, [request], engine.graphs
+        ):
+            yield block.rows, block.outcomes
+    else:
+        assert system in STREAMED, f"{system.name} makes no tokens one by one"
+        model = engine.draft if system is System.draft else engine.target
+        assert model is not None, "built for another system"
+        alone = steps(model, engine.stop_ids, engine.sampler, [request], engine.graphs, strides)
+        for rows in alone:
+            yield rows, partial(outcomes, rows)
