@@ -5,13 +5,15 @@ and collects answers, `sst-listen score` gives means with intervals for the tabl
 and `sst-listen power` tells how many raters a difference takes.
 """
 
+from pathlib import Path
+
 from speculative_tts.commands import app
 from speculative_tts.schema import ListenConfig, ListenStep
 
 
 def run(config: ListenConfig) -> int:
     """One step of a listening test."""
-    steps = {ListenStep.make: _make}
+    steps = {ListenStep.make: _make, ListenStep.score: _score, ListenStep.power: _power}
     return steps[config.what](config)
 
 
@@ -29,6 +31,29 @@ def _make(config: ListenConfig) -> int:
     print(f"{made.clips} clips of {made.utterances} utterances in {folder / SITE}")
     print(f"for a web host: {folder / SITE}; keep to yourself: {folder / KEY}")
     print(f"or let this machine collect the answers: sst-listen serve folder={folder}")
+    return 0
+
+
+def _score(config: ListenConfig) -> int:
+    from speculative_tts.listening import told
+    from speculative_tts.listening.answers import read_answers, screen
+    from speculative_tts.listening.key import ANSWERS, read_key
+    from speculative_tts.listening.score import score, write
+
+    folder = app.require_writable(config.folder)
+    key = read_key(folder)
+    answers = folder / ANSWERS if config.answers is None else Path(config.answers)
+    screened = screen(key, read_answers(answers, key), partial=config.partial)
+    found = score(key, screened, config.draws, config.seed)
+    print("\n".join(told.scores(key, found)))
+    print("\n".join(f"wrote {path}" for path in write(folder, key, found)))
+    return 0
+
+
+def _power(config: ListenConfig) -> int:
+    from speculative_tts.listening import told
+
+    print("\n".join(told.power(config)))
     return 0
 
 

@@ -64,8 +64,8 @@ class ListenConfig:
     draws: Draws = 10_000  # bootstrap draws of the intervals
 
     difference: Positive = 0.2  # power: points to be found
-    # power: standard deviations of a difference between two systems: of one rating of each, between
-    # raters, between utterances; score prints those of its raters
+    # power: standard deviation of a difference between one rating of each of two systems; score
+    # prints all three of its raters
     noise: Positive = 1.2
-    between_raters: NonNegative = 0.3
-    between_utterances: NonNegative = 0.3
+    between_raters: NonNegative = 0.3  # power: how far raters differ in what they think of it
+    between_utterances: NonNegative = 0.3  # power: how far it differs from utterance to utterance

@@ -1,0 +1,242 @@
+"""Raters' answers: what one may be, where they are kept, and whose count.
+
+A sheet is what a browser sends or downloads. Answers of all browsers stand in one SQLite file
+(`Store`) or in a file each.
+"""
+
+import json
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from speculative_tts.listening.key import Key, Role, Trial
+from speculative_tts.schema import ListeningTest
+from speculative_tts.schema.limits import Limit, NonNegative, Whole
+from speculative_tts.typed import read_json, typed
+
+DATABASE = "answers.sqlite"
+SESSION = re.compile(r"[0-9a-f]{32}")
+LONGEST_NAME = 100
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS answers (session TEXT, trial INTEGER, test TEXT, rater INTEGER, "
+    "name TEXT, vals TEXT, seconds REAL, plays INTEGER, "
+    "at TEXT DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (session, trial))"
+)
+HIGH, LOW = 4, 2  # of 1 to 5: the least for a high check, the most for a low one
+HIDDEN, EXCUSED = 90, 0.15  # BS.1534: hidden references below 90, and the share that may be
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A rater's answer to one of their trials."""
+
+    trial: Whole
+    values: list[float]
+    seconds: NonNegative
+    plays: Whole
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Answers of one rater from one browser."""
+
+    test: str
+    rater: Annotated[int, Limit(1)]
+    name: str
+    session: str
+    answers: list[Answer]
+
+
+@dataclass(frozen=True)
+class Rated:
+    """An answer with the trial that it answers."""
+
+    trial: Trial
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Sheets that count, and for those left out why."""
+
+    kept: dict[str, list[Rated]]
+    failed: tuple[str, ...]
+    unfinished: tuple[str, ...]
+    repeated: tuple[str, ...]
+
+    @property
+    def told(self) -> list[str]:
+        """A line for each reason."""
+        reasons = {
+            "failed attention checks": self.failed,
+            "did not finish": self.unfinished,
+            "stands for a number already counted": self.repeated,
+        }
+        return [
+            f"left out, {why}: {len(raters)} ({', '.join(raters)})"
+            for why, raters in reasons.items()
+            if raters
+        ]
+
+
+def checked(key: Key, values: Any, where: object) -> Sheet:
+    """A sheet of JSON values. ValueError for what no page of this test sends."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{where} is not a sheet of answers; give an object")
+    sheet = typed(Sheet, values, where)
+    if sheet.test != key.id:
+        raise ValueError(f"{where}: answers to test {sheet.test[:40]!r}, this is {key.id}")
+    if not 1 <= sheet.rater <= len(key.raters):
+        raise ValueError(f"{where}: rater {sheet.rater}, there are {len(key.raters)}")
+    if not SESSION.fullmatch(sheet.session) or len(sheet.name) > LONGEST_NAME:
+        raise ValueError(f"{where}: session or name is not what the page sends")
+    for answer in sheet.answers:
+        _check(key, sheet.rater, answer, where)
+    return sheet
+
+
+def _check(key: Key, rater: int, answer: Answer, where: object) -> None:
+    trials, scale = key.raters[rater - 1], key.scale
+    if answer.trial >= len(trials):
+        raise ValueError(f"{where}: trial {answer.trial}, rater {rater} has {len(trials)}")
+    allowed = all(float(v).is_integer() and scale.least <= v <= scale.most for v in answer.values)
+    if len(answer.values) != key.numbers(trials[answer.trial]) or not allowed:
+        raise ValueError(
+            f"{where}: trial {answer.trial} is {answer.values[:9]}; "
+            f"{key.numbers(trials[answer.trial])} of {scale.least} to {scale.most} are wanted"
+        )
+
+
+class Store:
+    """Answers in one SQLite file: what `add` returned from is on disk."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._base = sqlite3.connect(path)
+        self._base.execute("PRAGMA journal_mode=WAL")
+        self._base.execute("PRAGMA synchronous=FULL")
+        with self._base:
+            self._base.execute(TABLE)
+
+    def add(self, sheet: Sheet) -> None:
+        """Keep a sheet's answers; one that comes again, of the same browser, takes its place."""
+        rows = [
+            (
+                *(sheet.session, one.trial, sheet.test, sheet.rater, sheet.name),
+                *(json.dumps(one.values), one.seconds, one.plays),
+            )
+            for one in sheet.answers
+        ]
+        with self._base:
+            self._base.executemany(
+                "INSERT OR REPLACE INTO answers (session, trial, test, rater, name, vals, seconds, "
+                "plays) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+
+    def raters(self) -> int:
+        """Browsers that sent something."""
+        return int(self._base.execute("SELECT COUNT(DISTINCT session) FROM answers").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+
+def read_answers(place: Path, key: Key) -> list[Sheet]:
+    """Sheets of a server's file, or of all files in a folder. ValueError where there is none."""
+    if place.is_dir():
+        files = sorted([*place.glob("*.json"), *place.glob("*.sqlite")])
+    else:
+        files = [place] if place.is_file() else []
+    sheets = [one for file in files for one in _sheets(file, key)]
+    if not sheets:
+        raise ValueError(
+            f"answers={place} holds no answers (*.json of raters, or {DATABASE} of sst-listen "
+            "serve); give answers=<folder>"
+        )
+    return _joined(sheets)
+
+
+def _sheets(file: Path, key: Key) -> list[Sheet]:
+    if file.suffix != ".sqlite":
+        return [checked(key, read_json(file, "ask the rater for it again"), file)]
+    base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        rows = base.execute(
+            "SELECT test, rater, name, session, trial, vals, seconds, plays FROM answers "
+            "WHERE test = ?",
+            (key.id,),
+        ).fetchall()
+    except sqlite3.Error as error:
+        raise ValueError(
+            f"{file} is not a file of sst-listen serve ({error}); give another"
+        ) from error
+    finally:
+        base.close()
+    found = []
+    for test, rater, name, session, trial, values, seconds, plays in rows:
+        answer = {"trial": trial, "values": json.loads(values), "seconds": seconds, "plays": plays}
+        row = {"test": test, "rater": rater, "name": name, "session": session, "answers": [answer]}
+        found.append(checked(key, row, file))
+    return found
+
+
+def _joined(sheets: Iterable[Sheet]) -> list[Sheet]:
+    """A sheet a browser: what it downloaded and what it sent are the same answers."""
+    found: dict[tuple[str, int], dict[int, Answer]] = defaultdict(dict)
+    last: dict[tuple[str, int], Sheet] = {}
+    for one in sheets:
+        last[one.session, one.rater] = one
+        found[one.session, one.rater] |= {answer.trial: answer for answer in one.answers}
+    return [
+        Sheet(one.test, one.rater, one.name, one.session, list(found[which].values()))
+        for which, one in last.items()
+    ]
+
+
+def screen(key: Key, sheets: Sequence[Sheet], *, partial: bool = False) -> Screened:
+    """Whose answers count: raters who finished and passed every check, once a number.
+
+    Of a number that two browsers have, the sheet with most answers counts.
+    """
+    kept: dict[str, list[Rated]] = {}
+    failed, unfinished, repeated = [], [], []
+    for one in sorted(sheets, key=lambda sheet: (sheet.rater, -len(sheet.answers), sheet.session)):
+        trials = key.raters[one.rater - 1]
+        rated = [Rated(trials[answer.trial], answer.values) for answer in one.answers]
+        name = f"rater {one.rater}"
+        if name in kept:
+            repeated.append(name)
+        elif not _attends(key, rated):
+            failed.append(name)
+        elif len(rated) < len(trials) and not partial:
+            unfinished.append(name)
+        else:
+            kept[name] = rated
+    return Screened(kept, tuple(failed), tuple(unfinished), tuple(repeated))
+
+
+def _attends(key: Key, rated: Sequence[Rated]) -> bool:
+    """Did a rater pass every check that they met?"""
+    if key.test is ListeningTest.mushra:
+        hidden = [
+            value
+            for one in rated
+            for clip, value in zip(one.trial.clips, one.values, strict=True)
+            if key.clips[clip].role is Role.reference
+        ]
+        return sum(value < HIDDEN for value in hidden) <= EXCUSED * len(hidden)
+    return all(_passed(key, one) for one in rated if key.is_check(one.trial))
+
+
+def _passed(key: Key, one: Rated) -> bool:
+    """Is the recording rated high, the corrupted one low, and of a pair the recording better?"""
+    last = key.clips[one.trial.clips[-1]].role
+    if len(one.trial.clips) == 2:
+        return one.values[0] > 0 if last is Role.high else one.values[0] < 0
+    return one.values[0] >= HIGH if last is Role.high else one.values[0] <= LOW

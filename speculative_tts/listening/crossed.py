@@ -1,0 +1,173 @@
+"""Means of values that raters gave to utterances: both were drawn, and both count.
+
+Ratings of a rater, and ratings of an utterance, resemble each other; taken as independent they give
+intervals that are too short. The standard error is the two-way one of Cameron, Gelbach and Miller
+(2011); its quantiles come from a bootstrap that draws raters and utterances (Owen, 2007, the
+pigeonhole bootstrap) and measures each draw's mean in that draw's own standard error.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from speculative_tts.evaluation.statistics import LEAST, LEVEL, Difference
+
+Array = npt.NDArray[np.float64]
+BATCH = 500  # draws at a time
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Standard deviations of a value: of one alone, between raters, between utterances."""
+
+    noise: float
+    raters: float
+    utterances: float
+
+    def error(self, raters: float, samples: float, utterances: float) -> float:
+        """Standard error of the mean over `raters` who judge `samples` of `utterances` each."""
+        return float(
+            (
+                self.raters**2 / raters
+                + self.utterances**2 / utterances
+                + self.noise**2 / (raters * samples)
+            )
+            ** 0.5
+        )
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Sums and counts of values by rater and utterance, each [raters, utterances]."""
+
+    sums: Array
+    counts: Array
+    squares: Array
+
+    @property
+    def n(self) -> int:
+        """Values."""
+        return int(self.counts.sum())
+
+    def estimate(self, draws: int, seed: int) -> Difference:
+        """The mean with its interval, and the two-sided p of no difference from 0.
+
+        Neither below `LEAST` raters or utterances. With no true difference p < 0.05 came up in 3 to
+        8 % of 600 experiments of each of seven kinds (10 to 30 raters, 12 to 300 utterances, none
+        to strong leanings of both).
+        """
+        raters, utterances = self.counts.shape
+        if not self.n:
+            return Difference(None)
+        means, errors = self._estimates(np.ones((1, raters)), np.ones((1, utterances)))
+        value, error = float(means[0]), float(errors[0])
+        if min(raters, utterances) < LEAST or draws < 1 or error == 0:
+            return Difference(value, n=self.n)
+        distance = self._distances(value, draws, seed)
+        reach = error * float(np.quantile(distance, LEVEL))
+        p = (1 + int(np.sum(distance >= abs(value) / error))) / (len(distance) + 1)
+        return Difference(value, value - reach, value + reach, p, self.n)
+
+    def spread(self) -> Spread:
+        """Method of moments; a variance that comes out negative is none."""
+        n, left = self.counts.sum(), self.sums - self.counts * self.sums.sum() / self.counts.sum()
+        by_rater, by_utterance = self.counts.sum(axis=1), self.counts.sum(axis=0)
+        cells = float(np.sum(left**2))
+
+        def between(sums: Array, sizes: Array) -> float:
+            pairs = float(np.sum(sizes**2) - n)
+            return max(0.0, (float(np.sum(sums**2)) - cells) / pairs) if pairs > 0 else 0.0
+
+        raters = between(left.sum(axis=1), by_rater)
+        utterances = between(left.sum(axis=0), by_utterance)
+        noise = max(0.0, cells / float(n) - raters - utterances)
+        return Spread(noise**0.5, raters**0.5, utterances**0.5)
+
+    def _distances(self, value: float, draws: int, seed: int) -> Array:
+        """How far from `value` the means of draws are, in their own standard errors."""
+        rng = np.random.default_rng(seed)
+        raters, utterances = self.counts.shape
+        found = []
+        for start in range(0, draws, BATCH):
+            size = min(BATCH, draws - start)
+            drawn = [
+                rng.multinomial(n, np.full(n, 1 / n), size).astype(np.float64)
+                for n in (raters, utterances)
+            ]
+            means, errors = self._estimates(drawn[0], drawn[1])
+            known = errors > 0  # a draw without a rated cell has neither
+            found.append(np.abs(means[known] - value) / errors[known])
+        return np.concatenate(found)
+
+    def _estimates(self, raters: Array, utterances: Array) -> tuple[Array, Array]:
+        """Means and standard errors of draws: how often each rater and utterance is in them."""
+
+        def total(cells: Array) -> Array:
+            weighted: Array = np.sum((raters @ cells) * utterances, axis=1)
+            return weighted
+
+        n = np.maximum(total(self.counts), 1)
+        means = total(self.sums) / n
+        by_rater = utterances @ self.sums.T - means[:, None] * (utterances @ self.counts.T)
+        by_utterance = raters @ self.sums - means[:, None] * (raters @ self.counts)
+        alone = total(self.squares) - 2 * means * total(self.sums) + means**2 * n
+        both = np.sum(raters * by_rater**2, axis=1) + np.sum(utterances * by_utterance**2, axis=1)
+        return means, np.sqrt(np.maximum(both - alone, np.maximum(alone, 0))) / n
+
+
+def crossed(values: Iterable[tuple[str, str, float]]) -> Crossed:
+    """Of (rater, utterance, value)."""
+    rows = list(values)
+    raters = {key: i for i, key in enumerate(dict.fromkeys(row[0] for row in rows))}
+    utterances = {key: i for i, key in enumerate(dict.fromkeys(row[1] for row in rows))}
+    sums, counts, squares = np.zeros((3, len(raters), len(utterances)))
+    for rater, utterance, value in rows:
+        place = raters[rater], utterances[utterance]
+        sums[place] += value
+        counts[place] += 1
+        squares[place] += value**2
+    return Crossed(sums, counts, squares)
+
+
+def power(difference: float, error: float, freedom: float, level: float = 1 - LEVEL) -> float:
+    """How likely a difference is found, two-sided, with a standard error of so many degrees.
+
+    Student's t moved to where the difference is; the noncentral one underflows.
+    """
+    from scipy import stats
+
+    reach = stats.t.ppf(1 - level / 2, freedom)
+    shift = difference / error
+    return float(stats.t.sf(reach - shift, freedom) + stats.t.cdf(-reach - shift, freedom))
+
+
+def power_of(
+    difference: float, spread: Spread, raters: int, samples: int, utterances: int | None = None
+) -> float:
+    """How likely a test finds a difference; without `utterances` each rater has others."""
+    pool = utterances or raters * samples
+    error = spread.error(raters, samples, pool)
+    return power(difference, error, max(1, min(raters, pool) - 1))
+
+
+def raters_for(
+    difference: float,
+    spread: Spread,
+    samples: int,
+    utterances: int | None = None,
+    wanted: float = 0.8,
+    most: int = 1000,
+) -> int | None:
+    """The fewest raters who find a difference with power `wanted`; None: more than `most`."""
+    low, high = 2, most
+    if power_of(difference, spread, most, samples, utterances) < wanted:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if power_of(difference, spread, middle, samples, utterances) >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return low

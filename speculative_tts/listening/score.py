@@ -1,0 +1,210 @@
+"""Answers become figures: means with intervals, differences, agreement, and rows for tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from speculative_tts.evaluation.statistics import LEVEL, Difference, holm
+from speculative_tts.listening.answers import Rated, Screened
+from speculative_tts.listening.crossed import Spread, crossed
+from speculative_tts.listening.design import PAIRS
+from speculative_tts.listening.key import Key, Role
+from speculative_tts.records import write_json
+from speculative_tts.schema import ListeningTest
+from speculative_tts.typed import read_json
+
+LISTENING = "listening.json"  # in the folder of a run, for sst-report
+Rating = tuple[str, str, float]  # rater, utterance, value
+Measured = Literal["nominal", "ordinal", "interval"]
+# what kind of numbers answers are, for Krippendorff's alpha
+AGREEMENT: dict[ListeningTest, Measured] = {
+    ListeningTest.mos: "ordinal",
+    ListeningTest.smos: "ordinal",
+    ListeningTest.cmos: "ordinal",
+    ListeningTest.ab: "nominal",
+    ListeningTest.mushra: "interval",
+}
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A system's ratings: mean with its interval, and what papers print.
+
+    `half` is half the width of Student's interval over all ratings as if they were independent
+    (SSD, MTP), `sd` the ratings' standard deviation (PCG).
+    """
+
+    system: str
+    value: float
+    low: float | None
+    high: float | None
+    half: float | None
+    sd: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How much better a system is than the baseline, by raters who heard both."""
+
+    baseline: str
+    system: str
+    difference: Difference
+    p_holm: float | None
+    spread: Spread
+    preferred: tuple[int, int, int] | None = None  # baseline, neither, system
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All that a test says."""
+
+    means: tuple[Mean, ...]
+    pairs: tuple[Pair, ...]
+    alpha: float | None
+    raters: int
+    screened: Screened
+
+
+def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
+    """Figures of the raters who count. ValueError when none does."""
+    if not screened.kept:
+        raise ValueError(f"no rater counts: {'; '.join(screened.told)}; ask more raters")
+    real = {
+        rater: [one for one in rated if not key.is_check(one.trial)]
+        for rater, rated in screened.kept.items()
+    }
+    if key.test in PAIRS:
+        ratings: dict[str, list[Rating]] = {}
+        differences = _preferences(key, real)
+    else:
+        ratings = _ratings(key, real)
+        differences = _within(key, ratings)
+    means = [_mean(name, own, draws, seed) for name, own in ratings.items()]
+    found = {name: crossed(rows) for name, rows in differences.items() if rows}
+    estimates = {name: one.estimate(draws, seed) for name, one in found.items()}
+    corrected = holm([1.0 if one.p is None else one.p for one in estimates.values()])
+    pairs = [
+        Pair(
+            key.systems[0].name,
+            name,
+            one,
+            None if one.p is None else p,
+            found[name].spread(),
+            _votes(differences[name]) if key.test in PAIRS else None,
+        )
+        for (name, one), p in zip(estimates.items(), corrected, strict=True)
+    ]
+    return Scores(tuple(means), tuple(pairs), alpha(key, real), len(real), screened)
+
+
+def _ratings(key: Key, real: Mapping[str, Sequence[Rated]]) -> dict[str, list[Rating]]:
+    """By system, in the order of the key."""
+    found: dict[str, list[Rating]] = {one.name: [] for one in key.systems}
+    for rater, rated in real.items():
+        for one in rated:
+            for name, value in zip(one.trial.clips, one.values, strict=True):
+                clip = key.clips[name]
+                if clip.role is Role.system:
+                    found[clip.system].append((rater, clip.utterance, value))
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _within(key: Key, ratings: Mapping[str, Sequence[Rating]]) -> dict[str, list[Rating]]:
+    """Of every other system: its ratings minus the baseline's by the same rater on the same words.
+
+    What a rater or a sentence is like anyhow cancels.
+    """
+    baseline = {row[:2]: row[2] for row in ratings.get(key.systems[0].name, ())}
+    return {
+        one.name: [
+            (rater, utterance, value - baseline[rater, utterance])
+            for rater, utterance, value in ratings.get(one.name, ())
+            if (rater, utterance) in baseline
+        ]
+        for one in key.systems[1:]
+    }
+
+
+def _preferences(key: Key, real: Mapping[str, Sequence[Rated]]) -> dict[str, list[Rating]]:
+    """Of every other system: how much better than the baseline it was said to be."""
+    found: dict[str, list[Rating]] = {one.name: [] for one in key.systems[1:]}
+    for rater, rated in real.items():
+        for one in rated:
+            first, second = (key.clips[name] for name in one.trial.clips)
+            if second.system in found:
+                found[second.system].append((rater, second.utterance, one.values[0]))
+            else:
+                found[first.system].append((rater, first.utterance, -one.values[0]))
+    return found
+
+
+def _votes(rows: Iterable[Rating]) -> tuple[int, int, int]:
+    values = [row[2] for row in rows]
+    return sum(v < 0 for v in values), sum(v == 0 for v in values), sum(v > 0 for v in values)
+
+
+def _mean(system: str, rows: Sequence[Rating], draws: int, seed: int) -> Mean:
+    from scipy import stats
+
+    one = crossed(rows).estimate(draws, seed)
+    values = np.array([row[2] for row in rows])
+    n, half, sd = len(values), None, None
+    if n > 1:
+        sd = float(values.std(ddof=1))
+        half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * sd / n**0.5
+    assert one.value is not None
+    return Mean(system, one.value, one.low, one.high, half, sd, n)
+
+
+def alpha(key: Key, real: Mapping[str, Sequence[Rated]]) -> float | None:
+    """Krippendorff's alpha of raters who judged the same clips; None where nothing differs."""
+    import krippendorff
+
+    rows: list[dict[str, float]] = []
+    for rated in real.values():
+        own: dict[str, float] = {}
+        for one in rated:
+            if key.test in PAIRS:
+                turned = one.trial.clips != sorted(one.trial.clips)
+                pair = " ".join(sorted(one.trial.clips))
+                own[pair] = -one.values[0] if turned else one.values[0]
+            else:
+                given = zip(one.trial.clips, one.values, strict=True)
+                own |= {clip: v for clip, v in given if key.clips[clip].role is Role.system}
+        rows.append(own)
+    clips = sorted({clip for own in rows for clip in own})
+    table = np.array([[own.get(clip, np.nan) for clip in clips] for own in rows])
+    several = np.sum(~np.isnan(table), axis=0) > 1
+    known = table[:, several]
+    if np.unique(known[~np.isnan(known)]).size < 2:
+        return None
+    kind = AGREEMENT[key.test]
+    return float(krippendorff.alpha(reliability_data=known, level_of_measurement=kind))
+
+
+def write(folder: Path, key: Key, scores: Scores) -> list[Path]:
+    """scores.json in the test's folder, and a figure in each run's for sst-report."""
+    whole = asdict(scores)
+    del whole["screened"]["kept"]
+    whole["left_out"] = whole.pop("screened")
+    written = [folder / "scores.json"]
+    write_json(written[0], {"test": key.test.name, "id": key.id, **whole})
+    rows = {one.system: one for one in scores.means}
+    for system in key.systems:
+        place = Path(system.folder)
+        if system.name in rows and system.run and place.is_dir():
+            written.append(place / LISTENING)
+            write_json(written[-1], _with(written[-1], key, scores, rows[system.name]))
+    return written
+
+
+def _with(path: Path, key: Key, scores: Scores, mean: Mean) -> dict[str, Any]:
+    """What a run's file has already, and this test's figure."""
+    there = read_json(path, "delete it") if path.is_file() else {}
+    figure = asdict(mean) | {"raters": scores.raters, "test": key.id}
+    del figure["system"]
+    return there | {key.test.name: figure}

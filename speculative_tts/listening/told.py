@@ -1,0 +1,101 @@
+"""What sst-listen prints: scores of a test, and what a test to come can find."""
+
+from collections.abc import Sequence
+
+from speculative_tts.evaluation.statistics import LEAST
+from speculative_tts.listening.crossed import Spread, power_of, raters_for
+from speculative_tts.listening.key import Key
+from speculative_tts.listening.score import Mean, Pair, Scores
+from speculative_tts.schema import ListenConfig
+
+DIGITS = 3  # as SSD prints
+WANTED = 0.8  # power
+
+
+def scores(key: Key, found: Scores) -> list[str]:
+    """Means, differences, agreement, and how many raters more would tell more."""
+    lines = [f"{key.test.name}: {found.raters} raters count", *found.screened.told]
+    if found.means:
+        lines += _aligned([["system", "mean", "± as SSD, MTP", "± as PCG", "95 %", "n"]], found)
+        lines.append(
+            "±: half of a 95 % interval over ratings as if independent (SSD, MTP), their standard "
+            "deviation (PCG); 95 %: raters and utterances drawn"
+        )
+    for one in found.pairs:
+        lines.append(_difference(one))
+        lines.append(f"  {_spread(one.spread)}; {_more(one.spread, key)}")
+    if not found.pairs or found.pairs[0].difference.low is None:
+        lines.append(f"no intervals below {LEAST} raters or utterances")
+    if found.alpha is not None:
+        lines.append(f"agreement of raters, Krippendorff's alpha: {found.alpha:.2f}")
+    return lines
+
+
+def power(config: ListenConfig) -> list[str]:
+    """How likely a test finds a difference, and how many raters it takes."""
+    spread = Spread(config.noise, config.between_raters, config.between_utterances)
+    likely = power_of(config.difference, spread, config.raters, config.samples, config.utterances)
+    of = f"of {config.utterances} in all" if config.utterances else "of their own"
+    return [
+        (
+            f"{config.raters} raters, each {config.samples} utterances {of}: a difference of "
+            f"{config.difference:g} is found in {100 * likely:.0f} % of tests (two-sided, 5 %)"
+        ),
+        _enough(config.difference, spread, config.samples, config.utterances),
+        f"supposed {_spread(spread)}; sst-listen score prints those of your raters",
+    ]
+
+
+def _enough(difference: float, spread: Spread, samples: int, utterances: int | None = None) -> str:
+    needed = raters_for(difference, spread, samples, utterances, WANTED)
+    found = f"{difference:g} in {100 * WANTED:.0f} % of tests"
+    if needed is None:
+        return f"no number of raters finds {found} with so few utterances"
+    return f"{needed} raters find {found}"
+
+
+def _more(spread: Spread, key: Key) -> str:
+    pool = len({clip.utterance for clip in key.clips.values() if clip.system})
+    return _enough(0.2, spread, key.samples, pool)
+
+
+def _spread(one: Spread) -> str:
+    return (
+        f"standard deviations of a difference: noise={one.noise:.2f} "
+        f"between_raters={one.raters:.2f} between_utterances={one.utterances:.2f}"
+    )
+
+
+def _difference(one: Pair) -> str:
+    text = f"{one.system} minus {one.baseline}: {one.difference.value:+.{DIGITS}f}"
+    if one.difference.low is not None and one.p_holm is not None:
+        low, high = one.difference.low, one.difference.high
+        text += f" [{low:+.{DIGITS}f}, {high:+.{DIGITS}f}], p = {one.p_holm:.3f} (Holm)"
+    if one.preferred:
+        baseline, neither, system = one.preferred
+        text += f"; preferred {system} times, the other {baseline}, neither {neither}"
+    return text
+
+
+def _aligned(rows: list[list[str]], found: Scores) -> Sequence[str]:
+    rows += [_row(one) for one in found.means]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _row(one: Mean) -> list[str]:
+    def around(value: float | None) -> str:
+        return "-" if value is None else f"{one.value:.{DIGITS}f} ± {value:.{DIGITS}f}"
+
+    interval = "-" if one.low is None else f"[{one.low:.{DIGITS}f}, {one.high:.{DIGITS}f}]"
+    return [
+        one.system,
+        f"{one.value:.{DIGITS}f}",
+        around(one.half),
+        around(one.sd),
+        interval,
+        str(one.n),
+    ]

@@ -1,0 +1,189 @@
+"""From answers to figures: 30 raters with known opinions, through the files that they send."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from listening_runs import make_runs, make_test, rated
+
+from speculative_tts.commands.listen import main
+from speculative_tts.listening.key import Key
+
+NAMES = ["target-s0-22222222", "ssd-b0.4-s0-33333333"]
+LOW, HIGH = 2.85, 3.15  # the truth of the two: 0.3 apart
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_runs(tmp_path_factory.mktemp("listening") / "runs", NAMES, n=20)
+
+
+def answer(folder: Path, sheets: list[Any]) -> None:
+    (folder / "answers").mkdir(exist_ok=True)
+    for i, one in enumerate(sheets):
+        (folder / "answers" / f"{i}.json").write_text(json.dumps(one))
+
+
+def scored(folder: Path, *settings: str) -> dict[str, Any]:
+    assert main(["score", f"folder={folder}", "draws=1000", *settings]) == 0
+    return dict(json.loads((folder / "scores.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def key(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Key:
+    folder = tmp_path_factory.mktemp("test")
+    return make_test(folder, runs, "raters=30", "samples=10", "baseline=target")
+
+
+def with_key(key: Key, folder: Path) -> Path:
+    key.write(folder)
+    return folder
+
+
+def test_thirty_raters_find_what_is_there(
+    key: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = with_key(key, tmp_path)
+    truth = {NAMES[0]: LOW, NAMES[1]: HIGH}
+    answer(folder, rated(key, truth, 0, careless=(4, 17)))
+    found = scored(folder)
+    assert found["raters"] == 28
+    assert found["left_out"]["failed"] == ["rater 4", "rater 17"]
+    pair = found["pairs"][0]
+    assert pair["baseline"] == NAMES[0]
+    difference = pair["difference"]
+    assert difference["n"] == 280
+    assert difference["low"] < 0.3 < difference["high"]
+    assert difference["low"] > 0
+    assert pair["p_holm"] < 0.01
+    for mean in found["means"]:
+        assert mean["low"] < truth[mean["system"]] < mean["high"]
+        assert mean["n"] == 280
+        assert mean["half"] == pytest.approx(1.97 * mean["sd"] / 280**0.5, rel=0.01)
+    out = capsys.readouterr().out
+    assert "left out, failed attention checks: 2 (rater 4, rater 17)" in out
+    assert "95 %: raters and utterances drawn" in out
+    assert "raters find 0.2 in 80 % of tests" in out
+
+
+def test_thirty_raters_find_nothing_where_nothing_is(key: Key, tmp_path: Path) -> None:
+    """The negative control: of 20 tests of two equal systems.
+
+    More than 10 below 0.05 have a probability of 1e-6 even at the stated 8 %.
+    """
+    folder = with_key(key, tmp_path)
+    alarms = 0
+    for seed in range(20):
+        answer(folder, rated(key, dict.fromkeys(NAMES, 3.0), seed))
+        pair = scored(folder, "draws=200")["pairs"][0]
+        alarms += pair["p_holm"] < 0.05
+    assert alarms <= 10
+
+
+def test_a_run_gets_the_figure_for_reports(key: Key, runs: Path, tmp_path: Path) -> None:
+    folder = with_key(key, tmp_path)
+    answer(folder, rated(key, {NAMES[0]: LOW, NAMES[1]: HIGH}, 0))
+    (runs / NAMES[0] / "listening.json").write_text('{"smos": {"value": 3.0}}')
+    found = scored(folder)
+    figures = json.loads((runs / NAMES[0] / "listening.json").read_text())
+    assert figures["smos"] == {"value": 3.0}  # of another test
+    assert figures["mos"]["value"] == found["means"][0]["value"]
+    assert figures["mos"]["raters"] == 30
+
+
+@pytest.mark.parametrize("test", ["smos", "cmos", "ab", "mushra"])
+def test_every_kind_finds_the_better_one(test: str, runs: Path, tmp_path: Path) -> None:
+    key = make_test(tmp_path, runs, f"test={test}", "raters=12", "samples=10", "baseline=target")
+    sheets = rated(key, {NAMES[0]: 2.81, NAMES[1]: 3.19}, 0)
+    if test == "mushra":  # 1 to 5 as 0 to 100; the recording is the recording
+        for sheet in sheets:
+            for one in sheet["answers"]:
+                trial = key.raters[sheet["rater"] - 1][one["trial"]]
+                roles = [key.clips[clip].role.name for clip in trial.clips]
+                values = zip(roles, one["values"], strict=True)
+                one["values"] = [100.0 if r == "reference" else 15 * v for r, v in values]
+    answer(tmp_path, sheets)
+    found = scored(tmp_path)
+    assert found["raters"] == 12
+    difference = found["pairs"][0]["difference"]
+    assert difference["low"] > 0
+    if test in ("cmos", "ab"):
+        assert found["means"] == []
+        baseline, _, system = found["pairs"][0]["preferred"]
+        assert system > baseline
+    else:
+        assert [one["system"] for one in found["means"]] == NAMES
+    assert -1 < found["alpha"] <= 1
+
+
+def test_raters_alike_agree(key: Key, tmp_path: Path) -> None:
+    """All give a clip the same: alpha is 1; at random it is near 0."""
+    folder = with_key(key, tmp_path)
+    sheets = rated(key, dict.fromkeys(NAMES, 3.0), 0)
+    for sheet in sheets:
+        for one in sheet["answers"]:
+            trial = key.raters[sheet["rater"] - 1][one["trial"]]
+            if not key.is_check(trial):
+                one["values"] = [float(int(trial.clips[0][:4], 16) % 5 + 1)]
+    answer(folder, sheets)
+    assert scored(folder, "draws=100")["alpha"] == pytest.approx(1.0)
+
+
+def test_whose_answers_count(key: Key, tmp_path: Path) -> None:
+    folder = with_key(key, tmp_path)
+    sheets = rated(key, dict.fromkeys(NAMES, 3.0), 0)
+    sheets[2]["answers"] = sheets[2]["answers"][:5]  # stopped
+    sheets.append(sheets[6] | {"session": "f" * 32, "answers": sheets[6]["answers"][:3]})
+    sheets.append(sheets[0])  # downloaded and sent
+    answer(folder, sheets)
+    found = scored(folder, "draws=100")
+    assert found["raters"] == 29
+    assert found["left_out"]["unfinished"] == ["rater 3"]
+    assert found["left_out"]["repeated"] == ["rater 7"]
+    assert scored(folder, "draws=100", "partial=true")["raters"] == 30
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "another test": ({"test": "0" * 12}, "answers to test"),
+    "number": ({"rater": 31}, "rater 31, there are 30"),
+    "session": ({"session": "../../etc"}, "session or name"),
+    "name": ({"name": "x" * 101}, "session or name"),
+    "trial": ({"answers": [{"trial": 99, "values": [3.0], "seconds": 1, "plays": 1}]}, "trial 99"),
+    "value": ({"answers": [{"trial": 0, "values": [6], "seconds": 1, "plays": 1}]}, "1 of 1 to 5"),
+    "half": ({"answers": [{"trial": 0, "values": [2.5], "seconds": 1, "plays": 1}]}, "1 of 1 to"),
+    "two": ({"answers": [{"trial": 0, "values": [3, 3], "seconds": 1, "plays": 1}]}, "1 of 1 to"),
+    "text": ({"answers": "none"}, "answers is"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_spoilt_sheet_is_told_in_a_line(
+    name: str, key: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, (change, said) = with_key(key, tmp_path), BAD[name]
+    answer(folder, [rated(key, dict.fromkeys(NAMES, 3.0), 0)[0] | change])
+    assert main(["score", f"folder={folder}"]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert said in line
+    assert "0.json" in line
+
+
+def test_no_answers_and_no_rater(
+    key: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = with_key(key, tmp_path)
+    assert main(["score", f"folder={folder}"]) == 2
+    assert "holds no answers" in capsys.readouterr().err
+    answer(folder, rated(key, dict.fromkeys(NAMES, 3.0), 0, careless=tuple(range(31)))[:3])
+    assert main(["score", f"folder={folder}"]) == 2
+    assert "no rater counts: left out, failed attention checks: 3" in capsys.readouterr().err
+
+
+def test_power_says_how_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["power", "difference=0.2"]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith("30 raters, each 10 utterances of their own: a difference of 0.2 is")
+    assert second.endswith("raters find 0.2 in 80 % of tests")
+    assert "noise=1.20 between_raters=0.30" in third
