@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from speculative_tts.evaluation.heard import Mean, write_heard
 from speculative_tts.evaluation.statistics import LEVEL, Difference, holm
 from speculative_tts.listening.answers import Rated, Screened
 from speculative_tts.listening.crossed import Spread, crossed
@@ -14,9 +15,7 @@ from speculative_tts.listening.design import PAIRS
 from speculative_tts.listening.key import Key, Role
 from speculative_tts.records import write_json
 from speculative_tts.schema import ListeningTest
-from speculative_tts.typed import read_json
 
-LISTENING = "listening.json"  # in the folder of a run, for sst-report
 Rating = tuple[str, str, float]  # rater, utterance, value
 Measured = Literal["nominal", "ordinal", "interval"]
 # what kind of numbers answers are, for Krippendorff's alpha
@@ -27,23 +26,6 @@ AGREEMENT: dict[ListeningTest, Measured] = {
     ListeningTest.ab: "nominal",
     ListeningTest.mushra: "interval",
 }
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A system's ratings: mean with its interval, and what papers print.
-
-    `half` is half the width of Student's interval over all ratings as if they were independent
-    (SSD, MTP), `sd` the ratings' standard deviation (PCG).
-    """
-
-    system: str
-    value: float
-    low: float | None
-    high: float | None
-    half: float | None
-    sd: float | None
-    n: int
 
 
 @dataclass(frozen=True)
@@ -62,7 +44,7 @@ class Pair:
 class Scores:
     """All that a test says."""
 
-    means: tuple[Mean, ...]
+    means: dict[str, Mean]  # by system
     pairs: tuple[Pair, ...]
     alpha: float | None
     raters: int
@@ -83,7 +65,7 @@ def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
     else:
         ratings = _ratings(key, real)
         differences = _within(key, ratings)
-    means = [_mean(name, own, draws, seed) for name, own in ratings.items()]
+    means = {name: _mean(key, own, draws, seed) for name, own in ratings.items()}
     found = {name: crossed(rows) for name, rows in differences.items() if rows}
     estimates = {name: one.estimate(draws, seed) for name, one in found.items()}
     corrected = holm([1.0 if one.p is None else one.p for one in estimates.values()])
@@ -98,7 +80,7 @@ def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
         )
         for (name, one), p in zip(estimates.items(), corrected, strict=True)
     ]
-    return Scores(tuple(means), tuple(pairs), alpha(key, real), len(real), screened)
+    return Scores(means, tuple(pairs), alpha(key, real), len(real), screened)
 
 
 def _ratings(key: Key, real: Mapping[str, Sequence[Rated]]) -> dict[str, list[Rating]]:
@@ -147,7 +129,7 @@ def _votes(rows: Iterable[Rating]) -> tuple[int, int, int]:
     return sum(v < 0 for v in values), sum(v == 0 for v in values), sum(v > 0 for v in values)
 
 
-def _mean(system: str, rows: Sequence[Rating], draws: int, seed: int) -> Mean:
+def _mean(key: Key, rows: Sequence[Rating], draws: int, seed: int) -> Mean:
     from scipy import stats
 
     one = crossed(rows).estimate(draws, seed)
@@ -157,7 +139,8 @@ def _mean(system: str, rows: Sequence[Rating], draws: int, seed: int) -> Mean:
         sd = float(values.std(ddof=1))
         half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * sd / n**0.5
     assert one.value is not None
-    return Mean(system, one.value, one.low, one.high, half, sd, n)
+    raters = len({row[0] for row in rows})
+    return Mean(one.value, one.low, one.high, half, sd, n, raters, key.id)
 
 
 def alpha(key: Key, real: Mapping[str, Sequence[Rated]]) -> float | None:
@@ -193,18 +176,8 @@ def write(folder: Path, key: Key, scores: Scores) -> list[Path]:
     whole["left_out"] = whole.pop("screened")
     written = [folder / "scores.json"]
     write_json(written[0], {"test": key.test.name, "id": key.id, **whole})
-    rows = {one.system: one for one in scores.means}
     for system in key.systems:
-        place = Path(system.folder)
-        if system.name in rows and system.run and place.is_dir():
-            written.append(place / LISTENING)
-            write_json(written[-1], _with(written[-1], key, scores, rows[system.name]))
+        place, mean = Path(system.folder), scores.means.get(system.name)
+        if mean is not None and system.run and place.is_dir():
+            written.append(write_heard(place, key.test.name, mean))
     return written
-
-
-def _with(path: Path, key: Key, scores: Scores, mean: Mean) -> dict[str, Any]:
-    """What a run's file has already, and this test's figure."""
-    there = read_json(path, "delete it") if path.is_file() else {}
-    figure = asdict(mean) | {"raters": scores.raters, "test": key.id}
-    del figure["system"]
-    return there | {key.test.name: figure}

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from speculative_tts.evaluation.heard import Mean
 from speculative_tts.evaluation.statistics import LEAST
 from speculative_tts.listening.crossed import Spread, power_of, raters_for
 from speculative_tts.listening.key import Key
-from speculative_tts.listening.score import Mean, Pair, Scores
+from speculative_tts.listening.score import Pair, Scores
 from speculative_tts.schema import ListenConfig
 
 DIGITS = 3  # as SSD prints
@@ -78,7 +79,7 @@ def _difference(one: Pair) -> str:
 
 
 def _aligned(rows: list[list[str]], found: Scores) -> Sequence[str]:
-    rows += [_row(one) for one in found.means]
+    rows += [_row(name, one) for name, one in found.means.items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
@@ -86,13 +87,13 @@ def _aligned(rows: list[list[str]], found: Scores) -> Sequence[str]:
     ]
 
 
-def _row(one: Mean) -> list[str]:
+def _row(name: str, one: Mean) -> list[str]:
     def around(value: float | None) -> str:
         return "-" if value is None else f"{one.value:.{DIGITS}f} ± {value:.{DIGITS}f}"
 
     interval = "-" if one.low is None else f"[{one.low:.{DIGITS}f}, {one.high:.{DIGITS}f}]"
     return [
-        one.system,
+        name,
         f"{one.value:.{DIGITS}f}",
         around(one.half),
         around(one.sd),

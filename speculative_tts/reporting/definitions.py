@@ -82,6 +82,7 @@ class TableDefinition:
     experiment: str | None = None  # the configs/experiment file that makes its runs
     notes: Sequence[str] = ()
     spread: str = "interval"  # interval, or sd: mean and standard deviation over seeds
+    heard: bool = False  # of a listening test: not written before there was one
 
     def needs(self) -> dict[str, Need]:
         """The runs of its rows."""

@@ -1,5 +1,6 @@
 """Every figure that a table or a plot may show: the metrics, and what reports make of runs."""
 
+from speculative_tts.evaluation import heard
 from speculative_tts.evaluation.metric import Better, Quantity
 from speculative_tts.evaluation.registry import METRICS
 
@@ -49,7 +50,7 @@ def whole(name: str) -> str:
 
 def quantities() -> dict[str, Quantity]:
     """All of them by name, in the order of captions."""
-    return {**METRICS, **MADE}
+    return {**METRICS, **heard.QUANTITIES, **MADE}
 
 
 def quantity(name: str) -> Quantity:

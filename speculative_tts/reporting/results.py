@@ -6,6 +6,7 @@ from typing import Any
 
 from speculative_tts.evaluation.aggregate import aggregate
 from speculative_tts.evaluation.compare import Comparison
+from speculative_tts.evaluation.heard import QUANTITIES as HEARD
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.reporting.runs import Run
 
@@ -83,7 +84,13 @@ def result(runs: tuple[Run, ...]) -> Result:
     pooled = len(runs) > 1
     folders = [run.folder for run in runs]
     figures = aggregate(folders, drawn_as(runs[0])) if pooled else runs[0].summary
-    return Result(runs, figures.get("metrics", {}), figures.get("per_position", {}))
+    return Result(runs, figures.get("metrics", {}) | _heard(runs), figures.get("per_position", {}))
+
+
+def _heard(runs: Iterable[Run]) -> dict[str, Any]:
+    """What listeners said of one of the seeds: a test is of one run a system."""
+    figures = [run.summary.get("metrics", {}) for run in runs]
+    return {name: one[name] for one in figures for name in HEARD if name in one}
 
 
 def measured(names: str, results: Iterable[Result]) -> str:

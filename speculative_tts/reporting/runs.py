@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.evaluation.heard import read_heard
 from speculative_tts.records import read_jsonl
 from speculative_tts.reporting.remedy import decode_command, place
 from speculative_tts.schema.limits import Whole
@@ -153,6 +154,7 @@ def _read(folder: Path) -> Run:
         raise ValueError(f"not scored; sst-eval runs={folder}")
     written, provenance = read_json(folder / "summary.json", AGAIN), folder / "provenance.json"
     summary = typed(_Summary, written, folder / "summary.json")
+    written["metrics"] |= read_heard(folder)
     if summary.run.get("complete") is False:
         raise ValueError(f"scored before it was finished; sst-eval runs={folder}")
     run = Run(

@@ -1,10 +1,11 @@
 """Writes a paper's tables and figures from the runs at hand, and gathers them for the page."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.evaluation.heard import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
 from speculative_tts.reporting import mtp, pcg, ssd, streaming, tiny
@@ -61,7 +62,7 @@ def write_report(name: str, found: Found, out: Path) -> Written:
 
     What they show is what the paper's experiments make at the scale of the runs.
     """
-    report = REPORTS[name](scale_of(name, found.runs))
+    report = _without_unheard(REPORTS[name](scale_of(name, found.runs)), found)
     folder = _Folder(out / report.name)
     chosen = _choose(report, found)
     runs = _runs(chosen)
@@ -82,6 +83,13 @@ def write_report(name: str, found: Found, out: Path) -> Written:
     ]
     remarks = dict.fromkeys(line for one in chosen.values() for line in one.selection.remarks)
     return Written(section, tuple(folder.files), tuple(missing), tuple(remarks))
+
+
+def _without_unheard(report: Report, found: Found) -> Report:
+    """Without the tables of a listening test where nobody has listened to any run."""
+    if any(HEARD.keys() & run.summary["metrics"].keys() for run in found.runs):
+        return report
+    return replace(report, tables=[table for table in report.tables if not table.heard])
 
 
 def _choose(report: Report, found: Found) -> dict[str, Chosen]:

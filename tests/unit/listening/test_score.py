@@ -8,6 +8,7 @@ import pytest
 from listening_runs import make_runs, make_test, rated
 
 from speculative_tts.commands.listen import main
+from speculative_tts.evaluation.heard import Mean, write_heard
 from speculative_tts.listening.key import Key
 
 NAMES = ["target-s0-22222222", "ssd-b0.4-s0-33333333"]
@@ -57,8 +58,8 @@ def test_thirty_raters_find_what_is_there(
     assert difference["low"] < 0.3 < difference["high"]
     assert difference["low"] > 0
     assert pair["p_holm"] < 0.01
-    for mean in found["means"]:
-        assert mean["low"] < truth[mean["system"]] < mean["high"]
+    for system, mean in found["means"].items():
+        assert mean["low"] < truth[system] < mean["high"]
         assert mean["n"] == 280
         assert mean["half"] == pytest.approx(1.97 * mean["sd"] / 280**0.5, rel=0.01)
     out = capsys.readouterr().out
@@ -84,11 +85,12 @@ def test_thirty_raters_find_nothing_where_nothing_is(key: Key, tmp_path: Path) -
 def test_a_run_gets_the_figure_for_reports(key: Key, runs: Path, tmp_path: Path) -> None:
     folder = with_key(key, tmp_path)
     answer(folder, rated(key, {NAMES[0]: LOW, NAMES[1]: HIGH}, 0))
-    (runs / NAMES[0] / "listening.json").write_text('{"smos": {"value": 3.0}}')
+    other = Mean(3.0, None, None, 0.1, 1.0, 40, 4, "0" * 12)
+    write_heard(runs / NAMES[0], "smos", other)
     found = scored(folder)
     figures = json.loads((runs / NAMES[0] / "listening.json").read_text())
-    assert figures["smos"] == {"value": 3.0}  # of another test
-    assert figures["mos"]["value"] == found["means"][0]["value"]
+    assert figures["smos"]["value"] == 3.0  # of another test
+    assert figures["mos"]["value"] == found["means"][NAMES[0]]["value"]
     assert figures["mos"]["raters"] == 30
 
 
@@ -109,11 +111,11 @@ def test_every_kind_finds_the_better_one(test: str, runs: Path, tmp_path: Path) 
     difference = found["pairs"][0]["difference"]
     assert difference["low"] > 0
     if test in ("cmos", "ab"):
-        assert found["means"] == []
+        assert found["means"] == {}
         baseline, _, system = found["pairs"][0]["preferred"]
         assert system > baseline
     else:
-        assert [one["system"] for one in found["means"]] == NAMES
+        assert list(found["means"]) == NAMES
     assert -1 < found["alpha"] <= 1
 
 
