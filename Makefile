@@ -17,8 +17,9 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests in one process a core, four at most: each holds its own models.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
-# typeguard cannot see into the __init__ that dataclass writes, and says so of each
-CHECK_SHAPES := --jaxtyping-packages=speculative_tts,typeguard.typechecked -W "ignore:instrumentor did not find"
+# tests/shapes.py checks signatures; these folders under it are part of `make check`.
+CHECK_SHAPES := --jaxtyping-packages=speculative_tts,shapes.checked
+SHAPED := tests/unit/decoding tests/property
 # Utterances of each run unless LIMIT says how many: all three papers then fit 15 minutes on two cores. LIMIT=null takes all.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
 QUICK = instrument=1 runtime.warmup=1
@@ -148,11 +149,12 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 test: $(STAMP) ## Run all tests (SHAPES=1 also checks every annotated tensor shape)
 	$(PYTEST) $(if $(SHAPES),$(CHECK_SHAPES))
 
-check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, tests
+check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, shapes, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(PYTEST) $(CHECK_SHAPES) $(SHAPED) -m "not slow and not full"
 	$(PYTEST)
 
 check-full: check ## check, the whole of what slow tests sample, and all tests without a compiler: torch's kernels

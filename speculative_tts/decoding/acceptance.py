@@ -13,37 +13,42 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
+
+Probs = Float[Tensor, "*rows vocab"]
+Numbers = Float[Tensor, "*rows"]
+Ids = Int64[Tensor, "*rows"]
+Flags = Bool[Tensor, "*rows"]
+Uniforms = Float[Tensor, "*rows 2"]
 
 
 class AcceptanceRule(Protocol):
     """What the loop needs of a rule. All probabilities are float, vocabulary last."""
 
     def accept(
-        self, target_probs: Tensor, draft_probs: Tensor, drafted: Tensor, uniforms: Tensor
-    ) -> Tensor:
+        self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
+    ) -> Flags:
         """Is each drafted token accepted, seen alone?
 
-        target_probs, draft_probs: [batch, drafted, vocab]; drafted: int64 [batch, drafted];
-        uniforms: [batch, drafted, 2] in [0, 1), the second for rules with an auxiliary draw.
-        Returns bool [batch, drafted].
+        Uniforms are in [0, 1), the second for rules with an auxiliary draw.
         """
         ...
 
-    def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
-        """Mass, not normalised, of the token drawn after a rejection: [..., vocab] -> [..., vocab].
+    def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
+        """Mass, not normalised, of the token drawn after a rejection.
 
         A draft row of zeros stands for "nothing was drafted here" and must give the target itself
         (the bonus token).
         """
         ...
 
-    def output_law(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
-        """Distribution of the token that one position emits, [..., vocab] -> [..., vocab]."""
+    def output_law(self, target_probs: Probs, draft_probs: Probs) -> Probs:
+        """Distribution of the token that one position emits."""
         ...
 
-    def acceptance_probability(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
-        """Probability that a token drawn from the draft is accepted, [..., vocab] -> [...]."""
+    def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
+        """Probability that a token drawn from the draft is accepted."""
         ...
 
 
@@ -64,8 +69,8 @@ class Tolerance:
             )
 
     def accept(
-        self, target_probs: Tensor, draft_probs: Tensor, drafted: Tensor, uniforms: Tensor
-    ) -> Tensor:
+        self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
+    ) -> Flags:
         """(u - beta) p(x) < q(x): no division, and u < 1 makes the cap at 1 needless.
 
         With beta 0, q(x) = 0 never passes.
@@ -74,11 +79,11 @@ class Tolerance:
         p = draft_probs.gather(-1, drafted[..., None])[..., 0]
         return (uniforms[..., 0] - self.beta) * p < q
 
-    def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+    def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """max(q - p, 0)."""
         return (target_probs - draft_probs).clamp_(min=0)
 
-    def output_law(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+    def output_law(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """It is p a + (1 - sum p a) norm(max(q - p, 0)) with a = min(1, min(1, q / p) + beta)."""
         accepted = self._accepted_mass(target_probs, draft_probs)
         residual = self.residual(target_probs, draft_probs)
@@ -86,11 +91,11 @@ class Tolerance:
         residual = torch.where(total > 0, residual / total, target_probs)
         return accepted + (1 - accepted.sum(-1, keepdim=True)).clamp(min=0) * residual
 
-    def acceptance_probability(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+    def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
         """sum_x p(x) a(x); sum min(p, q) = 1 - TV(p, q) for beta 0."""
         return self._accepted_mass(target_probs, draft_probs).sum(-1)
 
-    def _accepted_mass(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+    def _accepted_mass(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """p(x) a(x), written min(p, min(p, q) + beta p) to need no division."""
         capped = torch.minimum(draft_probs, target_probs) + self.beta * draft_probs
         return torch.minimum(draft_probs, capped)
@@ -98,26 +103,24 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of one verification; all of [batch]."""
+    """Outcome of one verification."""
 
-    accepted: Tensor  # int64, length of the accepted prefix
-    next_probs: Tensor  # [batch, vocab], normalised law of the residual or bonus token
-    fallback: Tensor  # bool, the residual had no mass (rounding) and the target stands in
+    accepted: Int64[Tensor, " batch"]  # length of the accepted prefix
+    next_probs: Float[Tensor, "batch vocab"]  # normalised law of the residual or bonus token
+    fallback: Bool[Tensor, " batch"]  # the residual had no mass (rounding): the target stands in
 
 
 def verify(
     rule: AcceptanceRule,
-    target_probs: Tensor,
-    draft_probs: Tensor,
-    drafted: Tensor,
-    lengths: Tensor,
-    uniforms: Tensor,
+    target_probs: Float[Tensor, "batch fed vocab"],
+    draft_probs: Float[Tensor, "batch lookahead vocab"],
+    drafted: Int64[Tensor, "batch lookahead"],
+    lengths: Int64[Tensor, " batch"],
+    uniforms: Float[Tensor, "batch lookahead 2"],
 ) -> Verdict:
     """Accept a prefix of the drafted tokens and prepare the law of the token after it.
 
-    target_probs: [batch, lookahead + 1, vocab]; draft_probs: [batch, lookahead, vocab]; drafted:
-    int64 [batch, lookahead], of which each row's first `lengths` count; uniforms: [batch,
-    lookahead, 2].
+    Of a row's drafted tokens the first `lengths` count; fed is lookahead + 1.
     """
     lookahead = drafted.shape[1]
     used = torch.arange(lookahead, device=drafted.device) < lengths[:, None]

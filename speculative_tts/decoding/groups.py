@@ -18,11 +18,17 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float, Float64, Int64, Integer
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from speculative_tts.decoding.acceptance import Flags, Ids, Numbers, Probs, Uniforms
+
 Summing = Callable[[Tensor], Tensor]  # as `Sums`
 
+Flat = Float[Tensor, "rows vocab"]
+Places = Int64[Tensor, " possible"]
+Weights = Float64[Tensor, " members"]
 FEW = 16  # on a CPU, a row with less than a 16th of its tokens possible looks at those only
 NEARLY_ONE = 1 - 2.0**-30  # stays below the next integer when a token id is added
 
@@ -79,18 +85,17 @@ class Group:
         """Distinct groups."""
         return len(self._sizes)
 
-    def draw_group(self, tokens: Tensor, uniform: Tensor) -> Tensor:
-        """A group K ~ w[., x] of each token, by inverse CDF.
-
-        tokens: int64 [n]; uniform: float64 in [0, 1), [n]. Returns int64 [n].
-        """
+    def draw_group(
+        self, tokens: Int64[Tensor, " n"], uniform: Float[Tensor, " n"]
+    ) -> Int64[Tensor, " n"]:
+        """A group K ~ w[., x] of each token, by inverse CDF of a uniform in [0, 1)."""
         level = tokens + uniform.clamp(max=NEARLY_ONE)
         entry = torch.searchsorted(self._levels, level, right=True)
         return self._token_groups.index_select(0, entry).long()
 
     def accept(
-        self, target_probs: Tensor, draft_probs: Tensor, drafted: Tensor, uniforms: Tensor
-    ) -> Tensor:
+        self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
+    ) -> Flags:
         """Is u P_c(K) < Q_c(K), with K by the auxiliary uniform? Looks at the members of K only."""
         number, vocab = drafted.numel(), target_probs.shape[-1]
         group = self.draw_group(drafted.reshape(-1), uniforms[..., 1].reshape(-1))
@@ -108,32 +113,32 @@ class Group:
         )
         return (uniforms[..., 0].reshape(-1) * p < q).view(drafted.shape)
 
-    def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+    def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """sum_k max(Q_c(k) - P_c(k), 0) q(x) w[k, x] / Q_c(k)."""
         return self._rows(target_probs, draft_probs, accepted=False)
 
-    def output_law(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+    def output_law(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """p(x) sum_k w[k, x] min(1, Q_c(k) / P_c(k)) + residual(x)."""
         return self._rows(target_probs, draft_probs, accepted=True)
 
-    def acceptance_probability(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+    def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
         """sum_k min(P_c(k), Q_c(k)) = 1 - TV(P_c, Q_c)."""
         return torch.minimum(self.coarse(target_probs), self.coarse(draft_probs)).sum(-1)
 
-    def expected_trials(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
-        """Draws that thinning needs after a rejection: 1 / TV(P_c, Q_c), [..., vocab] -> [...]."""
+    def expected_trials(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
+        """Draws that thinning needs after a rejection: 1 / TV(P_c, Q_c)."""
         gap = self.coarse(target_probs) - self.coarse(draft_probs)
         return 1 / gap.clamp(min=0).sum(-1)
 
-    def coarse(self, probs: Tensor) -> Tensor:
-        """Law of the group: [..., vocab] -> [..., groups]."""
+    def coarse(self, probs: Probs) -> Float[Tensor, "*rows groups"]:
+        """Law of the group."""
         rows = probs.reshape(-1, 1, probs.shape[-1])
         return self._gathered(rows).view(*probs.shape[:-1], -1)
 
-    def _cumulative(self, spread: Tensor, owner: Tensor) -> Tensor:
+    def _cumulative(self, spread: Weights, owner: Int64[Tensor, " members"]) -> Weights:
         """Upper end of each membership's share of [x, x + 1): one search finds a group of x.
 
-        float64 [members]; the last of a token ends at x + 1 without rounding.
+        The last of a token ends at x + 1 without rounding.
         """
         ends = self._token_offsets[1:].long() - 1
         running = spread.cumsum(0)
@@ -142,12 +147,14 @@ class Group:
         levels[ends] = torch.arange(1, len(ends) + 1, dtype=levels.dtype, device=levels.device)
         return levels
 
-    def _weights(self, groups: Tensor, tokens: Tensor) -> Tensor:
-        """Weights of pairs: [n, 1], [n, m] -> float64 [n, m]."""
+    def _weights(
+        self, groups: Int64[Tensor, "n 1"], tokens: Integer[Tensor, "n m"]
+    ) -> Float64[Tensor, "n m"]:
+        """Weights of pairs."""
         total = self._total.index_select(0, tokens.view(-1)).view(tokens.shape)
         return self._scores.index_select(0, groups[:, 0])[:, None] / total
 
-    def _rows(self, target_probs: Tensor, draft_probs: Tensor, *, accepted: bool) -> Tensor:
+    def _rows(self, target_probs: Probs, draft_probs: Probs, *, accepted: bool) -> Probs:
         """Residual law of each row, plus the accepted part if asked for.
 
         Where nothing was drafted it is the target.
@@ -169,8 +176,8 @@ class Group:
             out[rest] = self._everywhere(q[rest], p[rest], accepted=accepted)
         return out.view(shape)
 
-    def _everywhere(self, q: Tensor, p: Tensor, *, accepted: bool) -> Tensor:
-        """Two passes over all memberships: tokens to groups, and back. [rows, vocab] each."""
+    def _everywhere(self, q: Flat, p: Flat, *, accepted: bool) -> Flat:
+        """Two passes over all memberships: tokens to groups, and back."""
         tiny = torch.finfo(q.dtype).tiny
         q_c, p_c = self._gathered(torch.stack([q, p], 1)).unbind(1)
         factors = [(q_c - p_c).clamp(min=0) / q_c.clamp(min=tiny)]
@@ -181,14 +188,14 @@ class Group:
         mass = torch.where(self._alone, (q - p).clamp(min=0), q * shares[0])
         return mass + p * shares[1] if accepted else mass
 
-    def _gathered(self, probs: Tensor) -> Tensor:
-        """Coarse laws: [rows, n, vocab] -> [rows, n, groups]."""
+    def _gathered(self, probs: Float[Tensor, "rows n vocab"]) -> Float[Tensor, "rows n groups"]:
+        """Coarse laws."""
         sums = self._over_tokens(probs / self._total.to(probs.dtype))
         return sums * self._scores.to(probs.dtype)
 
     def _where_possible(
-        self, q: Tensor, p: Tensor, row: Tensor, token: Tensor, *, accepted: bool
-    ) -> Tensor:
+        self, q: Flat, p: Flat, row: Places, token: Places, *, accepted: bool
+    ) -> Flat:
         """The same over the memberships of tokens at (row, token) only, in float64.
 
         They are all with q + p > 0 of their rows: of a sampler with top-k, a few dozen.
@@ -245,8 +252,8 @@ class Sums:
                 offsets, indices, ones, size, check_invariants=True
             )
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x: float [batch, n, columns]."""
+    def __call__(self, x: Float[Tensor, "batch n columns"]) -> Float[Tensor, "batch n rows"]:
+        """Sums of each."""
         sparse = x.dtype == torch.float32 and self._readable(x)
         if sparse and self._faster is not None:
             return self._faster(x)
@@ -262,8 +269,8 @@ class Sums:
         return bags.T.reshape(*x.shape[:-1], -1)
 
 
-def _product(matrix: Tensor, rows: Tensor) -> Tensor:
-    """The matrix times each of [n, columns]: [n, rows]. One alone has a quicker kernel."""
+def _product(matrix: Tensor, rows: Float[Tensor, "n columns"]) -> Float[Tensor, "n rows"]:
+    """The matrix times each. One alone has a quicker kernel."""
     if len(rows) == 1:
         return torch.mv(matrix, rows[0])[None]
     return (matrix @ rows.T.contiguous()).T

@@ -8,9 +8,10 @@ sees the drafts before it, so speculation stays exact.
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
-from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.sampling import History, Laws, Places, Sampler, StopRule
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,7 @@ class RepetitionPenalty(Sampler):
                 f"repetition_penalty {self.penalty} is not above 0; use 1 for none, 1.2 for some"
             )
 
-    def __call__(
-        self, logits: Tensor, history: Tensor, positions: Tensor, stop: StopRule
-    ) -> Tensor:
+    def __call__(self, logits: Laws, history: History, positions: Places, stop: StopRule) -> Laws:
         """Shapes as in `Sampler`; a token at position p looks at the prompt and history[:, :p]."""
         if self.penalty != 1:
             before = seen(history, positions, logits.shape[-1]) | stop.prompted[:, None]
@@ -37,8 +36,8 @@ class RepetitionPenalty(Sampler):
         return super().__call__(logits, history, positions, stop)
 
 
-def seen(history: Tensor, positions: Tensor, vocab_size: int) -> Tensor:
-    """Which ids are in history[:, :p] for each position p: bool [batch, new, vocab]."""
+def seen(history: History, positions: Places, vocab_size: int) -> Bool[Tensor, "batch new vocab"]:
+    """Which ids are in history[:, :p] for each position p."""
     batch, new = positions.shape
     columns = torch.arange(history.shape[1], device=history.device)
     past = columns < positions[:, :, None]

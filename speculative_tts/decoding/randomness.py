@@ -11,6 +11,7 @@ import hashlib
 
 import numpy as np
 import torch
+from jaxtyping import Float, Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,8 +22,10 @@ DRAFT, ACCEPT, AUXILIARY, NEXT = range(4)
 DRAWS = 4
 
 
-def uniforms(seed: int, ids: list[str], positions: int, *, device: torch.device) -> Tensor:
-    """Uniforms in [0, 1) for each utterance, position and draw: float64 [batch, positions, DRAWS].
+def uniforms(
+    seed: int, ids: list[str], positions: int, *, device: torch.device
+) -> Float64[Tensor, "batch positions draws"]:
+    """Uniforms in [0, 1) for each utterance, position and draw.
 
     Multiples of 2^-53, all that float64 has there: of the largest too u * total < total.
     """
@@ -39,11 +42,12 @@ def _stream(seed: int, utterance: str, count: int) -> NDArray[np.float64]:
     return (np.frombuffer(words, "<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def draw(probs: Tensor, uniform: Tensor) -> Tensor:
-    """Inverse-CDF sample of one token per row.
+def draw(
+    probs: Float[Tensor, "*rows vocab"], uniform: Float64[Tensor, "*rows"]
+) -> Int64[Tensor, "*rows"]:
+    """Inverse-CDF sample of one token per row, of any positive mass.
 
-    probs: float [..., vocab], of any positive mass; uniform: float64 [...]. Returns int64 [...]. A
-    token without mass is never drawn: its step of the cumulative sum is empty, and the search is
+    A token without mass is never drawn: its step of the cumulative sum is empty, and the search is
     strict. Where there is no law (all mass 0, or NaN) the result is `vocab`, which is no id.
     """
     if sample.runs(probs):

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from functools import cache, reduce
 
 import torch
+from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from speculative_tts.decoding.sampling import Sampler, StopRule, likeliest
+from speculative_tts.decoding.sampling import History, Laws, Places, Sampler, StopRule, likeliest
 from speculative_tts.models.host import readable
 from speculative_tts.models.native.sample import Sampling
 from speculative_tts.schema import Repetition
@@ -54,7 +55,7 @@ class RepetitionAware(Sampler):
                 f"ras_tau {self.tau} is not above 0; use 0.1, one occurrence in a window of 10"
             )
 
-    def law(self, logits: Tensor, history: Tensor, positions: Tensor, stop: StopRule) -> Tensor:
+    def law(self, logits: Laws, history: History, positions: Places, stop: StopRule) -> Laws:
         """Shapes as in `Sampler`; the token at position p looks at history[:, p - window : p]."""
         early = self._early(logits, positions, stop)
         if self.temperature == 0:
@@ -63,12 +64,14 @@ class RepetitionAware(Sampler):
             return self._law(logits.masked_fill(early, float("-inf")), history, positions)
         return _conditioned(self._law(logits, history, positions), early)
 
-    def _early(self, logits: Tensor, positions: Tensor, stop: StopRule) -> Tensor:
-        """Ids, bool [batch, new, vocab] that must not be drawn at a position."""
+    def _early(
+        self, logits: Laws, positions: Places, stop: StopRule
+    ) -> Bool[Tensor, "batch new vocab"]:
+        """Ids that must not be drawn at a position."""
         early = (positions < stop.minimum[:, None])[..., None]
         return (early & self.barred_of(stop)).expand_as(logits)
 
-    def barred_of(self, stop: StopRule) -> Tensor:
+    def barred_of(self, stop: StopRule) -> Bool[Tensor, " vocab"]:
         """See `Sampler`."""
         if self.barred is None or self.variant is Repetition.redraw_stops:
             return stop.is_stop
@@ -81,7 +84,7 @@ class RepetitionAware(Sampler):
         current = self.variant is Repetition.current
         return Sampling(*shape, self.window, self.window * self.tau, current)
 
-    def _law(self, logits: Tensor, history: Tensor, positions: Tensor) -> Tensor:
+    def _law(self, logits: Laws, history: History, positions: Places) -> Laws:
         logits = logits / self.temperature
         probs = logits.softmax(-1)
         ids = _likeliest(probs, min(self.top_k, probs.shape[-1]) or probs.shape[-1])
@@ -103,16 +106,18 @@ class RepetitionAware(Sampler):
         own = probs.gather(-1, ids[..., 1:]) * weights
         return law + again.scatter_add_(-1, ids[..., 1:], -own).clamp_(min=0)
 
-    def _repeats(self, ids: Tensor, history: Tensor, positions: Tensor) -> Tensor:
-        """Does each id occur too often before its position: bool, ids' shape [batch, new, n]."""
+    def _repeats(
+        self, ids: Int64[Tensor, "batch new n"], history: History, positions: Places
+    ) -> Bool[Tensor, "batch new n"]:
+        """Does each id occur too often before its position?"""
         places = positions[..., None] + torch.arange(-self.window, 0, device=positions.device)
         recent = history.gather(1, places.clamp(min=0).flatten(1)).view(places.shape)
         same = (ids[..., :, None] == recent[..., None, :]) & (places >= 0)[..., None, :]
         return same.sum(-1) >= self.window * self.tau
 
 
-def _places(ids: tuple[int, ...], vocab: int, device: torch.device) -> Tensor:
-    """True at some ids: bool [vocab]."""
+def _places(ids: tuple[int, ...], vocab: int, device: torch.device) -> Bool[Tensor, " vocab"]:
+    """True at some ids."""
     places = torch.arange(vocab, device=device)
     return reduce(torch.logical_or, [places == id_ for id_ in ids])
 
@@ -120,7 +125,7 @@ def _places(ids: tuple[int, ...], vocab: int, device: torch.device) -> Tensor:
 _kept_places = cache(_places)
 
 
-def _likeliest(probs: Tensor, size: int) -> Tensor:
+def _likeliest(probs: Laws, size: int) -> Int64[Tensor, "batch new size"]:
     """The `size` likeliest ids in a stable order: of equal ones the lower id comes first.
 
     Float32 bits of numbers that are not negative are in the numbers' order, so that bits and id
@@ -133,7 +138,7 @@ def _likeliest(probs: Tensor, size: int) -> Tensor:
     return ID_MASK - (keys.topk(size, -1).values & ID_MASK)
 
 
-def _conditioned(law: Tensor, early: Tensor) -> Tensor:
+def _conditioned(law: Laws, early: Bool[Tensor, "batch new vocab"]) -> Laws:
     """The law of "draw again until the id is allowed"; NaN where no id is allowed."""
     allowed = law.masked_fill(early, 0.0)
     return allowed / allowed.sum(-1, keepdim=True)

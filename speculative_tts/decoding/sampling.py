@@ -10,10 +10,15 @@ import functools
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from speculative_tts.models.host import readable
 from speculative_tts.models.native import sample
+
+Laws = Float[Tensor, "batch new vocab"]  # or logits
+History = Int64[Tensor, "batch capacity"]
+Places = Int64[Tensor, "batch new"]
 
 
 @dataclass(frozen=True)
@@ -41,17 +46,16 @@ class Sampler:
 
     def __call__(
         self,
-        logits: Tensor,
-        history: Tensor,
-        positions: Tensor,
+        logits: Laws,
+        history: History,
+        positions: Places,
         stop: "StopRule",
-    ) -> Tensor:
+    ) -> Laws:
         """Distributions of the tokens at `positions`.
 
-        logits: float32 [batch, new, vocab]. history: int64 [batch, capacity], ids so far (drafts
-        included); the token at position p may depend on history[:, :p]. positions: int64 [batch,
-        new]. Returns float32 [batch, new, vocab]; NaN where there is no law, because logits are NaN
-        or infinite or nothing is possible.
+        `history` has the ids so far, drafts included; the token at position p may depend on
+        history[:, :p]. NaN where there is no law, because logits are NaN or infinite or nothing is
+        possible.
         """
         if sample.runs(logits):
             places = sample.Places(
@@ -63,11 +67,11 @@ class Sampler:
 
     def law(
         self,
-        logits: Tensor,
-        history: Tensor,  # noqa: ARG002 - of transforms that look back
-        positions: Tensor,
+        logits: Laws,
+        history: History,  # noqa: ARG002 - of transforms that look back
+        positions: Places,
         stop: "StopRule",
-    ) -> Tensor:
+    ) -> Laws:
         """The same by torch, but for an end that is likeliest; the reference of native laws."""
         logits = stop.mask(logits, positions)
         if self.temperature == 0:
@@ -83,8 +87,8 @@ class Sampler:
             kept = kept / kept.sum(-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, ids, kept)
 
-    def barred_of(self, stop: "StopRule") -> Tensor:
-        """Ids, bool [vocab] that are impossible before the minimum length."""
+    def barred_of(self, stop: "StopRule") -> Bool[Tensor, " vocab"]:
+        """Ids that are impossible before the minimum length."""
         return stop.is_stop
 
     def settings(self) -> sample.Sampling:
@@ -101,14 +105,14 @@ def settings_of(sampler: Sampler) -> sample.Sampling:
     return sampler.settings()
 
 
-def ended(law: Tensor, logits: Tensor, stop: "StopRule") -> Tensor:
+def ended(law: Laws, logits: Laws, stop: "StopRule") -> Laws:
     """The law where the likeliest token is no stop id; where it is one, that id alone."""
     sure = stop.is_stop[logits.argmax(-1, keepdim=True)]
     return torch.where(sure, likeliest(logits), law)
 
 
-def likeliest(logits: Tensor) -> Tensor:
-    """The one-hot law of the largest logit, NaN where that is not finite: [..., vocab]."""
+def likeliest(logits: Laws) -> Laws:
+    """The one-hot law of the largest logit, NaN where that is not finite."""
     top, best = logits.max(-1, keepdim=True)
     return torch.zeros_like(logits).scatter_(-1, best, 1 + 0 * top)
 
@@ -117,9 +121,9 @@ def likeliest(logits: Tensor) -> Tensor:
 class StopRule:
     """Ids that end an utterance, and the length before which they cannot."""
 
-    is_stop: Tensor  # bool [vocab]
-    minimum: Tensor  # int64 [batch]
-    prompted: Tensor  # bool [batch, vocab]: ids in the prompt, for penalties
+    is_stop: Bool[Tensor, " vocab"]
+    minimum: Int64[Tensor, " batch"]
+    prompted: Bool[Tensor, "batch vocab"]  # ids in the prompt, for penalties
 
     @classmethod
     def build(
@@ -147,7 +151,7 @@ class StopRule:
             if ids:
                 self.prompted[row, list(ids)] = True
 
-    def mask(self, logits: Tensor, positions: Tensor) -> Tensor:
+    def mask(self, logits: Laws, positions: Places) -> Laws:
         """Logits with stop ids impossible before the minimum length."""
         early = positions < self.minimum[:, None]
         if readable(early) and not early.any():

@@ -1,0 +1,59 @@
+"""`make test SHAPES=1` holds calls against the shapes in signatures: would it find a wrong one?"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError, jaxtyped
+from shapes import checked
+
+from speculative_tts.decoding import acceptance, randomness
+from speculative_tts.decoding.acceptance import Tolerance
+
+ROOT = Path(__file__).parents[2]
+VERIFY, DRAW = (
+    jaxtyped(function, typechecker=checked) for function in (acceptance.verify, randomness.draw)
+)
+LAWS = torch.full((1, 3, 4), 0.25)
+TOKENS = torch.zeros(1, 2, dtype=torch.int64)
+
+
+def test_right_shapes_pass() -> None:
+    verdict = VERIFY(Tolerance(), LAWS, LAWS[:, :2], TOKENS, TOKENS[:, 0], torch.zeros(1, 2, 2))
+    assert verdict.accepted.shape == (1,)
+    assert DRAW(LAWS, torch.zeros(1, 3, dtype=torch.float64)).shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("draft_probs", {1: LAWS[:, :1]}),
+        ("draft_probs", {1: LAWS[:, :2, :3]}),
+        ("drafted", {2: TOKENS.float()}),
+        ("lengths", {3: TOKENS}),
+        ("uniforms", {4: torch.zeros(1, 2)}),
+    ],
+)
+def test_a_wrong_shape_is_found(what: str, change: dict[int, torch.Tensor]) -> None:
+    given = [LAWS, LAWS[:, :2], TOKENS, TOKENS[:, 0], torch.zeros(1, 2, 2)]
+    for place, wrong in change.items():
+        given[place] = wrong
+    with pytest.raises(TypeCheckError, match=r"checking the parameters of .*verify"):
+        VERIFY(Tolerance(), *given)
+
+
+def test_the_makefiles_hook_finds_one_too() -> None:
+    """Its flags, by a run of pytest whose only test calls with a wrong shape."""
+    flags = next(
+        line for line in (ROOT / "Makefile").read_text().splitlines() if line[:5] == "CHECK"
+    )
+    test = ROOT / "tests" / "assets" / "wrong_shape.py"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(test)]
+    plain = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert plain.returncode == 0, plain.stdout
+    hooked = [*command, flags.split("=", 1)[1].split("#")[0].strip()]
+    found = subprocess.run(hooked, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert found.returncode == 1
+    assert "jaxtyping.TypeCheckError" in found.stdout
