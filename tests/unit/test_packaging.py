@@ -1,6 +1,5 @@
 """What only a wheel would show: forgotten packages, data files, imports against the rules."""
 
-import ast
 import importlib.util
 import subprocess
 import sys
@@ -42,29 +41,6 @@ def test_every_program_has_its_module(program: str) -> None:
     assert module == "speculative_tts.commands." + program.removeprefix("sst-").replace("-", "_")
     assert name == "main"
     assert importlib.util.find_spec(module) is not None
-
-
-def imported(path: Path) -> set[str]:
-    """Top-level names of the modules that a file imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add((node.module or "").partition(".")[0])
-    return found
-
-
-@pytest.mark.parametrize("name", ["acceptance", "groups", "thinning"])
-def test_rules_import_torch_only(name: str) -> None:
-    """jaxtyping only writes shapes into signatures."""
-    path = ROOT / "speculative_tts" / "decoding" / f"{name}.py"
-    assert imported(path) - set(sys.stdlib_module_names) <= {"torch", "jaxtyping"}
-
-
-def test_imported_sees_imports_inside_functions(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("import os.path\ndef f():\n    from numpy.linalg import norm\n")
-    assert imported(tmp_path / "a.py") == {"os", "numpy"}
 
 
 def test_commands_import_nothing_slow_at_the_top() -> None:
