@@ -13,7 +13,12 @@ from speculative_tts.schema import ListenConfig, ListenStep
 
 def run(config: ListenConfig) -> int:
     """One step of a listening test."""
-    steps = {ListenStep.make: _make, ListenStep.score: _score, ListenStep.power: _power}
+    steps = {
+        ListenStep.make: _make,
+        ListenStep.serve: _serve,
+        ListenStep.score: _score,
+        ListenStep.power: _power,
+    }
     return steps[config.what](config)
 
 
@@ -31,6 +36,16 @@ def _make(config: ListenConfig) -> int:
     print(f"{made.clips} clips of {made.utterances} utterances in {folder / SITE}")
     print(f"for a web host: {folder / SITE}; keep to yourself: {folder / KEY}")
     print(f"or let this machine collect the answers: sst-listen serve folder={folder}")
+    return 0
+
+
+def _serve(config: ListenConfig) -> int:
+    from speculative_tts.listening.server import serve
+
+    def ready(address: str) -> None:
+        print(f"{config.folder} is at {address} (Ctrl-C ends it)", flush=True)
+
+    serve(app.require_writable(config.folder), config.host, config.port, ready)
     return 0
 
 

@@ -117,8 +117,8 @@ class Store:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._base = sqlite3.connect(path)
-        self._base.execute("PRAGMA journal_mode=WAL")
-        self._base.execute("PRAGMA synchronous=FULL")
+        self._base.execute("PRAGMA journal_mode=DELETE")  # all in one file, also while it is open
+        self._base.execute("PRAGMA synchronous=EXTRA")
         with self._base:
             self._base.execute(TABLE)
 
@@ -137,10 +137,6 @@ class Store:
                 "plays) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
-
-    def raters(self) -> int:
-        """Browsers that sent something."""
-        return int(self._base.execute("SELECT COUNT(DISTINCT session) FROM answers").fetchone()[0])
 
     def close(self) -> None:
         """Close the file."""
@@ -165,12 +161,20 @@ def read_answers(place: Path, key: Key) -> list[Sheet]:
 def _sheets(file: Path, key: Key) -> list[Sheet]:
     if file.suffix != ".sqlite":
         return [checked(key, read_json(file, "ask the rater for it again"), file)]
-    base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+    found = []
+    for test, rater, name, session, trial, values, seconds, plays in _rows(file):
+        answer = {"trial": trial, "values": json.loads(values), "seconds": seconds, "plays": plays}
+        row = {"test": test, "rater": rater, "name": name, "session": session, "answers": [answer]}
+        found.append(checked(key, row, file))
+    return found
+
+
+def _rows(file: Path) -> list[tuple[Any, ...]]:
+    """All answers in a server's file."""
+    base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)
     try:
-        rows = base.execute(
-            "SELECT test, rater, name, session, trial, vals, seconds, plays FROM answers "
-            "WHERE test = ?",
-            (key.id,),
+        return base.execute(
+            "SELECT test, rater, name, session, trial, vals, seconds, plays FROM answers"
         ).fetchall()
     except sqlite3.Error as error:
         raise ValueError(
@@ -178,12 +182,11 @@ def _sheets(file: Path, key: Key) -> list[Sheet]:
         ) from error
     finally:
         base.close()
-    found = []
-    for test, rater, name, session, trial, values, seconds, plays in rows:
-        answer = {"trial": trial, "values": json.loads(values), "seconds": seconds, "plays": plays}
-        row = {"test": test, "rater": rater, "name": name, "session": session, "answers": [answer]}
-        found.append(checked(key, row, file))
-    return found
+
+
+def answered(place: Path) -> bool:
+    """Are there answers in a folder?"""
+    return any(place.glob("*.json")) or any(_rows(one) for one in place.glob("*.sqlite"))
 
 
 def _joined(sheets: Iterable[Sheet]) -> list[Sheet]:

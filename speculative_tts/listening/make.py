@@ -14,6 +14,7 @@ from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.files import write_atomic
 from speculative_tts.listening import sound
+from speculative_tts.listening.answers import answered
 from speculative_tts.listening.clips import Clips, Utterance
 from speculative_tts.listening.design import assign, places
 from speculative_tts.listening.key import (
@@ -80,7 +81,7 @@ def make(config: ListenConfig) -> Made:
 
 def _refuse_answered(folder: Path) -> None:
     answers = folder / ANSWERS
-    if answers.is_dir() and any(answers.iterdir()):
+    if answered(answers):
         raise ValueError(
             f"{answers} holds answers to the test that is there; give another folder=<path>"
         )
