@@ -1,8 +1,8 @@
 """How files come to be: written whole or not at all, never over what is read; locks and hashes.
 
 `writing` is the one place from which this package makes a file. A symlink is followed, a device or
-a pipe is written through, what a failed write began is taken away again, and the error says which
-file, why, and what to do.
+a pipe is written through, what a failed write began is taken away again (by the next writer if this
+one was killed), and the error says which file, why, and what to do.
 """
 
 import errno
@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
 from io import RawIOBase
 from pathlib import Path
 from typing import BinaryIO
@@ -29,6 +30,7 @@ REMEDY = {
     errno.ENAMETOOLONG: "give a shorter name",
 }
 ELSEWHERE = "give a place where you may write"
+MACHINE = os.uname().nodename[:40]  # folders are shared between machines, process ids are not
 
 _read: ContextVar[tuple[Path, ...]] = ContextVar("_read", default=())
 
@@ -157,6 +159,7 @@ def _beside(place: Path) -> Iterator[BinaryIO]:
     try:
         _nearest(place.parent)
         place.parent.mkdir(parents=True, exist_ok=True)
+        _clear_of_the_dead(place.parent)
         with temporary.open("wb") as file:
             yield file
             file.flush()
@@ -203,7 +206,27 @@ def _nearest(folder: Path) -> Path:
 
 def _temporary(place: Path) -> Path:
     """What a file is called while it is written."""
-    return place.with_name(f".{place.name[:200]}.{os.getpid()}.tmp")
+    return place.with_name(f".{place.name[:160]}.{MACHINE}.{os.getpid()}.tmp")
+
+
+@cache
+def _clear_of_the_dead(folder: Path) -> None:
+    """Take away what killed writers of this machine left in a folder; once, for it may be long."""
+    for path in folder.glob(f".*.{MACHINE}.*.tmp"):
+        pid = path.name.split(".")[-2]
+        if pid.isdecimal() and not _runs(int(pid)):
+            with suppress(OSError):  # gone meanwhile, or of somebody else
+                path.unlink()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of somebody else
+        return True
+    return True
 
 
 def _concerns(error: OSError, path: Path) -> bool:

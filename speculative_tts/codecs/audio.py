@@ -20,7 +20,7 @@ Wave = npt.NDArray[np.float32]  # [samples]
 
 
 class UnfitWaveError(ValueError):
-    """A sound recording that a codec cannot encode; a corpus goes on without it."""
+    """A recording whose sound a codec cannot encode or follow; a corpus or list goes on without."""
 
 
 def read_wave(
@@ -35,8 +35,8 @@ def read_wave(
 
     `start` and `seconds` cut a stretch out of a long recording.
 
-    Values beyond [-1, 1] are clipped. Raises ValueError when the file is missing, unreadable, holds
-    values that are no numbers, or no samples (which `allow_empty` allows).
+    Values beyond [-1, 1] are clipped. Raises ValueError when the file is missing, unreadable or
+    holds no samples (which `allow_empty` allows), UnfitWaveError where some are no numbers.
     """
     if not path.is_file():
         raise ValueError(f"audio file {path} not found; check the path")
@@ -54,7 +54,9 @@ def read_wave(
         raise ValueError(f"{path} holds no samples; give a recording of 1 to 10 seconds")
     mono = wave.mean(axis=1)
     if not np.isfinite(mono).all():
-        raise ValueError(f"{path} holds samples that are NaN or infinite; give another recording")
+        raise UnfitWaveError(
+            f"{path} holds samples that are NaN or infinite; give another recording"
+        )
     if rate != sample_rate and len(mono):
         mono = soxr.resample(mono, rate, sample_rate)
     return np.asarray(np.clip(mono, -1.0, 1.0), dtype=np.float32)

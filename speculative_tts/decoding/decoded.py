@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.audio import UnfitWaveError, Wave
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
@@ -50,14 +50,19 @@ class Decoded:
         return self._engine.facts
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
-        """Check texts and prompts, and warm up on the first that are timed."""
+        """Check texts and prompts, and warm up on the first that are timed.
+
+        An utterance whose prompt nobody can follow fails; where that is all there are, ValueError.
+        """
         for item in missing:
             with of_row(item):
                 self._engine.target.layout.text_ids(item.text, item.prompt_text)
         check_audio({item.id: item.prompt_audio for item in missing})
         for item in missing:
             with of_row(item):
-                self._voices[item.prompt_audio]
+                self._follow(item)
+        if len(self.failed) == len(items):
+            raise ValueError(next(iter(self.failed.values())))
         config = self._config
         timed = spread(items, config.timing) if config.timing != 0 else []
         instrument = config.instrument if config.system is System.speculative else 0
@@ -76,8 +81,16 @@ class Decoded:
             else:
                 yield self._utterance(others[request.id], outcome)
 
+    def _follow(self, item: ListItem) -> None:
+        """Note the item as failed if its prompt has no voice to follow."""
+        try:
+            self._voices[item.prompt_audio]
+        except UnfitWaveError as error:
+            self.failed[item.id] = f"row {item.id}: {error}"
+
     def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
-        return [item for item in items if (item.id in self._timed) is timed]
+        fit = (item for item in items if item.id not in self.failed)
+        return [item for item in fit if (item.id in self._timed) is timed]
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Utterances that nobody times."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.caches import store
-from speculative_tts.codecs.audio import SILENCE, Wave, read_wave
+from speculative_tts.codecs.audio import SILENCE, UnfitWaveError, Wave, read_wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice
 from speculative_tts.provenance import content_hash, source_hash
 
@@ -49,18 +49,20 @@ class Voices:
 def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:
     """Speech codes of a voice prompt, int64 [tokens] or, with layers, [layers, tokens].
 
-    Raises ValueError for silence, below one token, and above a minute.
+    Raises UnfitWaveError for silence, below one token, and above a minute.
     """
     seconds = len(wave) / codec.sample_rate
     if seconds > LONGEST_PROMPT:
-        raise ValueError(
+        raise UnfitWaveError(
             f"{name} is {seconds:.0f} s long, above {LONGEST_PROMPT:.0f}; give 2 to 3 s of speech"
         )
     if len(wave) and float(np.abs(wave).max()) < SILENCE:
-        raise ValueError(f"{name} is silent: it has no voice to follow; give 2 to 3 s of speech")
+        raise UnfitWaveError(
+            f"{name} is silent: it has no voice to follow; give 2 to 3 s of speech"
+        )
     codes = np.asarray(encode_voice(codec, wave))
     if codes.shape[-1] == 0:
-        raise ValueError(
+        raise UnfitWaveError(
             f"{name} is {seconds:.2f} s long, below one speech token; give 2 to 3 s of speech"
         )
     return torch.from_numpy(codes.astype(np.int64))

@@ -31,6 +31,7 @@ from speculative_tts.training.objective import (
     Objective,
     Sampler,
     expected_acceptance,
+    speech_logits,
     warn_of_other_codes,
 )
 from speculative_tts.training.optimiser import Muon, adamw
@@ -194,9 +195,7 @@ def make_draft(
         dev_utterances=config.dev_utterances,
     )
     if accelerator.is_main_process:  # a target of its own: the training may need none in memory
-        target = source.model(dtype, accelerator.device)
-        warn_of_other_codes(target, data.dev[0].to(accelerator.device))
-        del target
+        _check_codes(source.model(dtype, accelerator.device), data.dev[0].to(accelerator.device))
     training = DraftTraining(
         config, objective, inherited.trained, data, accelerator, sampler_of(layout)
     )
@@ -209,6 +208,13 @@ def make_draft(
         _export(config, source, inherited, best.parameters, settings, summary)
     training.end(summary)
     return summary
+
+
+@torch.no_grad()
+def _check_codes(target: Any, batch: Batch) -> None:
+    """Warn of codes that are another codec's."""
+    at = batch.targets != IGNORED
+    warn_of_other_codes(speech_logits(target, batch.inputs, at), batch.targets[at])
 
 
 def _earlier(folder: Path, inherited: Inherited) -> dict[str, Tensor]:

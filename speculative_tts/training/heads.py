@@ -24,6 +24,7 @@ from speculative_tts.training.headed import HeadedTrunk, States, dev_figures
 from speculative_tts.training.joint import build_optimizer, train_jointly
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training
+from speculative_tts.training.objective import warn_of_other_codes
 from speculative_tts.training.schedule import cosine, eden_steps
 from speculative_tts.training.state import TRAINING, done_before, settings_of
 from speculative_tts.training.trunk import load_trunk
@@ -140,7 +141,16 @@ def _train_frozen(
         batch_size=STATE_BATCH,
         dev_utterances=config.dev_utterances,
     )
+    if accelerator.is_main_process:
+        _check_codes(headed, data.dev[0].to(accelerator.device))
     training = HeadsTraining(config, headed, data, accelerator)
     training.start(settings)
     training.run(track)
     return [training], training.figures
+
+
+@torch.no_grad()
+def _check_codes(headed: HeadedTrunk, batch: Batch) -> None:
+    """Warn of codes that are another codec's."""
+    states = headed.states(batch)
+    warn_of_other_codes(headed.trunk.own(states.hidden), states.targets[:, 0])

@@ -100,16 +100,15 @@ def expected_acceptance(
 
 
 @torch.no_grad()
-def warn_of_other_codes(target: PreTrainedModel, batch: Batch) -> None:
+def warn_of_other_codes(logits: Float[Tensor, "n vocab"], codes: Int[Tensor, " n"]) -> None:
     """Say so when codes are no likelier to the target than the same codes in random order.
 
+    logits: the target's, of each code given those before it.
     Another codec's codes are as good as renumbered. Measured on 20 recordings with the tiny target:
     its own codes cost 2.0 nats each (11.8 in random order), renumbered ones 11.7 (11.6), another
     codec's 11.4 (11.5).
     """
-    at = batch.targets != IGNORED
-    codes = batch.targets[at]
-    laws = speech_logits(target, batch.inputs, at).float().log_softmax(-1)
+    laws = logits.float().log_softmax(-1)
     in_place = -float(laws.gather(1, codes[:, None]).mean())
     anywhere = -float(laws[:, codes].mean())
     if in_place > anywhere - FAMILIAR:

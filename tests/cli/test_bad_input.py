@@ -476,47 +476,41 @@ def scored(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def broken(scored: Path, place: Path, file: str, content: str) -> Path:
-    shutil.copytree(scored, place)
-    (run,) = place.glob("spec*")
+@pytest.fixture
+def broken(request: pytest.FixtureRequest, scored: Path, tmp_path: Path) -> Path:
+    """A copy of `scored` with a file of the run replaced: (name, content)."""
+    file, content = request.param
+    runs = shutil.copytree(scored, tmp_path / "runs")
+    (run,) = runs.glob("spec*")
     (run / file).write_text(content, errors="surrogateescape")
-    return place
+    return runs
 
 
 @pytest.mark.usefixtures("_limited")
-@pytest.mark.parametrize(("where", "said"), RUNS.items())
+@pytest.mark.parametrize(("broken", "said"), RUNS.items(), indirect=["broken"])
 def test_a_broken_run_is_not_scored(
-    scored: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    where: tuple[str, str],
-    said: str,
+    broken: Path, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    runs = broken(scored, tmp_path / "runs", *where)
-    before = everything(tmp_path)
-    assert command_of("eval")([f"runs={runs}", "metrics=[wer]", "workers=1"]) == 2
+    before = everything(broken)
+    assert command_of("eval")([f"runs={broken}", "metrics=[wer]", "workers=1"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert said in line
-    assert everything(tmp_path) == before
+    assert everything(broken) == before
 
 
 @pytest.mark.usefixtures("_limited")
-@pytest.mark.parametrize(("where", "said"), REPORTED.items())
+@pytest.mark.parametrize(("broken", "said"), REPORTED.items(), indirect=["broken"])
 def test_a_broken_run_is_left_out_of_reports(
-    scored: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    where: tuple[str, str],
-    said: str,
+    broken: Path, tmp_path: Path, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One emptied file once ended sst-report, which left half of its tables behind."""
-    runs = broken(scored, tmp_path / "runs", *where)
-    code = command_of("report")([f"runs={runs}", f"out={tmp_path / 'out'}", "page=false"])
+    out = tmp_path / "out"
+    code = command_of("report")([f"runs={broken}", f"out={out}", "page=false"])
     told = capfd.readouterr().err
     assert code in (0, 2)
     assert "Traceback" not in told
     assert said in told
-    assert (code == 0) == (tmp_path / "out").exists()
+    assert (code == 0) == out.exists()
 
 
 @pytest.mark.usefixtures("_limited")

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import soundfile
 from safetensors.torch import load_file, save_file
@@ -17,6 +18,7 @@ from speculative_tts.commands import decode
 from speculative_tts.decoding import build
 from speculative_tts.decoding.naming import run_name
 from speculative_tts.files import held
+from speculative_tts.records import read_jsonl, write_jsonl
 from tests.fake_models import (
     N_CODES,
     WORDS,
@@ -127,6 +129,32 @@ def test_a_model_that_breaks_down_costs_its_utterances_only(
         told = capsys.readouterr().err.splitlines()[-1]
         assert "2 of 6 utterances failed" in told
         assert "u2: no law for token 0: logits are NaN or infinite" in told
+
+
+def test_a_prompt_without_a_voice_costs_its_utterances_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One such prompt refused the whole list; a list of such prompts alone is refused still."""
+    models = write_fake_models(tmp_path / "models")
+    rows = list(read_jsonl(models.root / "list.jsonl"))
+    unfit = {"u1": np.zeros(16_000), "u4": np.full(16_000, np.nan)}
+    for row in rows:
+        if row["id"] in unfit:
+            row["prompt_audio"] = f"{row['id']}.wav"
+            soundfile.write(models.root / row["prompt_audio"], unfit[row["id"]], 16_000, "FLOAT")
+    write_jsonl(models.root / "list.jsonl", rows)
+    arguments = [*models.overrides, f"out={tmp_path / 'runs'}", "batch_size=2"]
+    for _ in range(2):
+        assert decode.main(arguments) == 1
+        run = only(tmp_path / "runs", "spec*")
+        assert [row["id"] for row in records(run)] == ["u0", "u2", "u3", "u5"]
+        failed = {row["id"]: row["error"] for row in read_jsonl(run / "failed.jsonl")}
+        assert "u1.wav is silent: it has no voice to follow; give" in failed["u1"]
+        assert "u4.wav holds samples that are NaN or infinite; give another" in failed["u4"]
+        assert "2 of 6 utterances failed" in capsys.readouterr().err.splitlines()[-1]
+    write_jsonl(models.root / "list.jsonl", [row for row in rows if row["id"] in unfit])
+    assert decode.main([*models.overrides, f"out={tmp_path / 'none'}"]) == 2
+    assert not (tmp_path / "none").exists()
 
 
 def rows_there(out: Path) -> int:

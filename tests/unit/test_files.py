@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from speculative_tts.files import (
+    MACHINE,
     OutputError,
     check_place,
     copy_atomic,
@@ -55,6 +56,26 @@ def test_a_write_leaves_nothing_beside(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "a.bin").read_bytes() == b"new"
     assert (tmp_path / "new" / "b.txt").read_text(encoding="utf-8") == "é"
     assert names(tmp_path / "new") == ["a.bin", "b.txt"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    """It stayed for ever; that of a process which lives, or of another machine, stays still."""
+    dies = f"""
+import os, pathlib, sys
+from speculative_tts.files import writing
+with writing(pathlib.Path({str(tmp_path / "a.bin")!r})) as file:
+    file.write(b"half"); file.flush()
+    os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", dies], check=False)
+    (left,) = names(tmp_path)
+    assert left.startswith(".a.bin.")
+    begin, pid, _ = left.rsplit(".", 2)
+    others = {f"{begin}.{os.getppid()}.tmp", f".a.bin.elsewhere-{MACHINE}.{pid}.tmp", ".x.tmp"}
+    for name in others:
+        (tmp_path / name).touch()
+    write_atomic(tmp_path / "b.bin", b"new")
+    assert set(names(tmp_path)) == {"b.bin", *others}
 
 
 def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:

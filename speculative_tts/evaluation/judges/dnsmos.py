@@ -55,7 +55,6 @@ class Dnsmos(Opinion, WheelModel):
         """A function from a wave to its score."""
         import onnxruntime
 
-        onnxruntime.disable_telemetry_events()  # judges leave nothing in the home of a user
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # parallel by processes
         options.log_severity_level = 3

@@ -1,5 +1,8 @@
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -289,3 +292,18 @@ def test_baseline_comparison_is_printed_and_written(
     assert written["metrics"]["speedup"]["difference"] == pytest.approx(250 / 4.45 / 25 - 2)
     assert written["metrics"]["speedup"]["p"] < 0.05
     assert not (base / "comparison.json").exists()
+
+
+def test_a_judge_leaves_nothing_in_a_users_home(tmp_path: Path) -> None:
+    """onnxruntime wrote an id of the machine and a data base into the cache folder."""
+    hears = (
+        "import numpy as np; from speculative_tts.evaluation.judges.dnsmos import Dnsmos;"
+        "print(Dnsmos().load()(np.sin(np.arange(16_000.0), dtype=np.float32)))"
+    )
+    own = {k: v for k, v in os.environ.items() if k != "ORT_DISABLE_TELEMETRY"}
+    own |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", hears], env=own, capture_output=True, text=True, check=True
+    )
+    assert 1 <= float(done.stdout) <= 5
+    assert list(tmp_path.iterdir()) == []

@@ -18,6 +18,7 @@ from speculative_tts.schema import (
     LossConfig,
     Selection,
     TrainDraftConfig,
+    TrainHeadsConfig,
 )
 from speculative_tts.training import loop, objective
 from speculative_tts.training.checkpoint import Source, build_model, read_checkpoint
@@ -25,6 +26,7 @@ from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import Batch, Pairs, Writing, load_data, write_rows
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.draft import DraftTraining, make_draft
+from speculative_tts.training.heads import train_heads
 from speculative_tts.training.journal import silent
 from speculative_tts.training.loop import accelerator_for
 from speculative_tts.training.objective import (
@@ -226,25 +228,23 @@ def test_codes_of_another_codec_are_told(target, codes, caplog, renumbered):
     batch = load_data(
         codes, CheckpointConfig("small", str(target)), seed=0, batch_size=6, dev_utterances=6
     ).dev[0]
-    speaks = batch.targets != IGNORED
+    answers = batch.targets[batch.targets != IGNORED]
     order = torch.randperm(LAYOUT.vocab_size, generator=torch.Generator().manual_seed(0))
-    answers = batch.targets.where(speaks, 0)
-
-    class Knowing(torch.nn.Module):
-        """Gives the recorded code most of its probability, as a trained target does."""
-
-        def __call__(self, input_ids, use_cache):
-            likely = torch.nn.functional.one_hot(answers, LAYOUT.vocab_size).float()
-            return SimpleNamespace(last_hidden_state=6 * likely)
-
-        base_model = property(lambda self: self)
-
-        def get_output_embeddings(self):
-            return lambda states: states
-
-    heard = batch.targets.where(~speaks, order[answers]) if renumbered else batch.targets
-    warn_of_other_codes(Knowing(), Batch(batch.inputs, heard))
+    knowing = 6 * torch.nn.functional.one_hot(answers, LAYOUT.vocab_size)  # as a trained target
+    warn_of_other_codes(knowing, order[answers] if renumbered else answers)
     assert ("they are another codec's" in caplog.text) == renumbered
+
+
+@pytest.mark.parametrize("what", ["draft", "heads"])
+def test_every_training_on_a_targets_codes_looks_at_them(config, target, codes, caplog, what):
+    """Heads were not: this target is untrained, so no codes are likelier to it than others."""
+    if what == "draft":
+        train(dataclasses.replace(config, steps=1))
+    else:
+        where = {"target": CheckpointConfig("small", str(target)), "codes": str(codes)}
+        sizes = {"n": 2, "steps": 1, "sequences": 2, "dev_utterances": 2}
+        train_heads(TrainHeadsConfig(**where, **sizes, out=config.out), accelerator_for(Device.cpu))
+    assert "they are another codec's" in caplog.text
 
 
 @pytest.mark.parametrize("same", [False, True])

@@ -1,0 +1,108 @@
+"""tests/mutants.md: how many mutants of each file there are, and which survive."""
+
+import sys
+from collections import Counter, defaultdict
+from importlib.metadata import version
+from pathlib import Path
+
+from mutant_files import (
+    DEVICE,
+    MESSAGE,
+    REFUSED,
+    SECONDS,
+    SURVIVED,
+    UNREACHED,
+    File,
+    Reason,
+    files,
+    reasons,
+)
+
+PAGE = Path("tests/mutants.md")
+HEAD = """# Mutation testing
+
+`make mutants` makes this page (`scripts/mutants.py`, mutmut {mutmut}). A mutant is a fault of one
+place: another operator, number, constant or argument; functions with a decorator have none.
+*Refused* are those that mypy finds, which `make check` runs; *messages* change nothing but what an
+error or a warning says, *devices* nothing but where a tensor is made, which a CPU cannot see. The
+others are *tried* with {seconds:.0f} seconds of the quick tests that reach their function, the most
+direct first. *Left* were not drawn: of the files without a law a share is tried.
+
+Killed: **{killed} of {real} ({rate:.1f} %)** that are not equivalent; equivalent: {equal} of
+{tried} tried ({share:.1f} %).
+"""
+TABLE = (
+    "made",
+    "refused",
+    "messages",
+    "devices",
+    "left",
+    "tried",
+    "killed",
+    "equivalent",
+    "survived",
+)
+
+
+def kinds(file: File, listed: dict[str, Reason]) -> dict[str, list[str]]:
+    """A file's mutants by what became of them; survivors as changes."""
+    found: dict[str, list[str]] = {kind: [] for kind in TABLE}
+    names = {REFUSED: "refused", MESSAGE: "messages", DEVICE: "devices", None: "left"}
+    for mutant, code in file.results.items():
+        kind, text = names.get(code, "killed"), mutant
+        if code in (SURVIVED, UNREACHED):
+            text = file.change(mutant)[0]
+            equivalent = text in listed and listed[text].equivalent
+            kind = "equivalent" if equivalent else "survived"
+        found[kind].append(text)
+    for kind in ("killed", "equivalent", "survived"):
+        found["tried"] += found[kind]
+    found["made"] = list(file.results)
+    return found
+
+
+def page() -> int:
+    """Write the page; 1 if a survivor has no reason, or a reason no survivor."""
+    listed, total, table, said, faults = reasons(), Counter[str](), [], [], []
+    for file in files():
+        found, known = kinds(file, listed[file.name]), listed.pop(file.name)
+        counts = {kind: len(found[kind]) for kind in TABLE}
+        total.update(counts)
+        if counts["made"]:
+            table.append(f"| `{file.name}` | " + " | ".join(map(str, counts.values())) + " |")
+        alive = found["equivalent"] + found["survived"]
+        faults += [f"{file.name}: no such survivor: {text}" for text in known.keys() - set(alive)]
+        faults += [f"{file.name}: no reason for: {text}" for text in alive if text not in known]
+        by_reason: dict[Reason, list[str]] = defaultdict(list)
+        for text in alive:
+            by_reason[known.get(text, Reason("not explained", equivalent=False))].append(text)
+        said += [f"\n### `{file.name}`\n"] if alive else []
+        for reason, texts in by_reason.items():
+            said.append(f"- {'Equivalent' if reason.equivalent else 'Survived'}: {reason.why}")
+            said += [f"  - `{text}`" for text in texts]
+    faults += [f"{name}: no such file" for name in listed]
+    head = ["file", *TABLE]
+    table = [
+        "| " + " | ".join(head) + " |",
+        "|---" + "|---:" * len(TABLE) + "|",
+        *table,
+        "| all | " + " | ".join(str(total[kind]) for kind in TABLE) + " |",
+    ]
+    parts = [_head(total), *table, "\n## What survives, and why", *said]
+    PAGE.write_text("\n".join(parts) + "\n")
+    print(*faults, sep="\n", file=sys.stderr)
+    return int(bool(faults))
+
+
+def _head(total: Counter[str]) -> str:
+    tried, equal, killed = (total[kind] for kind in ("tried", "equivalent", "killed"))
+    return HEAD.format(
+        mutmut=version("mutmut"),
+        seconds=SECONDS,
+        killed=killed,
+        real=tried - equal,
+        rate=100 * killed / max(tried - equal, 1),
+        equal=equal,
+        tried=tried,
+        share=100 * equal / max(tried, 1),
+    )

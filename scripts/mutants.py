@@ -1,0 +1,187 @@
+"""`make mutants`: faults put into the code one at a time, and which of them no test finds.
+
+mutmut makes the faults (mutants), of the files that `[tool.mutmut]` names, and switches between
+them. The rest is here, for three reasons: mypy refuses more than half of them, which is one run of
+mypy for all; torch and the tests are loaded and collected once, and every mutant is a fork of that;
+time is the process's own, since a busy machine must not kill a mutant.
+
+    python scripts/mutants.py run [--share 0.25] [--seconds 600]
+    python scripts/mutants.py page
+
+`run` goes on where the last one ended: with mutants that have no result (of functions that changed
+since, too), then with the survivors that tests/mutants.yaml does not call equivalent. The files of
+`[tool.mutants]` come first and whole, of the others a share, drawn by `--seed`. `page` writes
+tests/mutants.md and fails if an entry of tests/mutants.yaml belongs to no survivor.
+"""
+
+import argparse
+import gc
+import hashlib
+import io
+import json
+import os
+import resource
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mutant_files import (
+    ENDLESS,
+    FOLDER,
+    KILLED,
+    SECONDS,
+    SURVIVED,
+    UNREACHED,
+    File,
+    files,
+    make,
+    reasons,
+)
+from mutant_page import page
+
+MEMORY = 16 * 2**30  # of address space
+
+
+class Mutation:
+    """A pytest plugin: what pytest has collected is run for one mutant after the other."""
+
+    def __init__(self, wanted: list[tuple[File, str]], given: argparse.Namespace) -> None:
+        self._wanted, self._until = wanted, time.monotonic() + given.seconds
+        self._most = given.tests
+        self._failed = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test that fails ends its mutant."""
+        self._failed = self._failed or report.failed
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Instead of running each test once."""
+        tests = {item.nodeid: item for item in session.items}
+        known = self._reach(tests)
+        gc.freeze()  # forks share what is there
+        for number, (file, mutant) in enumerate(self._wanted, 1):
+            if time.monotonic() > self._until:
+                break
+            chosen, total = self._chosen(mutant, tests, known)
+            result = self._tried(mutant, chosen, total) if chosen else UNREACHED
+            file.results[mutant] = result
+            file.save()
+            print(number, len(self._wanted), mutant, result, file=sys.__stderr__, flush=True)
+        return True
+
+    def _chosen(
+        self, mutant: str, tests: dict[str, pytest.Item], known: dict[str, tuple[float, list[str]]]
+    ) -> tuple[list[pytest.Item], float]:
+        """Tests that reach a mutant, quick ones that reach little else first, and their seconds."""
+        function = mutant.partition("__mutmut_")[0]
+        reach = [test for test in tests if function in known[test][1]]
+        reach.sort(key=lambda test: known[test][0] * len(known[test][1]))
+        total = 0.0
+        chosen: list[pytest.Item] = []
+        for test in reach:
+            if total + known[test][0] <= self._most or not chosen:
+                total += known[test][0]
+                chosen.append(tests[test])
+        return chosen, total
+
+    def _reach(self, tests: dict[str, pytest.Item]) -> dict[str, tuple[float, list[str]]]:
+        """Seconds of each test, and the functions it reaches; tests that are known are not run."""
+        path = FOLDER / "reach.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        new = [tests[test] for test in tests if test not in known]
+        if new and (child := os.fork()):
+            if os.waitpid(child, 0)[1]:
+                pytest.exit(f"a test fails without any mutant; see {path}", 1)
+            known = json.loads(path.read_text())
+        elif new:
+            from mutmut.state import state
+
+            os.environ["MUTANT_UNDER_TEST"] = "stats"
+            for item, after in zip(new, [*new[1:], None], strict=True):
+                state()._stats.clear()
+                began = time.process_time()
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                known[item.nodeid] = (time.process_time() - began, sorted(state()._stats))
+                path.write_text(item.nodeid if self._failed else json.dumps(known))
+                if self._failed:
+                    os._exit(1)
+            os._exit(0)
+        return dict(known)
+
+    def _tried(self, mutant: str, tests: list[pytest.Item], seconds: float) -> int:
+        """Run tests with a mutant until one fails, in a process of its own."""
+        if child := os.fork():
+            status = os.waitpid(child, 0)[1]
+            return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else ENDLESS
+        limit = int(3 * seconds + 20 + time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        os.environ["MUTANT_UNDER_TEST"] = mutant
+        tests[0].config.get_terminal_writer()._file = io.StringIO()
+        for item, after in zip(tests, [*tests[1:], None], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            if self._failed:
+                os._exit(KILLED)
+        os._exit(SURVIVED)
+
+
+def wanted(share: float, seed: int) -> Iterator[tuple[File, str]]:
+    """Mutants to be tried: whole files, then a share of the others, then survivors again."""
+    every, listed, whole = files(), reasons(), tools()["mutants"]["whole"]
+    place = {name: number for number, name in enumerate(whole)}
+    every.sort(key=lambda file: place.get(file.name, len(whole)))
+    for file in every:
+        for mutant, code in file.results.items():
+            if code is None and (file.name in place or drawn(mutant, seed) < share):
+                yield file, mutant
+    for file in every:
+        for mutant, code in file.results.items():
+            if code in (SURVIVED, UNREACHED):
+                reason = listed[file.name].get(file.change(mutant)[0])
+                if reason is None or not reason.equivalent:
+                    yield file, mutant
+
+
+def drawn(mutant: str, seed: int) -> float:
+    """A number in [0, 1) that depends on the mutant and the seed alone."""
+    return int(hashlib.sha256(f"{seed} {mutant}".encode()).hexdigest()[:8], 16) / 2**32
+
+
+def tools() -> dict[str, Any]:
+    """Settings of the tools."""
+    return dict(tomllib.loads(Path("pyproject.toml").read_text())["tool"])
+
+
+def run(given: argparse.Namespace) -> int:
+    """Try mutants."""
+    make()
+    todo = list(wanted(given.share, given.seed))
+    settings = tools()["mutmut"]
+    os.chdir(FOLDER)
+    sys.path.insert(0, str(FOLDER))
+    os.environ["MUTANT_UNDER_TEST"] = ""
+    temporary = f"--basetemp={FOLDER / 'tmp'}"
+    chosen = settings["pytest_add_cli_args_test_selection"]
+    arguments = [*settings["pytest_add_cli_args"], *chosen, temporary, "--rootdir=."]
+    return int(pytest.main(arguments, plugins=[Mutation(todo, given)]))
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["run", "page"])
+    parser.add_argument("--share", type=float, default=0.25)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="then stop")
+    parser.add_argument("--tests", type=float, default=SECONDS, help="seconds of a mutant's tests")
+    given = parser.parse_args()
+    status = run(given) if given.what == "run" else 0
+    return status or page()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
