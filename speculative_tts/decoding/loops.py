@@ -86,7 +86,7 @@ class Autoregression:
         if number and not self.rows.finished:
             walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
             if walk is not None:
-                walk.emit(self.rows, self._sampler, number)
+                walk.emit(self.rows, number)
 
 
 def emit_one(rows: BatchState, sampler: Sampler, logits: Tensor) -> None:

@@ -57,29 +57,29 @@ class Tally:
     """
 
     def __init__(self, batch: int, lookahead: int, device: torch.device) -> None:
-        self._lookahead = lookahead
+        self.lookahead = lookahead
         shape = (batch, 4 + 2 * lookahead)
-        self._sums = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.sums = torch.zeros(shape, dtype=torch.int64, device=device)
 
     def clear(self) -> None:
         """Of another batch."""
-        self._sums.zero_()
+        self.sums.zero_()
 
     def add(self, made: Round) -> None:
         """One more round."""
         rejected = made.accepted < made.drafted
         full = ~rejected & ~made.bare
         kinds = torch.stack([torch.ones_like(rejected), rejected, full, made.fallback], 1)
-        depth = torch.arange(self._lookahead, device=self._sums.device)
+        depth = torch.arange(self.lookahead, device=self.sums.device)
         at = [depth < length[:, None] for length in (made.drafted, made.accepted)]
-        self._sums += torch.cat([kinds, *at], 1) & made.active[:, None]
+        self.sums += torch.cat([kinds, *at], 1) & made.active[:, None]
 
     def counts(self) -> list[Counts]:
         """Of each row."""
-        depths = self._lookahead
+        depths = self.lookahead
         return [
             Counts(rounds, at[:depths], at[depths:], residuals, bonuses, fallbacks)
-            for rounds, residuals, bonuses, fallbacks, *at in self._sums.tolist()
+            for rounds, residuals, bonuses, fallbacks, *at in self.sums.tolist()
         ]
 
 

@@ -7,14 +7,15 @@ own number of tokens.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.drafters.lm import LMDrafting
 from speculative_tts.decoding.graphs import EAGER, Graphs
 from speculative_tts.decoding.loops import emit_one
 from speculative_tts.decoding.observer import Observer
@@ -22,6 +23,7 @@ from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
 from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.verification import verify
+from speculative_tts.decoding.walking import walking
 from speculative_tts.models.speech_lm import HiddenModel
 
 
@@ -41,21 +43,29 @@ class Speculation:
         """Tokens and counts of a batch."""
         if not requests:
             return []
-        (last,) = deque(self.rounds(requests, observer), maxlen=1)
+        (last,) = deque(self.rounds(requests, observer, whole=True), maxlen=1)
         return last.outcomes()
 
+    @torch.inference_mode()
     def rounds(
-        self, requests: list[Request], observer: Observer | None = None
+        self, requests: list[Request], observer: Observer | None = None, *, whole: bool = False
     ) -> Iterator["Rounds"]:
-        """After the first token and each round; the same object each time."""
+        """After the first token and each round; the same object each time.
+
+        With `whole` after the last alone, where one call makes all.
+        """
         graphs = self.graphs if observer is None else EAGER  # who watches looks at numbers
         parts = (id(self.target), id(self.drafter), id(self.rule))
-        return graphs.states(
+        loops = graphs.states(
             lambda size: self.loop(size, observer),
             requests,
             slack=self.lookahead,
             key=(*parts, self.sampler, self.stop_ids, self.lookahead),
         )
+        for loop in loops:
+            if whole:
+                loop.finish()
+            yield loop
 
     def loop(self, size: Size, observer: Observer | None = None) -> "Rounds":
         """For batches of a size."""
@@ -72,6 +82,7 @@ class Rounds:
         self._cache = target.cache(size.batch, size.positions)
         self._drafting = speculation.drafter.start(size)
         self._speculation, self._watch = speculation, watch
+        self._native: Callable[[int], None] | None = None
 
     def load(self, requests: list[Request]) -> None:
         """Prefill and first token."""
@@ -82,9 +93,33 @@ class Rounds:
         hidden = target.prefill_hidden([r.prompt for r in requests], self._cache)[:, None]
         emit_one(rows, self._speculation.sampler, target.logits(hidden))
         self._drafting.saw(hidden, torch.zeros_like(rows.count))
+        self._native = self._natively()
+
+    def _natively(self) -> Callable[[int], None] | None:
+        """Rounds by a tolerance in one call, where both models walk and nobody watches."""
+        a, drafting = self._speculation, self._drafting
+        if type(a.rule) is not Tolerance or type(self._watch) is not Observer:
+            return None
+        target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
+        draft = drafting.walking(a.sampler) if isinstance(drafting, LMDrafting) else None
+        if target is None or draft is None:
+            return None
+        return target.rounds(draft, self.rows, self.tally, a.rule.beta)
+
+    def finish(self) -> None:
+        """All rounds that are left, if that is one call."""
+        if self._native is not None:
+            self._native(int(self.rows.limit.max()))
 
     def step(self) -> None:
-        """A round: draft, verify, accept, append."""
+        """A round, by its reference where it is not native."""
+        if self._native is not None:
+            self._native(1)
+        else:
+            self._round()
+
+    def _round(self) -> None:
+        """Draft, verify, accept, append."""
         a, rows, drafting, watch = self._speculation, self.rows, self._drafting, self._watch
         with watch.section("draft"):
             drafted, draft_probs = drafting.propose(rows, a.sampler, a.lookahead)

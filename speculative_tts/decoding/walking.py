@@ -1,9 +1,10 @@
 """Tokens one by one in one native call, where model and sampler allow it.
 
-The loops in Python say what happens (`loops.steps`, `drafters.lm`); here it happens without
-returning to Python between two tokens. The tokens are the same.
+The loops in Python say what happens (`loops.Autoregression`, `drafters.lm`, `speculation.Rounds`);
+here it happens without returning to Python between two tokens. The tokens are the same.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,59 +12,51 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState
+from speculative_tts.decoding.outcome import Tally
 from speculative_tts.decoding.randomness import DRAFT, NEXT
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, settings_of
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.native.sample import Places
 from speculative_tts.models.native.step import PackedCache
-from speculative_tts.models.native.walk import Batch, Walker
+from speculative_tts.models.native.walk import Batch, Walk, rounds
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
 
 
 @dataclass(frozen=True)
 class Walking:
-    """One model with its cache of one batch; lengths: int64 [batch], of its prompts."""
+    """One model with its cache of one batch, and the sampler of its tokens."""
 
-    walker: Walker
-    turns: Tensor
-    cache: PackedCache
-    lengths: Tensor
+    walk: Walk
+    sampler: Sampler
 
     def draft(
-        self, rows: BatchState, sampler: Sampler, wanted: Tensor, behind: int
+        self, rows: BatchState, wanted: Tensor, lookahead: int, behind: int
     ) -> tuple[Tensor, Tensor]:
         """As `LMDrafting.propose`: how many tokens count in each row, and their laws."""
-        most = wanted.clone()
-        laws = self.walker.draft(
-            self.cache,
-            self.turns,
-            settings_of(sampler),
-            _places(rows, sampler),
-            self._batch(rows, most),
-            steps=int(most.max()),
-            behind=behind,
-            purpose=DRAFT,
-        )
-        return most, laws
+        steps = min(int(wanted.max()), lookahead)
+        batch = self._batch(rows)
+        return self.walk.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)
 
-    def emit(self, rows: BatchState, sampler: Sampler, number: int) -> None:
+    def emit(self, rows: BatchState, number: int) -> None:
         """As `loops.steps`, the next `number` tokens of each row."""
-        most = torch.where(rows.done, 0, rows.limit - rows.count).clamp(max=number)
-        self.walker.emit(
-            self.cache,
-            self.turns,
-            settings_of(sampler),
-            _places(rows, sampler),
-            self._batch(rows, most),
-            steps=int(most.max()),
-            purpose=NEXT,
-        )
+        left = torch.where(rows.done, 0, rows.limit - rows.count).clamp(max=number)
+        self.walk.emit(self._batch(rows), left, steps=int(left.max()), purpose=NEXT)
         rows.grown()
 
-    def _batch(self, rows: BatchState, most: Tensor) -> Batch:
-        return Batch(rows.tokens, rows.uniforms, self.lengths, rows.count, most, rows.ends)
+    def rounds(
+        self, draft: "Walking", rows: BatchState, tally: Tally, beta: float
+    ) -> Callable[[int], None]:
+        """As `speculation.Rounds.step`, so many times, this model verifying by the tolerance."""
+        given = (self.walk, draft.walk, self._batch(rows), tally.sums)
+        return rounds(*given, beta=beta, lookahead=tally.lookahead)
+
+    def _batch(self, rows: BatchState) -> Batch:
+        stop, barred = rows.stop, self.sampler.barred_of(rows.stop)
+        places = Places(rows.tokens, rows.count, stop.minimum, stop.is_stop, barred)
+        state = (rows.tokens, rows.uniforms, rows.count, rows.limit, rows.done, rows.ends)
+        return Batch(*state, places, settings_of(self.sampler))
 
 
 def walking(model: object, cache: Any, lengths: Tensor, sampler: Sampler) -> Walking | None:
@@ -73,10 +66,4 @@ def walking(model: object, cache: Any, lengths: Tensor, sampler: Sampler) -> Wal
     walker = model.walker() if isinstance(model, CodeLM) else None
     if walker is None or not isinstance(model, CodeLM):
         return None
-    return Walking(walker, model.decoder.turns, cache, lengths)
-
-
-def _places(rows: BatchState, sampler: Sampler) -> Places:
-    stop = rows.stop
-    barred = sampler.barred_of(stop)
-    return Places(rows.tokens, rows.count, stop.minimum, stop.is_stop, barred)
+    return Walking(Walk(walker, cache, model.decoder.turns, lengths), sampler)

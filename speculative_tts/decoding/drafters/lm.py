@@ -9,7 +9,7 @@ from speculative_tts.decoding.batch import BatchState, Request, Size, lengths_of
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room
 from speculative_tts.decoding.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.walking import walking
+from speculative_tts.decoding.walking import Walking, walking
 from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
 
@@ -44,9 +44,9 @@ class LMDrafting:
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
         model, drafted = self._model, room(rows, lookahead)
-        walk = walking(model, self._cache, self._lengths, sampler)
+        walk = self.walking(sampler)
         if walk is not None:
-            self._drafted, laws_of_all = walk.draft(rows, sampler, drafted, self._behind)
+            self._drafted, laws_of_all = walk.draft(rows, drafted, lookahead, self._behind)
             return self._drafted, laws_of_all
         positions = rows.positions(lookahead)
         laws: list[Tensor] = []
@@ -64,6 +64,10 @@ class LMDrafting:
         self._drafted = drafted
         empty = torch.zeros(len(drafted), 0, model.vocab_size, device=drafted.device)
         return drafted, torch.cat(laws, 1) if laws else empty
+
+    def walking(self, sampler: Sampler) -> Walking | None:
+        """The same natively."""
+        return walking(self._model, self._cache, self._lengths, sampler)
 
     def _first(self, rows: BatchState) -> Tensor:
         """Feeds the newest `behind` tokens, of a row that has fewer something behind them."""

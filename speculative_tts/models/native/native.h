@@ -3,6 +3,13 @@
 
 #include <cstdint>
 
+enum { DRAFT, ACCEPT, AUXILIARY, NEXT };  // draws of a position; see decoding/randomness.py
+
+// The tolerance rule (decoding/acceptance.py), in float64 as there.
+inline bool passes(double beta, double uniform, double draft, double target) {
+  return (uniform - beta) * draft < target;
+}
+
 extern "C" {
 struct Linear {  // x @ weight + bias
   const void* panels;  // [panels, in, 32] float32, or bfloat16 in pairs: column c beside c + 16
@@ -52,22 +59,38 @@ struct Rows {  // `batch` rows of `fresh` laws each
   const int64_t* history;    // [batch, capacity]: tokens so far
   int64_t capacity, batch, fresh, vocab;
 };
-struct Walk {  // tokens one by one: each is fed, its law drawn from, what is drawn fed
+struct Reader {  // a model that is fed ids
+  const Model* model;
+  const Linear* head;
+  const Pass* pass;        // where: what is fed, and its states, are filled in
   const void* embedding;   // [rows, hidden]
   const int64_t* order;    // row of each id; null: the id itself
-  int32_t bfloat16;        // of the embedding, else float32
-  int32_t purpose;         // of the uniforms
-  int32_t behind;          // tokens that the first step feeds
-  int32_t emit;            // rows advance until they are done; or all advance `steps` at most
-  int64_t steps;
+  const int64_t* lengths;  // [batch]: positions of the prompts
+  int32_t bfloat16, unused;  // of the embedding, else float32
+};
+struct Tokens {  // of a batch, as decoding/batch.py has them
   int64_t* tokens;         // [batch, capacity]: the history, and what is drawn
   const double* uniforms;  // [batch, capacity, draws]
   int64_t draws;
-  const int64_t* lengths;  // [batch]: positions of the prompts
-  int64_t* count;          // [batch]: tokens so far; grows where `emit`
-  int64_t* most;           // [batch]: tokens wanted of each row; smaller where one ended sooner
+  int64_t* count;          // [batch]: tokens so far
+  const int64_t* limit;    // [batch]
+  uint8_t* done;           // [batch]
   const uint8_t* ends;     // [vocab + 1]: ids that end a row, and vocab, where there was no law
-  float* laws;             // [batch, steps, vocab] or null
+};
+struct Walk {  // tokens one by one: each is fed, its law drawn from, what is drawn fed
+  int32_t purpose;  // of the uniforms
+  int32_t behind;   // tokens that the first step feeds
+  int32_t emit, unused;  // rows advance until they are done; or all advance `steps` at most
+  int64_t steps;
+  int64_t* most;    // [batch]: tokens wanted of each row; smaller where one ended sooner
+  float* laws;      // [batch, steps, vocab] or null
+};
+struct Rounds {  // of speculation by the tolerance rule
+  double beta;
+  int64_t lookahead;
+  int64_t rounds;   // at most; fewer where all rows are done
+  int64_t* counts;  // [batch, 4 + 2 * lookahead]; see `Tally` in decoding/outcome.py
+  int32_t behind, unused;  // tokens that the draft may not have seen; changes
 };
 
 const char* sst_source();
@@ -84,6 +107,10 @@ void sst_sums(const int32_t* offsets, const uint16_t* indices, int64_t lists, in
 void sst_verify(double beta, int64_t batch, int64_t drafted, int64_t vocab, const float* target,
                 const float* draft, const int64_t* ids, const int64_t* lengths,
                 const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next);
-int64_t sst_walk(const Model* model, const Linear* head, const Pass* pass,
-                 const Sampling* sampling, const Rows* rows, const Walk* walk);
+// The law of the token behind the accepted ones; returns whether the residual had no mass.
+uint8_t sst_following(int64_t vocab, const float* target, const float* draft, float* next);
+int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* rows,
+                 const Tokens* batch, const Walk* walk);
+int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sampling,
+                   const Rows* rows, const Tokens* batch, Rounds* rounds);
 }

@@ -293,23 +293,30 @@ void sst_verify(double beta, int64_t batch, int64_t drafted, int64_t vocab, cons
     for (; n < lengths[b]; n++) {
       const int64_t place = b * drafted + n, id = ids[place];
       const double q = target[(place + b) * vocab + id], p = draft[place * vocab + id];
-      if (!((uniforms[2 * place] - beta) * p < q)) break;
+      if (!passes(beta, uniforms[2 * place], p, q)) break;
     }
     accepted[b] = n;
-    const float* q = target + (b * (drafted + 1) + n) * vocab;
-    const float* p = draft + (b * drafted + n) * vocab;
-    double total = 0;
-    for (int64_t i = 0; i < vocab; i++) {
-      const float left = n < lengths[b] ? q[i] - p[i] : q[i];
-      next[i] = left < 0 ? 0 : left;  // NaN stays
-      if (left != 0) total += next[i];
-    }
-    fallback[b] = total <= 0;
-    if (fallback[b]) std::memcpy(next, q, vocab * sizeof(float));
-    if (fallback[b]) continue;
-    const float sum = (float)total;
-    for (int64_t i = 0; i < vocab; i++) next[i] /= sum;
+    const float* p = n < lengths[b] ? draft + (b * drafted + n) * vocab : nullptr;
+    fallback[b] = sst_following(vocab, target + (b * (drafted + 1) + n) * vocab, p, next);
   }
+}
+
+// The residual max(q - p, 0) normalised, or q itself where nothing was rejected (p is null) or
+// nothing is left.
+uint8_t sst_following(int64_t vocab, const float* q, const float* p, float* next) {
+  double total = 0;
+  for (int64_t i = 0; i < vocab; i++) {
+    const float left = p ? q[i] - p[i] : q[i];
+    next[i] = left < 0 ? 0 : left;  // NaN stays
+    if (left != 0) total += next[i];
+  }
+  if (total <= 0) {
+    std::memcpy(next, q, vocab * sizeof(float));
+    return true;
+  }
+  const float sum = (float)total;
+  for (int64_t i = 0; i < vocab; i++) next[i] /= sum;
+  return false;
 }
 
 // Of each list of a CSR matrix of ones the sum of what it names: x [count, columns] -> out [count,

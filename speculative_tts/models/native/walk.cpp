@@ -1,6 +1,8 @@
-// Tokens one by one without leaving: an utterance by the target alone, or a draft's lookahead.
+// Tokens without leaving: an utterance by the target alone, a draft's lookahead, whole rounds of
+// speculation.
 //
-// The readable references are decoding/loops.py (`steps`) and decoding/drafters/lm.py.
+// The readable references are decoding/loops.py (`Autoregression`), decoding/drafters/lm.py and
+// decoding/speculation.py (`Rounds.step`).
 
 #include <algorithm>
 #include <cstring>
@@ -10,74 +12,173 @@
 
 namespace {
 
-void embed(const Walk& walk, int64_t id, long hidden, float* out) {
-  const long row = walk.order ? walk.order[id] : id;
-  if (!walk.bfloat16) {
-    std::memcpy(out, (const float*)walk.embedding + row * hidden, hidden * sizeof(float));
-    return;
+class Reading {  // passes of one model over tokens of a batch
+ public:
+  Reading(const Reader& reader, const Tokens& batch, const Rows& rows)
+      : r(reader), t(batch), n(rows.batch), capacity(rows.capacity), hidden(reader.model->hidden),
+        vocab(reader.head->out), start(rows.batch) {}
+
+  // Feeds `feed` tokens of each row, those before place at[b]; logits [batch, keep, vocab] behind
+  // the last `keep` of them. False where the cache is too short.
+  bool operator()(const int64_t* at, long feed, long keep) {
+    inputs.resize(n * feed * hidden), states.resize(inputs.size());
+    for (long b = 0; b < n; b++) {
+      for (long f = 0; f < feed; f++) {
+        const int64_t id = t.tokens[b * capacity + std::max<int64_t>(0, at[b] - feed + f)];
+        embed(std::min<int64_t>(id, vocab - 1), &inputs[(b * feed + f) * hidden]);
+      }
+      start[b] = r.lengths[b] + at[b] - feed;
+    }
+    Pass now = *r.pass;
+    now.inputs = inputs.data(), now.start = start.data(), now.hidden = states.data();
+    now.fresh = (int32_t)feed;
+    if (sst_extend(r.model, &now) > now.room) return false;
+    for (long b = 0; b < n && keep < feed; b++)  // to the front, row by row
+      std::memmove(&states[b * keep * hidden], &states[((b + 1) * feed - keep) * hidden],
+                   keep * hidden * sizeof(float));
+    logits.resize(n * keep * vocab);
+    sst_product(r.head, states.data(), n * keep, logits.data(), now.threads);
+    return true;
   }
-  const uint16_t* half = (const uint16_t*)walk.embedding + row * hidden;
-  for (long i = 0; i < hidden; i++) {
-    const uint32_t bits = (uint32_t)half[i] << 16;
-    std::memcpy(out + i, &bits, sizeof(float));
+
+  std::vector<float> logits;
+
+ private:
+  void embed(int64_t id, float* out) const {
+    const long row = r.order ? r.order[id] : id;
+    if (!r.bfloat16) {
+      std::memcpy(out, (const float*)r.embedding + row * hidden, hidden * sizeof(float));
+      return;
+    }
+    const uint16_t* half = (const uint16_t*)r.embedding + row * hidden;
+    for (long i = 0; i < hidden; i++) {
+      const uint32_t bits = (uint32_t)half[i] << 16;
+      std::memcpy(out + i, &bits, sizeof(float));
+    }
   }
+
+  const Reader& r;
+  const Tokens& t;
+  const long n, capacity, hidden, vocab;
+  std::vector<float> inputs, states;
+  std::vector<int64_t> start;
+};
+
+const double* uniforms_at(const Tokens& t, const Rows& rows, long b, int64_t place) {
+  return t.uniforms + (b * rows.capacity + place) * t.draws;
+}
+
+// `BatchState.emit` of one row: returns whether the token was dropped behind a stop id.
+bool emit(const Tokens& t, int64_t* tokens, long b, int64_t accepted, int64_t token) {
+  const int64_t end = t.count[b] + accepted;
+  const bool ended = accepted > 0 && t.ends[tokens[end - 1]];
+  tokens[end] = token;
+  t.count[b] = end + !ended;
+  t.done[b] = ended || t.ends[token] || t.count[b] >= t.limit[b];
+  return ended;
+}
+
+// The verification of one row, whose logits are those of `rows` and whose drafted tokens' laws are
+// `draft`, and what it emits. Returns how many of `drafted` were accepted.
+int64_t verify(const Sampling& sampling, const Rows& rows, const Tokens& t, const Rounds& rounds,
+               long b, int64_t drafted, const float* draft, std::vector<float>& q,
+               std::vector<float>& next) {
+  const long vocab = rows.vocab;
+  int64_t *tokens = t.tokens + b * rows.capacity, begin = t.count[b], accepted = 0;
+  Rows one = rows;  // a law at a time: those behind a rejection are not needed
+  one.batch = one.fresh = 1;
+  one.minimum += b, one.history += b * rows.capacity, one.logits += b * rows.fresh * vocab;
+  for (;; accepted++, one.logits += vocab, draft += vocab) {
+    const int64_t place = begin + accepted;
+    one.positions = &place;
+    sst_laws(&sampling, &one, q.data());
+    if (accepted == drafted) break;
+    const int64_t id = std::min<int64_t>(tokens[place], vocab - 1);
+    const double u = uniforms_at(t, rows, b, place)[ACCEPT];
+    if (!passes(rounds.beta, u, draft[id], q[id])) break;
+  }
+  const bool rejected = accepted < drafted;
+  const bool fallback = sst_following(vocab, q.data(), rejected ? draft : nullptr, next.data());
+  int64_t token;
+  sst_draw(next.data(), 1, vocab, &uniforms_at(t, rows, b, begin + accepted)[NEXT], &token);
+  const bool bare = emit(t, tokens, b, accepted, token);
+  int64_t* counts = rounds.counts + b * (4 + 2 * rounds.lookahead);
+  counts[0]++, counts[1] += rejected, counts[2] += !rejected && !bare, counts[3] += fallback;
+  for (int64_t d = 0; d < drafted; d++) counts[4 + d]++;
+  for (int64_t d = 0; d < accepted; d++) counts[4 + rounds.lookahead + d]++;
+  return accepted;
 }
 
 }  // namespace
 
 extern "C" {
 
-// `pass` and `rows` say where: inputs, start, fresh and hidden, logits and positions are made here.
-// Returns the number of steps.
-int64_t sst_walk(const Model* model, const Linear* head, const Pass* pass,
-                 const Sampling* sampling, const Rows* rows, const Walk* walk) {
-  const long batch = pass->batch, hidden = model->hidden, vocab = head->out;
-  std::vector<float> inputs(batch * walk->behind * hidden), states(inputs.size());
-  std::vector<float> last(batch * hidden), logits(batch * vocab), laws(batch * vocab);
-  std::vector<int64_t> start(batch), at(walk->count, walk->count + batch), drawn(batch);
-  std::vector<double> uniforms(batch);
+// Returns the number of steps, or -1 where the cache is too short.
+int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* rows,
+                 const Tokens* batch, const Walk* walk) {
+  const long n = rows->batch, vocab = rows->vocab;
+  Reading read(*reader, *batch, *rows);
+  std::vector<float> laws(n * vocab);
+  std::vector<int64_t> at(batch->count, batch->count + n);
+  const auto wants = [](int64_t left) { return left > 0; };
   int64_t step = 0;
   for (; step < walk->steps; step++) {
-    if (!walk->emit && step >= *std::max_element(walk->most, walk->most + batch)) break;
-    if (walk->emit && !std::any_of(walk->most, walk->most + batch, [](int64_t n) { return n > 0; }))
-      break;
-    const long feed = step ? 1 : walk->behind;
-    for (long b = 0; b < batch; b++) {
-      const int64_t* tokens = walk->tokens + b * rows->capacity;
-      for (long f = 0; f < feed; f++) {
-        const int64_t id = tokens[std::max<int64_t>(0, at[b] - feed + f)];
-        embed(*walk, std::min<int64_t>(id, vocab - 1), hidden, &inputs[(b * feed + f) * hidden]);
-      }
-      start[b] = walk->lengths[b] + at[b] - feed;
-      uniforms[b] = walk->uniforms[(b * rows->capacity + at[b]) * walk->draws + walk->purpose];
-    }
-    Pass now = *pass;
-    now.inputs = inputs.data(), now.start = start.data(), now.hidden = states.data();
-    now.fresh = (int32_t)feed;
-    if (sst_extend(model, &now) > now.room) return -1;
-    for (long b = 0; b < batch; b++)
-      std::memcpy(&last[b * hidden], &states[((b + 1) * feed - 1) * hidden],
-                  hidden * sizeof(float));
-    sst_product(head, last.data(), batch, logits.data(), pass->threads);
+    if (!walk->emit && step >= *std::max_element(walk->most, walk->most + n)) break;
+    if (walk->emit && !std::any_of(walk->most, walk->most + n, wants)) break;
+    if (!read(at.data(), step ? 1 : walk->behind, 1)) return -1;
     Rows here = *rows;
-    here.logits = logits.data(), here.positions = at.data(), here.history = walk->tokens;
+    here.logits = read.logits.data(), here.positions = at.data(), here.fresh = 1;
     sst_laws(sampling, &here, laws.data());
-    sst_draw(laws.data(), batch, vocab, uniforms.data(), drawn.data());
-    for (long b = 0; b < batch; b++) {
+    for (long b = 0; b < n; b++) {
+      const float* law = &laws[b * vocab];
+      int64_t token;
+      sst_draw(law, 1, vocab, &uniforms_at(*batch, *rows, b, at[b])[walk->purpose], &token);
       if (walk->laws)
-        std::memcpy(walk->laws + (b * walk->steps + step) * vocab, &laws[b * vocab],
-                    vocab * sizeof(float));
-      walk->tokens[b * rows->capacity + at[b]] = drawn[b];
-      const bool ended = walk->ends[drawn[b]];
+        std::memcpy(walk->laws + (b * walk->steps + step) * vocab, law, vocab * sizeof(float));
+      batch->tokens[b * rows->capacity + at[b]] = token;
+      const bool ended = batch->ends[token];
       if (!walk->emit) {
         at[b]++;
         if (ended) walk->most[b] = std::min(walk->most[b], step + 1);
       } else if (walk->most[b] > 0) {
-        walk->count[b] = ++at[b];
+        batch->count[b] = ++at[b];
         walk->most[b] = ended ? 0 : walk->most[b] - 1;
       }
     }
   }
   return step;
+}
+
+// Round after round: draft, verify, accept, append. Returns how many, or -1 where a cache is too
+// short.
+int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sampling,
+                   const Rows* rows, const Tokens* batch, Rounds* rounds) {
+  const long n = rows->batch, vocab = rows->vocab, lookahead = rounds->lookahead;
+  Reading read(*target, *batch, *rows);
+  std::vector<int64_t> drafted(n), at(n);
+  std::vector<float> laws(n * lookahead * vocab), q(vocab), next(vocab);
+  int64_t made = 0;
+  for (; made < rounds->rounds; made++) {
+    if (std::all_of(batch->done, batch->done + n, [](uint8_t done) { return done; })) break;
+    for (long b = 0; b < n; b++) {
+      const int64_t room = std::min<int64_t>(batch->limit[b] - batch->count[b] - 1, lookahead);
+      drafted[b] = batch->done[b] ? 0 : std::max<int64_t>(0, room);
+    }
+    const Walk walk{DRAFT, rounds->behind, 0, 0, lookahead, drafted.data(), laws.data()};
+    const int64_t number = sst_walk(draft, sampling, rows, batch, &walk);
+    for (long b = 0; b < n; b++) at[b] = batch->count[b] + number;
+    if (number < 0 || !read(at.data(), number + 1, number + 1)) return -1;
+    Rows here = *rows;
+    here.logits = read.logits.data(), here.fresh = number + 1;
+    rounds->behind = 1;
+    for (long b = 0; b < n; b++) {
+      if (batch->done[b]) continue;
+      const float* own = laws.data() + b * lookahead * vocab;
+      const int64_t accepted =
+          verify(*sampling, here, *batch, *rounds, b, drafted[b], own, q, next);
+      if (accepted && accepted == drafted[b]) rounds->behind = 2;  // its last token is not in yet
+    }
+  }
+  return made;
 }
 }

@@ -1,6 +1,7 @@
-"""Tokens one by one in one call (`walk.cpp`): by a model whose inputs are rows of a table."""
+"""Tokens and rounds of speculation in one call (`walk.cpp`), by models that read table rows."""
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,29 +11,64 @@ from speculative_tts.models.native.sample import Places, Rows, Sampling
 from speculative_tts.models.native.step import Linear, PackedCache, Stack
 
 
+class _Reader(ctypes.Structure):
+    _fields_ = (
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("model", "head", "pass_", "embedding", "order", "lengths")
+        ),
+        *((name, ctypes.c_int32) for name in ("bfloat16", "unused")),
+    )
+
+
+class _Tokens(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("tokens", "uniforms")),
+        ("draws", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("count", "limit", "done", "ends")),
+    )
+
+
 class _Walk(ctypes.Structure):
     _fields_ = (
-        ("embedding", ctypes.c_void_p),
-        ("order", ctypes.c_void_p),
-        *((name, ctypes.c_int32) for name in ("bfloat16", "purpose", "behind", "emit")),
+        *((name, ctypes.c_int32) for name in ("purpose", "behind", "emit", "unused")),
         ("steps", ctypes.c_int64),
-        ("tokens", ctypes.c_void_p),
-        ("uniforms", ctypes.c_void_p),
-        ("draws", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("lengths", "count", "most", "ends", "laws")),
+        *((name, ctypes.c_void_p) for name in ("most", "laws")),
+    )
+
+
+class _Rounds(ctypes.Structure):
+    _fields_ = (
+        ("beta", ctypes.c_double),
+        *((name, ctypes.c_int64) for name in ("lookahead", "rounds")),
+        ("counts", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("behind", "unused")),
     )
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Tokens of a batch, changed in place; see `decoding.batch.BatchState`."""
+    """Tokens of a batch, changed in place (see `decoding.batch.BatchState`), and their sampler."""
 
     tokens: Tensor  # int64 [batch, capacity]
     uniforms: Tensor  # float64 [batch, capacity, draws]
-    lengths: Tensor  # int64 [batch], of the prompts
     count: Tensor  # int64 [batch]
-    most: Tensor  # int64 [batch]: tokens wanted of each row
+    limit: Tensor  # int64 [batch]
+    done: Tensor  # bool [batch]
     ends: Tensor  # bool [vocab + 1]
+    places: Places
+    sampling: Sampling
+
+    def described(self) -> tuple[Rows, _Tokens]:
+        """What the calls see of it."""
+        assert self.tokens.is_contiguous()
+        assert self.uniforms.is_contiguous()
+        p, vocab = self.places, len(self.ends) - 1
+        kept = (p.minimum, p.barred, p.stops, p.history)
+        rows = Rows(None, None, *(x.data_ptr() for x in kept), *self.tokens.shape[::-1], 1, vocab)
+        states = (x.data_ptr() for x in (self.count, self.limit, self.done, self.ends))
+        drawn = self.uniforms.data_ptr(), self.uniforms.shape[2]
+        return rows, _Tokens(self.tokens.data_ptr(), *drawn, *states)
 
 
 @dataclass(frozen=True)
@@ -45,72 +81,63 @@ class Walker:
     embedding: Tensor
     order: Tensor | None
 
-    def draft(
-        self,
-        cache: PackedCache,
-        rotations: Tensor,
-        sampling: Sampling,
-        places: Places,
-        batch: Batch,
-        *,
-        steps: int,
-        behind: int,
-        purpose: int,
-    ) -> Tensor:
-        """Up to `steps` tokens behind those of each row, provisionally: laws [batch, made, vocab].
 
-        `batch.most` comes back smaller for a row that ended.
-        """
-        laws = torch.empty(len(batch.count), steps, self.head.outputs)
-        walk = self._walk(batch, steps, behind, purpose, laws)
-        return laws[:, : self._run(cache, rotations, sampling, places, walk)]
+class Walk:
+    """A model over the rows of one cache; lengths: int64 [batch], of their prompts."""
 
-    def emit(
-        self,
-        cache: PackedCache,
-        rotations: Tensor,
-        sampling: Sampling,
-        places: Places,
-        batch: Batch,
-        *,
-        steps: int,
-        purpose: int,
+    def __init__(
+        self, walker: Walker, cache: PackedCache, rotations: Tensor, lengths: Tensor
     ) -> None:
-        """Tokens of each row until it is done, `steps` at most; `count` grows, `most` is left."""
-        walk = self._walk(batch, steps, 1, purpose, None)
-        self._run(cache, rotations, sampling, places, walk)
-
-    def _walk(
-        self, batch: Batch, steps: int, behind: int, purpose: int, laws: Tensor | None
-    ) -> _Walk:
-        b, half = batch, self.embedding.dtype == torch.bfloat16
-        order = None if self.order is None else self.order.data_ptr()
-        kept = (b.lengths, b.count, b.most, b.ends)
-        assert b.tokens.is_contiguous()
-        assert b.uniforms.is_contiguous()
-        return _Walk(
-            self.embedding.data_ptr(), order, half, purpose, behind, laws is None, steps,
-            b.tokens.data_ptr(), b.uniforms.data_ptr(), b.uniforms.shape[2],
-            *(tensor.data_ptr() for tensor in kept), None if laws is None else laws.data_ptr(),
+        self.native = walker.native
+        self._kept = (walker, cache, rotations, lengths)
+        self._pass = walker.stack.at(cache, rotations)
+        order = None if walker.order is None else walker.order.data_ptr()
+        self.reader = _Reader(
+            ctypes.addressof(walker.stack.model), ctypes.addressof(walker.head),
+            ctypes.addressof(self._pass), walker.embedding.data_ptr(), order, lengths.data_ptr(),
+            walker.embedding.dtype == torch.bfloat16, 0,
         )  # fmt: skip
 
-    def _run(
-        self,
-        cache: PackedCache,
-        rotations: Tensor,
-        sampling: Sampling,
-        places: Places,
-        walk: _Walk,
-    ) -> int:
-        run = self.stack.at(cache, rotations)
-        kept = (places.minimum, places.barred, places.stops, places.history)
-        rows = Rows(
-            None, None, *(tensor.data_ptr() for tensor in kept), places.history.shape[1],
-            len(places.minimum), 1, self.head.outputs,
-        )  # fmt: skip
-        made: int = self.native.sst_walk(
-            ctypes.byref(self.stack.model), ctypes.byref(self.head), ctypes.byref(run),
-            ctypes.byref(sampling), ctypes.byref(rows), ctypes.byref(walk),
-        )  # fmt: skip
-        assert made >= 0, f"cache of {run.room} positions is too short"
+    def draft(
+        self, batch: Batch, wanted: Tensor, *, steps: int, behind: int, purpose: int
+    ) -> tuple[Tensor, Tensor]:
+        """Up to `steps` tokens behind those of each row, provisionally.
+
+        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended, and laws
+        [batch, made, vocab].
+        """
+        most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
+        walk = _Walk(purpose, behind, False, 0, steps, most.data_ptr(), laws.data_ptr())
+        return most, laws[:, : self._run(batch, walk)]
+
+    def emit(self, batch: Batch, wanted: Tensor, *, steps: int, purpose: int) -> None:
+        """Up to `wanted` tokens of each row until it ends, `steps` at most; `count` grows."""
+        most = wanted.clone()
+        self._run(batch, _Walk(purpose, 1, True, 0, steps, most.data_ptr(), None))
+
+    def _run(self, batch: Batch, walk: _Walk) -> int:
+        rows, tokens = batch.described()
+        given = (ctypes.byref(x) for x in (self.reader, batch.sampling, rows, tokens, walk))
+        made: int = self.native.sst_walk(*given)
+        assert made >= 0, f"cache of {self._pass.room} positions is too short"
         return made
+
+
+def rounds(
+    target: Walk, draft: Walk, batch: Batch, counts: Tensor, *, beta: float, lookahead: int
+) -> Callable[[int], None]:
+    """What makes so many rounds of speculation, or all that are left of the batch if fewer.
+
+    counts: as `decoding.outcome.Tally`, added to.
+    """
+    rows, tokens = batch.described()
+    made = _Rounds(beta, lookahead, 0, counts.data_ptr(), 1, 0)
+    parts = (target.reader, draft.reader, batch.sampling, rows, tokens, made)
+    given = [ctypes.byref(part) for part in parts]
+    kept = (target, draft, batch, counts)  # what the structures point into
+
+    def go(number: int) -> None:
+        made.rounds = number
+        assert kept[0].native.sst_rounds(*given) >= 0, "a cache is too short"
+
+    return go

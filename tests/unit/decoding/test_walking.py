@@ -10,6 +10,7 @@ from speculative_tts.decoding import loops
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.observer import Observer
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
@@ -17,6 +18,7 @@ from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.decoding.walking import walking
 from speculative_tts.models.llasa import RowLM
+from speculative_tts.models.matrix import matrix
 from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.native import library
 from speculative_tts.schema import Kernels
@@ -28,6 +30,10 @@ SAMPLERS = {
     "ends when likeliest": Sampler(1.0, 20, 1.0, end_when_likeliest=True),
     "ras": RepetitionAware(1.0, 10, 0.8, window=6, tau=0.2),
 }
+
+
+class Watching(Observer):
+    """Nothing; but for who watches, rounds are Python's."""
 
 
 def models() -> tuple[MergedVocabLM, MergedVocabLM]:
@@ -52,22 +58,59 @@ def test_an_utterance_of_the_target_alone(name: str, count: int) -> None:
         assert length == batch[row].max_tokens or outcome.tokens[-1] in STOPS
 
 
-def spoken(name: str, count: int, lookahead: int) -> list[Outcome]:
+def spoken(
+    name: str, count: int, lookahead: int, beta: float, observer: Observer | None = None
+) -> list[Outcome]:
     target, draft = models()
-    speculation = Speculation(
-        target, LMDrafter(draft), Tolerance(0.2), SAMPLERS[name], STOPS, lookahead
-    )
-    return speculation.decode(requests(count))
+    given = (Tolerance(beta), SAMPLERS[name], STOPS, lookahead)
+    return Speculation(target, LMDrafter(draft), *given).decode(requests(count), observer)
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.4])
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("lookahead", [1, 3, 6])
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_drafts(name: str, lookahead: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokens, rounds, acceptances: all of an outcome."""
-    walked = spoken(name, count, lookahead)
+def test_rounds(
+    name: str, lookahead: int, count: int, beta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens, rounds, acceptances: all of an outcome. One call for the batch, one a draft in rounds
+    of Python's, which somebody watches, and none.
+    """
+    given = (name, count, lookahead, beta)
+    whole = spoken(*given)
+    assert sum(outcome.counts.rounds for outcome in whole) > 0
+    assert spoken(*given, Watching()) == whole
     monkeypatch.setattr(lm, "walking", lambda *_: None)
-    assert walked == spoken(name, count, lookahead)
+    assert spoken(*given) == whole
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_rounds_one_by_one(count: int) -> None:
+    """As a stream has them: after each what the whole begins with, and no more than a round's."""
+    target, draft = models()
+    made = Speculation(target, LMDrafter(draft), Tolerance(0.2), SAMPLERS["ras"], STOPS, 3)
+    whole = made.decode(requests(count))
+    before = torch.zeros(count, dtype=torch.int64)
+    for rows in (loop.rows for loop in made.rounds(requests(count))):
+        new = rows.count - before
+        assert 0 <= int(new.min()) <= int(new.max()) <= 4
+        before = rows.count.clone()
+        for row, outcome in enumerate(whole):
+            said = rows.tokens[row, : int(before[row])].tolist()
+            assert said == outcome.tokens[: len(said)]
+    assert before.tolist() == [len(outcome.tokens) for outcome in whole]
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_rounds_without_a_law(who: int) -> None:
+    """The target's NaN ends a row, the draft's in its residual: as in Python."""
+    pair = list(models())
+    head = torch.full((32, 40), float("nan"))
+    pair[who] = MergedVocabLM(pair[who].decoder, LAYOUT, pair[who]._embedding, matrix(head))
+    made = Speculation(pair[0], LMDrafter(pair[1]), Tolerance(0.0), Sampler(), STOPS, 3)
+    outcomes = made.decode(requests(2))
+    assert outcomes == made.decode(requests(2), Watching())
+    assert all(outcome.failure is not None for outcome in outcomes)
 
 
 def test_ids_are_looked_up_in_their_order() -> None:
