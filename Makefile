@@ -32,6 +32,10 @@ SEEDS ?= $(if $(ALL_PAPERS),0$(comma)1,0$(comma)1$(comma)2)
 # Papers to reproduce, and with SCALE=paper the environment whose judges hear them: `.venv` unless told otherwise.
 PAPERS ?= $(or $(filter ssd pcg mtp,$(MAKECMDGOALS)),ssd pcg mtp)
 SCORER ?= $(VENV)
+# With SCALE=paper DEVICE=cpu decodes on the CPU in float32 (small checkpoints), and JUDGES names a preset in the papers' place.
+DEVICE ?= cuda
+JUDGES ?=
+CHECKED = $(if $(filter cpu,$(DEVICE)),device=cpu) $(if $(JUDGES),preset=$(JUDGES))
 comma := ,
 space := $(subst ,, )
 ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
@@ -42,7 +46,7 @@ MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
-	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=runs/results, PYTHON=python3, SCALE=tiny, PAPERS, MODELS=models, SCORER=.venv"
+	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=runs/results, PYTHON=python3, SCALE=tiny, PAPERS, MODELS=models, SCORER=.venv, DEVICE=cuda, JUDGES"
 
 venv: $(STAMP) ## Make .venv with the package, the tiny extra and the development tools
 
@@ -62,9 +66,9 @@ reproduce: $(PAPERS) ## Reproduce every paper, or those of PAPERS="ssd pcg"; SCA
 
 preflight: $(STAMP) ## Say what the papers' own experiments lack here (MODELS=<dir>, PAPERS=ssd), and about how many GPU hours they take
 ifeq ($(SCORER),$(VENV))
-	@$(BIN)/sst-check paper "only=[$(ONLY)]" models=$(MODELS)
+	@$(BIN)/sst-check paper "only=[$(ONLY)]" models=$(MODELS) $(CHECKED)
 else
-	@status=0; $(BIN)/sst-check paper "only=[$(ONLY)]" models=$(MODELS) scoring=false || status=1; $(SCORER)/bin/sst-check judges "only=[$(ONLY)]" models=$(MODELS) || status=1; exit $$status
+	@status=0; $(BIN)/sst-check paper "only=[$(ONLY)]" models=$(MODELS) $(CHECKED) scoring=false || status=1; $(SCORER)/bin/sst-check judges "only=[$(ONLY)]" models=$(MODELS) $(CHECKED) || status=1; exit $$status
 endif
 
 ifeq ($(SCALE),paper)
@@ -72,9 +76,9 @@ ifeq ($(SCALE),paper)
 ssd pcg mtp: preflight
 
 # $(call decode_paper,experiments,target's folder,codec's folder)
-decode_paper = for one in $(1); do $(BIN)/sst-decode experiment=$@/paper_$$one out=$(OUT)/$@ target.path=$(MODELS)/$(2) codec.path=$(MODELS)/$(3) $(GIVEN); done
+decode_paper = for one in $(1); do $(BIN)/sst-decode experiment=$@/paper_$$one out=$(OUT)/$@ target.path=$(MODELS)/$(2) codec.path=$(MODELS)/$(3) $(if $(filter cpu,$(DEVICE)),runtime=cpu) $(GIVEN); done
 define score_paper
-	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ judges=$@ judges.models=$(MODELS)/judges judges.device=cuda workers=1
+	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ judges=$(or $(JUDGES),$@) judges.models=$(MODELS)/judges judges.device=$(DEVICE) workers=1
 	$(BIN)/sst-report runs=$(OUT)/$@ out=$(RESULTS)/paper/$@ paper=$@
 endef
 

@@ -29,15 +29,15 @@ def run(config: CheckConfig) -> int:
 
 def _machine(config: CheckConfig) -> int:
     """The table of judges, or of all that the papers' experiments need."""
-    from speculative_tts.preflight.judges import judges
+    from speculative_tts.preflight.judges import judges, presets_of
     from speculative_tts.preflight.paper import paper
     from speculative_tts.preflight.table import lines, missing
 
     whole = config.what is Checked.paper
     if whole:
-        found = paper(config.models, config.only, scoring=config.scoring)
+        found = paper(config)
     else:
-        found = judges(str(Path(config.models) / "judges"), config.only)
+        found = judges(str(Path(config.models) / "judges"), presets_of(config))
     print("\n".join(lines(found)), flush=True)
     absent = missing(found)
     print(f"{len(found) - len(absent)} of {len(found)} are here")

@@ -8,13 +8,21 @@ from speculative_tts.evaluation.judge import Judge
 from speculative_tts.evaluation.registry import ENCODERS, JUDGES, RECOGNISERS
 from speculative_tts.evaluation.sources import Source
 from speculative_tts.preflight.table import Finding
-from speculative_tts.schema import EvalConfig, JudgesConfig, Paper
+from speculative_tts.schema import CheckConfig, EvalConfig, JudgesConfig
 
 Making = Callable[[Source, EvalConfig], Judge]
 
 
-def judges(models: str, only: Sequence[Paper] = ()) -> list[Finding]:
-    """Every judge or those of some papers, models sought below `models`.
+def presets_of(asked: CheckConfig) -> list[str]:
+    """Whose judges are asked for: a preset's, else those of papers; none means all."""
+    known = configurations("judges")
+    if asked.preset is not None and asked.preset not in known:
+        raise ValueError(f"preset={asked.preset} is no preset of judges; use {', '.join(known)}")
+    return [paper.name for paper in asked.only] if asked.preset is None else [asked.preset]
+
+
+def judges(models: str, only: Sequence[str] = ()) -> list[Finding]:
+    """Every judge or those of some presets, models sought below `models`.
 
     A wrong folder is a missing one.
     """
@@ -29,7 +37,7 @@ def judges(models: str, only: Sequence[Paper] = ()) -> list[Finding]:
     return [
         _finding(maker(nothing, config), ", ".join(presets[key]))
         for key, maker in makers.items()
-        if not only or any(one.name in presets[key] for one in only)
+        if not only or any(one in presets[key] for one in only)
     ]
 
 

@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from speculative_tts.preflight.judges import judges
+from speculative_tts.preflight.judges import judges, presets_of
 from speculative_tts.preflight.needs import Need, needs
 from speculative_tts.preflight.table import Finding
-from speculative_tts.schema import Paper
+from speculative_tts.schema import CheckConfig, Device, Paper
 
 GIB = 2**30
 RUNS_GIB = 40  # audio and records of all experiments
@@ -19,12 +19,12 @@ GPU_GIB = {  # weights in bfloat16 with draft, caches and codec
 }
 
 
-def paper(models: str, only: Sequence[Paper] = (), *, scoring: bool = True) -> list[Finding]:
+def paper(asked: CheckConfig) -> list[Finding]:
     """Everything the papers' experiments need, in the order in which one gets it.
 
-    `only` empty means all papers. `scoring` false leaves out the judges: runs are scored elsewhere.
+    Without `scoring` judges are left out: runs are scored elsewhere.
     """
-    chosen = [one for one in GPU_GIB if not only or one in only]
+    chosen, models = [one for one in GPU_GIB if not asked.only or one in asked.only], asked.models
     wanted, lacking = needs(Path(models)), dict[Need, str | None]()
     papers: dict[Need, list[str]] = defaultdict(list)
     for one in chosen:
@@ -33,10 +33,12 @@ def paper(models: str, only: Sequence[Paper] = (), *, scoring: bool = True) -> l
         for need in states:
             papers[need].append(one.name.upper())
     found = [_finding(need, ", ".join(papers[need]), state) for need, state in lacking.items()]
-    if scoring:
-        found += judges(f"{models}/judges", chosen)
+    if asked.scoring:
+        presets = presets_of(asked) or [one.name for one in chosen]
+        found += judges(f"{models}/judges", presets)
     absent = [need for need, state in lacking.items() if state is not None]
-    return [*found, *_disks(absent, Path(models)), _gpu(chosen)]
+    found += _disks(absent, Path(models))
+    return found if asked.device is Device.cpu else [*found, _gpu(chosen)]
 
 
 def _finding(need: Need, needed_by: str, lacking: str | None) -> Finding:

@@ -129,5 +129,8 @@ class CheckConfig:
     models: ReadPath = "models"
     only: list[Paper] = field(default_factory=list)  # of judges and paper: what these papers need
     scoring: bool = True  # sst-check paper: look for judges too; false: runs are scored elsewhere
+    # sst-check paper: where runs are decoded; cpu asks for no GPU (small checkpoints, tests)
+    device: Device = Device.cuda
+    preset: str | None = None  # of judges, in place of the papers' own: offline
     probe: bool = True  # sst-check paper: time steps of random weights to estimate hours
     out: WrittenPath | None = None  # a JSON file for the results

@@ -21,7 +21,7 @@ from speculative_tts.training.checkpoint import (
     source_hash,
     write_draft,
 )
-from speculative_tts.training.data.pairs import Batch, Data, load_data
+from speculative_tts.training.data.pairs import CUT, LOST, Batch, Data, load_data
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
@@ -80,6 +80,10 @@ class DraftTraining(Training):
     def weight(self, batch: Batch) -> float:
         """Speech positions."""
         return int((batch.targets != IGNORED).sum())
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Sequences that lost their end."""
+        return {CUT: batch.cut}
 
     def evaluate(self) -> dict[str, Any]:
         """Dev figures, expected acceptance among them where it selects: it needs the target."""
@@ -204,6 +208,12 @@ def make_draft(
     best = training.take_best()
     figures = training.dev_figures(acceptance=True)
     summary = {"steps": config.steps, "best_step": best.step, **figures}
+    if cut := training.counted(CUT):
+        seen = config.steps * config.accumulate * accelerator.num_processes * config.batch_size
+        summary[CUT] = cut
+        logger.warning("%d of %d training sequences %s", cut, seen, LOST)
+    if lost := sum(batch.cut for batch in data.dev):
+        logger.warning("%d dev sequences %s", lost, LOST)
     if accelerator.is_main_process:
         _export(config, source, inherited, best.parameters, settings, summary)
     training.end(summary)

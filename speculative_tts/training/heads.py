@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from speculative_tts.models.heads import save_heads, target_hash
 from speculative_tts.schema import Optimiser, TrainHeadsConfig
-from speculative_tts.training.data.pairs import Batch, Data, load_data
+from speculative_tts.training.data.pairs import LOST, Batch, Data, load_data
 from speculative_tts.training.headed import HeadedTrunk, States, dev_figures
 from speculative_tts.training.joint import build_optimizer, train_jointly
 from speculative_tts.training.journal import Log, silent
@@ -83,11 +83,14 @@ class HeadsTraining(Training):
     @torch.no_grad()
     def _collect(self, batches: Iterable[Batch], total: int) -> States:
         """Hidden states of every speech position, float16, with their targets (int32)."""
-        hidden, targets = [], []
+        hidden, targets, cut = [], [], 0
         for batch in tqdm(batches, total=total, desc="hidden states", unit="batch", disable=None):
             states = self.headed.states(batch.to(self.accelerator.device))
             hidden.append(states.hidden.half())
             targets.append(states.targets.int())
+            cut += batch.cut
+        if cut:
+            logger.warning("%d sequences %s", cut, LOST)
         return States(torch.cat(hidden), torch.cat(targets))
 
 

@@ -6,6 +6,7 @@ utterance without a voice prompt. Heads and trunk learn the sum of all heads' cr
 parameters of the best dev loss are kept.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from speculative_tts.models.valle.nar import LONGEST_PREFIX, ValleNAR, draw_prefix
 from speculative_tts.schema import Optimiser, TrainHeadsConfig
-from speculative_tts.training.data.pairs import Batch
+from speculative_tts.training.data.pairs import CUT, LOST, Batch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.data.splits import (
     AnyBatch,
@@ -38,6 +39,8 @@ from speculative_tts.training.state import TRAINING
 
 NAR = "nar"  # folder of its training, in the other's
 USLM_PREFIX = 150  # frames of an acoustic prompt at most, in USLM's code
+
+logger = logging.getLogger(__name__)
 
 
 class BoundedTraining(Training, Generic[AnyBatch]):
@@ -127,6 +130,10 @@ class JointTraining(BoundedTraining[Batch]):
     def weight(self, batch: Batch) -> float:
         """Positions."""
         return int((batch.targets != IGNORED).sum())
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Sequences that lost their end."""
+        return {CUT: batch.cut}
 
     @property
     def parts(self) -> int:
@@ -239,6 +246,9 @@ def train_jointly(
     training = JointTraining(config, headed, ar_splits(config), accelerator)
     training.start(settings)
     figures = _best(training, track)
+    if cut := training.counted(CUT):
+        logger.warning("%d training sequences %s", cut, LOST)
+        figures[CUT] = cut
     if not config.joint.nar_epochs or trunk.nar is None:
         return [training], figures
     splits = nar_splits(config, trunk.nar.config.quantizers)

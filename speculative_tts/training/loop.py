@@ -11,6 +11,7 @@ the size does.
 import contextlib
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,9 @@ from accelerate.utils import DistributedType, broadcast
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from speculative_tts.records import read_jsonl
 from speculative_tts.schema import Device, DType
-from speculative_tts.training.journal import Log, journal, silent
+from speculative_tts.training.journal import METRICS, Log, journal, silent
 from speculative_tts.training.schedule import Rate
 from speculative_tts.training.state import (
     Best,
@@ -111,6 +113,10 @@ class Training:
         """What the module's sums are over; by default they are means, and batches count alike."""
         return 1.0
 
+    def counts(self, batch: Any) -> dict[str, int]:  # noqa: ARG002 - of trainers that count
+        """What the journal has the sums of, a step and all processes."""
+        return {}
+
     def stepped(self) -> None:
         """Called after each optimiser step."""
 
@@ -158,6 +164,10 @@ class Training:
             name: (self.over_all(torch.stack([one[name] for one in sums])).sum(0) / total).tolist()
             for name in sums[0]
         }
+        tallies = Counter[str]()
+        for batch in batches:
+            tallies.update(self.counts(batch))
+        row |= {name: int(self.over_all(torch.tensor(n))) for name, n in tallies.items()}
         norm = float(accelerator.clip_grad_norm_(self.parameters.values(), self.plan.clip))
         if not math.isfinite(norm):
             raise ValueError(
@@ -193,6 +203,13 @@ class Training:
         own = value.to(self.accelerator.device, torch.float64)
         total: Tensor = self.accelerator.reduce(own, "sum")
         return total
+
+    def counted(self, name: str) -> int:
+        """A count of `counts` over all steps up to here, by the journal; of the main process."""
+        if not self.accelerator.is_main_process:
+            return 0
+        rows = read_jsonl(self.folder / METRICS, "step")
+        return sum(row.get(name, 0) for row in rows)
 
     def start(self, settings: Mapping[str, Any]) -> None:
         """Note what is going to be trained."""

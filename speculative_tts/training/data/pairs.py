@@ -25,6 +25,8 @@ from speculative_tts.schema import CheckpointConfig
 from speculative_tts.training.data.columns import Columns, Utterance
 from speculative_tts.training.data.recordings import IGNORED
 
+CUT = "cut_sequences"  # in journals and summaries
+LOST = "were longer than the target's rows may be (target.rows.max_length) and lost their end"
 PADDING = -1  # of VALL-E's inputs; other targets are causal and never see what pads
 DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
 
@@ -35,10 +37,11 @@ class Batch:
 
     inputs: Int[Tensor, "batch time"]
     targets: Int[Tensor, "batch time"]
+    cut: int = 0  # sequences that were longer than the target's rows may be, and lost their end
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on `device`."""
-        return Batch(self.inputs.to(device), self.targets.to(device))
+        return Batch(self.inputs.to(device), self.targets.to(device), self.cut)
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Written:
 
     ids: list[int]
     given: int
+    cut: bool = False  # are these not all
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def collate(sequences: Sequence[Written], writing: Writing) -> Batch:
         ids, end = torch.tensor(sequence.ids), len(sequence.ids) - 1
         inputs[row, :end] = ids[:-1]
         targets[row, sequence.given - 1 : end] = ids[sequence.given :] - writing.offset
-    return Batch(inputs, targets)
+    return Batch(inputs, targets, sum(sequence.cut for sequence in sequences))
 
 
 def write_rows(
@@ -121,7 +125,8 @@ def write_rows(
     voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
     ids = layout.prompt_ids(Prompt(said.text, text, torch.tensor([*voice, *said.codes])))
     given = len(ids) - len(voice) - len(said.codes)
-    return Written([*ids, end][:longest], given)
+    whole = [*ids, end]
+    return Written(whole[:longest], given, cut=longest is not None and len(whole) > longest)
 
 
 def write_valle(layout: SpeechLayout, prompt: Utterance | None, said: Utterance) -> Written:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from experiment_points import names, points
+from markdown_tables import blocks
 from synthetic_runs import JUDGES, group_facts, make_run, write_run
 
 from speculative_tts.assets import configuration
@@ -75,10 +76,8 @@ def papers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def columns(text: str) -> Iterator[tuple[str, list[str]]]:
     """Columns of the Markdown tables: heading, cells."""
-    for block in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
-        lines = [re.split(r"(?<!\\)\|", line)[1:-1] for line in block.splitlines()]
-        for heading, _, *cells in zip(*lines, strict=True):
-            yield heading.strip(), [cell.strip() for cell in cells]
+    for block in blocks(text):
+        yield from block.items()
 
 
 def test_nothing_of_the_tiny_system_is_said(papers: Path) -> None:
