@@ -1,5 +1,6 @@
 """State of the utterances decoded together: tokens so far, each row with its own length."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -107,6 +108,14 @@ class BatchState:
         capacity, device = self.tokens.shape[1], torch.device("cpu")
         drawn = [uniforms(r.seed, [r.id], capacity, device=device) for r in requests]
         self.uniforms.copy_(torch.cat(drawn))
+
+    def row(self, index: int) -> "BatchState":
+        """One row in the same tensors."""
+        one, at = copy(self), slice(index, index + 1)
+        for name in ("tokens", "lengths", "limit", "count", "done", "uniforms"):
+            setattr(one, name, getattr(self, name)[at])
+        one.stop, one.requests = self.stop.row(index), self.requests[at]
+        return one
 
     @property
     def finished(self) -> bool:

@@ -23,6 +23,8 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
 from speculative_tts.schema import DecodeConfig, System
 
+CHUNK = 256  # utterances whose prompts are in memory at once
+
 
 class Decoded:
     """Utterances decoded by the system of `config`."""
@@ -74,12 +76,14 @@ class Decoded:
         """See `AudioSource`."""
         for number, item in enumerate(self._kept(missing, timed=True)):
             yield from self._timed_one(item, swap=number % 2 == 1)
-        others = {item.id: item for item in self._kept(missing, timed=False)}
-        for request, outcome in self._together([self._request(one) for one in others.values()]):
-            if outcome.failure:
-                self.failed[request.id] = outcome.failure
-            else:
-                yield self._utterance(others[request.id], outcome)
+        others = self._kept(missing, timed=False)
+        for begin in range(0, len(others), CHUNK):
+            chunk = {item.id: item for item in others[begin : begin + CHUNK]}
+            for request, outcome in self._together([self._request(one) for one in chunk.values()]):
+                if outcome.failure:
+                    self.failed[request.id] = outcome.failure
+                else:
+                    yield self._utterance(chunk[request.id], outcome)
 
     def _follow(self, item: ListItem) -> None:
         """Note the item as failed if its prompt has no voice to follow."""

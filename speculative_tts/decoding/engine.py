@@ -9,10 +9,10 @@ import numpy as np
 
 from speculative_tts.codecs.registry import Codec, decode_voice
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.graphs import EAGER, Graphs
+from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.heads import MultiToken
-from speculative_tts.decoding.loops import autoregressive, uncached
-from speculative_tts.decoding.multi_token import multi_token
+from speculative_tts.decoding.loops import alone, autoregressive, uncached
+from speculative_tts.decoding.multi_token import by_blocks, multi_token
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
@@ -94,10 +94,19 @@ class Engine:
         self, system: System, requests: list[Request], size: int | None = None
     ) -> Iterator[tuple[Request, Outcome]]:
         """Utterances as they end, `size` decoded together; the tokens are those of `decode`."""
-        rows = size or ROWS
-        for begin in range(0, len(requests), rows):
-            batch = requests[begin : begin + rows]
-            yield from zip(batch, self._outcomes(system, batch, None), strict=True)
+        return self.graphs.stream(self._looping(system), requests, size or ROWS)
+
+    def _looping(self, system: System) -> Looping[Any]:
+        """What decodes many utterances with a system."""
+        if system is System.speculative:
+            assert self.speculation is not None, "built for another system"
+            return self.speculation.looping()
+        if system is System.multi_token:
+            assert self.multi is not None, "built for another system"
+            return by_blocks(self.target, self.multi.heads, self.multi.choose, self.stop_ids)
+        model = self.draft if system is System.draft else self.target
+        assert model is not None, "built for another system"
+        return alone(model, self.stop_ids, self.sampler)
 
     def _outcomes(
         self, system: System, requests: list[Request], observer: Observer | None

@@ -5,14 +5,18 @@ later batches of its size, its step captured once: prefill and setting up stay o
 """
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Protocol, TypeVar
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.outcome import Outcome
 
 Step = Callable[[], None]
 Capture = Callable[[Step], Step]
+LOOKS = 4  # steps of a graph between two looks at which rows are done
 
 
 class Loop(Protocol):
@@ -28,8 +32,32 @@ class Loop(Protocol):
         """The next tokens of all rows."""
         ...
 
+    def steps(self) -> None:
+        """One step or some more, where nobody looks in between."""
+        ...
+
+    def row(self, index: int) -> Self:
+        """One row as a loop of its own in the same tensors, once the batch is loaded."""
+        ...
+
+    def outcomes(self) -> list[Outcome]:
+        """What came of the rows, each of which is done."""
+        ...
+
 
 AnyLoop = TypeVar("AnyLoop", bound=Loop)
+
+
+@dataclass(frozen=True)
+class Looping(Generic[AnyLoop]):
+    """What decodes: `make` gives its loop for a size, `slack` are drafted tokens.
+
+    `key` is equal where `make` makes the same.
+    """
+
+    make: Callable[[Size], AnyLoop]
+    slack: int
+    key: Hashable
 
 
 class Graphs:
@@ -40,50 +68,74 @@ class Graphs:
         self._kept: dict[Hashable, tuple[Any, Step]] = {}
 
     @torch.inference_mode()
-    def states(
-        self,
-        make: Callable[[Size], AnyLoop],
-        requests: list[Request],
-        *,
-        slack: int,
-        key: Hashable,
-    ) -> Iterator[AnyLoop]:
-        """The loop after the first tokens and after each step, until all rows are done.
-
-        slack: drafted tokens; key: what `make` makes.
-        """
-        size = Size.of(requests, slack)
-        if self._capture is None:
-            loop = make(size)
-            step = loop.step
-        else:
-            size, loop, step = self._taken(make, size, key)
-        loop.load(requests)
-        yield loop
-        ended = Ended(loop.rows)
-        while not ended():
-            step()
+    def states(self, looping: Looping[AnyLoop], requests: list[Request]) -> Iterator[AnyLoop]:
+        """The loop after the first tokens and after each step, until all rows are done."""
+        with self._taken(looping, Size.of(requests, looping.slack)) as (loop, step):
+            loop.load(requests)
             yield loop
-        # Where there was no law caches hold NaN, which no mask hides from the next batch.
-        if self._capture is not None and loop.rows.lawful:
-            self._kept[key, size] = loop, step
+            ended = Ended(loop.rows)
+            while not ended():
+                step()
+                yield loop
 
+    @torch.inference_mode()
+    def stream(
+        self, looping: Looping[AnyLoop], requests: list[Request], batch: int
+    ) -> Iterator[tuple[Request, Outcome]]:
+        """Each utterance once it ends; the next one takes its row at once, the longest first."""
+        waiting = sorted(requests, key=lambda one: one.max_tokens)
+        size = replace(Size.of(requests, looping.slack), batch=min(batch, len(requests)))
+        with self._taken(looping, size, several=True) as (loop, step):
+            loop.load([waiting.pop() for _ in range(size.batch)])
+            rows = [loop.row(index) for index in range(size.batch)]
+            running = list(range(size.batch))
+            while running:
+                done = loop.rows.done.tolist()
+                for index in [index for index in running if done[index]]:
+                    yield from _ended(rows[index], waiting)
+                    if rows[index].rows.finished:
+                        running.remove(index)
+                for _ in range(LOOKS if self._capture else 1):
+                    step()
+
+    @contextmanager
     def _taken(
-        self, make: Callable[[Size], AnyLoop], size: Size, key: Hashable
-    ) -> tuple[Size, AnyLoop, Step]:
-        """One that was kept, or a new one; of the very size where a bucket is more than is had."""
+        self, looping: Looping[AnyLoop], size: Size, *, several: bool = False
+    ) -> Iterator[tuple[AnyLoop, Step]]:
+        """A loop and what steps it: one that was kept, or a new one."""
+        if self._capture is None:
+            loop = looping.make(size)
+            yield loop, loop.steps if several else loop.step
+            return
+        size, loop, step = self._captured(looping, size)
+        yield loop, step
+        # Where there was no law caches hold NaN, which no mask hides from the next batch.
+        if loop.rows.lawful:
+            self._kept[looping.key, size] = loop, step
+
+    def _captured(self, looping: Looping[AnyLoop], size: Size) -> tuple[Size, AnyLoop, Step]:
+        """Of the very size where a bucket is more than is had."""
         assert self._capture is not None
         for fitting in (size.bucket(), size):
-            if (key, fitting) in self._kept:
-                return fitting, *self._kept.pop((key, fitting))
+            if (looping.key, fitting) in self._kept:
+                return fitting, *self._kept.pop((looping.key, fitting))
         try:
-            size, loop = size.bucket(), make(size.bucket())
+            size, loop = size.bucket(), looping.make(size.bucket())
         except ValueError:
-            loop = make(size)
+            loop = looping.make(size)
         return size, loop, self._capture(loop.step)
 
 
 EAGER = Graphs()
+
+
+def _ended(row: Loop, waiting: list[Request]) -> Iterator[tuple[Request, Outcome]]:
+    """What a row that is done came to; the last of `waiting` takes its place."""
+    while row.rows.finished:
+        yield row.rows.requests[0], row.outcomes()[0]
+        if not waiting:
+            return
+        row.load([waiting.pop()])
 
 
 class Ended:

@@ -6,20 +6,24 @@ The newest token stays out of the cache; `start` of an `extend` is where it goes
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from copy import copy
 from itertools import repeat
 
 import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.graphs import EAGER, Graphs
+from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.randomness import NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.walking import walking
 from speculative_tts.models.speech_lm import Model, PromptedModel
 
+SEVERAL = 4  # tokens between two looks at which rows are done
 
+
+@torch.inference_mode()
 def autoregressive(
     model: Model,
     stop_ids: tuple[int, ...],
@@ -39,6 +43,15 @@ def autoregressive(
     return outcomes(rows)
 
 
+def alone(model: Model, stop_ids: tuple[int, ...], sampler: Sampler) -> "Looping[Autoregression]":
+    """A model token by token."""
+    return Looping(
+        lambda size: Autoregression(model, stop_ids, sampler, size),
+        slack=0,
+        key=(id(model), stop_ids, sampler),
+    )
+
+
 @torch.inference_mode()
 def steps(
     model: Model,
@@ -49,12 +62,7 @@ def steps(
     strides: Iterable[int] | None = None,
 ) -> Iterator[BatchState]:
     """The rows after each token; of one native call after each next number of `strides`."""
-    loops = graphs.states(
-        lambda size: Autoregression(model, stop_ids, sampler, size),
-        requests,
-        slack=0,
-        key=(id(model), stop_ids, sampler),
-    )
+    loops = graphs.states(alone(model, stop_ids, sampler), requests)
     for loop, number in zip(loops, strides or repeat(1), strict=False):
         loop.walk(number - 1)
         yield loop.rows
@@ -81,12 +89,27 @@ class Autoregression:
         logits = self._model.extend(self.rows.last(1), self._cache, self.rows.start)
         emit_one(self.rows, self._sampler, logits)
 
-    def walk(self, number: int) -> None:
-        """The next `number` tokens, if that is one native call; else none."""
-        if number and not self.rows.finished:
-            walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
-            if walk is not None:
-                walk.emit(self.rows, number)
+    def walk(self, number: int) -> bool:
+        """The next `number` tokens, if that is one native call; else none and False."""
+        walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
+        if walk is not None and number and not self.rows.finished:
+            walk.emit(self.rows, number)
+        return walk is not None
+
+    def steps(self) -> None:
+        """See `Loop`."""
+        if not self.walk(SEVERAL):
+            self.step()
+
+    def row(self, index: int) -> "Autoregression":
+        """See `Loop`."""
+        one = copy(self)
+        one.rows, one._cache = self.rows.row(index), self._cache.row(index)
+        return one
+
+    def outcomes(self) -> list[Outcome]:
+        """See `Loop`."""
+        return outcomes(self.rows)
 
 
 def emit_one(rows: BatchState, sampler: Sampler, logits: Tensor) -> None:

@@ -13,6 +13,7 @@ from each head by itself, or by path search (`decoding.viterbi`). Where it ends 
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,7 +21,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.graphs import EAGER, Graphs
+from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.randomness import ACCEPT, DRAFT, NEXT, draw
@@ -214,9 +215,15 @@ def blocks(
     graphs: Graphs = EAGER,
 ) -> Iterator["Blocks"]:
     """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit."""
-    return graphs.states(
+    return graphs.states(by_blocks(model, heads, choose, stop_ids), requests)
+
+
+def by_blocks(
+    model: HiddenModel, heads: Heads, choose: Chooser, stop_ids: tuple[int, ...]
+) -> "Looping[Blocks]":
+    """Block after block."""
+    return Looping(
         lambda size: Blocks(model, heads, choose, stop_ids, size),
-        requests,
         slack=heads.n,
         key=(id(model), id(heads), id(choose), stop_ids),
     )
@@ -260,6 +267,17 @@ class Blocks:
         if block.dead is not None:
             self._dead += block.dead & ~self.rows.done
         self.rows.commit(block.tokens)
+
+    def steps(self) -> None:
+        """See `Loop`: one, after which some row may be done."""
+        self.step()
+
+    def row(self, index: int) -> "Blocks":
+        """See `Loop`."""
+        one, at = copy(self), slice(index, index + 1)
+        one.rows, one._cache = self.rows.row(index), self._cache.row(index)
+        one._made, one._dead = self._made[at], self._dead[at]
+        return one
 
     def outcomes(self) -> list[Outcome]:
         """Of a finished batch."""

@@ -3,6 +3,7 @@
 Ratios are taken when scores are aggregated.
 """
 
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -60,6 +61,12 @@ class Tally:
         self.lookahead = lookahead
         shape = (batch, 4 + 2 * lookahead)
         self.sums = torch.zeros(shape, dtype=torch.int64, device=device)
+
+    def row(self, index: int) -> "Tally":
+        """That of one row, in the same tensor."""
+        one = copy(self)
+        one.sums = self.sums[index : index + 1]
+        return one
 
     def clear(self) -> None:
         """Of another batch."""

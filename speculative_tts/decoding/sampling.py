@@ -143,6 +143,11 @@ class StopRule:
         made.load(minimum, prompts or [()] * batch)
         return made
 
+    def row(self, index: int) -> "StopRule":
+        """That of one row, in the same tensors."""
+        at = slice(index, index + 1)
+        return StopRule(self.is_stop, self.minimum[at], self.prompted[at])
+
     def load(self, minimum: list[int], prompts: list[tuple[int, ...]]) -> None:
         """Other utterances, in place."""
         self.minimum.copy_(torch.tensor(minimum))

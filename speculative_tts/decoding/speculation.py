@@ -8,6 +8,7 @@ own number of tokens.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,7 @@ from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.lm import LMDrafting
-from speculative_tts.decoding.graphs import EAGER, Graphs
+from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.loops import emit_one
 from speculative_tts.decoding.observer import Observer
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
@@ -55,17 +56,19 @@ class Speculation:
         With `whole` after the last alone, where one call makes all.
         """
         graphs = self.graphs if observer is None else EAGER  # who watches looks at numbers
-        parts = (id(self.target), id(self.drafter), id(self.rule))
-        loops = graphs.states(
-            lambda size: self.loop(size, observer),
-            requests,
-            slack=self.lookahead,
-            key=(*parts, self.sampler, self.stop_ids, self.lookahead),
-        )
-        for loop in loops:
+        for loop in graphs.states(self.looping(observer), requests):
             if whole:
                 loop.finish()
             yield loop
+
+    def looping(self, observer: Observer | None = None) -> "Looping[Rounds]":
+        """Round after round."""
+        parts = (id(self.target), id(self.drafter), id(self.rule))
+        return Looping(
+            lambda size: self.loop(size, observer),
+            slack=self.lookahead,
+            key=(*parts, self.sampler, self.stop_ids, self.lookahead),
+        )
 
     def loop(self, size: Size, observer: Observer | None = None) -> "Rounds":
         """For batches of a size."""
@@ -141,6 +144,17 @@ class Rounds:
         self.tally.add(made)
         watch.verified(target_probs[:, :number], draft_probs, made)
 
+    def steps(self) -> None:
+        """See `Loop`: one, after which some row may be done."""
+        self.step()
+
+    def row(self, index: int) -> "Rounds":
+        """See `Loop`."""
+        one = copy(self)
+        one.rows, one.tally = self.rows.row(index), self.tally.row(index)
+        one._cache, one._drafting = self._cache.row(index), self._drafting.row(index)
+        return one
+
     def outcomes(self) -> list[Outcome]:
-        """Of a finished batch."""
+        """See `Loop`."""
         return outcomes(self.rows, self.tally.counts())

@@ -85,7 +85,8 @@ def test_speed_is_of_what_was_timed_and_counts_are_of_all(
     }
     for name, found in counted.items():
         if METRICS[name].timed:
-            assert found.n == 4, name
+            assert found.n in (0, 4), name  # nothing was streamed
+    assert counted["speedup"].n == counted["lm_rtf"].n == 4
     assert counted["acceptance_rate"].n == counted["acceptance_length"].n == UTTERANCES
     seconds = [row for row in rows if row["id"] in timed]
     one = sum(float(str(row["lm_seconds"])) for row in seconds)

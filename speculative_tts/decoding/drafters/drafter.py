@@ -5,7 +5,7 @@ token is may depend on the uniforms of its own and earlier positions only: they 
 a draft was thrown away (see `decoding.randomness`).
 """
 
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from jaxtyping import Float, Int64
@@ -33,6 +33,10 @@ class Drafting(Protocol):
 
     def load(self, requests: list[Request]) -> None:
         """Begin a batch."""
+        ...
+
+    def row(self, index: int) -> Self:
+        """One row as drafts of its own in the same tensors, once a batch is loaded."""
         ...
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:

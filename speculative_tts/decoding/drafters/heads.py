@@ -6,6 +6,7 @@ token leads the next block, and n heads draft up to n - 1 tokens. `chooser` draw
 laws: each from its own head, or a path through the lattice of all (`decoding.multi_token`).
 """
 
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -48,6 +49,13 @@ class HeadsDrafting:
 
     def load(self, requests: list[Request]) -> None:
         """See `Drafting`: there is nothing before the first state."""
+
+    def row(self, index: int) -> "HeadsDrafting":
+        """See `Drafting`."""
+        assert self._hidden is not None
+        one = copy(self)
+        one._hidden = self._hidden[index : index + 1]
+        return one
 
     def propose(
         self,

@@ -1,5 +1,6 @@
 """A second, smaller language model as the drafter, with its own prompt and cache."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -40,6 +41,13 @@ class LMDrafting:
         prompts = [r.prompt if r.draft_prompt is None else r.draft_prompt for r in requests]
         self._lengths.copy_(lengths_of(prompts))
         self._model.prefill(prompts, self._cache)
+
+    def row(self, index: int) -> "LMDrafting":
+        """See `Drafting`."""
+        one = copy(self)
+        one._lengths = self._lengths[index : index + 1]
+        one._cache = self._cache.row(index)
+        return one
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""

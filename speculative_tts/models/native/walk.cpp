@@ -19,23 +19,27 @@ class Reading {  // passes of one model over tokens of a batch
         vocab(reader.head->out), start(rows.batch) {}
 
   // Feeds `feed` tokens of each row, those before place at[b]; logits [batch, keep, vocab] behind
-  // the last `keep` of them. False where the cache is too short.
+  // the last `keep` of them. A row that has fewer is fed something behind them too, which counts
+  // for nothing. False where the cache is too short.
   bool operator()(const int64_t* at, long feed, long keep) {
     inputs.resize(n * feed * hidden), states.resize(inputs.size());
     for (long b = 0; b < n; b++) {
+      const int64_t from = std::max<int64_t>(0, at[b] - feed);
       for (long f = 0; f < feed; f++) {
-        const int64_t id = t.tokens[b * capacity + std::max<int64_t>(0, at[b] - feed + f)];
+        const int64_t id = t.tokens[b * capacity + from + f];
         embed(std::min<int64_t>(id, vocab - 1), &inputs[(b * feed + f) * hidden]);
       }
-      start[b] = r.lengths[b] + at[b] - feed;
+      start[b] = r.lengths[b] + from;
     }
     Pass now = *r.pass;
     now.inputs = inputs.data(), now.start = start.data(), now.hidden = states.data();
     now.fresh = (int32_t)feed;
     if (sst_extend(r.model, &now) > now.room) return false;
-    for (long b = 0; b < n && keep < feed; b++)  // to the front, row by row
-      std::memmove(&states[b * keep * hidden], &states[((b + 1) * feed - keep) * hidden],
+    for (long b = 0; b < n && keep < feed; b++) {  // to the front, row by row
+      const int64_t last = std::max<int64_t>(keep, std::min<int64_t>(at[b], feed));
+      std::memmove(&states[b * keep * hidden], &states[(b * feed + last - keep) * hidden],
                    keep * hidden * sizeof(float));
+    }
     logits.resize(n * keep * vocab);
     sst_product(r.head, states.data(), n * keep, logits.data(), now.threads);
     return true;
