@@ -42,7 +42,7 @@ ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system streaming voices tiny-models test check check-full mutants bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system streaming voices tiny-models test check check-full mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -168,6 +168,10 @@ check-full: check ## check, the whole of what slow tests sample, and all tests w
 mutants: $(STAMP) ## Put faults into the code one by one and list those that no test finds: hours, resumable (SHARE=0.25)
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[mutants]"
 	nice $(BIN)/python scripts/mutants.py run --share $(or $(SHARE),0.25)
+
+browser: $(STAMP) ## Get Debian's Chromium and Playwright, without which tests/browser is skipped
+	scripts/install_chromium.sh
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[browser]"
 
 bench: $(STAMP) ## Measure what a step of the engine costs on this machine
 	$(BIN)/sst-bench

@@ -17,8 +17,8 @@ SERVE = "import sys; from speculative_tts.commands.listen import main; sys.exit(
 class Served:
     """A running server."""
 
-    def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-c", SERVE, "serve", f"folder={folder}", "port=0"]
+    def __init__(self, folder: Path, port: int | str = 0) -> None:
+        command = [sys.executable, "-c", SERVE, "serve", f"folder={folder}", f"port={port}"]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
         )
@@ -44,9 +44,9 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Served]:
+def served(folder: Path, port: int | str = 0) -> Iterator[Served]:
     """A server until the end of the block."""
-    one = Served(folder)
+    one = Served(folder, port)
     try:
         yield one
     finally:

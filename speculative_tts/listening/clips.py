@@ -26,6 +26,7 @@ class Utterance:
     speaker: str
     audio: tuple[Path, ...]  # by system
     recording: Path | None  # of these words, or at least of this speaker
+    recorded: str | None  # what the recording says, where that is known
     prompt: Path | None
 
 
@@ -68,14 +69,15 @@ class Clips:
             return Trial(clips, self._recording(one, Role.reference, "load"), text)
         return Trial(clips, self._voice(one) if self.test is ListeningTest.smos else None, text)
 
-    def check(self, turn: int, *, high: bool) -> Trial:
-        """A trial whose answer anybody knows."""
+    def check(self, turn: int, *, high: bool, show_text: bool = False) -> Trial:
+        """A trial whose answer anybody knows; by its looks nobody can tell it from others."""
         one = self._recorded[turn % len(self._recorded)]
+        text = one.recorded if show_text else None
         good, bad = self._good(one), self._bad(one)
         if self.test in PAIRS:
-            return Trial([bad, good] if high else [good, bad])
+            return Trial([bad, good] if high else [good, bad], text=text)
         voice = self._voice(one) if self.test is ListeningTest.smos else None
-        return Trial([good if high else bad], voice)
+        return Trial([good if high else bad], voice, text)
 
     def training(self) -> list[Trial]:
         """What raters see first: the ends of the scale, told."""

@@ -138,8 +138,9 @@ def power(difference: float, error: float, freedom: float, level: float = 1 - LE
     """
     from scipy import stats
 
-    reach = stats.t.ppf(1 - level / 2, freedom)
-    shift = difference / error
+    if error == 0:
+        return 1.0
+    reach, shift = stats.t.ppf(1 - level / 2, freedom), difference / error
     return float(stats.t.sf(reach - shift, freedom) + stats.t.cdf(-reach - shift, freedom))
 
 

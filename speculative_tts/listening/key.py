@@ -55,9 +55,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Scale:
-    """The numbers that an answer may be: `least` to `most` in steps of 1, and what they mean.
+    """The numbers that an answer may be, `least` to `most` in steps of 1, and what they mean.
 
-    Without words they are numbers of a slider.
+    One for every clip is a slider's, whose words are of a number and of those after it.
     """
 
     question: str
@@ -113,7 +113,11 @@ SCALES = {
         {"-1": "The first", "0": "No preference", "1": "The second"},
     ),
     ListeningTest.mushra: Scale(
-        "How close is each clip to the reference in quality?", 0, 100, {}, number=0
+        "How close is each clip to the reference in quality?",
+        0,
+        100,
+        {"0": "Bad", "20": "Poor", "40": "Fair", "60": "Good", "80": "Excellent"},
+        number=0,
     ),
 }
 

@@ -162,7 +162,9 @@ def _utterance(samples: Sequence[Sample]) -> Utterance:
         for path in (first.prompt_audio, first.reference_audio)
     )
     audio = tuple(Path(one.audio) for one in samples)
-    return Utterance(first.id, first.text, first.speaker, audio, reference or prompt, prompt)
+    recorded = first.text if reference else None
+    recording = reference or prompt
+    return Utterance(first.id, first.text, first.speaker, audio, recording, recorded, prompt)
 
 
 def _with_checks(
@@ -177,7 +179,9 @@ def _with_checks(
     result = list(trials)
     where = places(len(trials), config.checks)
     for i in reversed(range(config.checks)):
-        result.insert(where[i], clips.check(rater + i, high=(rater + i) % 2 == 0))
+        result.insert(
+            where[i], clips.check(rater + i, high=(rater + i) % 2 == 0, show_text=config.show_text)
+        )
     return result
 
 

@@ -24,7 +24,8 @@ def scores(key: Key, found: Scores) -> list[str]:
         )
     for one in found.pairs:
         lines.append(_difference(one))
-        lines.append(f"  {_spread(one.spread)}; {_more(one.spread, key)}")
+        if one.difference.low is not None:
+            lines.append(f"  {_spread(one.spread)}; {_more(one.spread, key)}")
     if not found.pairs or found.pairs[0].difference.low is None:
         lines.append(f"no intervals below {LEAST} raters or utterances")
     if found.alpha is not None:

@@ -83,23 +83,31 @@ function player(file, label, slider) {
   one.button = make("button", { type: "button" }, "Play " + label);
   one.row = make("div", { className: "clip" }, one.button);
   one.button.onclick = () => toggle(one);
+  audio.onplaying = () => trouble("");
   audio.onplay = () => { one.plays += 1; one.button.textContent = "Pause " + label; };
   audio.onpause = () => { one.button.textContent = "Play " + label; };
   audio.onended = () => { one.heard = true; one.row.classList.add("heard"); update(); };
-  audio.onerror = () => trouble("A clip could not be loaded. Check the connection and load this page again; nothing is lost.");
+  audio.onerror = () => trouble("A clip could not be loaded. Check the connection, and play it again.");
   if (slider !== null) {
     one.slider = make("input", { type: "range", min: TEST.scale.least, max: TEST.scale.most, value: 50, disabled: true });
     one.slider.setAttribute("aria-label", "Rating of " + label);
     const value = make("output", {}, "–");
-    one.slider.oninput = () => { one.touched = true; value.textContent = one.slider.value; update(); };
+    one.slider.oninput = () => { one.touched = true; value.textContent = inWords(one.slider.value); update(); };
     one.row.append(one.slider, value);
   }
   players.push(one);
   return one.row;
 }
 
+// A slider's number and the word of its fifth.
+function inWords(number) {
+  const begins = Object.keys(TEST.scale.words).map(Number).filter((n) => n <= number);
+  return number + " " + TEST.scale.words[Math.max(...begins)];
+}
+
 function toggle(one) {
   for (const other of players) if (other !== one) other.audio.pause();
+  if (one.audio.error) one.audio.load();
   if (one.audio.paused) one.audio.play().catch(() => {}); else one.audio.pause();
 }
 
