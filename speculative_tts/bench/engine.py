@@ -1,5 +1,6 @@
 """Speed of the engine: whole continuations beside transformers', and what one step costs."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,14 +32,22 @@ class Continuation:
     ids: list[int]
 
 
+@dataclass(frozen=True)
+class Spent:
+    """Of one continuation: seconds by the clock, and seconds that cores worked for it."""
+
+    seconds: float
+    cores: float
+
+
 def continuations(
     engine: Engine,
     prompts: list[Continuation],
     tokens: int,
     peer: Transformers | None,
     progress: Callable[[], None],
-) -> dict[str, list[float]]:
-    """Seconds per prompt of each system, interleaved so that drift of the machine meets all alike.
+) -> dict[str, list[Spent]]:
+    """What each prompt took of each system, in turn so that drift of the machine meets all alike.
 
     The first prompt is run once by each before the clock counts.
     """
@@ -54,12 +63,14 @@ def continuations(
         systems[ASSISTED] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, lookahead)
     for run in systems.values():
         run(prompts[0])
-    seconds: dict[str, list[float]] = {name: [] for name in systems}
+    spent: dict[str, list[Spent]] = {name: [] for name in systems}
     for prompt in prompts:
         for name, run in systems.items():
-            seconds[name].append(run(prompt))
+            begin = time.process_time()
+            seconds = run(prompt)
+            spent[name].append(Spent(seconds, time.process_time() - begin))
         progress()
-    return seconds
+    return spent
 
 
 def drafts(engine: Engine) -> bool:

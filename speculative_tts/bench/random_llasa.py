@@ -4,6 +4,7 @@ As in `bench.random_cosyvoice`, layers that the draft lacks are weak, so that it
 """
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -73,3 +74,11 @@ def prompt(model: CodeLM, seed: int, text: int = 110, speech: int = 150) -> Tens
 
 
 LLASA_1B = Use("LLaSA-1B, head cut to speech rows", llasa_1b, draft_of, prompt, SAMPLER)
+LLASA_8B = replace(
+    LLASA_1B,
+    title="LLaSA-8B, head cut to speech rows",
+    make=partial(
+        llasa_1b,
+        config=replace(CONFIG, layers=32, hidden=4_096, head_dim=128, intermediate=14_336),
+    ),
+)

@@ -344,4 +344,6 @@ class BenchConfig(EngineConfig):
     draws: Draws = 10_000  # bootstrap draws of the speed ratios
     # cosyvoice2 or llasa_1b: real size, random weights, instead of target, draft and list
     random: str | None = None
+    # real sizes with CUDA graphs and without, batches, parity; needs a GPU
+    gpu: bool = False
     out: WrittenPath = "runs/bench"  # a table for people and JSON for programs go here

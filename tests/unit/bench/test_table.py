@@ -12,6 +12,7 @@ RESULT = {
     "group_rule": {},
     "path_search": {"best path": 0.0004},
     "seconds": {"autoregressive": [1.0]},
+    "core_seconds": {"autoregressive": [0.5]},
     "threads": 1,
     "provenance": {"argv": ["sst-bench", "limit=1"], "date": "2026-11-21T10:00:00"},
     "bytes_per_step": {"target": 22e6},
@@ -28,12 +29,12 @@ RESULT = {
 def test_one_prompt_alone_has_no_interval(interval: list[float | None], cell: str) -> None:
     row = RESULT["continuations"]["autoregressive"] | {"vs_autoregressive": interval}  # type: ignore[index]
     printed = table(RESULT | {"continuations": {"autoregressive": row}})
-    assert f"100 | 10.00 {cell} - |" in printed
+    assert f"100 | 10.00 | 5.00 {cell} - |" in printed
 
 
 def test_limits_stand_beside_what_is_reached() -> None:
     printed = table(RESULT)
-    assert "| target | 44.0 | 2000 | 50% | 5% |" in printed
+    assert "| target | 44.0 | 2000 | 50% | 10% |" in printed
     assert "| main memory | 30.0 | - | - | - |" in printed
     assert "limit, steps/s" not in table(RESULT | {"bytes_per_second": {}})  # torch's kernels
 
