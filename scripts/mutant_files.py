@@ -21,6 +21,7 @@ REASONS = Path("tests/mutants.yaml")
 KILLED, SURVIVED, UNREACHED, ENDLESS = 1, 0, 33, 36  # mutmut's codes
 REFUSED, MESSAGE, DEVICE = 37, 34, 38
 SECONDS = 10.0  # of a mutant's tests; more would find a few more
+STRICT = r"[, ]*(strict=(True|False|None))?\)"
 COPIES = ("unused-ignore", "no-redef", "has-type")  # mypy on mutmut's copies, not on the mutant
 
 
@@ -89,8 +90,11 @@ class File:
         self.save()
 
     def message(self, mutant: str) -> bool:
-        """Does it change nothing but what an error, an assertion or a warning says?"""
-        _, lines = self.change(mutant)
+        """Does it change nothing but what an error or a warning says, or that a zip is strict?"""
+        change, lines = self.change(mutant)
+        before, after = (re.sub(STRICT, ")", text) for text in change.split(" -> "))
+        if before == after:
+            return True
         plain = self.functions[_plain(mutant)]
         return any(
             node.lineno <= lines.start and lines.stop - 1 <= (node.end_lineno or 0)

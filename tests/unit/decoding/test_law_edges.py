@@ -1,0 +1,84 @@
+"""Where a law or a count hangs by one case: found by mutation."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.outcome import Counts, Round, Tally, outcomes
+from speculative_tts.decoding.penalty import RepetitionPenalty
+from speculative_tts.decoding.randomness import draw
+from speculative_tts.decoding.sampling import Sampler, StopRule, likeliest
+from speculative_tts.models.native import library
+from speculative_tts.schema import Kernels
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def _torchs_kernels() -> Iterator[None]:
+    library.select(Kernels.torch)
+    yield
+    library.select(Kernels.auto)
+
+
+@pytest.mark.usefixtures("_torchs_kernels")
+def test_a_tail_below_float32_is_reached() -> None:
+    """Its mass is lost in a running sum of float32: the id would never be drawn."""
+    probs = torch.tensor([[1.0, 2.0**-30]])
+    assert draw(probs, torch.tensor([1 - 2.0**-40], dtype=torch.float64)).tolist() == [1]
+
+
+def test_the_largest_logit_may_be_zero() -> None:
+    assert likeliest(torch.tensor([[-1.0, 0.0, -2.0]])).tolist() == [[0, 1, 0]]
+
+
+@pytest.mark.usefixtures("_torchs_kernels")
+def test_a_likeliest_end_is_certain_by_torch_too() -> None:
+    stop = StopRule.build((2,), 3, [0], CPU)
+    history, positions = torch.zeros(1, 4, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64)
+    logits = torch.tensor([[[0.0, 0.5, 1.0]]])
+    assert Sampler(end_when_likeliest=True)(logits, history, positions, stop).tolist() == [
+        [[0, 0, 1]]
+    ]
+
+
+def test_a_penalty_reads_the_prompts_of_the_batch_that_runs() -> None:
+    """The rule is loaded in place: ids of the batch before must be gone."""
+    stop = StopRule.build((3,), 4, [0, 0], CPU, [(0,), ()])
+    stop.load([0, 0], [(), (1, 2)])
+    history, positions = torch.zeros(2, 4, dtype=torch.int64), torch.zeros(2, 1, dtype=torch.int64)
+    laws = RepetitionPenalty(penalty=2.0)(torch.ones(2, 1, 4), history, positions, stop)
+    wanted = torch.tensor([[[1.0, 1.0, 1.0, 1.0]], [[1.0, 0.5, 0.5, 1.0]]]).softmax(-1)
+    torch.testing.assert_close(laws, wanted)
+
+
+def test_rounds_are_tallied_row_by_row() -> None:
+    def flags(*values: int) -> torch.Tensor:
+        return torch.tensor(values).bool()
+
+    tally = Tally(3, 2, CPU)
+    tally.add(Round(flags(1, 1, 1), torch.tensor([2, 2, 1]), torch.tensor([2, 1, 1]),
+                    flags(0, 1, 0), flags(0, 0, 1)))  # fmt: skip
+    tally.add(Round(flags(1, 0, 1), torch.tensor([1, 2, 2]), torch.tensor([0, 2, 2]),
+                    flags(0, 1, 1), flags(0, 0, 0)))  # fmt: skip
+    assert tally.counts() == [
+        Counts(2, [2, 1], [1, 1], residuals=1, bonuses=1, residual_fallbacks=0),
+        Counts(1, [1, 1], [1, 0], residuals=1, bonuses=0, residual_fallbacks=1),
+        Counts(2, [2, 1], [2, 1], residuals=0, bonuses=1, residual_fallbacks=1),
+    ]
+    tally.clear()
+    assert tally.counts() == [Counts(0, [0, 0], [0, 0])] * 3
+
+
+@pytest.mark.parametrize(("last", "stopped"), [(3, True), (4, True), (0, False), (5, False)])
+def test_every_stop_id_ends_an_utterance(last: int, stopped: bool) -> None:
+    """The id behind the vocabulary, 5, says that there was no law."""
+    request = Request("a", torch.zeros(1, 1), None, 0, 2, seed=0)
+    rows = BatchState.of([request], (3, 4), 5, slack=1)
+    rows.tokens[0, :2], rows.count[0] = torch.tensor([1, last]), 2
+    (outcome,) = outcomes(rows)
+    assert outcome.stopped is stopped
+    assert outcome.tokens == ([1] if last == 5 else [1, last])
+    assert (outcome.failure is not None) == (last == 5)
