@@ -121,7 +121,9 @@ def paired_bootstrap(
         return Difference(value, n=len(a))
     every = np.ones((1, len(units)))
     error = float(_standard_errors(difference, every, units)[0])
-    apart = int(np.sum(difference(units) != 0))  # NaN too: one of them has no figure there
+    first, second = (statistic(columns) for columns in np.split(units, 2, axis=-1))
+    neither = np.isnan(first) & np.isnan(second)  # has a figure there
+    apart = int(np.sum((first != second) & ~neither))
     least = min(1.0, 2.0 ** (1 - apart))
     if not error > TINY * abs(value):  # all units differ alike
         return Difference(value, value, value, least, len(a))

@@ -35,6 +35,48 @@ def test_undefined_figures() -> None:
     assert st.paired_bootstrap(np.ones((1, 2)), np.ones((1, 2))).p is None
 
 
+def test_figures_of_a_seed_are_pinned() -> None:
+    """Whoever changes these changes every interval and every p of results/."""
+    rng = np.random.default_rng(7)
+    words = rng.integers(3, 9, 24)
+    a, b = (
+        np.stack([rng.binomial(words, rng.beta(1, odds, 24)), words], -1).astype(float)
+        for odds in (4, 2)
+    )
+    speakers = [i % 12 for i in range(24)]
+    of_some = {
+        st.bootstrap(a, draws=999): (0.14505415256426066, 0.34886072424111725),
+        st.bootstrap(a, clusters=speakers, draws=999): (0.14814931890360186, 0.3104024644714762),
+        st.paired_bootstrap(a, b, draws=999, seed=3): (-0.026094422953974905, 0.3395272587748704),
+        st.paired_bootstrap(a, b, clusters=speakers, draws=999, seed=3): (
+            -0.033407137700694284,
+            0.3468399735215898,
+        ),
+    }
+    for figure, ends in of_some.items():
+        assert (figure.low, figure.high) == pytest.approx(ends, rel=1e-9)
+    assert [one.p for one in of_some if isinstance(one, st.Difference)] == [0.095, 0.091]
+
+
+def test_draws_without_a_figure_are_left_out() -> None:
+    """One utterance in twelve was drafted at all: a third of the draws have nothing to divide.
+
+    Equal systems were called different, p = 0.001: NaN is not NaN, so eleven signs "agreed".
+    """
+    drafted = np.zeros((12, 2))
+    drafted[3] = [2.0, 4.0]
+    one = st.bootstrap(drafted, draws=200)
+    assert (one.value, one.low, one.high) == (0.5, 0.5, 0.5)
+    assert st.paired_bootstrap(drafted, drafted, draws=200) == st.Difference(0.0, 0, 0, 1, 12)
+    assert st.bootstrap(drafted, draws=0) == st.Interval(0.5, n=12)
+    assert st.paired_bootstrap(drafted, drafted, draws=0) == st.Difference(0.0, n=12)
+
+
+def test_rows_of_two_systems_must_be_of_the_same_utterances() -> None:
+    with pytest.raises(ValueError, match=r"^paired rows differ: \(2, 2\) and \(3, 2\); pair"):
+        st.paired_bootstrap(np.ones((2, 2)), np.ones((3, 2)))
+
+
 def test_few_units_have_no_interval_and_no_p() -> None:
     """Of 4 units all of one sign the bootstrap is always sure."""
     rng = np.random.default_rng(0)
@@ -167,6 +209,10 @@ def test_seeds_are_averaged_before_drawing() -> None:
     keys, averaged = st.average_seeds([*range(30)] * 3, np.concatenate([data] * 3))
     assert keys == [*range(30)]
     assert np.array_equal(averaged, data)
+    keys, averaged = st.average_seeds(
+        ["b", "a", "b"], np.array([[1.0, 2.0], [5.0, 6.0], [3.0, 4.0]])
+    )
+    assert (keys, averaged.tolist()) == (["b", "a"], [[2, 3], [5, 6]])  # one has two seeds
 
 
 def test_tests_agree_with_scipy() -> None:
@@ -181,6 +227,14 @@ def test_tests_on_equal_values() -> None:
     same = np.ones(4)
     assert (st.paired_t(same, same), st.wilcoxon(same, same), st.welch(same, same)) == (1, 1, 1)
     assert st.paired_t(same[:1], same[:1]) is None
+    assert (st.welch(same[:1], same), st.welch(same, same[:1])) == (None, None)
+    assert st.welch(same[:2], 2 * same[:2]) == pytest.approx(2 / 6)
+    assert st.welch(same[:2], same[:2] + 1e-12) == 1  # rounding
+
+
+def test_spread_of_seeds() -> None:
+    assert st.standard_deviation([1.0]) is None
+    assert st.standard_deviation([1.0, 3.0]) == pytest.approx(2**0.5)
 
 
 @pytest.mark.parametrize(("n", "p"), [(2, 0.5), (3, 0.25), (5, 0.0625)])
