@@ -20,6 +20,11 @@ def test_value_is_ratio_of_sums_not_mean_of_ratios() -> None:
     assert figure.n == 2
 
 
+def test_nothing_divides_by_nothing() -> None:
+    sums = np.array([[3.0, 0.0], [2.0, 1.0], [0.0, 0.0], [1.0, 4.0]])
+    assert np.array_equal(st.ratio(sums), [np.nan, 2, np.nan, 0.25], equal_nan=True)
+
+
 def test_many_units_give_scipys_bca() -> None:
     """Widening is below 1 % of 80 units' interval."""
     data = np.random.default_rng(0).gamma(1.0, size=80)
@@ -55,7 +60,10 @@ def test_figures_of_a_seed_are_pinned() -> None:
     }
     for figure, ends in of_some.items():
         assert (figure.low, figure.high) == pytest.approx(ends, rel=1e-9)
+        assert figure.n == 24
     assert [one.p for one in of_some if isinstance(one, st.Difference)] == [0.095, 0.091]
+    assert st.paired_bootstrap(a, b) == st.paired_bootstrap(a, b, seed=0)
+    assert st.bootstrap(a) == st.bootstrap(a, seed=0)
 
 
 def test_draws_without_a_figure_are_left_out() -> None:
@@ -68,7 +76,10 @@ def test_draws_without_a_figure_are_left_out() -> None:
     one = st.bootstrap(drafted, draws=200)
     assert (one.value, one.low, one.high) == (0.5, 0.5, 0.5)
     assert st.paired_bootstrap(drafted, drafted, draws=200) == st.Difference(0.0, 0, 0, 1, 12)
+    assert st.bootstrap(drafted, draws=1) == st.Interval(0.5, 0.5, 0.5, 12)
+    assert st.bootstrap(drafted, draws=1, seed=6) == st.Interval(0.5, n=12)  # nothing was drafted
     assert st.bootstrap(drafted, draws=0) == st.Interval(0.5, n=12)
+    assert st.paired_bootstrap(drafted, drafted, draws=1).p == 1
     assert st.paired_bootstrap(drafted, drafted, draws=0) == st.Difference(0.0, n=12)
 
 
@@ -210,9 +221,9 @@ def test_seeds_are_averaged_before_drawing() -> None:
     assert keys == [*range(30)]
     assert np.array_equal(averaged, data)
     keys, averaged = st.average_seeds(
-        ["b", "a", "b"], np.array([[1.0, 2.0], [5.0, 6.0], [3.0, 4.0]])
+        ["b", "a", "b"], np.array([[1.0, 2.0, 0.0], [5.0, 6.0, 7.0], [3.0, 4.0, 1.0]])
     )
-    assert (keys, averaged.tolist()) == (["b", "a"], [[2, 3], [5, 6]])  # one has two seeds
+    assert (keys, averaged.tolist()) == (["b", "a"], [[2, 3, 0.5], [5, 6, 7]])  # one has two seeds
 
 
 def test_tests_agree_with_scipy() -> None:
