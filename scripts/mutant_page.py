@@ -24,7 +24,7 @@ HEAD = """# Mutation testing
 `make mutants` makes this page (`scripts/mutants.py`, mutmut {mutmut}). A mutant is a fault of one
 place: another operator, number, constant or argument; functions with a decorator have none.
 *Refused* are those that mypy finds, which `make check` runs; *messages* change nothing but what an
-error or a warning says, or that a zip is strict, *devices* nothing but where a tensor is made, which
+error or a warning says, or that a zip is strict, *devices* nothing but where a tensor is made that
 a CPU cannot see. The others are *tried* with {seconds:.0f} seconds of the quick tests that reach
 their function, the most direct first. *Left* were not drawn: of the files without a law a share is
 tried.

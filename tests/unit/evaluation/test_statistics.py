@@ -83,6 +83,21 @@ def test_draws_without_a_figure_are_left_out() -> None:
     assert st.paired_bootstrap(drafted, drafted, draws=0) == st.Difference(0.0, n=12)
 
 
+def test_differences_that_cancel_are_none() -> None:
+    """Many draws are as far out as no difference at all: they count."""
+    a = np.stack([np.full(12, 2.0), np.full(12, 6.0)], -1)
+    b = a + np.array([1.0, 0.0]) * (-1.0) ** np.arange(12)[:, None]
+    assert st.paired_bootstrap(a, b, draws=400).p == 1
+
+
+def test_a_figure_that_one_system_lacks_is_a_difference() -> None:
+    a, b = np.ones((12, 2)), np.full((12, 2), [3.0, 4.0]) + np.arange(12)[:, None] % 2
+    a[3:] = 0
+    p = st.paired_bootstrap(a, b, draws=400).p
+    assert p is not None
+    assert p < 1
+
+
 def test_rows_of_two_systems_must_be_of_the_same_utterances() -> None:
     with pytest.raises(ValueError, match=r"^paired rows differ: \(2, 2\) and \(3, 2\); pair"):
         st.paired_bootstrap(np.ones((2, 2)), np.ones((3, 2)))
@@ -232,6 +247,16 @@ def test_tests_agree_with_scipy() -> None:
     assert st.paired_t(a, b) == pytest.approx(stats.ttest_rel(a, b).pvalue)
     assert st.wilcoxon(a, b) == pytest.approx(stats.wilcoxon(a, b).pvalue)
     assert st.welch(a, b) == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_test_has_no_unit(scale: float) -> None:
+    """All differences have one sign and are no larger than the smallest one twice."""
+    a, b = np.zeros(8), scale * np.linspace(1.0, 1.9, 8)
+    assert st.paired_t(a, b) == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert st.welch(a, b) == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    rounded = scale * (1 + 1e-13 * np.arange(8))
+    assert st.paired_t(a, rounded) == 2.0**-7
 
 
 def test_tests_on_equal_values() -> None:
