@@ -20,15 +20,15 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # tests/shapes.py checks signatures; these folders under it are part of `make check`.
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,shapes.checked
 SHAPED := tests/unit/decoding tests/property
-# Utterances of each run unless LIMIT says how many: all three papers then fit 15 minutes on two cores. LIMIT=null takes all.
+# Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then fit 15 minutes on
+# two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
-QUICK = instrument=1 runtime.warmup=1
-SSD_LIMIT = $(or $(GIVEN),limit=4 $(QUICK))
-PCG_LIMIT = $(or $(GIVEN),limit=2 $(QUICK))
-MTP_LIMIT = $(or $(GIVEN),limit=2 runtime.warmup=1)
-# PCG's seeds; fewer where all papers share the 15 minutes, and there one for figure 3.
+QUICK = $(or $(GIVEN),limit=40 timing=10 runtime.warmup=1)
+# What runs share: codes of voice prompts, tokens of the target alone.
+SHARED = cache=$(OUT)/.caches
+# PCG's seeds; one where all papers share the 15 minutes.
 ALL_PAPERS = $(filter reproduce,$(MAKECMDGOALS))
-SEEDS ?= $(if $(ALL_PAPERS),0$(comma)1,0$(comma)1$(comma)2)
+SEEDS ?= $(if $(ALL_PAPERS),0,0$(comma)1$(comma)2)
 # Papers to reproduce, and with SCALE=paper the environment whose judges hear them: `.venv` unless told otherwise.
 PAPERS ?= $(or $(filter ssd pcg mtp,$(MAKECMDGOALS)),ssd pcg mtp)
 SCORER ?= $(VENV)
@@ -39,7 +39,7 @@ CHECKED = $(if $(filter cpu,$(DEVICE)),device=cpu) $(if $(JUDGES),preset=$(JUDGE
 comma := ,
 space := $(subst ,, )
 ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
-PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)
+PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 figure3 figure3_ssd figure3_exact)
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
 .PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system streaming voices tiny-models test check check-full mutants browser bench clean
@@ -95,19 +95,18 @@ mtp:
 	$(call decode_paper,table1_uslm unrestricted_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
 	$(score_paper)
 else
-ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=4 unless given)
-	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/$$one out=$(OUT)/ssd $(SSD_LIMIT); done
+ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=40 unless given)
+	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/$$one out=$(OUT)/ssd $(SHARED) $(QUICK); done
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/ssd out=$(RESULTS)
 
-pcg: $(STAMP) ## PCG: the same (LIMIT=2, SEEDS=0,1,2)
-	for one in $(PCG_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/pcg $(PCG_LIMIT); done
-	for one in figure3 figure3_ssd figure3_exact; do $(BIN)/sst-decode experiment=pcg/$$one seed=$(if $(ALL_PAPERS),0,$(SEEDS)) out=$(OUT)/pcg $(PCG_LIMIT); done
+pcg: $(STAMP) ## PCG: the same (SEEDS=0,1,2)
+	for one in $(PCG_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/pcg $(SHARED) $(QUICK); done
 	$(BIN)/sst-eval runs=$(OUT)/pcg
 	$(BIN)/sst-report paper=pcg page=false runs=$(OUT)/pcg out=$(RESULTS)
 
-mtp: $(STAMP) ## MTP + Viterbi: the same (LIMIT=2)
-	for one in $(MTP_RUNS); do $(BIN)/sst-decode experiment=$$one out=$(OUT)/mtp instrument=0 $(MTP_LIMIT); done
+mtp: $(STAMP) ## MTP + Viterbi: the same
+	for one in $(MTP_RUNS); do $(BIN)/sst-decode experiment=$$one out=$(OUT)/mtp $(SHARED) $(QUICK); done
 	$(BIN)/sst-eval runs=$(OUT)/mtp
 	$(BIN)/sst-report paper=mtp page=false runs=$(OUT)/mtp out=$(RESULTS)
 endif

@@ -227,6 +227,15 @@ def command(
     return Command(name, schema, run, about, examples, shorthand, implied)
 
 
+def job_number() -> int:
+    """Which point of a sweep this is, from 0; 0 where there is no sweep."""
+    from hydra.core.hydra_config import HydraConfig
+    from omegaconf import OmegaConf
+
+    job = HydraConfig.get().job
+    return 0 if OmegaConf.is_missing(job, "num") else int(job.num)
+
+
 def require_writable(path: str | Path) -> Path:
     """The folder; ValueError when it cannot be made, or nothing be written in it. Makes nothing."""
     folder = Path(path)

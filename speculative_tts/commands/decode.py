@@ -19,8 +19,11 @@ from speculative_tts.schema import DecodeConfig, GroupRule, SamplingConfig, Syst
 from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
+    from speculative_tts.decoding.plan import Plan
     from speculative_tts.decoding.run import AudioSource
     from speculative_tts.records import DecodeRecord
+
+planned: "list[Plan]" = []  # of the sweep so far
 
 
 def run(config: DecodeConfig) -> int:
@@ -31,6 +34,8 @@ def run(config: DecodeConfig) -> int:
     from speculative_tts.decoding.run import DecodeRun, finished
 
     config = with_sizes(config)
+    if config.plan:
+        return _plan(dataclasses.replace(config, match=None, plan=False))
     if config.match is not None:
         from speculative_tts.decoding.match import matched
 
@@ -56,6 +61,26 @@ def run(config: DecodeConfig) -> int:
         write_atomic(folder / DONE, "")
         _track(config, folder)
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
+    return 0
+
+
+def _plan(config: DecodeConfig) -> int:
+    """Say what a run would take, and all of the sweep so far."""
+    from speculative_tts.decoding.build import build_source
+    from speculative_tts.decoding.plan import Plan, plan
+    from speculative_tts.provenance import peak_gib
+
+    items = spread(read_list(resolve(config.data.path)), config.limit)
+    folder = app.require_writable(config.out) / run_name(config)
+    if config.system is System.swap:  # from a run that need not be there yet
+        found = Plan(runs=1, utterances=len(items))
+    else:
+        found = plan(build_source(config, {}), folder, items)
+    number = app.job_number()
+    planned[:] = [found] if number == 0 else [planned[0] + found]
+    print(f"{folder}: {found}")
+    if number:
+        print(f"{number + 1} runs so far: {planned[0]}; {peak_gib():.1f} GiB of memory")
     return 0
 
 

@@ -1,10 +1,12 @@
 """From configuration to what a run decodes with: models, codec, sampler, rule; checked first."""
 
-from collections.abc import Callable, Mapping
+import functools
+import os
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -21,6 +23,7 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
+from speculative_tts.decoding.kept import Kept, folder_size
 from speculative_tts.decoding.naming import kernels
 from speculative_tts.decoding.recordings import Recordings
 from speculative_tts.decoding.run import AudioSource
@@ -52,6 +55,8 @@ from speculative_tts.schema import (
     ToleranceRule,
 )
 
+Loaded = TypeVar("Loaded")
+
 
 class Parts:
     """The parts of a configuration, each loaded when it is first asked for.
@@ -59,14 +64,14 @@ class Parts:
     Raises ValueError for settings that cannot work; `facts` say which caches and heads were used.
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, kept: Kept | None = None) -> None:
         if config.runtime.device.name == "cuda" and not torch.cuda.is_available():
             raise ValueError(
                 "runtime.device=cuda needs a GPU that torch can see; use runtime.device=cpu"
             )
         torch.set_num_threads(config.runtime.threads)
         select(config.runtime.kernels)
-        self.config = config
+        self.config, self._kept = config, kept or Kept(0)
         self.facts: dict[str, Any] = {}
         self.device = torch.device(config.runtime.device.value)
         captures = self.device.type == "cuda" and config.runtime.graphs is Capture.auto
@@ -81,7 +86,7 @@ class Parts:
     def codec(self) -> Codec:
         """The codec of the target's codes."""
         name, path = self.config.codec.name, self.config.codec.path
-        codec = load_codec(name, resolve(path))
+        codec = self._keep(("codec", name), path, lambda: load_codec(name, resolve(path)))
         check_codec(codec, path, self.layout, self.config.target.path)
         return codec
 
@@ -133,7 +138,9 @@ class Parts:
         from_codec = (codec.name, resolve(codec.path))
         sources = Sources(resolve(target.path), from_codec, self.device, target.rows)
         assert isinstance(self.config.rule, GroupRule), "checked by the command"
-        made = acoustic_groups(self.config.rule.groups, sources)
+        config, of = self.config.rule.groups, content_hash(resolve(codec.path))
+        key = ("groups", repr(config), of)  # memory-mapped, hence of no size
+        made = self._keep(key, target.path, lambda: acoustic_groups(config, sources), size=0)
         self.facts["groups"] = made.facts
         return made
 
@@ -156,8 +163,26 @@ class Parts:
         return Speculation(self.target, drafter, rule, *given)
 
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:
-        rows = self.settings.text_rows
-        return load_speech_lm(checkpoint, dtype=self.dtype, device=self.device, text_rows=rows)
+        options: dict[str, Any] = {
+            "dtype": self.dtype,
+            "device": self.device,
+            "text_rows": self.settings.text_rows,
+        }
+        prompt = (repr(checkpoint.rows), checkpoint.instruction)
+        key = ("lm", *prompt, *options.values(), kernels(self.config.runtime))
+        return self._keep(key, checkpoint.path, lambda: load_speech_lm(checkpoint, **options))
+
+    def _keep(
+        self,
+        key: tuple[Hashable, ...],
+        path: str,
+        load: Callable[[], Loaded],
+        size: int | None = None,
+    ) -> Loaded:
+        """What is loaded from `path`, by its content."""
+        place = resolve(path)
+        size = folder_size(place) if size is None else size
+        return self._kept.get((*key, content_hash(place)), size, load)
 
 
 RULES: dict[type[RuleConfig], Callable[[Any, Parts], AcceptanceRule]] = {
@@ -171,9 +196,14 @@ DRAFTERS: dict[type[DrafterConfig], Callable[[Parts], Drafter]] = {
 }
 
 
-def build_engine(config: EngineConfig, system: System = System.speculative) -> Engine:
-    """Check the settings, then load what `system` needs, and the target alone beside it."""
-    parts, speculates = Parts(config), system is System.speculative
+def build_engine(
+    config: EngineConfig, system: System = System.speculative, kept: Kept | None = None
+) -> Engine:
+    """Check the settings, then load what `system` needs, and the target alone beside it.
+
+    What is `kept` is not loaded again.
+    """
+    parts, speculates = Parts(config, kept), system is System.speculative
     codec = parts.codec
     speculation = parts.speculation() if speculates else None
     drafts = speculates and isinstance(config.drafter, LMDrafterConfig)
@@ -197,12 +227,24 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         codec = load_codec(config.codec.name, resolve(config.codec.path))
         return Recordings(codec, through=config.system is System.codec, seed=config.seed)
     if config.system is System.swap:
-        parts = Parts(config)
+        parts = Parts(config, _kept(config))
         voices = _voices(config, parts.codec)
         groups, facts = parts.groups.arrays, parts.facts
         return Swapped(parts.codec, groups, swapped, facts, parts.settings, voices)
-    engine = build_engine(config, config.system)
+    engine = build_engine(config, config.system, _kept(config))
     return Decoded(engine, config, _voices(config, engine.codec), _target_tokens(config, engine))
+
+
+@functools.cache
+def _memory(device: str) -> Kept:
+    """What runs of this process keep on a device: up to half its memory."""
+    if device == "cuda":
+        return Kept(torch.cuda.mem_get_info()[1] / 2)
+    return Kept(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2)
+
+
+def _kept(config: DecodeConfig) -> Kept:
+    return _memory(config.runtime.device.value)
 
 
 def _shared(config: DecodeConfig) -> Path:

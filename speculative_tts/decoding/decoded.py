@@ -12,7 +12,7 @@ from typing import Any
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.run import check_audio, of_row, record
 from speculative_tts.decoding.settings import Settings
@@ -23,6 +23,8 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
 from speculative_tts.schema import DecodeConfig, System
 
+# Systems whose tokens are those of the target alone.
+TOKENS_OF = {System.target: System.target, System.uncached: System.target}
 CHUNK = 256  # utterances whose prompts are in memory at once
 
 
@@ -60,9 +62,7 @@ class Decoded:
             with of_row(item):
                 self._engine.target.layout.text_ids(item.text, item.prompt_text)
         check_audio({item.id: item.prompt_audio for item in missing})
-        for item in missing:
-            with of_row(item):
-                self._follow(item)
+        self.follow(missing)
         if len(self.failed) == len(items):
             raise ValueError(next(iter(self.failed.values())))
         config = self._config
@@ -85,53 +85,79 @@ class Decoded:
                 else:
                     yield self._utterance(chunk[request.id], outcome)
 
-    def _follow(self, item: ListItem) -> None:
-        """Note the item as failed if its prompt has no voice to follow."""
-        try:
-            self._voices[item.prompt_audio]
-        except UnfitWaveError as error:
-            self.failed[item.id] = f"row {item.id}: {error}"
+    def follow(self, items: list[ListItem]) -> None:
+        """Encode their prompts, and note those items as failed whose has no voice to follow."""
+        for item in items:
+            with of_row(item):
+                try:
+                    self._voices[item.prompt_audio]
+                except UnfitWaveError as error:
+                    self.failed[item.id] = f"row {item.id}: {error}"
+
+    def is_timed(self, item: ListItem) -> bool:
+        """Is it one of those that `start` chose?"""
+        return item.id in self._timed
+
+    def together(self, items: list[ListItem]) -> list[tuple[ListItem, Outcome]]:
+        """Utterances of a batch, which nobody keeps."""
+        known = {item.id: item for item in items}
+        requests = [self._request(item) for item in items]
+        system, size = self._config.system, self._config.batch_size
+        found = self._engine.stream(TOKENS_OF.get(system, system), requests, size)
+        return [(known[request.id], outcome) for request, outcome in found]
+
+    def alone(self, item: ListItem) -> dict[System, Timed]:
+        """One utterance by the system, and by the target alone where that is asked for."""
+        return self._paired(self._request(item), swap=False)
+
+    def spoken(self, item: ListItem, outcome: Outcome) -> Spoken:
+        """What it sounds like."""
+        return self._engine.audio(outcome, self.prompt(item))
 
     def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
         fit = (item for item in items if item.id not in self.failed)
-        return [item for item in fit if (item.id in self._timed) is timed]
+        return [item for item in fit if self.is_timed(item) is timed]
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Utterances that nobody times."""
         engine, system, size = self._engine, self._config.system, self._config.batch_size
-        if system in {System.target, System.uncached}:
+        if system in TOKENS_OF:
             return self._alone.outcomes(
-                requests, lambda new: engine.stream(System.target, new, size)
+                requests, lambda new: engine.stream(TOKENS_OF[system], new, size)
             )
         return engine.stream(system, requests, size)
 
+    def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:
+        """An utterance by the system and by the target alone, in turn the first."""
+        systems = [self._config.system]
+        if self._config.baseline and self._config.system is not System.target:
+            systems.append(System.target)
+        ordered = systems[::-1] if swap else systems
+        return {one: self._engine.decode(one, [request]) for one in ordered}
+
     def _timed_one(self, item: ListItem, *, swap: bool) -> Iterator[tuple[DecodeRecord, Wave]]:
-        """One utterance by the system and by the target alone, in turn the first."""
+        """One utterance with its seconds."""
         system, request = self._config.system, self._request(item)
-        paired = self._config.baseline and system is not System.target
-        systems = [system, System.target] if paired else [system]
-        decoded = {
-            one: self._engine.decode(one, [request]) for one in (systems[::-1] if swap else systems)
-        }
+        decoded = self._paired(request, swap=swap)
         broken = [one.outcomes[0].failure for one in decoded.values() if one.outcomes[0].failure]
         if broken:
             self.failed[item.id] = broken[0]
             return
         times: dict[str, Any] = {"lm_seconds": decoded[system].seconds}
-        if paired:
+        if len(decoded) > 1:
             times["baseline_tokens"] = len(decoded[System.target].outcomes[0].tokens)
             times["baseline_seconds"] = decoded[System.target].seconds
         (outcome,) = decoded[system].outcomes
         if self._timed[item.id]:
             times["split"] = self._split(request, outcome)
         if self._config.chunk is not None:
-            times["arrivals"] = self._streamed(request, outcome, self._prompt(item))
+            times["arrivals"] = self._streamed(request, outcome, self.prompt(item))
         yield self._utterance(item, outcome, **times)
 
     def _utterance(
         self, item: ListItem, outcome: Outcome, **times: Any
     ) -> tuple[DecodeRecord, Wave]:
-        spoken = self._engine.audio(outcome, self._prompt(item))
+        spoken = self.spoken(item, outcome)
         made = record(
             item,
             self._config.seed,
@@ -169,8 +195,8 @@ class Decoded:
 
     def _request(self, item: ListItem) -> Request:
         """The item for the engine."""
-        return self._engine.request(item.id, self._prompt(item), self._config.seed)
+        return self._engine.request(item.id, self.prompt(item), self._config.seed)
 
-    def _prompt(self, item: ListItem) -> Prompt:
+    def prompt(self, item: ListItem) -> Prompt:
         """What the item asks for."""
         return Prompt(item.text, item.prompt_text, self._voices[item.prompt_audio])

@@ -94,7 +94,10 @@ class Engine:
         self, system: System, requests: list[Request], size: int | None = None
     ) -> Iterator[tuple[Request, Outcome]]:
         """Utterances as they end, `size` decoded together; the tokens are those of `decode`."""
-        return self.graphs.stream(self._looping(system), requests, size or ROWS)
+        looping = self._looping(system)
+        if size is None and self.target.device.type == "cuda":
+            size = self.graphs.fitting(looping, requests, self.target.vocab_size)
+        return self.graphs.stream(looping, requests, size or ROWS)
 
     def _looping(self, system: System) -> Looping[Any]:
         """What decodes many utterances with a system."""

@@ -16,6 +16,8 @@ from speculative_tts.decoding.outcome import Outcome
 
 Step = Callable[[], None]
 Capture = Callable[[Step], Step]
+SHARE, MOST_ROWS = 0.6, 128  # of free memory; more rows than that pay little
+LAWS_A_ROW = 12  # float32 copies of a law that a step may hold at once, about
 LOOKS = 4  # steps of a graph between two looks at which rows are done
 
 
@@ -98,6 +100,16 @@ class Graphs:
                 for _ in range(LOOKS if self._capture else 1):
                     step()
 
+    def fitting(self, looping: Looping[AnyLoop], requests: list[Request], vocab_size: int) -> int:
+        """Rows of these requests that the GPU's free memory holds, as a loop of one row tells."""
+        size = replace(Size.of(requests, looping.slack), batch=1)
+        before = torch.cuda.memory_allocated()
+        loop = looping.make(size if self._capture is None else size.bucket())
+        row = torch.cuda.memory_allocated() - before
+        del loop
+        laws = LAWS_A_ROW * 4 * vocab_size * (looping.slack + 1)
+        return rows_that_fit(torch.cuda.mem_get_info()[0], row + laws)
+
     @contextmanager
     def _taken(
         self, looping: Looping[AnyLoop], size: Size, *, several: bool = False
@@ -124,6 +136,11 @@ class Graphs:
         except ValueError:
             loop = looping.make(size)
         return size, loop, self._capture(loop.step)
+
+
+def rows_that_fit(free: int, row: int) -> int:
+    """Rows of so many bytes in free memory, with room to spare."""
+    return max(1, min(MOST_ROWS, int(SHARE * free / row)))
 
 
 EAGER = Graphs()

@@ -304,6 +304,8 @@ class DecodeConfig(EngineConfig):
     # folder of what runs share, codes of voice prompts and tokens of the target alone; null:
     # .caches in `out`
     cache: KeptPath | None = None
+    # make nothing; say what is to be decoded and, from a short probe, about how long it takes
+    plan: bool = False
     wandb: bool = False  # send the run's figures to wandb (extra: cluster)
 
 

@@ -1,0 +1,41 @@
+"""What a process keeps loaded from one run of a sweep to the next: by content, within a bound."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+Loaded = TypeVar("Loaded")
+
+
+class Kept:
+    """Loaded things by key; the longest unused leave before more than `room` bytes are kept.
+
+    What a run still uses stays in its hands; a thing larger than `room` is kept alone.
+    """
+
+    def __init__(self, room: float) -> None:
+        self._room = room
+        self._things: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+
+    def get(self, key: Hashable, size: int, load: Callable[[], Loaded]) -> Loaded:
+        """The thing, which takes about `size` bytes; loaded if it is not there."""
+        if key in self._things:
+            self._things.move_to_end(key)
+        else:
+            while self._things and self.size + size > self._room:
+                self._things.popitem(last=False)
+            self._things[key] = load(), size
+        thing: Loaded = self._things[key][0]
+        return thing
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return sum(size for _, size in self._things.values())
+
+
+def folder_size(path: Path) -> int:
+    """Bytes of the files in a folder, or of a file: about what it takes when it is loaded."""
+    files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
+    return sum(file.stat().st_size for file in files)

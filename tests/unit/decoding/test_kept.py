@@ -1,0 +1,70 @@
+"""Models, codec and groups stay loaded between the runs of a process, within a bound."""
+
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.commands import decode
+from speculative_tts.decoding import build, graphs
+from speculative_tts.decoding.kept import Kept, folder_size
+from tests.fake_models import FakeModels, write_fake_models
+
+
+def test_the_longest_unused_leave() -> None:
+    kept, loaded = Kept(room=10), list[str]()
+
+    def get(name: str, size: int) -> str:
+        return kept.get(name, size, lambda: loaded.append(name) or name)  # type: ignore[func-returns-value]
+
+    assert [get(name, 4) for name in "ababa"] == list("ababa")
+    assert loaded == ["a", "b"]
+    get("c", 5)  # b was used before a
+    assert kept.size == 9
+    get("a", 4)
+    assert loaded == ["a", "b", "c"]
+    get("b", 4)
+    assert kept.size <= 10
+    get("large", 50)  # alone
+    assert kept.size == 50
+    get("a", 4)
+    assert loaded == ["a", "b", "c", "b", "large", "a"]
+
+
+def test_a_sweep_loads_once_and_other_weights_are_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By content: also from a copy elsewhere. Draft and target, whatever rules and seeds."""
+    models = write_fake_models(tmp_path / "models", utterances=2)
+    loaded: list[str] = []
+    real = build.load_speech_lm
+
+    def load(config: build.CheckpointConfig, **options: object) -> object:
+        loaded.append(Path(config.path).name)
+        return real(config, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(build, "load_speech_lm", load)
+    kept = Kept(1e9)
+    monkeypatch.setattr(build, "_memory", lambda _: kept)
+
+    def run(models: FakeModels, *settings: str) -> None:
+        common = [*models.overrides, f"out={tmp_path / 'runs'}", "timing=0", *settings]
+        assert decode.main(common) == 0
+
+    run(models, "rule=tolerance", "rule.beta=0.1,0.2", "seed=0,1")
+    run(models, "system=target,draft")
+    assert sorted(loaded) == ["draft", "target"]
+    (tmp_path / "models").rename(tmp_path / "moved")
+    run(FakeModels(tmp_path / "moved"), "seed=5")
+    assert sorted(loaded) == ["draft", "target"]
+    run(write_fake_models(tmp_path / "wider", utterances=2), "runtime.kernels=torch")
+    assert sorted(loaded) == ["draft", "draft", "target", "target"]
+
+
+def test_size_and_rows_that_fit(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a").write_bytes(b"12345")
+    assert folder_size(tmp_path) == folder_size(tmp_path / "sub" / "a") == 5
+    gib = 2**30
+    assert graphs.rows_that_fit(10 * gib, 100 * gib) == 1
+    assert 1 < graphs.rows_that_fit(10 * gib, gib // 4) < 40
+    assert graphs.rows_that_fit(100 * gib, gib // 100) == graphs.MOST_ROWS
