@@ -23,8 +23,10 @@ def run(config: ListenConfig) -> int:
 
 
 def _make(config: ListenConfig) -> int:
+    from speculative_tts.listening import told
     from speculative_tts.listening.key import KEY, SITE
     from speculative_tts.listening.make import make
+    from speculative_tts.listening.p808 import FOLDER, PATTERN
 
     folder = app.require_writable(config.folder)
     made = make(config)
@@ -35,6 +37,10 @@ def _make(config: ListenConfig) -> int:
     print(f"{config.test.name} of {names}: {config.raters} raters, {trials} trials each")
     print(f"{made.clips} clips of {made.utterances} utterances in {folder / SITE}")
     print(f"for a web host: {folder / SITE}; keep to yourself: {folder / KEY}")
+    if config.p808 is not None:
+        print(f"for the P.808 toolkit: {folder / FOLDER}, condition_pattern: {PATTERN}")
+    if len(made.key.systems) > 1:
+        print("\n".join(told.power(config, made.utterances)))
     print(f"or let this machine collect the answers: sst-listen serve folder={folder}")
     return 0
 
@@ -68,7 +74,7 @@ def _score(config: ListenConfig) -> int:
 def _power(config: ListenConfig) -> int:
     from speculative_tts.listening import told
 
-    print("\n".join(told.power(config)))
+    print("\n".join(told.power(config, config.utterances)))
     return 0
 
 

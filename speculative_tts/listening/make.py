@@ -26,6 +26,7 @@ from speculative_tts.listening.key import (
     identity,
     public,
 )
+from speculative_tts.listening.p808 import export, require_method
 from speculative_tts.provenance import provenance
 from speculative_tts.schema import ListenConfig, ListeningTest
 
@@ -48,6 +49,8 @@ def make(config: ListenConfig) -> Made:
     """Write the test of a configuration. Raises ValueError for runs that cannot make one."""
     folder = Path(config.folder)
     _refuse_answered(folder)
+    if config.p808 is not None:
+        require_method(config.test)
     rng = np.random.default_rng(config.seed)
     sources = _systems(config)
     said = _utterances(sources, config, rng)
@@ -76,6 +79,8 @@ def make(config: ListenConfig) -> Made:
     )
     remarks = _write_site(folder / SITE, key, clips, config.loudness)
     key.write(folder)
+    if config.p808 is not None:
+        export(folder / SITE / AUDIO, folder, key, config.p808)
     return Made(key, len(clips.known), len(said), tuple(remarks))
 
 

@@ -33,17 +33,20 @@ def scores(key: Key, found: Scores) -> list[str]:
     return lines
 
 
-def power(config: ListenConfig) -> list[str]:
-    """How likely a test finds a difference, and how many raters it takes."""
+def power(config: ListenConfig, pool: int | None) -> list[str]:
+    """How likely a test finds a difference, and how many raters it takes.
+
+    `pool` utterances there are in all; None: so many that each rater has others.
+    """
     spread = Spread(config.noise, config.between_raters, config.between_utterances)
-    likely = power_of(config.difference, spread, config.raters, config.samples, config.utterances)
-    of = f"of {config.utterances} in all" if config.utterances else "of their own"
+    likely = power_of(config.difference, spread, config.raters, config.samples, pool)
+    each = f"each {config.samples} " + (f"of {pool} utterances" if pool else "other utterances")
     return [
         (
-            f"{config.raters} raters, each {config.samples} utterances {of}: a difference of "
-            f"{config.difference:g} is found in {100 * likely:.0f} % of tests (two-sided, 5 %)"
+            f"{config.raters} raters, {each}: a difference of {config.difference:g} "
+            f"is found in {100 * likely:.0f} % of tests (two-sided, 5 %)"
         ),
-        _enough(config.difference, spread, config.samples, config.utterances),
+        _enough(config.difference, spread, config.samples, pool),
         f"supposed {_spread(spread)}; sst-listen score prints those of your raters",
     ]
 
@@ -72,7 +75,8 @@ def _difference(one: Pair) -> str:
     text = f"{one.system} minus {one.baseline}: {one.difference.value:+.{DIGITS}f}"
     if one.difference.low is not None and one.p_holm is not None:
         low, high = one.difference.low, one.difference.high
-        text += f" [{low:+.{DIGITS}f}, {high:+.{DIGITS}f}], p = {one.p_holm:.3f} (Holm)"
+        p = "< 0.001" if one.p_holm < 0.001 else f"= {one.p_holm:.3f}"
+        text += f" [{low:+.{DIGITS}f}, {high:+.{DIGITS}f}], p {p} (Holm)"
     if one.preferred:
         baseline, neither, system = one.preferred
         text += f"; preferred {system} times, the other {baseline}, neither {neither}"

@@ -161,6 +161,7 @@ def test_utterances_that_one_system_lacks_are_left_out(tmp_path: Path) -> None:
         (["raters=0"], ["raters 0 is below 1"]),
         (["test=mean"], ["test=mean", "mos, smos, cmos, ab, mushra"]),
         (["loudness=3"], ["loudness 3", "-60 to -5"]),
+        (["test=ab", "p808=https://clips"], ["p808 has no test=ab; give test=mos (ACR)"]),
     ],
 )
 def test_mistakes_are_told_in_a_line(

@@ -186,6 +186,6 @@ def test_no_answers_and_no_rater(
 def test_power_says_how_many(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["power", "difference=0.2"]) == 0
     first, second, third = capsys.readouterr().out.splitlines()
-    assert first.startswith("30 raters, each 10 utterances of their own: a difference of 0.2 is")
+    assert first.startswith("30 raters, each 10 other utterances: a difference of 0.2 is found in")
     assert second.endswith("raters find 0.2 in 80 % of tests")
     assert "noise=1.20 between_raters=0.30" in third
