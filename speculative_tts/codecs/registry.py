@@ -77,6 +77,16 @@ class VoiceCodec(Protocol):
 
 
 @runtime_checkable
+class FlowCodec(Protocol):
+    """A codec whose audio comes from a flow and a vocoder."""
+
+    @property
+    def flow_seconds(self) -> float | None:
+        """Spent in the flow so far; None if that cannot be told apart."""
+        ...
+
+
+@runtime_checkable
 class BatchCodec(Protocol):
     """A codec that encodes several waves at once."""
 

@@ -70,7 +70,8 @@ class Decoded:
         instrument = config.instrument if config.system is System.speculative else 0
         self._timed = {item.id: n < instrument for n, item in enumerate(timed)}
         for item in self._kept(missing, timed=True)[: config.runtime.warmup]:
-            self._engine.decode(config.system, [self._request(item)])
+            warm = self._engine.decode(config.system, [self._request(item)])
+            self._engine.audio(warm.outcomes[0], self.prompt(item))
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
         """See `AudioSource`."""
@@ -167,6 +168,8 @@ class Decoded:
             tokens=len(outcome.tokens),
             stop="stop_id" if outcome.stopped else "max_length",
             nar_seconds=spoken.nar_seconds,
+            codec_seconds=spoken.codec_seconds,
+            flow_seconds=spoken.flow_seconds,
             counts=outcome.counts,
             **{"lm_seconds": None} | times,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from speculative_tts.codecs.registry import Codec, decode_voice
+from speculative_tts.codecs.registry import Codec, FlowCodec, decode_voice
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.heads import MultiToken
@@ -35,10 +35,12 @@ class Timed:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A wave [samples], and the seconds that further layers of its codes took (no LM time)."""
+    """A wave [samples], and the seconds of what came after the LM."""
 
     wave: np.ndarray
-    nar_seconds: float | None = None
+    codec_seconds: float  # codes to wave
+    flow_seconds: float | None = None  # of them, in a codec's flow; the rest is its vocoder
+    nar_seconds: float | None = None  # further layers of codes
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,9 @@ class Engine:
         self, system: System, requests: list[Request], observer: Observer | None = None
     ) -> Timed:
         """Decode a batch with a system that has a model, the device idle at both ends."""
-        synchronise(self.target.device)
-        begin = time.perf_counter()
+        begin = self._now()
         outcomes = self._outcomes(system, requests, observer)
-        synchronise(self.target.device)
-        return Timed(outcomes, time.perf_counter() - begin)
+        return Timed(outcomes, self._now() - begin)
 
     def stream(
         self, system: System, requests: list[Request], size: int | None = None
@@ -135,13 +135,25 @@ class Engine:
     def audio(self, outcome: Outcome, prompt: Prompt) -> Spoken:
         """The wave of a decoded utterance, without its stop id; of none silence."""
         codes, voice = self.codes(outcome), prompt.voice.cpu().numpy()
-        if self.refiner is None:
-            return Spoken(decode_voice(self.codec, np.array(codes, dtype=np.int64), voice))
+        layers, nar = np.array(codes, dtype=np.int64), None
+        if self.refiner is not None:
+            begin = self._now()
+            layers = self.refiner(prompt, codes).numpy()
+            nar = self._now() - begin
+        flow, begin = self._in_flow(), self._now()
+        wave = decode_voice(self.codec, layers, voice)
+        seconds, after = self._now() - begin, self._in_flow()
+        spent = None if flow is None or after is None else after - flow
+        return Spoken(wave, seconds, spent, nar)
+
+    def _now(self) -> float:
+        """Seconds of the clock, once the device has done its work."""
         synchronise(self.target.device)
-        begin = time.perf_counter()
-        layers = self.refiner(prompt, codes)
-        seconds = time.perf_counter() - begin
-        return Spoken(decode_voice(self.codec, layers.numpy(), voice), seconds)
+        return time.perf_counter()
+
+    def _in_flow(self) -> float | None:
+        """Seconds that the codec has spent in its flow; None of one without."""
+        return self.codec.flow_seconds if isinstance(self.codec, FlowCodec) else None
 
     def codes(self, outcome: Outcome) -> list[int]:
         """Speech codes of an utterance: its tokens without stop id and text rows."""

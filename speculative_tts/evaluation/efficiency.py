@@ -53,6 +53,21 @@ def _stopped_at_max(row: ScoreRow) -> tuple[float | None, ...]:
     return (None if row["stop"] is None else float(row["stop"] == "max_length"), 1.0)
 
 
+def _end_to_end(row: ScoreRow) -> tuple[float | None, ...]:
+    """Seconds of all parts, where LM and codec were timed; further layers of codes if there are."""
+    seconds = total(row, "lm_seconds", "codec_seconds")
+    return (None if seconds is None else seconds + (row["nar_seconds"] or 0), row["audio_seconds"])
+
+
+def _vocoder(row: ScoreRow) -> tuple[float | None, ...]:
+    flow, whole = row["flow_seconds"], row["codec_seconds"]
+    return (None if flow is None or whole is None else whole - flow, row["audio_seconds"])
+
+
+END_TO_END = (
+    "End-to-end RTF is seconds of all parts over seconds of audio made: LM, further layers of "
+    "codes and codec (flow and vocoder, where it has them); encoding the prompt is not in it."
+)
 SWAPPED = (
     "Swapped tokens have company in their group and are drawn again, uniformly and themselves "
     "included; changed ones came out another token."
@@ -101,6 +116,28 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
         timed=True,
         columns=over("lm_seconds", "audio_seconds"),
         listed=True,
+    ),
+    "rtf": Metric(
+        "end-to-end RTF", 3, better=LOWER, caption=END_TO_END, timed=True, columns=_end_to_end
+    ),
+    "codec_rtf": Metric(
+        "codec RTF",
+        3,
+        better=LOWER,
+        caption=END_TO_END,
+        timed=True,
+        columns=over("codec_seconds", "audio_seconds"),
+    ),
+    "flow_rtf": Metric(
+        "flow RTF",
+        3,
+        better=LOWER,
+        caption=END_TO_END,
+        timed=True,
+        columns=over("flow_seconds", "audio_seconds"),
+    ),
+    "vocoder_rtf": Metric(
+        "vocoder RTF", 3, better=LOWER, caption=END_TO_END, timed=True, columns=_vocoder
     ),
     "time_per_token_ms": Metric(
         "ms per token", better=LOWER, timed=True, columns=over("lm_seconds", "tokens", scale=1000.0)

@@ -1,6 +1,6 @@
 """The SSD paper's tables and figures: what they show and which runs they need."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from speculative_tts.reporting import paper
@@ -8,6 +8,7 @@ from speculative_tts.reporting.definitions import (
     Axes,
     Curve,
     FigureDefinition,
+    Level,
     Panel,
     Published,
     Report,
@@ -15,10 +16,12 @@ from speculative_tts.reporting.definitions import (
     TableDefinition,
     columns,
 )
-from speculative_tts.reporting.experiments import Experiment, Scale, method
+from speculative_tts.reporting.experiments import PAPERS_OWN, Experiment, Scale, method
 from speculative_tts.reporting.systems import (
     EXACT,
+    LOOKAHEAD_AXIS,
     SPECULATION,
+    TARGET,
     TARGET_LEVEL,
     TARGET_ROW,
     TOLERANCE,
@@ -31,9 +34,12 @@ from speculative_tts.reporting.systems import (
 
 BETA = TOLERANCE["rule.beta"]  # the paper's choice
 
+PARTS = {"LM": "lm_rtf", "codec": "codec_rtf"}
+PARTS_OF_PAPER = {"LM": "lm_rtf", "flow": "flow_rtf", "vocoder": "vocoder_rtf"}
+
 BESIDE_PAPER = Panel(
     "Beside the paper",
-    columns("wer=wer dnsmos=nmos similarity=ss similarity_floor lm_rtf=lm_rtf speedup=speedup"),
+    columns("wer=wer dnsmos=nmos similarity=ss similarity_floor lm_rtf=lm_rtf rtf speedup=speedup"),
 )
 
 
@@ -164,6 +170,28 @@ def _figure_3(made_by: Experiment, chosen: int) -> FigureDefinition:
     )
 
 
+def _figure_1b(made_by: Experiment, parts: Mapping[str, str]) -> FigureDefinition:
+    curves = tuple(
+        Curve(label, TOLERANCE, "lookahead", made_by.values("lookahead"), style=style, y=quantity)
+        for style, (label, quantity) in enumerate(parts.items())
+    )
+    title = f"Seconds a second of audio, SSD with β = {BETA:g}"
+    axes = Axes(title, "lm_rtf", curves, x_label=LOOKAHEAD_AXIS, y_label="real-time factor")
+    return FigureDefinition(
+        name="figure1b",
+        title="SSD Figure 1(b): time by part",
+        experiment=made_by.name,
+        columns=1,
+        axes=(replace(axes, levels=(Level("LM, target alone", TARGET),)),),
+        notes=(
+            (
+                "The paper's Figure 1(b) divides CosyVoice 2's time so; what comes after the LM "
+                "does not depend on the rule."
+            ),
+        ),
+    )
+
+
 SHAPE = "The paper's WER is by Whisper large-v3 on LibriTTS: compare the shape, not the level."
 
 
@@ -271,6 +299,7 @@ def report(scale: Scale) -> Report:
         ),
         tables=(first, _table_2(first), _table_3(table_3)),
         figures=(
+            _figure_1b(figure_3, PARTS_OF_PAPER if scale == PAPERS_OWN else PARTS),
             _figure_3(figure_3, table_1.settings["lookahead"]),
             _beta(table_3),
             _tradeoff(table_3),

@@ -29,7 +29,7 @@ from tests.fake_models import (
     write_fake_models,
 )
 
-CLOCKS = {"lm_seconds", "baseline_seconds", "split"}
+CLOCKS = {"lm_seconds", "baseline_seconds", "split", "codec_seconds"}
 
 
 @pytest.fixture(scope="module")

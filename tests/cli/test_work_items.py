@@ -17,7 +17,8 @@ from speculative_tts.evaluation.summary import Bootstrap, interval
 from speculative_tts.schema import System
 from tests.fake_models import FakeModels, write_fake_models
 
-CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "nar_seconds", "split")
+CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "split")
+CLOCKS += ("nar_seconds", "codec_seconds")
 UTTERANCES = 14
 SYSTEMS = ["rule=tolerance", "system=target", "system=draft", "system=uncached"]
 

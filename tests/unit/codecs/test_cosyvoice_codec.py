@@ -142,6 +142,28 @@ def test_what_the_official_classes_say_of_a_folder_is_one_line(
     assert "\n" not in str(error.value)
 
 
+def test_the_flow_is_timed_apart_from_the_vocoder(
+    codec: CosyVoiceCodec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are one call of the official model; SSD's figure 1(b) has their times."""
+    official(monkeypatch)
+    clock = iter(range(100))
+    monkeypatch.setattr(cosyvoice, "_now", lambda: 3.0 * next(clock))
+    flow = types.SimpleNamespace(pre_lookahead_len=3, inference=lambda mel: mel)
+    monkeypatch.setattr(Model, "flow", flow)
+    assert codec._official.model.flow.inference(5) == 5
+    assert codec._official.model.flow.inference(5) == 5
+    assert codec.flow_seconds == 6.0
+
+
+def test_a_model_whose_flow_is_not_found_says_so(
+    codec: CosyVoiceCodec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    official(monkeypatch)
+    codec.decode(codec.encode_prompt(np.zeros(RATE)))
+    assert codec.flow_seconds is None
+
+
 def test_waves_of_a_corpus_are_not_kept(codec: CosyVoiceCodec) -> None:
     """Hundreds of hours are encoded by one codec."""
     waves = [np.zeros(RATE * seconds, dtype=np.float32) for seconds in (1, 2, 3)]

@@ -34,6 +34,8 @@ def test_one_utterance_with_shipped_weights(tmp_path: Path) -> None:
     wave, rate = soundfile.read(folder / record["audio"])
     assert (rate, len(wave)) == (16_000, 640 * len(codes))
     assert 0 < record["nar_seconds"] < 60
+    assert 0 < record["codec_seconds"] < 60
+    assert record["flow_seconds"] is None
     assert record["lm_seconds"] > 0
 
 

@@ -38,6 +38,16 @@ def test_figures_of_known_counts() -> None:
     assert found["length_ratio"] is None
 
 
+def test_parts_of_the_time_add_up() -> None:
+    """LM, flow and vocoder; where the codec was not timed there is no end to end."""
+    after = {"codec_seconds": 0.3, "flow_seconds": 0.2}
+    found = values([row(record("a", **after)), row(record("b", nar_seconds=0.1, **after))])
+    assert found["rtf"] == pytest.approx((2 * 0.5 + 2 * 0.3 + 0.1) / 2.0)
+    parts = [found[f"{name}_rtf"] for name in ("lm", "flow", "vocoder", "codec")]
+    assert parts == pytest.approx([0.5, 0.2, 0.1, 0.3])
+    assert values([row(record("a"))])["rtf"] is None
+
+
 def test_a_round_emits_one_token_more_than_it_accepts() -> None:
     """The prefill's token is no round's: a fully accepted round of three is four tokens long."""
     full = record("a", tokens=1 + 10 * 4, accepted_per_position=[10] * 3, residuals=0, bonuses=10)

@@ -15,7 +15,7 @@ from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.metric import Better, Metric, each
 from speculative_tts.evaluation.registry import JUDGES, METRICS
 from speculative_tts.evaluation.rows import ScoreRow, read_row
-from speculative_tts.records import Counts, DecodeRecord, Split
+from speculative_tts.records import Arrivals, Counts, DecodeRecord, Split
 from speculative_tts.reporting.captions import caption
 from speculative_tts.reporting.definitions import Column, Panel, Row, TableDefinition
 from speculative_tts.reporting.fill_table import fill_table
@@ -88,7 +88,7 @@ def test_what_a_metric_sums_is_measured_by_somebody() -> None:
         ["similarity", "similarity_floor", "dnsmos", "utmos", "reference_seconds"]
     )
     counted = {entry.name for kind in (DecodeRecord, Split) for entry in fields(kind)}
-    counted |= set(Counts().columns())
+    counted |= set(Counts().columns()) | set(Arrivals([0.1], [0.1]).heard())
     assert set(judged) | counted >= ASKED >= {"words", "dnsmos", "lm_seconds", "tv", "swapped"}
 
 

@@ -141,6 +141,7 @@ def _row(
     if system not in {"codec", "reference"}:
         counts = {"tokens": tokens, "lm_seconds": tokens * TARGET_STEP * rng.uniform(0.95, 1.05)}
         counts["stop"] = "stop_id"
+        counts |= {"codec_seconds": 0.002 * tokens, "flow_seconds": 0.0015 * tokens}
     if system == "swap":
         counts = {"tokens": tokens, "stop": "stop_id", "swapped": tokens // 2}
         counts["changed"] = tokens // 3
