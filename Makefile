@@ -103,29 +103,29 @@ ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/res
 pcg: $(STAMP) ## PCG: the same (SEEDS=0,1,2)
 	for one in $(PCG_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/pcg $(SHARED) $(QUICK); done
 	$(BIN)/sst-eval runs=$(OUT)/pcg
-	$(BIN)/sst-report paper=pcg page=false runs=$(OUT)/pcg out=$(RESULTS)
+	$(BIN)/sst-report paper=pcg runs=$(OUT)/pcg out=$(RESULTS)
 
 mtp: $(STAMP) ## MTP + Viterbi: the same
 	for one in $(MTP_RUNS); do $(BIN)/sst-decode experiment=$$one out=$(OUT)/mtp $(SHARED) $(QUICK); done
 	$(BIN)/sst-eval runs=$(OUT)/mtp
-	$(BIN)/sst-report paper=mtp page=false runs=$(OUT)/mtp out=$(RESULTS)
+	$(BIN)/sst-report paper=mtp runs=$(OUT)/mtp out=$(RESULTS)
 endif
 
 tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances beside its goals: about 8 minutes
 	$(BIN)/sst-decode experiment=tiny_system out=$(OUT)/tiny $(GIVEN)
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
-	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
+	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
 streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: about 10 minutes
 	$(BIN)/sst-decode experiment=streaming out=$(OUT)/streaming $(GIVEN)
 	$(BIN)/sst-eval runs=$(OUT)/streaming metrics=[wer]
-	$(BIN)/sst-report paper=streaming page=false runs=$(OUT)/streaming out=$(RESULTS)
+	$(BIN)/sst-report paper=streaming runs=$(OUT)/streaming out=$(RESULTS)
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes
 	$(BIN)/sst-prepare corpus=voices
 	$(BIN)/sst-decode experiment=voices out=$(OUT)/tiny
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
-	$(BIN)/sst-report paper=tiny page=false runs=$(OUT)/tiny out=$(RESULTS)
+	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
 results: $(STAMP) ## Make the tables that ship in results/ again: hours
 	$(MAKE) ssd LIMIT=60 RESULTS=results

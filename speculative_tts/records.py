@@ -52,6 +52,7 @@ class Split:
     positions: list[int]
     expected_rejections: list[float] | None = None
     expected_trials: list[float] | None = None
+    per_round: list[list[int]] | None = None  # drafted and accepted tokens, round by round
 
 
 @dataclass(frozen=True)

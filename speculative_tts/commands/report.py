@@ -1,7 +1,7 @@
 """Makes a paper's tables and figures from scored runs, each beside the paper's own figures.
 
 Writes Markdown, CSV, LaTeX, plots and a page with audio. What lacks a run is named together with
-the command that makes it.
+the command that makes it. One page has all papers: each call renews its own part.
 """
 
 import sys
@@ -18,7 +18,7 @@ def run(config: ReportConfig) -> int:
     from speculative_tts.files import write_atomic
     from speculative_tts.reporting.page import page
     from speculative_tts.reporting.runs import find_runs
-    from speculative_tts.reporting.write import reports, write_report
+    from speculative_tts.reporting.write import reports, write_foreign, write_report
 
     chosen = reports(config.paper)
     found = find_runs(Path(config.runs))
@@ -26,6 +26,8 @@ def run(config: ReportConfig) -> int:
     for name, why in found.unusable.items():
         print(f"{name} left out: {why}", file=sys.stderr)
     written = [write_report(name, found, out) for name in chosen]
+    if found.foreign:
+        written.append(write_foreign(found, out))
     missing = [line for one in written for line in one.missing]
     for line in dict.fromkeys([*(line for one in written for line in one.remarks)]):
         print(line, file=sys.stderr)
@@ -38,7 +40,7 @@ def run(config: ReportConfig) -> int:
         )
     if config.page:
         files.append(out / "index.html")
-        write_atomic(files[-1], page([one.section for one in written]))
+        write_atomic(files[-1], page([one.section for one in written], files[-1]))
     print("\n".join(map(str, files)))
     return STRICT_FAILURE if config.strict and missing else 0
 

@@ -185,6 +185,7 @@ class Decoded:
             verify_seconds=watch.seconds["verify"],
             accept_seconds=watch.seconds["accept"],
             positions=watch.positions,
+            per_round=watch.per_round,
             **watch.sums,
         )
 

@@ -52,6 +52,7 @@ class Instruments(Observer):
         self._device = device
         self.seconds = {"draft": 0.0, "verify": 0.0, "accept": 0.0}
         self.positions = [0] * lookahead
+        self.per_round: list[list[int]] = []  # drafted and accepted of a batch's first row
         names = ["tv", "kl"]
         if isinstance(rule, Thinned):
             names += ["expected_rejections", "expected_trials"]
@@ -68,6 +69,8 @@ class Instruments(Observer):
 
     def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
         """Add what is summed over the positions that a verification reached."""
+        if bool(made.active[0]):
+            self.per_round.append([int(made.drafted[0]), int(made.accepted[0])])
         if draft_probs.shape[1] == 0:  # a last round that has room for one token only
             return
         reached = made.reached(draft_probs.shape[1])

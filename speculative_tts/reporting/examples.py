@@ -1,4 +1,4 @@
-"""Audio for the page: the same few utterances by every system, small enough to live in it."""
+"""What the page lets one hear and read: every utterance's words, and the audio of a few."""
 
 import base64
 import io
@@ -14,38 +14,44 @@ SPREAD = 3  # utterances spread evenly over the list
 
 
 @dataclass(frozen=True)
-class Word:
-    """A word heard or missing: kind is equal, substitute, insert or delete."""
-
-    text: str
-    kind: str
-
-
-@dataclass(frozen=True)
 class Clip:
-    """One system's version: audio as a data URI, and what the recogniser heard."""
+    """One system's version of an utterance: what the recogniser heard, its audio where it is shown.
 
-    label: str
-    audio: str
-    heard: Sequence[Word]
+    `heard` has [kind, word], kind equal, substitute, insert or delete; None: nobody listened.
+    `strip` has a letter a token: first f, accepted a, residual r, bonus b, unverified u; and after
+    each r how many drafts after it were thrown away.
+    """
+
+    system: str
+    heard: Sequence[tuple[str, str]] | None
     errors: int | None
+    strip: str = ""
+    audio: str | None = None
 
 
 @dataclass(frozen=True)
-class Example:
-    """One utterance by all systems, with its voice prompt."""
+class Utterance:
+    """One utterance by all systems; `why` it is heard, and the voice prompt, where it is."""
 
     id: str
     text: str
     speaker: str
-    why: str
-    prompt: str | None
     clips: Sequence[Clip]
+    why: str = ""
+    prompt: str | None = None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Systems in order, and the utterances that all of them made."""
+
+    systems: Sequence[str] = ()
+    utterances: Sequence[Utterance] = ()
 
 
 @dataclass(frozen=True)
 class _System:
-    """A system's run with its rows of both files, by utterance."""
+    """A system's run with its rows of both files, by utterance; a foreign one has scores alone."""
 
     label: str
     run: Run
@@ -53,33 +59,39 @@ class _System:
     records: Mapping[str, Mapping[str, Any]]
 
     def audio(self, key: str) -> Path:
-        return Path(self.run.folder, self.records[key]["audio"])
+        return Path(self.run.folder, (self.records.get(key) or self.scores[key])["audio"])
 
     def has(self, key: str) -> bool:
-        return key in self.scores and key in self.records and readable(self.audio(key))
+        return key in self.scores and readable(self.audio(key))
 
     def errors(self, key: str) -> int:
         row = self.scores[key]
         return sum(row.get(name) or 0 for name in ("substitutions", "deletions", "insertions"))
 
-    def clip(self, key: str) -> Clip:
-        row, audio = self.scores[key], encode(self.audio(key))
-        if row.get("hypothesis") is None:
-            return Clip(self.label, audio, [], None)
-        return Clip(self.label, audio, align(row["text"], row["hypothesis"]), self.errors(key))
+    def clip(self, key: str, *, sound: bool) -> Clip:
+        row, record = self.scores[key], self.records.get(key, {})
+        hypothesis = row.get("hypothesis")
+        return Clip(
+            self.label,
+            None if hypothesis is None else align(row["text"], hypothesis),
+            None if hypothesis is None else self.errors(key),
+            strip(record),
+            encode(self.audio(key)) if sound else None,
+        )
 
 
-def examples(systems: Mapping[str, Run], better: str, worse: str) -> list[Example]:
-    """Some utterances that every system made, and the one on which `worse` loses most to `better`.
+def heard(systems: Mapping[str, Run], better: str, worse: str) -> Heard:
+    """Every utterance that all systems made.
 
-    `systems` maps row labels to runs. Utterances whose audio is gone or empty are not shown.
+    Heard are some, and the one on which `worse` loses most to `better`; `systems` maps row labels
+    to runs. Utterances whose audio is gone or empty are not shown.
     """
-    if not systems:
-        return []
     made = {
         label: _System(label, run, run.rows("scores.jsonl"), run.rows("records.jsonl"))
         for label, run in systems.items()
     }
+    if not made:
+        return Heard()
     first = next(iter(made.values()))
     shared = [key for key in first.scores if all(one.has(key) for one in made.values())]
     chosen = dict.fromkeys(_spread(shared), "evenly spread over the list")
@@ -88,7 +100,8 @@ def examples(systems: Mapping[str, Run], better: str, worse: str) -> list[Exampl
         most = max(lost, key=lambda key: lost[key], default=None)
         if most is not None and lost[most] > 0:
             chosen.setdefault(most, f"where {worse} loses most words to {better}")
-    return [_example(key, why, list(made.values())) for key, why in chosen.items()]
+    everyone = list(made.values())
+    return Heard(list(made), [_utterance(key, chosen.get(key, ""), everyone) for key in shared])
 
 
 def _spread(keys: Sequence[str]) -> list[str]:
@@ -96,17 +109,27 @@ def _spread(keys: Sequence[str]) -> list[str]:
     return [keys[(2 * i + 1) * len(keys) // (2 * count)] for i in range(count)]
 
 
-def _example(key: str, why: str, systems: Sequence[_System]) -> Example:
-    row = systems[0].records[key]
-    prompt = systems[0].run.folder / row["prompt_audio"]
-    return Example(
-        key,
-        row["text"],
-        row.get("speaker", ""),
-        why,
-        encode(prompt) if readable(prompt) else None,
-        [system.clip(key) for system in systems],
-    )
+def _utterance(key: str, why: str, systems: Sequence[_System]) -> Utterance:
+    first = systems[0]
+    row = first.records.get(key) or first.scores[key]
+    prompt = first.run.folder / (row.get("prompt_audio") or "")
+    clips = [system.clip(key, sound=bool(why)) for system in systems]
+    voice = encode(prompt) if why and readable(prompt) else None
+    return Utterance(key, row["text"], row.get("speaker", ""), clips, why, voice)
+
+
+def strip(record: Mapping[str, Any]) -> str:
+    """What each token of a record is, see `Clip`; empty where rounds were not written down."""
+    if record.get("unverified"):
+        return "u" * int(record["unverified"])
+    rounds = (record.get("split") or {}).get("per_round")
+    if not rounds:
+        return ""
+    told = "f"
+    for drafted, accepted in rounds:
+        rejected = accepted < drafted
+        told += "a" * accepted + (f"r{drafted - accepted - 1 or ''}" if rejected else "b")
+    return told
 
 
 def encode(path: Path) -> str:
@@ -119,18 +142,18 @@ def encode(path: Path) -> str:
     return "data:audio/mpeg;base64," + base64.b64encode(out.getvalue()).decode()
 
 
-def align(text: str, heard: str) -> list[Word]:
+def align(text: str, said: str) -> list[tuple[str, str]]:
     """The words heard, marked by how they differ from the text; missing ones are in their place."""
     import jiwer
 
     if not text.split():
-        return [Word(word, "insert") for word in heard.split()]
-    out = jiwer.process_words(text.lower(), heard.lower())
-    words = []
+        return [("insert", word) for word in said.split()]
+    out = jiwer.process_words(text.lower(), said.lower())
+    words: list[tuple[str, str]] = []
     for chunk in out.alignments[0]:
         if chunk.type == "delete":
-            said = out.references[0][chunk.ref_start_idx : chunk.ref_end_idx]
+            found = out.references[0][chunk.ref_start_idx : chunk.ref_end_idx]
         else:
-            said = out.hypotheses[0][chunk.hyp_start_idx : chunk.hyp_end_idx]
-        words += [Word(word, chunk.type) for word in said]
+            found = out.hypotheses[0][chunk.hyp_start_idx : chunk.hyp_end_idx]
+        words += [(chunk.type, word) for word in found]
     return words

@@ -23,6 +23,8 @@ Array = npt.NDArray[np.float64]
 Box = tuple[float, ...]  # left, bottom, right, top
 
 STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))
+MARKS = "*PXph8"  # of systems that are one point
+FAR = 1.0  # ranges of our points that a paper's may lie outside them; beyond it would flatten ours
 PAPER = "#767676"
 INK = "#333333"
 LONG_LABEL = 17  # characters; two such columns would be wider than a panel
@@ -102,7 +104,7 @@ def _draw_plot(axes: Axes, plot: Plot) -> None:
 
 def _frame(axes: Axes, plot: Plot) -> None:
     """Room around the points; from 0 where that costs little room or the numbers are shares."""
-    values = [v for s in plot.series for p in s.points for v in _extent(p) if v is not None]
+    values = _shown(plot)
     if not values:
         axes.text(0.5, 0.5, "no runs yet", transform=axes.transAxes, ha="center", color=PAPER)
         return
@@ -110,6 +112,25 @@ def _frame(axes: Axes, plot: Plot) -> None:
     room = 0.08 * ((high - low) or abs(high) or 1.0)
     bottom = 0.0 if 0 <= low < 0.5 * high else low - room
     axes.set_ylim(bottom, high + room)
+
+
+def _shown(plot: Plot) -> list[float]:
+    """What must be inside: all of ours, and of the papers' what lies near."""
+    papers, ours = (
+        [
+            value
+            for series in plot.series
+            if (series.kind == "published") is published
+            for point in series.points
+            for value in _extent(point)
+            if value is not None
+        ]
+        for published in (True, False)
+    )
+    if not ours:
+        return papers
+    room = FAR * (max(ours) - min(ours) or abs(ours[0]))
+    return [*ours, *(v for v in papers if min(ours) - room <= v <= max(ours) + room)]
 
 
 def _legend(axes: Axes, title: str) -> None:
@@ -168,9 +189,11 @@ def _draw_level(axes: Axes, series: Series, _plot: Plot) -> None:
         axes.axhspan(level.low, level.high, color=INK, alpha=0.07, lw=0, zorder=1)
 
 
-def _draw_mark(axes: Axes, series: Series, _plot: Plot) -> None:
+def _draw_mark(axes: Axes, series: Series, plot: Plot) -> None:
     x, y = _xy(series.points)
-    axes.plot(x, y, color=INK, marker="*", ms=10, ls="", label=series.label, zorder=4)
+    others = [one for one in plot.series if one.kind == "mark"]
+    marker = MARKS[others.index(series) % len(MARKS)]
+    axes.plot(x, y, color=INK, marker=marker, ms=9, ls="", label=series.label, zorder=4)
     _bars(axes, series.points, INK)
 
 

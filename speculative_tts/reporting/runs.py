@@ -116,6 +116,7 @@ class Found:
     folder: Path
     runs: tuple[Run, ...]
     unusable: Mapping[str, str] = field(default_factory=dict)
+    foreign: tuple[Run, ...] = ()  # scored audio of other systems
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -132,7 +133,8 @@ def find_runs(folder: Path) -> Found:
     if not folder.is_dir():
         raise ValueError(f"runs={folder} is not a folder; run sst-decode, or give runs=<folder>")
     folders = sorted(path.parent for path in folder.glob("*/config.json"))
-    if not folders:
+    foreign = tuple(map(_foreign, sorted(_scored_lists(folder))))
+    if not folders and not foreign:
         raise ValueError(f"runs={folder} holds no run; run sst-decode out={folder} first")
     runs, unusable = [], {}
     for path in folders:
@@ -140,7 +142,21 @@ def find_runs(folder: Path) -> Found:
             runs.append(_read(path))
         except ValueError as error:
             unusable[path.name] = str(error)
-    return Found(folder, tuple(runs), unusable)
+    return Found(folder, tuple(runs), unusable, foreign)
+
+
+def _scored_lists(folder: Path) -> Iterable[Path]:
+    """Folders that sst-eval made of a list: they were never decoded here."""
+    scored = (path.parent for path in folder.glob("*/summary.json"))
+    return (path for path in scored if not (path / "config.json").exists())
+
+
+def _foreign(folder: Path) -> Run:
+    """A list's scores as a run without configuration."""
+    path = folder / "summary.json"
+    written = read_json(path, AGAIN)
+    typed(_Summary, written, path)
+    return Run(folder, {}, written, {})
 
 
 def _read(folder: Path) -> Run:

@@ -36,6 +36,15 @@ class Chosen:
         """A line for every system without a run."""
         return tuple(map(str, self.selection.missing))
 
+    @property
+    def lacks(self) -> str:
+        """The same in one line; empty where nothing is missing."""
+        if not self.missing:
+            return ""
+        others = [one.label for one in self.selection.missing[1:]]
+        more = f"; and {len(others)} more: {', '.join(others)}" if others else ""
+        return f"{self.missing[0]}{more}"
+
 
 def choose(found: Found, needs: Mapping[str, Need], experiment: str | None) -> Chosen:
     """Results of the runs that `needs` describe. Points that share a run share its result."""

@@ -141,8 +141,9 @@ class Printed:
 
     def page(self, body: Sequence[str]) -> str:
         """GitHub Markdown: warning, body, caption, notes, what is missing, origin."""
-        parts = [f"# {self.title}", f"**{self.warning}**" if self.warning else "", *body]
-        parts += ["\n".join(self.caption), _listed(self.notes)]
+        warning = f"**{plain(self.warning)}**" if self.warning else ""
+        parts = [f"# {plain(self.title)}", warning, *body]
+        parts += ["\n".join(map(plain, self.caption)), _listed(self.notes)]
         for heading, lines in (("Missing:", self.missing), ("Made by:", self.origin)):
             parts += [heading, _listed(lines)] if lines else []
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -156,7 +157,14 @@ class Table(Printed):
 
 
 def _listed(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
+    return "\n".join(f"- {plain(line)}" for line in lines)
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it stands: no tag, link or new line; backquotes are code."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.splitlines()))
+    parts[::2] = [re.sub(r"<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def markdown(table: Table) -> str:
@@ -169,7 +177,7 @@ def _markdown_block(block: Block) -> str:
     rule = ["---", *("---:" for _ in block.headings)]
     rows = [[line.label, *map(str, line.cells)] for line in block.lines]
     lines = [f"| {' | '.join(map(_pipes, row))} |" for row in (heading, rule, *rows)]
-    return "\n".join([f"**{block.title}**", "", *lines])
+    return "\n".join([f"**{plain(block.title)}**", "", *lines])
 
 
 def comma_separated(table: Table) -> str:
@@ -296,7 +304,7 @@ def p_text(p: float) -> str:
 
 
 def _pipes(text: str) -> str:
-    return text.replace("|", r"\|")
+    return plain(text).replace("|", r"\|")
 
 
 def _sentence(text: str) -> str:

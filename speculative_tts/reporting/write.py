@@ -1,6 +1,6 @@
 """Writes a paper's tables and figures from the runs at hand, and gathers them for the page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,14 @@ from typing import Any
 from speculative_tts.evaluation.heard import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
-from speculative_tts.reporting import mtp, pcg, ssd, streaming, tiny
+from speculative_tts.reporting import foreign, mtp, pcg, ssd, streaming, tiny
 from speculative_tts.reporting.definitions import (
     FigureDefinition,
     Report,
     SpeakerTable,
     TableDefinition,
 )
-from speculative_tts.reporting.examples import Example, examples
+from speculative_tts.reporting.examples import Heard, heard
 from speculative_tts.reporting.experiments import Scale, scale_of
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
@@ -74,13 +74,13 @@ def write_report(name: str, found: Found, out: Path) -> Written:
     for table in tables:
         folder.table(table)
     figures = [fill_figure(one, chosen[one.name]) for one in report.figures]
-    drawn = [(figure, folder.figure(figure)) for figure in figures if not figure.empty]
+    figures = [figure for figure in figures if not figure.empty]
+    for figure in figures:
+        folder.figure(figure)
     if runs:
         folder.runs(runs)
-    section = Section(report, tables, drawn, _listening(report, chosen))
-    missing = [
-        f"{report.name} {name}: {line}" for name, one in chosen.items() for line in one.missing
-    ]
+    section = Section(report, tables, figures, _listening(report, chosen, found.foreign))
+    missing = [f"{report.name} {name}: {one.lacks}" for name, one in chosen.items() if one.lacks]
     remarks = dict.fromkeys(line for one in chosen.values() for line in one.selection.remarks)
     return Written(section, tuple(folder.files), tuple(missing), tuple(remarks))
 
@@ -109,8 +109,21 @@ def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
     return {run.name: run for one in chosen.values() for run in one.runs}
 
 
-def _listening(report: Report, chosen: Mapping[str, Chosen]) -> list[Example]:
-    """Audio of the first seed of every system of the report's listening table, if it has one."""
+def write_foreign(found: Found, out: Path) -> Written:
+    """The table of other systems' audio, and the section that shows it."""
+    folder = _Folder(out / foreign.REPORT.name)
+    table = foreign.table(found.foreign)
+    folder.table(table)
+    spoken = heard({run.name: run for run in found.foreign}, "", "")
+    section = Section(foreign.REPORT, [table], [], spoken)
+    return Written(section, tuple(folder.files), (), ())
+
+
+def _listening(report: Report, chosen: Mapping[str, Chosen], others: Sequence[Run]) -> Heard:
+    """Audio of the first seed of every system of the report's listening table, if it has one.
+
+    Other systems that spoke some of the same utterances are heard beside them.
+    """
     for definition in (table for table in report.tables if table.name == report.listening):
         results = chosen[definition.name].results
         systems = {
@@ -118,8 +131,10 @@ def _listening(report: Report, chosen: Mapping[str, Chosen]) -> list[Example]:
             for key, row in definition.rows.items()
             if key in results
         }
-        return examples(systems, *(definition.rows[key].label for key in report.contrast))
-    return []
+        ids = {id_ for run in systems.values() for id_ in run.rows("scores.jsonl")}
+        systems |= {run.name: run for run in others if ids & {*run.rows("scores.jsonl")}}
+        return heard(systems, *(definition.rows[key].label for key in report.contrast))
+    return Heard()
 
 
 class _Folder:
@@ -135,15 +150,13 @@ class _Folder:
         self._write(f"{table.name}.csv", comma_separated(table))
         self._write(f"{table.name}.tex", latex(table))
 
-    def figure(self, figure: Figure) -> bytes:
-        """PNG, SVG, the points as CSV, and Markdown with what must be known; returns the SVG."""
-        drawn = draw(figure)
-        for ending, data in drawn.items():
+    def figure(self, figure: Figure) -> None:
+        """PNG, SVG, the points as CSV, and Markdown with what must be known."""
+        for ending, data in draw(figure).items():
             self._write(f"{figure.name}.{ending}", data)
         self._write(f"{figure.name}.csv", figure_csv(figure))
         image = f"![{figure.title}]({figure.name}.png)"
         self._write(f"{figure.name}.md", figure.page([image]))
-        return drawn["svg"]
 
     def runs(self, runs: Mapping[str, Run]) -> None:
         """Configuration, figures and provenance of every run behind the report."""

@@ -4,13 +4,16 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from synthetic_runs import make_run
 
 from speculative_tts.commands.report import main
 from speculative_tts.evaluation.compare import compared
+from speculative_tts.reporting.examples import strip
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY
+from speculative_tts.reporting.page import SECTION
 from speculative_tts.reporting.ssd import report
 from speculative_tts.reporting.write import REPORTS
 
@@ -122,16 +125,59 @@ def test_files_are_the_same_when_made_again(results: Path, ssd_runs: Path, tmp_p
         assert again.read_bytes() == path.read_bytes(), path.name
 
 
+def section(page: Path, name: str = "ssd") -> dict[str, Any]:
+    """What a page holds of a paper."""
+    found = dict(SECTION.findall(page.read_text()))
+    data: dict[str, Any] = json.loads(found[name])
+    return data
+
+
 def test_page_needs_no_other_file(results: Path) -> None:
     page = (results / "index.html").read_text()
-    assert (
-        len(re.findall(r'<audio controls preload="none" src="data:audio/mpeg;base64,', page)) >= 21
-    )
-    assert page.count('<img src="data:image/svg+xml;base64,') == len(REPORT.figures)
-    assert "http" not in re.sub(r'src="data:[^"]*"', "", page)
-    assert "How these numbers were made" in page
-    for link in re.findall(r'href="(ssd/[^"]+)"', page):
-        assert (results / link).is_file()
+    data = section(results / "index.html")
+    audio = [clip["audio"] for one in data["utterances"] if one["why"] for clip in one["clips"]]
+    assert len(audio) >= 3 * len(data["systems"]) == 18
+    assert all(uri.startswith("data:audio/mpeg;base64,") for uri in audio)
+    assert len(data["figures"]) == len(REPORT.figures)
+    assert "http" not in re.sub(r'"data:[^"]*"|http://www.w3.org/2000/svg', "", page)
+    assert len(re.sub(r'"data:[^"]*"', "", page)) < 3e6
+    assert [point["key"] for point in data["points"]][:4] == ["draft", "target", "exact", "ssd"]
+    named = [f"{one['name']}.{ending}" for one in data["tables"] for ending in ("md", "csv", "tex")]
+    assert all((results / "ssd" / name).is_file() for name in named)
+
+
+def test_a_page_keeps_the_other_papers_sections(ssd_runs: Path, tmp_path: Path) -> None:
+    """`make pcg` and `make mtp` once left no page, as each would have been of one paper."""
+    arguments = [f"runs={ssd_runs}", f"out={tmp_path}"]
+    assert main([*arguments, "paper=tiny"]) == 0
+    before = section(tmp_path / "index.html", "tiny")
+    assert main(arguments) == 0
+    assert section(tmp_path / "index.html", "tiny") == before
+    assert section(tmp_path / "index.html")["points"]
+    assert [*dict(SECTION.findall((tmp_path / "index.html").read_text()))] == ["ssd", "tiny"]
+
+
+def test_tokens_of_an_utterance_tell_what_came_of_each_round() -> None:
+    """First token; all three accepted and a bonus; one, and a residual in place of the second."""
+    assert strip({"split": {"per_round": [[3, 3], [3, 1], [3, 0]]}}) == "faaabar1r2"
+    assert strip({"unverified": 3}) == "uuu"
+    assert not strip({})
+
+
+def test_audio_of_other_systems_reaches_the_report(tmp_path: Path) -> None:
+    """What sst-eval scored by a list had no place in any table."""
+    make_run(tmp_path / "runs", "target", n=24)
+    theirs = make_run(tmp_path / "runs", "draft", n=24).rename(tmp_path / "runs" / "theirs")
+    (theirs / "config.json").unlink()
+    summary = json.loads((theirs / "summary.json").read_text())
+    summary["run"] = {"system": "external", "list": "theirs.jsonl"}
+    (theirs / "summary.json").write_text(json.dumps(summary))
+    assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}"]) == 0
+    row = rows(tmp_path / "others" / "others.csv")["theirs"]
+    assert float(row["wer"]) == pytest.approx(100 * summary["metrics"]["wer"]["value"], 1e-4)
+    heard = section(tmp_path / "index.html")
+    assert heard["systems"] == ["Target alone", "theirs"]
+    assert section(tmp_path / "index.html", "others")["systems"] == ["theirs"]
 
 
 def test_similarity_stands_beside_its_floor_and_cut_offs_are_shown(results: Path) -> None:
@@ -196,6 +242,8 @@ def test_missing_runs_are_named_and_fail_a_strict_report(
     assert main(arguments) == 0
     errors = capsys.readouterr().err
     assert "missing: ssd table1: Draft alone: sst-decode system=draft " in errors
+    assert "; and 4 more: Target + exact SD, Target + SSD (β = 0.4), Recordings through" in errors
+    assert len(re.findall(r"^missing:", errors, re.MULTILINE)) == 5  # one a table or figure, not 33
     assert "| Draft alone | - | 16.13 |" in (tmp_path / "out" / "ssd" / "table1.md").read_text()
     assert main([*arguments, "strict=true"]) == 3
 
@@ -210,7 +258,10 @@ def test_nothing_scored_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_unknown_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["paper=pcgg", f"runs={tmp_path}", f"out={tmp_path / 'out'}"]) == 2
-    assert "paper=pcgg has no report; use ssd, pcg, mtp, tiny or all" in capsys.readouterr().err
+    assert (
+        "paper=pcgg has no report; use ssd, pcg, mtp, tiny, streaming or all"
+        in capsys.readouterr().err
+    )
 
 
 def test_audio_that_was_deleted_is_not_shown(tmp_path: Path) -> None:
@@ -219,4 +270,6 @@ def test_audio_that_was_deleted_is_not_shown(tmp_path: Path) -> None:
     for path in (tmp_path / "runs").glob("draft-*/audio/*.wav"):
         path.unlink()
     assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]) == 0
-    assert "<audio" not in (tmp_path / "out" / "index.html").read_text()
+    data = section(tmp_path / "out" / "index.html")
+    assert not data["utterances"]
+    assert "data:audio" not in (tmp_path / "out" / "index.html").read_text()

@@ -1,0 +1,55 @@
+"""Audio of other systems that sst-eval scored by a list: a table, and what the page says of it."""
+
+from collections.abc import Sequence
+
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.reporting.captions import definitions, judge_name
+from speculative_tts.reporting.definitions import Report
+from speculative_tts.reporting.results import Result, result
+from speculative_tts.reporting.runs import Run
+from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
+
+REPORT = Report(
+    name="others",
+    title="Other systems",
+    introduction=(
+        "Audio that other programs made, heard by the same judges (sst-eval list=<JSONL>). No "
+        "language model of ours ran, so nothing is said of its speed."
+    ),
+    tables=(),
+    figures=(),
+    listening="others",
+    contrast=("", ""),
+)
+
+
+def table(foreign: Sequence[Run]) -> Table:
+    """What was measured of each, a line a system."""
+    results = {run.name: result((run,)) for run in foreign}
+    everything = list(results.values())
+    shown = [name for name in METRICS if any(_known(one, name) for one in everything)]
+    headings = [
+        Heading(METRICS[name].heading, judge_name(name, everything), name) for name in shown
+    ]
+    lines = [
+        Line(
+            label,
+            label,
+            [
+                Cell(one.measure(name).scaled(METRICS[name].scale), METRICS[name].digits)
+                for name in shown
+            ],
+        )
+        for label, one in results.items()
+    ]
+    return Table(
+        "others",
+        "Other systems: what the judges heard",
+        definitions(shown, everything),
+        [f"{one.name}: {one.summary['run'].get('list', '')}" for one in foreign],
+        blocks=[Block("Judged alike", headings, lines)],
+    )
+
+
+def _known(one: Result, name: str) -> bool:
+    return one.measure(name).value is not None
