@@ -165,7 +165,7 @@ def welch(a: Array, b: Array) -> float | None:
     own, other = float(a.var(ddof=1)) / len(a), float(b.var(ddof=1)) / len(b)
     rounding = 1e-9 * float(max(np.abs(a).max(), np.abs(b).max()))
     if own + other <= rounding**2:  # scipy would warn of seeds that are all alike
-        return 1.0 if gap <= rounding else min(1.0, 2 / math.comb(len(a) + len(b), len(a)))
+        return 1.0 if gap <= rounding else 2 / math.comb(len(a) + len(b), len(a))
     freedom = (own + other) ** 2 / (own**2 / (len(a) - 1) + other**2 / (len(b) - 1))
     return float(2 * stats.t.sf(gap / (own + other) ** 0.5, freedom))
 
@@ -174,7 +174,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values, in the order given: several systems against one baseline."""
     order = np.argsort(p_values)
     factors = np.arange(len(p_values), 0, -1)
-    adjusted = np.minimum(1.0, np.maximum.accumulate(np.asarray(p_values, float)[order] * factors))
+    adjusted = np.minimum(1.0, np.maximum.accumulate(np.asarray(p_values)[order] * factors))
     result = np.empty(len(p_values))
     result[order] = adjusted
     return [float(p) for p in result]

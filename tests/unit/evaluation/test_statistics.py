@@ -254,7 +254,8 @@ def test_a_test_has_no_unit(scale: float) -> None:
     """All differences have one sign and are no larger than the smallest one twice."""
     a, b = np.zeros(8), scale * np.linspace(1.0, 1.9, 8)
     assert st.paired_t(a, b) == pytest.approx(stats.ttest_rel(a, b).pvalue)
-    assert st.welch(a, b) == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    near = b + 1e-6 * a[::-1] + 1e-7 * b[::-1]
+    assert st.welch(b, near) == pytest.approx(stats.ttest_ind(b, near, equal_var=False).pvalue)
     rounded = scale * (1 + 1e-13 * np.arange(8))
     assert st.paired_t(a, rounded) == 2.0**-7
 
@@ -266,6 +267,11 @@ def test_tests_on_equal_values() -> None:
     assert (st.welch(same[:1], same), st.welch(same, same[:1])) == (None, None)
     assert st.welch(same[:2], 2 * same[:2]) == pytest.approx(2 / 6)
     assert st.welch(same[:2], same[:2] + 1e-12) == 1  # rounding
+    assert st.welch(same[:2], same[:2] * np.array([1, 1 + 1e-12])) == 1
+    assert st.welch(0 * same, 0 * same) == 1
+    almost = 1 + 1e-6 * np.arange(4.0)
+    theirs = stats.ttest_ind(almost, almost + 1e-6, equal_var=False).pvalue
+    assert st.welch(almost, almost + 1e-6) == pytest.approx(theirs, rel=1e-4)
 
 
 def test_spread_of_seeds() -> None:
@@ -278,6 +284,7 @@ def test_wilcoxon_of_a_constant_difference(n: int, p: float) -> None:
     """All n signs agree by chance with probability 2 / 2^n; it once was 0."""
     assert st.wilcoxon(np.zeros(n), np.full(n, 0.3)) == p
     assert st.paired_t(np.zeros(n), np.full(n, 0.3)) == p
+    assert st.wilcoxon(np.zeros(n + 3), np.array([1.0] * n + [0.0] * 3)) == p  # ties left out
 
 
 def test_pcg_p_value_is_welchs() -> None:
