@@ -83,6 +83,19 @@ def test_draws_without_a_figure_are_left_out() -> None:
     assert st.paired_bootstrap(drafted, drafted, draws=0) == st.Difference(0.0, n=12)
 
 
+@pytest.mark.parametrize(
+    ("seed", "low", "high"),
+    [(24, 0.34722394496719605, 0.3930791731326629), (4, 0.2462908757268982, 0.26388872369337396)],
+)
+def test_draws_may_all_lie_on_one_side(seed: int, low: float, high: float) -> None:
+    """Half a draw is counted on the other side, else the bias would be infinite."""
+    data = np.stack([np.arange(12.0) % 5, np.full(12, 6.0)], -1)
+    one = st.bootstrap(data, draws=3, seed=seed)
+    assert (one.low, one.high) == pytest.approx((low, high), rel=1e-9)
+    assert one.value is not None
+    assert not low <= one.value <= high
+
+
 def test_differences_that_cancel_are_none() -> None:
     """Many draws are as far out as no difference at all: they count."""
     a = np.stack([np.full(12, 2.0), np.full(12, 6.0)], -1)
