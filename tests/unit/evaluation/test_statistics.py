@@ -96,6 +96,17 @@ def test_draws_may_all_lie_on_one_side(seed: int, low: float, high: float) -> No
     assert not low <= one.value <= high
 
 
+def test_a_figure_may_be_a_sum() -> None:
+    """Not a ratio: its standard error is that of the units about their mean, which is large here."""
+    rng = np.random.default_rng(0)
+    a = np.zeros((60, 2))
+    b = rng.normal(20, 1, (60, 2))
+    one = st.paired_bootstrap(a, b, lambda sums: sums[..., 0])
+    assert one.high is not None
+    assert one.value is not None
+    assert one.high - one.value == pytest.approx(2.0 * b[:, 0].std() * 60**0.5, rel=0.1)
+
+
 def test_differences_that_cancel_are_none() -> None:
     """Many draws are as far out as no difference at all: they count."""
     a = np.stack([np.full(12, 2.0), np.full(12, 6.0)], -1)
