@@ -97,7 +97,7 @@ def test_draws_may_all_lie_on_one_side(seed: int, low: float, high: float) -> No
 
 
 def test_a_figure_may_be_a_sum() -> None:
-    """Not a ratio: its standard error is that of the units about their mean, which is large here."""
+    """Not a ratio: its standard error is of the units about their mean, which is large here."""
     rng = np.random.default_rng(0)
     a = np.zeros((60, 2))
     b = rng.normal(20, 1, (60, 2))
