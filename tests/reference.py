@@ -7,6 +7,7 @@ Written from the formulas, not from the package, so that both being wrong alike 
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Protocol
 
 from stubs import Markov
 
@@ -91,12 +92,22 @@ def autoregressive_law(
     model: Markov, sampler: Sampler, stops: tuple[int, ...], request: Request
 ) -> Law:
     """Probability of every complete output."""
-    chain = Chain(model, sampler, stops, request)
-    return dict(_grow((), 1.0, chain, stops, request.max_tokens))
+    return law_of(Chain(model, sampler, stops, request), stops, request.max_tokens)
+
+
+class Laws(Protocol):
+    def next(self, output: tuple[int, ...]) -> list[float]:
+        """Law of the token after an output."""
+        ...
+
+
+def law_of(chain: Laws, stops: tuple[int, ...], limit: int) -> Law:
+    """Probability of every complete output of at most `limit` tokens."""
+    return dict(_grow((), 1.0, chain, stops, limit))
 
 
 def _grow(
-    output: tuple[int, ...], mass: float, chain: Chain, stops: tuple[int, ...], limit: int
+    output: tuple[int, ...], mass: float, chain: Laws, stops: tuple[int, ...], limit: int
 ) -> Iterator[tuple[tuple[int, ...], float]]:
     for token, chance in enumerate(chain.next(output)):
         if chance > 0:

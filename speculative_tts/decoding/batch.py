@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.randomness import DRAWS, uniforms
 from speculative_tts.decoding.sampling import StopRule
 
+Block = Int64[Tensor, "batch number"]
 SMALLEST = 256  # positions of the smallest bucket
 
 
@@ -39,8 +41,8 @@ class Request:
             )
 
 
-def lengths_of(prompts: list[Tensor]) -> Tensor:
-    """Positions of each prompt: int64 [batch]."""
+def lengths_of(prompts: list[Tensor]) -> Int64[Tensor, " batch"]:
+    """Positions of each prompt."""
     return torch.tensor([len(p) for p in prompts])
 
 
@@ -128,16 +130,16 @@ class BatchState:
         return not bool((self.tokens == len(self.ends) - 1).any())
 
     @property
-    def start(self) -> Tensor:
-        """Position of each row's newest token, which no cache holds yet: [batch]."""
+    def start(self) -> Int64[Tensor, " batch"]:
+        """Position of each row's newest token, which no cache holds yet."""
         return self.lengths + self.count - 1
 
-    def last(self, number: int) -> Tensor:
-        """The newest `number` tokens of each row: [batch, number]."""
+    def last(self, number: int) -> Block:
+        """The newest `number` tokens of each row."""
         return self.window(-number, number)
 
-    def window(self, offset: int, number: int) -> Tensor:
-        """Tokens at count + offset .. count + offset + number of each row: [batch, number].
+    def window(self, offset: int, number: int) -> Block:
+        """Tokens at count + offset .. count + offset + number of each row.
 
         They are ids that a model can be fed, also where there are none: before the beginning of a
         row that ended with its first token, and in place of a token without a law.
@@ -146,18 +148,20 @@ class BatchState:
         found = self.tokens.gather(1, index.clamp(min=0))
         return found.clamp_(max=len(self.ends) - 2)
 
-    def positions(self, number: int) -> Tensor:
-        """Output positions of the next `number` tokens: [batch, number]."""
+    def positions(self, number: int) -> Block:
+        """Output positions of the next `number` tokens."""
         return self.count[:, None] + torch.arange(number, device=self.count.device)
 
-    def uniform(self, positions: Tensor, purpose: int) -> Tensor:
-        """Uniforms of one purpose at output positions [batch, n]: float64 [batch, n]."""
+    def uniform(self, positions: Block, purpose: int) -> Float64[Tensor, "batch number"]:
+        """Uniforms of one purpose at output positions."""
         return self.uniforms[:, :, purpose].gather(1, positions)
 
-    def emit(self, accepted: Tensor, token: Tensor) -> Tensor:
-        """Commit `accepted` drafted tokens and then `token`; both int64 [batch].
+    def emit(
+        self, accepted: Int64[Tensor, " batch"], token: Int64[Tensor, " batch"]
+    ) -> Bool[Tensor, " batch"]:
+        """Commit `accepted` drafted tokens and then `token`.
 
-        Returns where `token` was dropped, because those before end with a stop id: bool [batch].
+        Returns where `token` was dropped, because those before end with a stop id.
         """
         end = self.count + accepted
         before = self.tokens.gather(1, (end - 1).clamp(min=0)[:, None])[:, 0]
@@ -166,15 +170,15 @@ class BatchState:
         self._grow(end + ~ended, ended | self.ends[token])
         return ended
 
-    def commit(self, block: Tensor) -> None:
-        """Commit a block of tokens [batch, n], cut behind its first stop id and at the limit."""
+    def commit(self, block: Block) -> None:
+        """Commit a block of tokens, cut behind its first stop id and at the limit."""
         n = block.shape[1]
         self.tokens.scatter_(1, self.positions(n), block)
         going = self.ends[block].cumsum(1) == 0
         grown = self.count + (going.sum(1) + 1).clamp(max=n)
         self._grow(torch.minimum(grown, self.limit), ~going[:, -1])
 
-    def _grow(self, count: Tensor, stopped: Tensor) -> None:
+    def _grow(self, count: Int64[Tensor, " batch"], stopped: Bool[Tensor, " batch"]) -> None:
         self.count.copy_(torch.where(self.done, self.count, count))
         self.done.logical_or_(stopped | (count >= self.limit))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,11 +21,10 @@ Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]
 
 
-def best_paths(search: "PathSearch", scores: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Tokens int64 [batch, n], and in which rows no path was possible, bool [batch].
-
-    scores: [batch, n, vocab], -inf for ids that no path may take; last: int64 [batch].
-    """
+def best_paths(
+    search: "PathSearch", scores: Float[Tensor, "batch n vocab"], last: Int64[Tensor, " batch"]
+) -> tuple[Int64[Tensor, "batch n"], Bool[Tensor, " batch"]]:
+    """Tokens, and in which rows no path was possible; scores: -inf for ids that none may take."""
     rows = [_best_path(search, *row) for row in zip(scores.numpy(), last.tolist(), strict=True)]
     tokens, dead = zip(*rows, strict=True)
     return torch.from_numpy(np.stack(tokens)), torch.from_numpy(np.array(dead))

@@ -10,6 +10,7 @@ from copy import copy
 from itertools import repeat
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
@@ -112,8 +113,8 @@ class Autoregression:
         return outcomes(self.rows)
 
 
-def emit_one(rows: BatchState, sampler: Sampler, logits: Tensor) -> None:
-    """The next token of each row by the law of logits [batch, 1, vocab]."""
+def emit_one(rows: BatchState, sampler: Sampler, logits: Float[Tensor, "batch 1 vocab"]) -> None:
+    """The next token of each row by the law of its logits."""
     positions = rows.positions(1)
     probs = sampler(logits, rows.tokens, positions, rows.stop)
     rows.emit(torch.zeros_like(rows.count), draw(probs, rows.uniform(positions, NEXT))[:, 0])

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
@@ -26,23 +27,26 @@ from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.randomness import ACCEPT, DRAFT, NEXT, draw
 from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.sampling import Laws, Places, Sampler, StopRule
 from speculative_tts.decoding.transitions import IMPOSSIBLE
 from speculative_tts.decoding.viterbi import Path, PathSearch
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.speech_lm import HiddenModel
 from speculative_tts.records import Counts
 
+PerRow = Int64[Tensor, " batch"]
+Kept = Float[Tensor, "batch n k"]
+KeptIds = Int64[Tensor, "batch n k"]
 LOOK_BACK = (RepetitionAware, RepetitionPenalty)
 """Samplers whose law depends on the tokens before."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Tokens [batch, n], a stop id where the utterance ends, and dead lattices [batch]."""
+    """Tokens, a stop id where the utterance ends, and dead lattices."""
 
-    tokens: Tensor
-    dead: Tensor | None = None
+    tokens: Int64[Tensor, "batch n"]
+    dead: Bool[Tensor, " batch"] | None = None
 
 
 class IndependentHeads:
@@ -56,19 +60,19 @@ class IndependentHeads:
 
     def __call__(
         self,
-        logits: Tensor,
+        logits: Laws,
         rows: BatchState,
-        before: Tensor | None = None,  # noqa: ARG002 - of choosers that count transitions
+        before: PerRow | None = None,  # noqa: ARG002 - of choosers that count transitions
     ) -> Block:
-        """logits: float32 [batch, n, vocab]. Writes the tokens to `rows`, provisionally."""
+        """Writes the tokens to `rows`, provisionally."""
         self._drawn(logits, rows, NEXT)
         return Block(rows.tokens.gather(1, rows.positions(logits.shape[1])))
 
-    def draft(self, logits: Tensor, rows: BatchState) -> Tensor:
-        """The same to be verified: laws [batch, n, vocab] of the tokens it writes to `rows`."""
+    def draft(self, logits: Laws, rows: BatchState) -> Laws:
+        """The same to be verified: laws of the tokens it writes to `rows`."""
         return self._drawn(logits, rows, DRAFT)
 
-    def _drawn(self, logits: Tensor, rows: BatchState, purpose: int) -> Tensor:
+    def _drawn(self, logits: Laws, rows: BatchState, purpose: int) -> Laws:
         n = logits.shape[1]
         at_once = 1 if isinstance(self._sampler, LOOK_BACK) else n
         positions, laws = rows.positions(n), []
@@ -103,11 +107,11 @@ class ViterbiHeads:
         self._stop_ids = stop.is_stop.nonzero()[:, 0]
         self._bar = torch.where(stop.is_stop, IMPOSSIBLE, 0.0)  # no path goes through a stop id
 
-    def __call__(self, logits: Tensor, rows: BatchState, before: Tensor | None = None) -> Block:
-        """logits: float32 [batch, n, vocab].
+    def __call__(self, logits: Laws, rows: BatchState, before: PerRow | None = None) -> Block:
+        """A block; its tokens are not written.
 
-        before: int64 [batch], each prompt's last code, -1 where there is none; None for later
-        blocks, before which comes what the rows hold.
+        before: each prompt's last code, -1 where there is none; None for later blocks, before which
+        comes what the rows hold.
         """
         positions = rows.positions(logits.shape[1])
         logits = self._masked(logits, positions, rows.stop)
@@ -128,8 +132,8 @@ class ViterbiHeads:
         nothing = logits.shape[-1]  # see `BatchState`
         return Block(torch.where(top.isfinite(), tokens, nothing), path.dead)
 
-    def draft(self, logits: Tensor, rows: BatchState) -> Tensor:
-        """The same to be verified: laws [batch, n, vocab] of the tokens it writes to `rows`.
+    def draft(self, logits: Laws, rows: BatchState) -> Laws:
+        """The same to be verified: laws of the tokens it writes to `rows`.
 
         Each is the law given the tokens of the block before, by the same paths and ends; of the
         best path it is certain. A path is drawn from its beginning, by messages from its end: drawn
@@ -157,25 +161,25 @@ class ViterbiHeads:
             rows.tokens.scatter_(1, positions[:, place, None], token[:, None])
         return torch.stack(laws, 1)
 
-    def _masked(self, logits: Tensor, positions: Tensor, stop: StopRule) -> Tensor:
+    def _masked(self, logits: Laws, positions: Places, stop: StopRule) -> Laws:
         logits = stop.mask(logits, positions)
         return logits if self._temperature == 1 else logits / self._temperature
 
-    def _kept(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and ids [batch, n, k] of each head's candidates."""
+    def _kept(self, logits: Laws) -> tuple[Kept, KeptIds]:
+        """Logits and ids of each head's candidates."""
         return logits.topk(min(self._search.top_k, logits.shape[-1]), -1)
 
-    def _over(self, kept: Tensor, ids: Tensor, stop: StopRule) -> Tensor:
-        """What each head gives to the utterance having ended by its token: [batch, n]."""
+    def _over(self, kept: Kept, ids: KeptIds, stop: StopRule) -> Float[Tensor, "batch n"]:
+        """What each head gives to the utterance having ended by its token."""
         over = (kept.softmax(-1) * stop.is_stop[ids]).sum(-1).clamp(max=1)
         return torch.where(stop.is_stop[ids[..., 0]], 1.0, over) if self._ends else over
 
-    def _end(self, logits: Tensor) -> Tensor:
-        """The likeliest stop id of each head: [batch, n]."""
+    def _end(self, logits: Laws) -> Places:
+        """The likeliest stop id of each head."""
         return self._stop_ids[logits[..., self._stop_ids].argmax(-1)]
 
     def _path(
-        self, run: Callable[[PathSearch, Tensor], Path], rows: BatchState, before: Tensor | None
+        self, run: Callable[[PathSearch, Tensor], Path], rows: BatchState, before: PerRow | None
     ) -> Path:
         """The path that `run` finds; without a boundary in rows that have nothing before."""
         if before is None:

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.acceptance import AcceptanceRule, Numbers, Probs
 from speculative_tts.decoding.outcome import Round
+from speculative_tts.decoding.sampling import Laws
 
 # Emitted probabilities below it count as it: a relaxed rule may give none to what the target says.
 KL_FLOOR = 1e-10
@@ -24,8 +24,8 @@ ROUNDING = 1e-6
 class Thinned(Protocol):
     """A rule whose paper draws after a rejection by trials (PCG's thinning)."""
 
-    def expected_trials(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
-        """Mean number of trials after a rejection, [..., vocab] -> [...]."""
+    def expected_trials(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
+        """Mean number of trials after a rejection."""
 
 
 class Observer:
@@ -35,8 +35,8 @@ class Observer:
         """A part of the round: draft, verify or accept."""
         return nullcontext()
 
-    def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
-        """Laws of one verification, [batch, drafted, vocab], and what it came to."""
+    def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
+        """Laws of one verification, and what it came to."""
 
 
 class Instruments(Observer):
@@ -67,7 +67,7 @@ class Instruments(Observer):
         synchronise(self._device)
         self.seconds[name] += time.perf_counter() - begin
 
-    def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
+    def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
         """Add what is summed over the positions that a verification reached."""
         if bool(made.active[0]):
             self.per_round.append([int(made.drafted[0]), int(made.accepted[0])])
@@ -92,7 +92,7 @@ class Instruments(Observer):
                 self.sums[name][depth] += float(values[reached[:, depth], depth].sum())
 
 
-def _normalised(probs: Tensor) -> Tensor:
+def _normalised(probs: Probs) -> Probs:
     exact = probs.double()
     return exact / exact.sum(-1, keepdim=True)
 

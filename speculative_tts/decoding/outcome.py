@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 import torch
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState
@@ -16,16 +17,18 @@ from speculative_tts.records import Counts
 
 @dataclass(frozen=True)
 class Round:
-    """One draft and verification of all rows; each tensor is [batch]."""
+    """One draft and verification of all rows."""
 
-    active: Tensor  # was the row still running
-    drafted: Tensor
-    accepted: Tensor
-    fallback: Tensor
-    bare: Tensor  # no token after the accepted ones, because they end with a stop id
+    active: Bool[Tensor, " batch"]  # was the row still running
+    drafted: Int64[Tensor, " batch"]
+    accepted: Int64[Tensor, " batch"]
+    fallback: Bool[Tensor, " batch"]
+    bare: Bool[
+        Tensor, " batch"
+    ]  # no token after the accepted ones, because they end with a stop id
 
-    def reached(self, depths: int) -> Tensor:
-        """Positions whose verdict counted, [batch, depths]: the accepted and the first rejected."""
+    def reached(self, depths: int) -> Bool[Tensor, "batch depths"]:
+        """Positions whose verdict counted: the accepted and the first rejected."""
         depth = torch.arange(depths, device=self.drafted.device)
         tried = (depth <= self.accepted[:, None]) & (depth < self.drafted[:, None])
         return tried & self.active[:, None]

@@ -10,8 +10,12 @@ from typing import Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Float, Int64, Integer
 from torch import Tensor
 
+Before = Int64[Tensor, "*rows m"]
+After = Int64[Tensor, "*rows k"]
+Logarithms = Float[Tensor, "*rows k m"]
 TABLE = 4096  # codes up to which a table is held: 64 MiB in float32
 IMPOSSIBLE = float("-inf")
 
@@ -24,8 +28,8 @@ class Transitions(Protocol):
         """Codes. Ids behind them (stop ids) may be asked for too: nothing leads to or from them."""
         ...
 
-    def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Logarithms of Q for each of `before` [..., m] and `after` [..., k]: [..., k, m]."""
+    def pairs(self, before: Before, after: After) -> Logarithms:
+        """Logarithms of Q for each of `before` and `after`."""
         ...
 
 
@@ -37,7 +41,7 @@ class DenseTransitions:
         self.size = self._ids if size is None else size
         self.after = log_probs.T.contiguous()  # candidates are ascending: rows are read in order
 
-    def pairs(self, before: Tensor, after: Tensor) -> Tensor:
+    def pairs(self, before: Before, after: After) -> Logarithms:
         """See `Transitions`."""
         place = (after * self._ids)[..., None] + before[..., None, :]
         return self.after.view(-1).index_select(0, place.view(-1)).view(place.shape)
@@ -53,7 +57,7 @@ class SparseTransitions:
         self.size, self._ids = size, len(row)
         self._keys, self._seen, self._row, self._column = keys, seen, row, column
 
-    def pairs(self, before: Tensor, after: Tensor) -> Tensor:
+    def pairs(self, before: Before, after: After) -> Logarithms:
         """See `Transitions`."""
         other = self._column[after][..., None] + self._row[before][..., None, :]
         if not len(self._keys):
@@ -68,16 +72,13 @@ Logs = DenseTransitions | SparseTransitions
 
 @dataclass(frozen=True)
 class TransitionTable:
-    """CSR arrays as `caches.transitions` has them.
+    """CSR arrays as `caches.transitions` has them."""
 
-    offsets: int64 [size + 1]; columns, seen: [pairs]; row, column: [size].
-    """
-
-    offsets: Tensor
-    columns: Tensor
-    seen: Tensor
-    row: Tensor
-    column: Tensor
+    offsets: Int64[Tensor, " size_and_1"]
+    columns: Integer[Tensor, " pairs"]
+    seen: Float[Tensor, " pairs"]
+    row: Float[Tensor, " size"]
+    column: Float[Tensor, " size"]
 
     def on(
         self, device: torch.device, *, ids: int, weight: float
@@ -102,5 +103,5 @@ class TransitionTable:
         return DenseTransitions(table.to(device), size)
 
 
-def _weighted(logs: Tensor, weight: float) -> Tensor:
+def _weighted(logs: Float[Tensor, " n"], weight: float) -> Float[Tensor, " n"]:
     return torch.zeros_like(logs) if weight == 0 else logs * weight

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from speculative_tts.decoding import cpu_search
@@ -24,32 +25,37 @@ from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.transitions import IMPOSSIBLE, Transitions
 from speculative_tts.models.host import readable
 
+States = Int64[Tensor, "batch n"]
+PerRow = Int64[Tensor, " batch"]
+Scores = Float[Tensor, "batch n vocab"]
+Candidates = Int64[Tensor, "batch n k"]
+
 
 @dataclass(frozen=True)
 class Path:
-    """Tokens [batch, n], and the rows [batch] in which no path was possible."""
+    """Tokens, and the rows in which no path was possible."""
 
-    tokens: Tensor
-    dead: Tensor
+    tokens: States
+    dead: Bool[Tensor, " batch"]
 
 
 @dataclass(frozen=True)
 class Lattice:
     """Candidates and weights of the paths through them."""
 
-    ids: Tensor  # int64 [batch, n, m], or [batch, m] when all positions share them
-    scores: Tensor  # [batch, n, m], -inf where impossible
-    steps: Tensor  # [batch, n - 1, m, m], or [batch, 1, m, m] when all positions share it
-    start: Tensor | None  # [batch, m], what the step to the first position adds
+    ids: Int64[Tensor, "batch n m"] | Int64[Tensor, "batch m"]  # [batch, m]: of all positions
+    scores: Float[Tensor, "batch n m"]  # -inf where impossible
+    steps: Float[Tensor, "batch step m m"]  # to each later position, or one for all of them
+    start: Float[Tensor, "batch m"] | None  # what the step to the first position adds
     vocab: int
 
     @property
-    def first(self) -> Tensor:
-        """Scores at the first position, [batch, m]."""
+    def first(self) -> Float[Tensor, "batch m"]:
+        """Scores at the first position."""
         return self.scores[:, 0] if self.start is None else self.scores[:, 0] + self.start
 
-    def tokens(self, states: Tensor) -> Tensor:
-        """States [batch, n] as ids."""
+    def tokens(self, states: States) -> States:
+        """States as ids."""
         if self.ids.ndim == 2:
             return self.ids.gather(1, states)
         return self.ids.gather(2, states[..., None])[..., 0]
@@ -70,29 +76,28 @@ class PathSearch:
                 f"viterbi.top_k {self.top_k} is not in 1 to {self.transitions.size}, the codes"
             )
 
-    def best(self, scores: Tensor, last: Tensor) -> Path:
-        """The most probable path of log scores [batch, n, vocab]; last: int64 [batch].
-
-        Ids that no path may take have -inf.
-        """
+    def best(self, scores: Scores, last: PerRow) -> Path:
+        """The most probable path of log scores, -inf for ids that no path may take."""
         if readable(scores):
             return Path(*cpu_search.best_paths(self, scores, last))
         return self.best_batch(scores, last)
 
-    def best_batch(self, scores: Tensor, last: Tensor) -> Path:
+    def best_batch(self, scores: Scores, last: PerRow) -> Path:
         """The same for a whole batch at once: the readable reference, and what a GPU runs."""
         ids = scores.topk(self.top_k, -1).indices
         return best_path(self._lattice(ids, scores, last))
 
-    def sample(self, scores: Tensor, ids: Tensor, last: Tensor, uniform: Tensor) -> Path:
-        """A path drawn by uniforms, float64 [batch, n], among candidates ids [batch, n, k]."""
+    def sample(
+        self, scores: Scores, ids: Candidates, last: PerRow, uniform: Float64[Tensor, "batch n"]
+    ) -> Path:
+        """A path drawn by uniforms among candidates."""
         return sampled_path(self._lattice(ids, scores, last), uniform)
 
-    def walk(self, scores: Tensor, ids: Tensor, last: Tensor) -> "Walk":
+    def walk(self, scores: Scores, ids: Candidates, last: PerRow) -> "Walk":
         """The law of the same drawn path, token by token from its beginning."""
         return Walk(self._lattice(ids, scores, last))
 
-    def _lattice(self, ids: Tensor, scores: Tensor, last: Tensor) -> Lattice:
+    def _lattice(self, ids: Candidates, scores: Scores, last: PerRow) -> Lattice:
         n = ids.shape[1]
         if self.union:
             ids, live = _union(ids, scores.shape[-1])
@@ -123,7 +128,7 @@ def best_path(lattice: Lattice) -> Path:
     return _path(lattice, _followed(back, state), top)
 
 
-def sampled_path(lattice: Lattice, uniform: Tensor) -> Path:
+def sampled_path(lattice: Lattice, uniform: Float64[Tensor, "batch n"]) -> Path:
     """Forward: the mass of all paths to each state; backward: draw the last state, then into it.
 
     Masses are logarithms: of a path that is 1e-40 as probable as another one at some position, the
@@ -161,8 +166,8 @@ class Walk:
         self._messages = messages[::-1]
         self._masses = torch.empty(0)
 
-    def law(self, place: int, before: Tensor | None) -> Tensor:
-        """Law of the token at a place given the one before it, int64 [batch]: [batch, vocab].
+    def law(self, place: int, before: PerRow | None) -> Float[Tensor, "batch vocab"]:
+        """Law of the token at a place given the one before it.
 
         Places are asked for in order. Where no path is possible each head's own candidates count,
         and all alike where those are impossible too.
@@ -177,35 +182,37 @@ class Walk:
         ids, vocab = self._ids(place), self._lattice.vocab
         return self._masses.new_zeros(len(own), vocab).scatter_add_(1, ids, self._masses)
 
-    def _into(self, place: int, before: Tensor) -> Tensor:
+    def _into(self, place: int, before: PerRow) -> Float[Tensor, "batch m"]:
         """Log transitions from the state of token `before`, any where it is no candidate."""
         match = (self._ids(place - 1) == before[:, None]) & (self._masses > 0)
         state = match.long().argmax(-1)
         return self._steps[place - 1][torch.arange(len(state), device=state.device), :, state]
 
-    def _ids(self, place: int) -> Tensor:
+    def _ids(self, place: int) -> Int64[Tensor, "batch m"]:
         ids = self._lattice.ids
         return ids if ids.ndim == 2 else ids[:, place]
 
 
-def _followed(back: Sequence[Tensor], last: Tensor) -> Tensor:
-    """States [batch, n] from the last one, [batch, 1], and `back`: what comes before each state."""
+def _followed(back: Sequence[Int64[Tensor, "batch m"]], last: Int64[Tensor, "batch 1"]) -> States:
+    """States from the last one and `back`: what comes before each state."""
     states = [last]
     for before in reversed(back):
         states.append(before.gather(1, states[-1]))
     return torch.cat(states[::-1], 1)
 
 
-def _draw(logs: Tensor, uniform: Tensor) -> Tensor:
+def _draw(
+    logs: Float[Tensor, "*rows m"], uniform: Float64[Tensor, "*rows"]
+) -> Int64[Tensor, "*rows"]:
     """A state a row by logarithms of masses; any where there is no mass."""
     top = logs.amax(-1, keepdim=True).clamp(min=torch.finfo(logs.dtype).min)
     return draw((logs - top).exp(), uniform).clamp_(max=logs.shape[-1] - 1)
 
 
-def _path(lattice: Lattice, states: Tensor, top: Tensor) -> Path:
-    """Tokens of states [batch, n]; each head's likeliest candidates where `top` is impossible.
+def _path(lattice: Lattice, states: States, top: Float[Tensor, "batch 1"]) -> Path:
+    """Tokens of states; each head's likeliest candidates where `top` is impossible.
 
-    top: [batch, 1], a score of the best path.
+    top: a score of the best path.
     """
     dead = top == IMPOSSIBLE
     if readable(dead) and not dead.any():
@@ -214,8 +221,10 @@ def _path(lattice: Lattice, states: Tensor, top: Tensor) -> Path:
     return Path(lattice.tokens(found), dead[:, 0])
 
 
-def _union(ids: Tensor, vocab: int) -> tuple[Tensor, Tensor | None]:
-    """Distinct ids of [batch, n, k], ascending: [batch, m], and which of them count (None: all)."""
+def _union(
+    ids: Candidates, vocab: int
+) -> tuple[Int64[Tensor, "batch m"], Bool[Tensor, "batch m"] | None]:
+    """Distinct ids, ascending, and which of them count (None: all)."""
     if readable(ids) and len(ids) == 1:
         found = torch.zeros(vocab, dtype=torch.bool)
         found[ids.view(-1)] = True

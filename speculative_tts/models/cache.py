@@ -7,22 +7,25 @@ The cache is storage only: how much of a row is valid is the `start` that the ca
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.models.native.step import PackedCache
 
+Heads = Float[Tensor, "batch kv_heads span head_dim"]
+
 
 @dataclass(frozen=True)
 class KVCache:
-    """storage: [layers, 2 (keys, values), rows, kv_heads, capacity, head_dim].
+    """Keys and values of all rows, of which this is a batch.
 
-    offsets: int64 [batch, 1, 2 * kv_heads], where the positions of each key head, then of each
+    offsets: where the positions of each key head, then of each
     value head, begin when a layer's positions are counted through. places: what the model adds or
     turns by position; it lives as long as what was captured with it. first: the batch's first row.
     """
 
-    storage: Tensor
-    offsets: Tensor
+    storage: Float[Tensor, "layers 2 rows kv_heads capacity head_dim"]
+    offsets: Int64[Tensor, "batch 1 2*kv_heads"]
     places: Tensor | None = None
     first: int = 0
 
@@ -63,12 +66,12 @@ class KVCache:
         offsets = self.offsets[index : index + 1]
         return KVCache(self.storage, offsets, self.places, self.first + index)
 
-    def positions(self) -> tuple[Tensor, ...]:
-        """Each layer as one list of positions to write to, [2 * rows * kv_heads * capacity, d]."""
+    def positions(self) -> tuple[Float[Tensor, "places head_dim"], ...]:
+        """Each layer as one list of positions to write to, 2 * rows * kv_heads * capacity."""
         return self.storage.flatten(1, 4).unbind()
 
-    def heads(self, span: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Keys and values of each layer up to `span`: views [batch, kv_heads, span, head_dim]."""
+    def heads(self, span: int) -> tuple[tuple[Heads, ...], tuple[Heads, ...]]:
+        """Views of the keys and of the values of each layer up to `span`."""
         batch = self.storage[:, :, self.first : self.first + self.batch, :, :span]
         return batch[:, 0].unbind(), batch[:, 1].unbind()
 

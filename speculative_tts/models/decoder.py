@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Complex64, Float, Int64
 from torch import Tensor
 
 from speculative_tts.models.attention import attend, causal_mask
@@ -18,6 +19,8 @@ from speculative_tts.models.host import readable
 from speculative_tts.models.matrix import Matrix, packed
 from speculative_tts.models.native.library import library
 from speculative_tts.models.native.step import PackedCache, Shape, Stack, Weights
+
+States = Float[Tensor, "batch new hidden"]
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,12 @@ class Decoder:
             dtype=self.dtype, device=self.device, places=self._rotations,
         )  # fmt: skip
 
-    def extend(self, inputs: Tensor, cache: Cache, start: Tensor) -> Tensor:
+    def extend(self, inputs: States, cache: Cache, start: Int64[Tensor, " batch"]) -> States:
         """Run new positions through the stack and store their keys and values.
 
-        inputs: [batch, new, hidden] embeddings of positions start .. start + new of each row.
-        start: int64 [batch], valid positions already in the cache; what the cache holds beyond is
-        overwritten or masked. Returns hidden states after the final norm, [batch, new, hidden].
+        inputs: embeddings of positions start .. start + new of each row. start: valid positions
+        already in the cache; what the cache holds beyond is overwritten or masked. Returns hidden
+        states after the final norm.
         """
         if isinstance(cache, PackedCache):
             assert self.native is not None
@@ -110,11 +113,16 @@ class Decoder:
             x = layer.down(gated, x)
         return (self._normed(x) * self.norm).view(batch, new, c.hidden)
 
-    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend(
+        self,
+        queries: Float[Tensor, "rows heads head_dim"],
+        keys: Float[Tensor, "batch kv_heads span head_dim"],
+        values: Float[Tensor, "batch kv_heads span head_dim"],
+        mask: Tensor | None,
+    ) -> Float[Tensor, "rows heads*head_dim"]:
         """Grouped-query attention: the queries of one kv head become rows of one product.
 
-        So keys are never repeated. queries: [batch * new, heads, head_dim]; keys and values:
-        [batch, kv_heads, span, head_dim]. Returns [batch * new, heads * head_dim].
+        So keys are never repeated; rows are batch * new.
         """
         c = self.config
         groups, rows, batch = c.heads // c.kv_heads, len(queries), len(keys)
@@ -125,7 +133,7 @@ class Decoder:
         out = out.view(batch, c.kv_heads, groups, new, c.head_dim).permute(0, 3, 1, 2, 4)
         return out.reshape(rows, c.heads * c.head_dim)
 
-    def _normed(self, x: Tensor) -> Tensor:
+    def _normed(self, x: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
         """RMSNorm without its gain and factor sqrt(hidden), which the next matrix carries.
 
         x / sqrt(|x|^2 + hidden * eps) in three kernels; torch's rms_norm takes six on a CPU.
@@ -158,14 +166,16 @@ def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> T
     return torch.polar(torch.ones_like(angles), angles)
 
 
-def _span(start: Tensor, new: int, capacity: int) -> int:
+def _span(start: Int64[Tensor, " batch"], new: int, capacity: int) -> int:
     """Cache columns attention looks at: up to the longest row."""
     span = int(start.max()) + new
     assert span <= capacity, f"cache of {capacity} positions cannot hold {span}"
     return span
 
 
-def _rotate(x: Tensor, rotation: Tensor) -> None:
+def _rotate(
+    x: Float[Tensor, "rows heads head_dim"], rotation: Complex64[Tensor, "rows 1 half"]
+) -> None:
     """RoPE in place, float32: each pair of neighbouring dimensions turns as a complex number."""
     if x.dtype == torch.float32:
         x.view(torch.complex64).mul_(rotation)

@@ -1,0 +1,108 @@
+"""The shipped models with `drafter=heads rule=exact`: their outputs follow the target's law.
+
+The target's own laws of all outputs of four tokens, each one of its 4 likeliest, by the reference
+sampler; n = 2,000 utterances against the joint laws of the first and of the last three tokens, by
+chi-squares whose false-alarm rate is 1e-9 each.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pytest
+import torch
+from faults import NoResidual
+from goodness import chi_square
+from reference import Law, at, law_of, marginal, probabilities
+from torch import Tensor
+
+from speculative_tts.commands.decode import main
+from speculative_tts.decoding import speculation
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.randomness import DRAFT
+from speculative_tts.models.prompt import Prompt
+
+N, BATCH, LONGEST = 2000, 250, 4
+THREE = ((0, 1, 2), (1, 2, 3))
+ASKED = Prompt("alpha seven", "bravo", torch.arange(100, 112))
+DRAWN, ALONE = "viterbi.mode=sample", "viterbi.mode=none"
+
+
+@cache
+def engine(chooser: str) -> Engine:
+    own = ["drafter=heads", "rule=exact", "lookahead=3", "sampling.top_k=4", "sampling.top_p=1"]
+    return build_engine(main.compose([*own, chooser]))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The target's laws, each by a pass over all that comes before."""
+
+    engine: Engine
+    prompt: Tensor
+
+    @torch.inference_mode()
+    def next(self, output: tuple[int, ...]) -> list[float]:
+        target = self.engine.target
+        whole = target.append(self.prompt, torch.tensor(output, dtype=torch.int64))
+        logits = target.prefill([whole], target.cache(1, len(whole)))[0]
+        return probabilities(logits.double().tolist(), self.engine.sampler)
+
+
+@cache
+def target_law() -> Law:
+    made = engine(DRAWN)
+    prompt = made.request("law", ASKED, 0).prompt
+    return law_of(Chain(made, prompt), made.stop_ids, LONGEST)
+
+
+def spoken(chooser: str, rule: AcceptanceRule) -> list[Outcome]:
+    made = engine(chooser)
+    assert made.speculation is not None
+    changed = replace(made.speculation, rule=rule)
+    one = replace(made.request("", ASKED, 1), min_tokens=0, max_tokens=LONGEST)
+    rows = [replace(one, id=f"u{number}") for number in range(N)]
+    batches = [rows[begin : begin + BATCH] for begin in range(0, N, BATCH)]
+    return [outcome for batch in batches for outcome in changed.decode(batch)]
+
+
+def found_wrong(found: list[Outcome]) -> list[tuple[int, ...]]:
+    """Places whose joint law is not the target's."""
+    wrong = []
+    for places in THREE:
+        counts = Counter(at(outcome.tokens, places) for outcome in found)
+        statistic, bound = chi_square(counts, marginal(target_law(), places))
+        if statistic > bound:
+            wrong.append(places)
+    return wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chooser", [DRAWN, ALONE])
+def test_verified_heads_follow_the_law_of_the_shipped_target(chooser: str) -> None:
+    found = spoken(chooser, Tolerance())
+    counts = [outcome.counts for outcome in found]
+    rate = sum(one.accepted for one in counts) / sum(one.drafted for one in counts)
+    assert 0.1 < rate < 0.9  # both branches are used
+    assert found_wrong(found) == []
+
+
+FAULTS = {
+    "a tolerance": Tolerance(0.4),
+    "no residual": NoResidual(Tolerance()),
+    "acceptance reuses": Tolerance(),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found_in_the_shipped_models_too(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative controls: other rules; the uniforms of the draft's draw."""
+    if fault == "acceptance reuses":
+        monkeypatch.setattr(speculation, "ACCEPT", DRAFT)
+    assert found_wrong(spoken(DRAWN, FAULTS[fault]))
