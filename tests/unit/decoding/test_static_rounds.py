@@ -66,6 +66,7 @@ def asks_whether_all_is_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BatchState, "_grow", grow)
 
 
+@pytest.mark.usefixtures("unchecked")
 @torch.inference_mode()
 def test_a_host_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control, of both ways to look for one."""
@@ -86,6 +87,13 @@ def traced(step: Callable[[], None]) -> Callable[[], None]:
     return torch.compile(step, fullgraph=True, backend="eager")
 
 
+@pytest.fixture
+def unchecked(pytestconfig: pytest.Config) -> None:
+    """The checker of shapes (`make test SHAPES=1`) cannot be traced."""
+    if pytestconfig.getoption("--jaxtyping-packages"):
+        pytest.skip("traced without SHAPES=1 alone")
+
+
 TRACED = [
     *((name, "top-k and top-p", "lm") for name in RULES),
     *(("exact", name, "lm") for name in SAMPLERS if name != "top-k and top-p"),
@@ -94,6 +102,7 @@ TRACED = [
 
 
 @pytest.mark.parametrize(("rule_name", "sampler", "drafter"), TRACED)
+@pytest.mark.usefixtures("unchecked")
 @torch.inference_mode()
 def test_a_round_is_one_graph(rule_name: str, sampler: str, drafter: str) -> None:
     """Traced once, replayed to the end: the tokens and counts of the loop that looks."""
@@ -104,6 +113,7 @@ def test_a_round_is_one_graph(rule_name: str, sampler: str, drafter: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["all", "best path", "drawn path", "VALL-E"])
+@pytest.mark.usefixtures("unchecked")
 @torch.inference_mode()
 def test_a_step_of_the_other_loops_is_one_graph(name: str) -> None:
     loop = other_loops()[name]
