@@ -5,6 +5,8 @@ and collects answers, `sst-listen score` gives means with intervals for the tabl
 and `sst-listen power` tells how many raters a difference takes.
 """
 
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from speculative_tts.commands import app
@@ -51,7 +53,9 @@ def _serve(config: ListenConfig) -> int:
     def ready(address: str) -> None:
         print(f"{config.folder} is at {address} (Ctrl-C ends it)", flush=True)
 
-    serve(app.require_writable(config.folder), config.host, config.port, ready)
+    with suppress(KeyboardInterrupt):  # how it ends
+        serve(app.require_writable(config.folder), config.host, config.port, ready)
+    print(f"answers are kept; sst-listen score folder={config.folder}")
     return 0
 
 
@@ -67,7 +71,10 @@ def _score(config: ListenConfig) -> int:
     screened = screen(key, read_answers(answers, key), partial=config.partial)
     found = score(key, screened, config.draws, config.seed)
     print("\n".join(told.scores(key, found)))
-    print("\n".join(f"wrote {path}" for path in write(folder, key, found)))
+    written, gone = write(folder, key, found)
+    print("\n".join(f"wrote {path}" for path in written))
+    for path in gone:
+        print(f"{path} is gone: sst-report will not see its figure", file=sys.stderr)
     return 0
 
 

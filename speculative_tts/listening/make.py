@@ -70,7 +70,7 @@ def make(config: ListenConfig) -> Made:
     key = Key(
         identity(clips.known, raters),
         config.test,
-        [System(s.label, str(s.folder), s.run.get("system") != "external") for s in sources],
+        [_system(one) for one in sources],
         clips.known,
         clips.training(),
         raters,
@@ -113,6 +113,12 @@ def _systems(config: ListenConfig) -> list[Source]:
     if len(found) < 2 and config.test not in (ListeningTest.mos, ListeningTest.smos):
         raise ValueError(f"test={config.test.name} compares systems, and there is one; give more")
     return [_labelled(one) for one in found]
+
+
+def _system(source: Source) -> System:
+    return System(
+        source.label, str(source.folder.absolute()), source.run.get("system") != "external"
+    )
 
 
 def _name(source: Source) -> str:

@@ -169,15 +169,23 @@ def alpha(key: Key, real: Mapping[str, Sequence[Rated]]) -> float | None:
     return float(krippendorff.alpha(reliability_data=known, level_of_measurement=kind))
 
 
-def write(folder: Path, key: Key, scores: Scores) -> list[Path]:
-    """scores.json in the test's folder, and a figure in each run's for sst-report."""
+def write(folder: Path, key: Key, scores: Scores) -> tuple[list[Path], list[Path]]:
+    """scores.json in the test's folder, and a figure in each run's for sst-report.
+
+    Returns what was written, and the folders of runs that are gone.
+    """
     whole = asdict(scores)
     del whole["screened"]["kept"]
     whole["left_out"] = whole.pop("screened")
     written = [folder / "scores.json"]
     write_json(written[0], {"test": key.test.name, "id": key.id, **whole})
+    gone = []
     for system in key.systems:
         place, mean = Path(system.folder), scores.means.get(system.name)
-        if mean is not None and system.run and place.is_dir():
+        if mean is None or not system.run:
+            continue
+        if place.is_dir():
             written.append(write_heard(place, key.test.name, mean))
-    return written
+        else:
+            gone.append(place)
+    return written, gone

@@ -147,6 +147,11 @@ def test_by_keys_alone(chromium: Any, runs: Path, tmp_path: Path) -> None:
             press("Enter")
         assert rater.page.text_content("h1:visible") == "Thank you"
         assert downloaded(rater, tmp_path)["rater"] == 3
+        rater.page.on("dialog", lambda dialog: dialog.accept())
+        rater.page.click("#another")  # on the same device
+        rater.begin()
+        assert rater.where() == "Practice 1 of 2"
+        assert rater.page.evaluate("state.answers.length") == 0
         assert rater.complaints == []
 
 

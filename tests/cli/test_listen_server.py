@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import signal
 import threading
 import time
 from pathlib import Path
@@ -164,6 +165,15 @@ def test_one_server_a_test(key: Key, tmp_path: Path, capsys: pytest.CaptureFixtu
         (other / "site" / "index.html").touch()
         assert main(["serve", f"folder={other}", f"port={port}"]) == 2
         assert f"127.0.0.1:{port} cannot be had" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_a_normal_end(key: Key, tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        assert server.send(sheets_of(key)[0])[0] == 200
+        server.process.send_signal(signal.SIGINT)
+        out, error = server.process.communicate(timeout=60)
+    assert (server.process.returncode, error) == (0, "")
+    assert out.startswith("answers are kept; sst-listen score folder=")
 
 
 def test_a_test_that_nobody_answered_may_be_made_again(
