@@ -99,6 +99,8 @@ def test_a_printed_command_runs_as_printed_with_any_models(
     read = {key: shown[key]["path"] for key in ("target", "codec") if shown.get(key)}
     if program in ("sst-train-draft", "sst-train-heads"):
         read.pop("codec", None)  # not read there
+    if program in ("sst-train-heads", "sst-import-valle"):
+        read |= {key: shown[key] for key in ("out", "target_out") if shown.get(key)}
     if shown.get("corpus") == "list":
         read.pop("codec", None)
     if shown.get("cache") == "transitions":

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from experiment_points import names, points
 from markdown_tables import blocks
 from synthetic_runs import JUDGES, group_facts, make_run, write_run
 
 from speculative_tts.assets import configuration
 from speculative_tts.commands.decode import main as decode
+from speculative_tts.commands.eval import main as evaluate
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale, read, scale_of, values
 from speculative_tts.reporting.fill_table import fill_table
@@ -35,6 +37,7 @@ IDS = {  # of the papers' judges, as summaries have them
 }
 TINYS_WORDS = ("tiny", "pocketsphinx", "flite", "word grammar", "ge2e", "4 layers", "35 words")
 NATURALNESS = {"ssd": "DNSMOS", "pcg": "DNSMOS", "mtp": "UTMOS"}
+COMMANDS = {"decode": decode, "eval": evaluate}
 STRENGTH = {1: 0.0, 4.5: 0.1, 10.3: 0.2, 25: 0.3, 40: 0.35, 140: 0.5, 0.45: 0.0, 0.42: 0.1}
 
 
@@ -117,22 +120,25 @@ def tiny_mtp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {path.stem: path.read_text() for path in (folder / "mtp").glob("table*.md")}
 
 
-def test_commands_for_missing_runs_are_such_as_sst_decode_takes(
-    papers: Path, capsys: pytest.CaptureFixture[str]
+def test_commands_for_missing_runs_run_as_they_are_printed(
+    papers: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They had target=CosyVoice2-0.5B, the checkpoint's name, where the config is cosyvoice2."""
-    runs = papers.parent / "runs"
+    monkeypatch.chdir(papers.parent)  # where runs were started: no <folder> to fill in
+    runs = Path("runs")
     every = enumerate(sorted(runs.iterdir()))
     unfinished = [run for place, run in every if place // 3 % 3 == 0]  # all seeds of a point
     for run in unfinished:
         (run / "DONE").unlink()
-    assert main([f"runs={runs}", f"out={papers.parent / 'again'}", f"paper={papers.name}"]) == 0
+    assert main([f"runs={runs}", "out=again", f"paper={papers.name}"]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("missing:")]
-    commands = {command for line in lines for command in re.findall(r"sst-decode ([^(),]+)", line)}
-    assert commands
-    for command in sorted(commands):
-        config = decode.compose(command.replace("<folder>/", "").split())
-        assert config.target.path.startswith("models/"), command
+    printed = [found for line in lines for found in re.findall(r"sst-(\w+) ([^(),]+)", line)]
+    assert {program for program, _ in printed} == {"decode", "eval"}
+    for program, settings in sorted(set(printed)):
+        assert COMMANDS[program]([*settings.split(), "--cfg", "job"]) == 0, settings
+        shown = yaml.safe_load(capsys.readouterr().out)
+        if program == "decode":
+            assert shown["target"]["path"].startswith("models/"), settings
     for run in unfinished:
         (run / "DONE").touch()
 
