@@ -7,13 +7,12 @@ lack and about how many GPU hours they take; both name the command for what is m
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app
 from speculative_tts.files import check_place
-from speculative_tts.schema import CheckConfig, Checked, Paper
+from speculative_tts.schema import CheckConfig, Checked
 
 if TYPE_CHECKING:
     from speculative_tts.checks.registry import Row
@@ -42,25 +41,34 @@ def _machine(config: CheckConfig) -> int:
     absent = missing(found)
     print(f"{len(found) - len(absent)} of {len(found)} are here")
     if whole and config.probe:
-        _hours(config.only)
+        _hours(config)
     return MISSED if absent else 0
 
 
-def _hours(only: Sequence[Paper]) -> None:
-    """Probe this machine and print what the experiments would take on it."""
+def _hours(config: CheckConfig) -> None:
+    """What the experiments would take here, by a probe, or by a pass's time that is given."""
     import torch
 
-    from speculative_tts.costs.hours import JOBS, LEFT_OUT, estimate
+    from speculative_tts.costs.hours import BATCH, JOBS, LEFT_OUT, counted, estimate
 
-    if not torch.cuda.is_available():
-        print("GPU hours are measured by a probe: run this on the machine with the GPU")
+    device, dtype, given = torch.device("cuda"), torch.bfloat16, config.step_ms
+    if given is None and not torch.cuda.is_available():
+        print(
+            "GPU hours are measured by a probe: run this on the machine with the GPU, or give "
+            "step_ms=<milliseconds of a pass>"
+        )
         return
-    device, dtype = torch.device("cuda"), torch.bfloat16
-    name = torch.cuda.get_device_name(device)
-    print(f"Decoding at batch 1 on {name}, from times of single steps; not in it: {LEFT_OUT}:")
-    for job in (job for job in JOBS if not only or job.paper in only):
-        one, name = estimate(job, device, dtype), job.paper.name.upper()
-        print(f"  {name}: {one.milliseconds:.1f} ms a target step, {one.hours:,.0f} h")
+    where = f"at {given:g} ms a pass" if given else f"on {torch.cuda.get_device_name(device)}"
+    print(f"Decoding {where}, from single passes; not in it: {LEFT_OUT}:")
+    for job in (job for job in JOBS if not config.only or job.paper in config.only):
+        one = counted(job, given, given) if given else estimate(job, device, dtype)
+        alone, together = one.milliseconds
+        print(
+            f"  {job.paper.name.upper()}: {job.runs} runs of {job.utterances} utterances, "
+            f"{job.alone:,.0f} passes of one row ({alone:.1f} ms) and {job.together:,.0f} of "
+            f"{BATCH} ({together:.1f} ms): {one.hours:,.1f} h on one GPU, "
+            f"{one.hours / 4:,.1f} on 4, {one.hours / 8:,.1f} on 8"
+        )
 
 
 def _golden(config: CheckConfig) -> int:

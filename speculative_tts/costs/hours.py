@@ -1,9 +1,10 @@
-"""GPU hours of the papers' experiments, from a probe of some seconds.
+"""GPU hours of the papers' experiments, from a probe of some seconds or a pass's time given.
 
 The probe times decode steps of one and of four layers of each target's size (random weights, this
-package's engine), a head and a sampler; the rest is counting. A run decodes every utterance twice,
-itself and its autoregressive baseline, and is taken to be as slow as that baseline. `LEFT_OUT` is
-not in it, nor what a loop does between the steps.
+package's engine), a head and a sampler, of one row and of a batch; the rest is counting. A run
+decodes its timed utterances one by one and twice, by itself and by the target alone, the others
+once in batches, and is taken to need as many passes as the target alone. `LEFT_OUT` is not in it,
+nor what a loop does between the steps.
 """
 
 from dataclasses import dataclass, replace
@@ -15,14 +16,15 @@ from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.matrix import matrix
-from speculative_tts.schema import Paper
+from speculative_tts.schema import DecodeConfig, Paper
 
 PROBED = (1, 4)  # layers
 REPEATS, CONTEXT = 20, 256
-BASELINE = 2  # each utterance is decoded twice
+BATCH = 32  # utterances of a batch
+TIMED = DecodeConfig().timing or 0
 LEFT_OUT = (
-    "uncached baselines, searches for a speed (match=), codes of the corpora, training of drafts "
-    "and heads, groups, flow, vocoders and codecs, judges"
+    "uncached baselines, where they are timed, searches for a speed (match=), codes of the "
+    "corpora, training of drafts and heads, groups, flow, vocoders and codecs, judges"
 )
 SECONDS = 6.5  # of an utterance of LibriTTS test-clean, about
 
@@ -40,8 +42,18 @@ class Job:
 
     @property
     def tokens(self) -> float:
-        """Speech tokens of all runs, baselines included."""
-        return BASELINE * self.runs * self.utterances * SECONDS * self.token_rate
+        """Speech tokens of an utterance."""
+        return SECONDS * self.token_rate
+
+    @property
+    def alone(self) -> float:
+        """Passes of one row in all runs, of what is timed and of the target alone beside it."""
+        return 2 * self.runs * TIMED * self.tokens
+
+    @property
+    def together(self) -> float:
+        """Passes of `BATCH` rows in all runs."""
+        return self.runs * (self.utterances - TIMED) * self.tokens / BATCH
 
 
 _QWEN = DecoderConfig(
@@ -76,48 +88,58 @@ JOBS = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """Milliseconds of one target step here, and hours of all experiments of a paper."""
+    """Milliseconds of a pass of one row and of a batch, and hours of all experiments of a paper."""
 
     paper: Paper
-    milliseconds: float
+    milliseconds: tuple[float, float]
     hours: float
 
 
+def counted(job: Job, alone: float, together: float) -> Estimate:
+    """Of milliseconds of a pass of one row and of a batch."""
+    hours = (alone * job.alone + together * job.together) / 3.6e6
+    return Estimate(job.paper, (alone, together), hours)
+
+
 def estimate(job: Job, device: torch.device, dtype: torch.dtype) -> Estimate:
-    """Probe one target's step and count."""
-    few, many = (step_seconds(job.shape, n, device, dtype) for n in PROBED)
+    """Probe one target's passes and count."""
+    return counted(job, *(1e3 * pass_seconds(job, rows, device, dtype) for rows in (1, BATCH)))
+
+
+def pass_seconds(job: Job, rows: int, device: torch.device, dtype: torch.dtype) -> float:
+    """A whole target's step: layers, head and sampler."""
+    few, many = (step_seconds(job.shape, n, rows, device, dtype) for n in PROBED)
     layer = max(many - few, 0.0) / (PROBED[1] - PROBED[0])
     step = few + layer * (job.shape.layers - PROBED[0])
-    step += head_seconds(job, device, dtype) + sampler_seconds(job, device)
-    return Estimate(job.paper, 1e3 * step, step * job.tokens / 3600)
+    return step + head_seconds(job, rows, device, dtype) + sampler_seconds(job, rows, device)
 
 
 @torch.inference_mode()
 def step_seconds(
-    shape: DecoderConfig, layers: int, device: torch.device, dtype: torch.dtype
+    shape: DecoderConfig, layers: int, rows: int, device: torch.device, dtype: torch.dtype
 ) -> float:
     """Median seconds of one decode step of so many layers after `CONTEXT` positions."""
     generator = torch.Generator().manual_seed(0)
     decoder = random_decoder(shape, [1.0] * layers, generator, dtype=dtype, device=device)
-    cache = decoder.cache(1, CONTEXT + 1)
-    token = torch.randn(1, 1, shape.hidden, dtype=dtype, device=device)
-    start = torch.tensor([CONTEXT], device=device)
+    cache = decoder.cache(rows, CONTEXT + 1)
+    token = torch.randn(rows, 1, shape.hidden, dtype=dtype, device=device)
+    start = torch.full((rows,), CONTEXT, device=device)
     return median_seconds(lambda: decoder.extend(token, cache, start), REPEATS)
 
 
 @torch.inference_mode()
-def head_seconds(job: Job, device: torch.device, dtype: torch.dtype) -> float:
+def head_seconds(job: Job, rows: int, device: torch.device, dtype: torch.dtype) -> float:
     """Median seconds of one product with the output head."""
     head = matrix(torch.randn(job.shape.hidden, job.head, dtype=dtype, device=device))
-    token = torch.randn(1, job.shape.hidden, dtype=dtype, device=device)
+    token = torch.randn(rows, job.shape.hidden, dtype=dtype, device=device)
     return median_seconds(lambda: head(token), REPEATS)
 
 
 @torch.inference_mode()
-def sampler_seconds(job: Job, device: torch.device) -> float:
+def sampler_seconds(job: Job, rows: int, device: torch.device) -> float:
     """Median seconds of one distribution: temperature and the 50 likeliest."""
     sampler = Sampler(temperature=0.8, top_k=50)
-    logits = torch.randn(1, 1, job.head, device=device)
-    nothing = torch.zeros(1, 1, dtype=torch.int64, device=device)
-    stop = StopRule.build((job.head - 1,), job.head, [0], device)
+    logits = torch.randn(rows, 1, job.head, device=device)
+    nothing = torch.zeros(rows, 1, dtype=torch.int64, device=device)
+    stop = StopRule.build((job.head - 1,), job.head, [0] * rows, device)
     return median_seconds(lambda: sampler(logits, nothing, nothing, stop), REPEATS)

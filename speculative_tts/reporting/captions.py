@@ -55,9 +55,10 @@ def around(
 def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -> list[str]:
     """Sentences about utterances, intervals, tests and the quantities shown."""
     shown = {column.quantity for column in columns}
+    several = len({run.seed for one in results for run in one.runs}) > 1
     return [
         *_utterances(shown, results),
-        SEEDS_SPREAD if spread == "sd" else f"Brackets: {intervals(shown, results)}",
+        SEEDS_SPREAD if spread == "sd" and several else f"Brackets: {intervals(shown, results)}",
         *([PAIRED_TESTS] if any(column.against for column in columns) else []),
         *([SEED_TESTS] if any(column.test != "bootstrap" for column in columns) else []),
         *definitions(shown, results),

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.limits import Count, Draws, Seed, Threads
+from speculative_tts.schema.limits import Count, Draws, Positive, Seed, Threads
 from speculative_tts.schema.verbatim import KeptPath, ReadPath, WrittenPath
 
 Names = list[str]  # EvalConfig has a key called list, which hides the type of that name
@@ -133,4 +133,6 @@ class CheckConfig:
     device: Device = Device.cuda
     preset: str | None = None  # of judges, in place of the papers' own: offline
     probe: bool = True  # sst-check paper: time steps of random weights to estimate hours
+    # milliseconds of a target's pass, instead of the probe's: hours follow without a GPU
+    step_ms: Positive | None = None
     out: WrittenPath | None = None  # a JSON file for the results

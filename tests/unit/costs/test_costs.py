@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from speculative_tts.costs.hours import JOBS
+from speculative_tts.costs.hours import JOBS, counted, pass_seconds
 from speculative_tts.costs.layers import random_decoder
 from speculative_tts.costs.timer import WARM_UP, median_seconds
 
@@ -62,3 +62,22 @@ def test_the_scale_says_how_much_a_layer_adds(scale: float) -> None:
     output = made.layers[0].matrices()[-1]  # the last product of the layer
     spread = float(output(torch.eye(96)).std())
     assert spread == pytest.approx(scale / 96**0.5, rel=0.1)
+
+
+def test_plans_are_of_far_fewer_passes_than_pairs_of_everything() -> None:
+    """Before, every utterance of a run was decoded alone, and by the target alone beside it."""
+    for job in JOBS:
+        before = 2 * job.runs * job.utterances * job.tokens
+        assert before / (job.alone + job.together) > 6.5, job.paper
+        one, slower = counted(job, 10.0, 10.0), counted(job, 10.0, 20.0)
+        assert one.hours == pytest.approx((job.alone + job.together) * 0.01 / 3600)
+        assert one.hours < slower.hours < 2 * one.hours
+
+
+def test_a_pass_of_many_rows_is_timed_too() -> None:
+    shape = dataclasses.replace(
+        JOBS[0].shape, hidden=16, heads=4, kv_heads=2, head_dim=4, intermediate=24
+    )
+    job = dataclasses.replace(JOBS[0], shape=shape, head=30)
+    assert pass_seconds(job, 1, CPU, torch.float32) > 0
+    assert pass_seconds(job, 4, CPU, torch.float32) > 0
