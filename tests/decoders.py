@@ -74,12 +74,8 @@ def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> Mer
         vocab_size=VOCAB,
         norm_eps=1e-6,
         rope_theta=10_000.0,
-        rope_scaling=None,
         max_positions=512,
         qkv_bias=True,
-        out_bias=False,
-        mlp_bias=False,
-        tied=False,
     )
     decoder = build_decoder(config, chosen, dtype=torch.float32, device=CPU, prefix="")
     return MergedVocabLM(decoder, LAYOUT, weights["embed"], matrix(weights["head"]))

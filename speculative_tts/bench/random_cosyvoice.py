@@ -7,12 +7,13 @@ seen, and the acceptance is told beside the speed.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from speculative_tts.costs.hours import QWEN
 from speculative_tts.costs.layers import random_decoder
 from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
@@ -33,23 +34,7 @@ TEXT_ROWS, CODES = 151_936, 6_561
 DRAFT_LAYERS = [0, 1, 18, 19, 20, 21, 22, 23]  # the paper's: lower 2 and upper 6 of 24
 MISSING_SCALE = 0.1  # of what layers outside the draft add
 SAMPLER = RepetitionAware(top_k=25, top_p=0.8, barred=(CODES,))
-CONFIG = DecoderConfig(
-    layers=24,
-    hidden=896,
-    heads=14,
-    kv_heads=2,
-    head_dim=64,
-    intermediate=4_864,
-    vocab_size=CODES + 3 + TEXT_ROWS + 2,
-    norm_eps=1e-6,
-    rope_theta=1e6,
-    rope_scaling=None,
-    max_positions=32_768,
-    qkv_bias=True,
-    out_bias=False,
-    mlp_bias=False,
-    tied=False,
-)
+CONFIG = replace(QWEN, vocab_size=CODES + 3 + TEXT_ROWS + 2, max_positions=32_768, qkv_bias=True)
 
 
 @dataclass(frozen=True)

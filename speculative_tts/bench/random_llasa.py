@@ -34,9 +34,6 @@ CONFIG = DecoderConfig(
     rope_theta=500_000.0,
     rope_scaling=RopeScaling(32.0, 1.0, 4.0, 8_192),
     max_positions=131_072,
-    qkv_bias=False,
-    out_bias=False,
-    mlp_bias=False,
     tied=True,
 )
 

@@ -5,7 +5,7 @@ All systems continue the same prompts in one process. Writes a table (Markdown) 
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from speculative_tts.bench.peers import Transformers
     from speculative_tts.decoding.engine import Engine
     from speculative_tts.models.heads import Heads
-
-
-PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
-# PCG's target: tokens, mean group size, positions verified at once; threads
-GROUP_RULE = (65_536, 140, 4, 2)
 
 
 def run(config: BenchConfig) -> int:
@@ -42,6 +37,7 @@ def run(config: BenchConfig) -> int:
     from speculative_tts.bench import engine as benchmark
     from speculative_tts.bench.roofline import limits
     from speculative_tts.bench.search import search_costs
+    from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
     from speculative_tts.decoding.build import build_engine
     from speculative_tts.provenance import provenance
 
@@ -126,98 +122,6 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
         request = dataclasses.replace(request, min_tokens=config.tokens, max_tokens=config.tokens)
         prompts.append(Continuation(request, engine.target.prompt_ids(asked)))
     return prompts
-
-
-def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> dict[str, Any]:
-    """Tokens a second, and speed against both baselines: ratios of sums with intervals."""
-    import numpy as np
-
-    from speculative_tts.bench.engine import GENERATE, OURS
-    from speculative_tts.evaluation.statistics import bootstrap
-
-    own = seconds[name]
-    row: dict[str, Any] = {
-        "tokens_per_second": config.tokens * len(own) / sum(own),
-        "ms_per_token": 1000 * sum(own) / config.tokens / len(own),
-    }
-    for key, base in (("vs_autoregressive", OURS), ("vs_generate", GENERATE)):
-        if base in seconds:
-            pairs = np.array([seconds[base], own]).T
-            interval = bootstrap(pairs, draws=config.draws, seed=config.seed)
-            row[key] = [interval.value, interval.low, interval.high]
-    return row
-
-
-def table(result: dict[str, Any]) -> str:
-    """The result for people."""
-    from speculative_tts.bench.engine import block_step
-    from speculative_tts.reporting.origin import made_by
-
-    head = ["system", "tokens/s", "ms/token", "of a core"]
-    head += ["x autoregressive (95 % CI)", "x generate (95 % CI)"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for name, row in result["continuations"].items():
-        cells = [_interval(row.get(key)) for key in ("vs_autoregressive", "vs_generate")]
-        cores = 1000 * _core_seconds(result, name)
-        speed = f"{row['tokens_per_second']:.0f} | {row['ms_per_token']:.2f} | {cores:.2f}"
-        lines.append(f"| {name} | {speed} | {' | '.join(cells)} |")
-    lines += ["", f"| step at {result['context']} cached positions | median ms |", "|---|---|"]
-    lines += [f"| {name} | {1000 * value:.3f} |" for name, value in result["steps"].items()]
-    tokens, size, positions, threads = GROUP_RULE
-    lines += [
-        f"| group rule, {tokens} tokens, groups of {size}, {positions} positions, {name}, "
-        f"{threads} threads | {1000 * value:.3f} |"
-        for name, value in result["group_rule"].items()
-    ]
-    pass_name = block_step(PATH_SEARCH[1])
-    lines += ["", f"| path search | median ms | of the {pass_name} |", "|---|---|---|"]
-    lines += [
-        f"| {name} | {1000 * value:.3f} | {value / result['steps'][pass_name]:.1%} |"
-        for name, value in result["path_search"].items()
-    ]
-    lines += ["", *_limits(result)]
-    sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
-    prompts = len(next(iter(result["seconds"].values())))
-    amount = f"{prompts} prompts, {result['tokens']} tokens each"
-    lines += ["", f"{amount}, batch 1, {result['threads']} thread(s)."]
-    lines += [f"Weights read per step: {sizes}."]
-    if "draft" not in result["bytes_per_step"]:
-        lines += ["The target has no draft: speculation, its steps and transformers are left out."]
-    lines += ["", made_by(result["provenance"])]
-    return "\n".join(lines) + "\n"
-
-
-def _limits(result: dict[str, Any]) -> list[str]:
-    """What reading the weights alone would take, beside steps and whole continuations."""
-    from speculative_tts.bench.engine import OURS
-
-    lines = ["| memory, one core | GB/s | limit, steps/s | a step reaches | autoregressive |"]
-    lines += ["|---|---|---|---|---|"]
-    for name, speed in result["bytes_per_second"].items():
-        cells = ["-"] * 3
-        if name in result["bytes_per_step"]:
-            limit = speed / result["bytes_per_step"][name]
-            step = result["steps"][f"{name} step (1 token)"]
-            cells[:2] = [f"{limit:.0f}", f"{1 / step / limit:.0%}"]
-        if name == "target":
-            cells[2] = f"{1 / _core_seconds(result, OURS) / limit:.0%}"
-        lines.append(f"| {name} | {speed / 1e9:.1f} | {' | '.join(cells)} |")
-    return lines if len(lines) > 2 else []
-
-
-def _core_seconds(result: dict[str, Any], name: str) -> float:
-    """Of cores, a token: the median continuation's, prefill included."""
-    from statistics import median
-
-    return float(median(result["core_seconds"][name])) / int(result["tokens"])
-
-
-def _interval(values: list[float | None] | None) -> str:
-    """`values` is figure, low, high; one prompt alone has no interval."""
-    if values is None:
-        return "-"
-    value, low, high = values
-    return f"{value:.2f}" if low is None or high is None else f"{value:.2f} ({low:.2f}-{high:.2f})"
 
 
 main = app.command(

@@ -56,7 +56,7 @@ class Job:
         return self.runs * (self.utterances - TIMED) * self.tokens / BATCH
 
 
-_QWEN = DecoderConfig(
+QWEN = DecoderConfig(
     layers=24,
     hidden=896,
     heads=14,
@@ -66,21 +66,16 @@ _QWEN = DecoderConfig(
     vocab_size=6_564,
     norm_eps=1e-6,
     rope_theta=1e6,
-    rope_scaling=None,
     max_positions=4_096,
-    qkv_bias=False,
-    out_bias=False,
-    mlp_bias=False,
-    tied=False,
 )
 _LLAMA_8B = replace(
-    _QWEN, layers=32, hidden=4_096, heads=32, kv_heads=8, head_dim=128, intermediate=14_336
+    QWEN, layers=32, hidden=4_096, heads=32, kv_heads=8, head_dim=128, intermediate=14_336
 )
 _VALLE = replace(
-    _QWEN, layers=12, hidden=1_024, heads=16, kv_heads=16, head_dim=64, intermediate=2_730
+    QWEN, layers=12, hidden=1_024, heads=16, kv_heads=16, head_dim=64, intermediate=2_730
 )  # VALL-E's own layers have two matrices of 4,096; the bytes of a step are the same
 JOBS = (
-    Job(Paper.ssd, _QWEN, 6_564, 25.0, runs=4 + 5 + 16, utterances=499),
+    Job(Paper.ssd, QWEN, 6_564, 25.0, runs=4 + 5 + 16, utterances=499),
     Job(Paper.pcg, _LLAMA_8B, 65_537, 50.0, runs=9 + 12 + 15 + 6 + 72 + 12, utterances=500),
     Job(Paper.mtp, _VALLE, 1_025, 50.0, runs=7 + 7 + 18 + 24 + 2, utterances=4_837),
 )

@@ -76,6 +76,19 @@ def each(column: str) -> Columns:
     return lambda row: (row[column], 1.0)
 
 
+def opinion(column: str, heading: str, judge: str, shown: str) -> Metric:
+    """The mean of a predicted opinion score; headings say `shown` of the judge."""
+    return Metric(
+        heading,
+        better=Better.higher,
+        judge=column,
+        judges={judge: shown},
+        columns=each(column),
+        listed=True,
+        compared=True,
+    )
+
+
 def total(row: ScoreRow, *columns: str) -> float | None:
     """Sum of some columns of a row; None where one of them was not measured."""
     values = [row[name] for name in columns]

@@ -38,12 +38,12 @@ class DecoderConfig:
     vocab_size: Count
     norm_eps: NonNegative
     rope_theta: Positive
-    rope_scaling: RopeScaling | None
     max_positions: Count
-    qkv_bias: bool
-    out_bias: bool
-    mlp_bias: bool
-    tied: bool
+    rope_scaling: RopeScaling | None = None
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    tied: bool = False
 
     @classmethod
     def from_folder(cls, folder: Path) -> "DecoderConfig":

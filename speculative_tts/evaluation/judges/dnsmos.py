@@ -15,24 +15,14 @@ from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.features import mel_power
 from speculative_tts.evaluation.judge import Measure, Opinion
 from speculative_tts.evaluation.local_model import WheelModel
-from speculative_tts.evaluation.metric import Better, Metric, each
+from speculative_tts.evaluation.metric import opinion
 from speculative_tts.evaluation.weights import WheelFile
 
 MODEL = WheelFile("speechmos", "dnsmos_models/model_v8.onnx")
 WINDOW_SECONDS = 9.01
 DYNAMIC_RANGE = 80.0  # dB below the loudest bin
 
-METRICS = {
-    "dnsmos": Metric(
-        "DNSMOS",
-        better=Better.higher,
-        judge="dnsmos",
-        judges={"dnsmos-p808": "P.808"},
-        columns=each("dnsmos"),
-        listed=True,
-        compared=True,
-    )
-}
+METRICS = {"dnsmos": opinion("dnsmos", "DNSMOS", "dnsmos-p808", "P.808")}
 
 
 @dataclass(frozen=True)

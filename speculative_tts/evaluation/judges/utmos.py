@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.judge import Measure, Opinion
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.metric import Better, Metric, each
+from speculative_tts.evaluation.metric import opinion
 from speculative_tts.evaluation.weights import Published, offline
 
 if TYPE_CHECKING:
@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 FILE = "utmos22_strong_step7459_v1.pt"
 URL = f"https://github.com/tarepan/SpeechMOS/releases/download/v1.0.0/{FILE}"
 
-METRICS = {
-    "utmos": Metric(
-        "UTMOS",
-        better=Better.higher,
-        judge="utmos",
-        judges={"utmos22_strong": "UTMOS22 strong"},
-        columns=each("utmos"),
-        listed=True,
-        compared=True,
-    )
-}
+METRICS = {"utmos": opinion("utmos", "UTMOS", "utmos22_strong", "UTMOS22 strong")}
 
 
 @dataclass(frozen=True)

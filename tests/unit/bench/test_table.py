@@ -2,7 +2,7 @@
 
 import pytest
 
-from speculative_tts.commands.bench import table
+from speculative_tts.bench.table import table
 
 RESULT = {
     "continuations": {
