@@ -54,7 +54,7 @@ class Crossed:
     def estimate(self, draws: int, seed: int) -> Difference:
         """The mean with its interval, and the two-sided p of no difference from 0.
 
-        Neither below `LEAST` raters or utterances. With no true difference p < 0.05 came up in 3 to
+        Neither below `LEAST` raters or utterances. With no true difference p < 0.05 came up in 2 to
         8 % of 600 experiments of each of seven kinds (10 to 30 raters, 12 to 300 utterances, none
         to strong leanings of both).
         """
