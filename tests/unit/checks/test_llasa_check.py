@@ -3,8 +3,13 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from speculative_tts.checks.llasa import check
 from speculative_tts.checks.registry import FormatError
@@ -21,6 +26,40 @@ def test_every_case_is_within_its_tolerance() -> None:
     cases = " ".join(row.case for row in rows)
     assert all(kind in cases for kind in (*kinds, "sampler lora", "nearest", "drafted by", "row 2"))
     assert sum("3b_style" in row.case and "logits" in row.case for row in rows) == 1
+
+
+def test_a_golden_of_one_key_value_head_computed_in_a_batch_of_two(tmp_path: Path) -> None:
+    """In the format of the others; transformers computes two padded rows at once."""
+    folder = tmp_path / "golden"
+    shutil.copytree(GOLDEN, folder, ignore=shutil.ignore_patterns("sampling.npz", "asg.npz"))
+    style, cases = "8b_style", ("tts_en", "clone_en")
+    expected = json.loads((folder / "expected.json").read_text())
+    (folder / "expected.json").write_text(json.dumps({style: expected[style]}))
+    place = folder / f"model_{style}"
+    config = json.loads((place / "config.json").read_text()) | {"num_key_value_heads": 1}
+    torch.manual_seed(3)
+    model = LlamaForCausalLM(LlamaConfig(**config)).eval()
+    model.save_pretrained(place)
+    told = {case["name"]: case["llama31"]["input_ids"] for case in read(folder / "prompts.json")}
+    first_code = read(folder / "layout.json")["speech_first_id"]
+    codes = [first_code + code for code in expected[style]["teacher_forced_codes"]]
+    rows = [torch.tensor(told[case] + codes) for case in cases]
+    seen = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+    with torch.inference_mode():
+        logits = model(pad_sequence(rows, batch_first=True), attention_mask=seen).logits
+    arrays = {}
+    for case, row, found in zip(cases, rows, logits, strict=True):
+        begin = len(told[case]) - 1
+        arrays[f"{style}/tf_{case}_ids"] = row.numpy()
+        arrays[f"{style}/tf_{case}_logits"] = found[begin : len(row)].numpy()
+    np.savez(folder / "logits.npz", **arrays)
+    rows_of = {row.case: row for row in check(folder)}
+    assert {f"{style}: logits, tf {case}" for case in cases} <= rows_of.keys()
+    assert [row for row in rows_of.values() if not row.passed] == []
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())
 
 
 def test_another_folder_is_refused(tmp_path: Path) -> None:
