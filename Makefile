@@ -132,12 +132,16 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) streaming RESULTS=results
 	$(BIN)/sst-bench out=results/bench
 
-tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 2.5 hours on two cores, needs flite; resumable
-	$(BIN)/sst-prepare # 25 minutes
+tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 3 hours on two cores, needs flite; resumable
+	$(BIN)/sst-prepare # 30 minutes
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target init=runs/draft-first steps=1000 learning_rate=2.5e-3 # 13 minutes
+	$(BIN)/sst-train-target family=tiny_fine # 8 minutes of one core
+	$(BIN)/python scripts/pack.py runs/fine/target runs/fine/packed
+	$(BIN)/sst-train-draft recipe=paper steps=50 learning_rate=2e-3 out=runs/draft-paper-first # 1 minute
+	$(BIN)/sst-train-draft recipe=paper init=runs/draft-paper-first out=runs/draft-paper # 3 minutes
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 	$(BIN)/sst-precompute cache=transitions codec=tiny_residual codec.path=data/tiny/codec_residual transitions.codes=data/tiny/codes_residual export=runs/transitions_residual

@@ -8,18 +8,16 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.training.checkpoint import CONFIG, build_model, read_checkpoint
 
 
 class Transformers:
     """Plain and assisted `generate` of a merged-vocabulary checkpoint and its draft, batch 1."""
 
     def __init__(self, target: Path, draft: Path, dtype: torch.dtype, device: torch.device) -> None:
-        from transformers import AutoModelForCausalLM
-
-        load: Any = AutoModelForCausalLM.from_pretrained
         try:
-            self._target = load(target, dtype=dtype).to(device).eval()
-            self._draft = load(draft, dtype=dtype).to(device).eval()
+            self._target = _load(target, dtype, device)
+            self._draft = _load(draft, dtype, device)
         except (ValueError, OSError) as error:
             raise ValueError(
                 f"transformers cannot load {target} or {draft}; give transformers=false"
@@ -64,3 +62,11 @@ class Transformers:
         elapsed = time.perf_counter() - begin
         assert out.shape[1] == len(prompt) + tokens, "generate stopped early"
         return elapsed
+
+
+def _load(folder: Path, dtype: torch.dtype, device: torch.device) -> Any:
+    """The checkpoint as transformers' own model; its weights may be packed."""
+    config, tensors = read_checkpoint(folder)
+    if not (folder / CONFIG).is_file() or "model_type" not in config:
+        raise ValueError(f"{folder} is not of transformers' making")
+    return build_model(config, tensors, dtype, device).train(mode=False)

@@ -31,7 +31,11 @@ CONFIGS = "pkg://speculative_tts.configs"
 BAD_INPUT = 2
 INTERRUPTED = 130
 CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
-CODEC_OF_TARGET = (("target=tiny_valle", "codec=tiny_residual"),)  # the other tiny target's is tiny
+CODEC_OF_TARGET = (  # the first tiny target's is tiny
+    ("target=tiny_valle", "codec=tiny_residual"),
+    ("target=tiny_fine", "codec=tiny_fine"),
+)
+DRAFT_OF_TARGET = (("target=tiny_fine", "draft=paper"),)
 WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
 
 

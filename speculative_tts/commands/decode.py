@@ -174,5 +174,5 @@ main = app.command(
     DecodeConfig,
     run,
     examples=("sst-decode limit=5", "sst-decode rule.beta=0,0.2,0.4 lookahead=3"),
-    implied=app.CODEC_OF_TARGET,
+    implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET,
 )

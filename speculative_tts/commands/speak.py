@@ -248,5 +248,5 @@ main = app.command(
         'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu"',
         'sst-speak text="seven kilo" stream=true player="aplay -q"',
     ),
-    implied=app.CODEC_OF_TARGET + app.WITHOUT_DRAFT,
+    implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET + app.WITHOUT_DRAFT,
 )

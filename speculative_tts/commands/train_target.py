@@ -1,7 +1,8 @@
 """Trains the tiny target, a speech LM of CosyVoice 2's shape, on what sst-prepare wrote.
 
-family=valle trains the tiny VALL-E instead: an AR with multi-token heads, then a NAR. A run that
-was cut off continues at its last checkpoint.
+family=tiny_fine goes on from that target with finer codes and more layers; family=valle trains the
+tiny VALL-E instead: an AR with multi-token heads, then a NAR. A run that was cut off continues at
+its last checkpoint.
 """
 
 import dataclasses
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.commands.train import Train, train
 from speculative_tts.schema import Architecture, TrainTargetConfig
@@ -21,15 +23,19 @@ if TYPE_CHECKING:
 def run(config: TrainTargetConfig) -> int:
     """Train, or go on training, the target in `config.out`; prints its last figures as JSON."""
     valle = config.architecture is Architecture.valle
-    corpus, codes = Path(config.prepared), "codes_residual" if valle else "codes"
-    if not (corpus / codes).is_dir():
-        raise ValueError(f"{corpus} has no {codes}/; run sst-prepare, or give prepared=<folder>")
+    corpus = Path(config.prepared)
+    if not (corpus / config.codes).is_dir():
+        raise ValueError(
+            f"{corpus} has no {config.codes}/; run sst-prepare, or give prepared=<folder>"
+        )
     return train("target", config, _valle(config) if valle else _target(config))
 
 
 def _target(config: TrainTargetConfig) -> Train:
     from speculative_tts.training.target import Recipe, train_target
 
+    if config.init is not None:
+        config = dataclasses.replace(config, init=str(resolve(config.init)))
     return partial(train_target, Recipe(**vars(config)))
 
 
@@ -41,9 +47,9 @@ def _valle(config: TrainTargetConfig) -> Train:
 
 def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
     """The settings of a VALL-E run; ValueError for one that only the other architecture has."""
-    if config.compile or config.acoustic_pull:
+    if config.compile or config.acoustic_pull or config.init:
         raise ValueError(
-            "compile and acoustic_pull are not there for architecture=valle; leave them out"
+            "compile, acoustic_pull and init are not there for architecture=valle; leave them out"
         )
     from speculative_tts.training.valle import StageConfig, TrainValleConfig
 
@@ -68,6 +74,7 @@ main = app.command(
     run,
     examples=(
         "sst-train-target",
+        "sst-train-target family=tiny_fine",
         "sst-train-target family=valle",
         "sst-train-target steps=200 watch_every=100 out=runs/short",
     ),

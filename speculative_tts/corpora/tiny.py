@@ -24,30 +24,44 @@ from speculative_tts.corpora.testset import write_list
 from speculative_tts.schema import PrepareConfig
 
 
+@dataclass(frozen=True)
+class CodebookConfig:
+    """How a codec of one codebook is made: its entries, and what k-means sees."""
+
+    n_codes: int
+    shards: int = 30
+    iterations: int = 25
+
+
 @dataclass
 class Recipe(PrepareConfig):
     """Sizes of the tiny corpus: the command's keys and what nobody changes."""
 
     warps_per_take: tuple[int, int] = (1, 3)
     takes_per_shard: int = 100
-    codec_shards: int = 30
-    codec_iterations: int = 25
     residual: ResidualConfig = field(default_factory=ResidualConfig)
 
 
 def prepare_tiny(config: Recipe, out: Path) -> None:
     """Make everything under `out`: features/, codec/, codes/*.parquet, dev/ and test/.
 
-    And for the VALL-E-shaped target codec_residual/ and codes_residual/.
+    And codec_fine/ and codes_fine/ for the fine target, codec_residual/ and codes_residual/ for the
+    VALL-E-shaped one.
     """
     reserved: set[Words] = set()
     test = plan_list("test", config.test_rows_per_speaker, config.seed, reserved)
     dev = plan_list("dev", config.dev_rows_per_speaker, config.seed, reserved)
     takes = plan_takes(config.n_takes, config.warps_per_take, config.seed, reserved)
     shards = make_features(takes, config, out / "features")
-    codec = make_codec(shards, config, out / "codec")
-    write_codes(shards, codec, out / "codes", CODES_SCHEMA)
-    write_dev_codes(*dev, codec, out / "codes" / "dev-0000.parquet", CODES_SCHEMA)
+    books = {
+        "": CodebookConfig(config.n_codes),
+        "_fine": CodebookConfig(config.n_fine_codes, 40, 15),
+    }
+    for suffix, book in books.items():
+        codec = make_codec(shards, book, config.seed, out / f"codec{suffix}")
+        codes = out / f"codes{suffix}"
+        write_codes(shards, codec, codes, CODES_SCHEMA)
+        write_dev_codes(*dev, codec, codes / "dev-0000.parquet", CODES_SCHEMA)
     layered = prepare_residual(shards, config.residual, out)
     write_dev_codes(*dev, layered, out / CODES / "dev-0000.parquet", RESIDUAL_SCHEMA)
     write_list(*dev, out / "dev")
@@ -69,12 +83,12 @@ def make_features(takes: list[Take], config: Recipe, folder: Path) -> list[Path]
     return paths
 
 
-def make_codec(shards: list[Path], config: Recipe, folder: Path) -> TinyCodec:
+def make_codec(shards: list[Path], book: CodebookConfig, seed: int, folder: Path) -> TinyCodec:
     """Train the codec on the first shards, unless `folder` has one."""
     if not (folder / "codec.json").exists():
-        spoken = chain.from_iterable(map(read_feature_shard, shards[: config.codec_shards]))
+        spoken = chain.from_iterable(map(read_feature_shard, shards[: book.shards]))
         features = [item.features.astype(np.float64) for item in spoken]
-        train_codec(features, config.n_codes, config.codec_iterations, config.seed).save(folder)
+        train_codec(features, book.n_codes, book.iterations, seed).save(folder)
     return TinyCodec.load(folder)
 
 

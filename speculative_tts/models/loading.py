@@ -10,13 +10,14 @@ from torch import Tensor
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder, Layer
 from speculative_tts.models.matrix import Matrix, matrix
+from speculative_tts.models.packed import SCALE, unpack, unpacked
 
 State = dict[str, Tensor]
 EMBEDDING = "model.embed_tokens.weight"
 
 
 def read_state(folder: Path) -> State:
-    """All tensors of model.safetensors, or of the shards its index names.
+    """All tensors of model.safetensors, or of the shards its index names, unpacked.
 
     Raises ValueError when one is unreadable.
     """
@@ -42,11 +43,11 @@ def read_state(folder: Path) -> State:
             raise ValueError(
                 f"{file} is not readable as safetensors ({error}); copy it again"
             ) from error
-    return state
+    return unpack(state)
 
 
 def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
-    """Rows of one matrix of a checkpoint as they are stored: its first `rows`, or those named.
+    """Rows of one matrix of a checkpoint in the stored precision: its first, or those named.
 
     Reads this tensor alone. Raises ValueError when it is not there, or too short.
     """
@@ -61,6 +62,8 @@ def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tens
                         raise ValueError(
                             f"{file}: {name} has {first + len(kept)} rows, not {needed}"
                         )
+                    if name + SCALE in tensors.keys():  # noqa: SIM118
+                        kept = unpacked(kept, tensors.get_slice(name + SCALE)[first:needed])
                     return kept[wanted - first]
         except SafetensorError as error:
             raise ValueError(

@@ -54,6 +54,7 @@ class PrepareConfig:
 
     n_takes: Many = 9000  # utterances to speak
     n_codes: Several = 2048  # entries of the codec's codebook
+    n_fine_codes: Several = 8192  # entries of the fine target's, codec_fine
     test_rows_per_speaker: Few = 8  # utterances of each speaker in the test list
     dev_rows_per_speaker: Few = 4  # utterances of each speaker in the dev list
     workers: Threads = 2  # processes

@@ -44,12 +44,18 @@ class ValleTrainingConfig:
 class TrainTargetConfig:
     """sst-train-target: the tiny target; `training.target.Recipe` adds what nobody changes.
 
-    `family=valle` chooses the other architecture, and sets steps and folders for it.
+    `family=valle` chooses the other architecture, `family=tiny_fine` the fine target, which grows
+    out of the trained one; both set steps and folders that suit.
     """
 
     architecture: Architecture = Architecture.cosyvoice
     valle: ValleTrainingConfig = field(default_factory=ValleTrainingConfig)
     prepared: ReadPath = "data/tiny"  # what sst-prepare wrote
+    # the codec in `prepared` whose codes are learnt: `codec_fine` has them in codes_fine/
+    codec: str = "codec"
+    # a target of prepared's codec/ to begin with, made as fine and as deep as is asked for
+    init: ReadPath | None = None
+    layers: Count = 12  # of the trunk
     steps: Count = 2750  # optimiser steps
     warmup_steps: Count = 40  # linear rise of the learning rates
     decay_steps: Count = 1000  # linear fall to 0 at the end
@@ -65,6 +71,11 @@ class TrainTargetConfig:
     seed: Seed = 1  # of weights and batches
     out: WrittenPath = "runs/target"  # the training, and the exported target/
     wandb: bool = False  # track with wandb (extra: cluster)
+
+    @property
+    def codes(self) -> str:
+        """The folder of `prepared` with the codec's codes."""
+        return f"codes{self.codec.removeprefix('codec')}"
 
 
 @dataclass

@@ -8,8 +8,8 @@ trained with the model and thrown away, that name the word being spoken and the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.schema import TrainTargetConfig
 from speculative_tts.training.acoustic import AcousticPull
+from speculative_tts.training.checkpoint import source_hash
 from speculative_tts.training.data.recordings import (
+    FLUENT,
     IGNORED,
     Batch,
     BatchConfig,
@@ -37,6 +39,7 @@ from speculative_tts.training.data.recordings import (
     draw_sequences,
     load_recordings,
 )
+from speculative_tts.training.grow import grown
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training, Values
 from speculative_tts.training.optimiser import muon_and_adamw
@@ -53,7 +56,6 @@ class ModelConfig:
 
     hidden_size: int = 192
     intermediate_size: int = 512
-    layers: int = 12
     heads: int = 6
     kv_heads: int = 2
 
@@ -80,7 +82,7 @@ class Probes(nn.Module):
         self.following = nn.Linear(hidden_size, n_classes)
 
 
-def build_model(config: ModelConfig, layout: SpeechLayout, seed: int) -> Any:
+def build_model(config: ModelConfig, layers: int, layout: SpeechLayout, seed: int) -> Any:
     """A fresh Qwen2ForCausalLM over the merged vocabulary."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -90,7 +92,7 @@ def build_model(config: ModelConfig, layout: SpeechLayout, seed: int) -> Any:
             vocab_size=layout.vocab_size,
             hidden_size=config.hidden_size,
             intermediate_size=config.intermediate_size,
-            num_hidden_layers=config.layers,
+            num_hidden_layers=layers,
             num_attention_heads=config.heads,
             num_key_value_heads=config.kv_heads,
             max_position_embeddings=1024,
@@ -142,10 +144,13 @@ class TargetTraining(Training):
         data: Recordings,
         accelerator: Accelerator,
         *,
+        begin: Mapping[str, Tensor] | None = None,
         pull: Callable[[Tensor], None] | None = None,
         watch: Watch | None = None,
     ) -> None:
-        model = build_model(config.model, layout, config.seed)
+        model = build_model(config.model, config.layers, layout, config.seed)
+        if begin is not None:
+            model.load_state_dict(begin)
         probes = Probes(config.model.hidden_size, len(layout.words) + 1)
         if config.compile:
             model.model.compile(dynamic=True)
@@ -204,18 +209,27 @@ def train_target(config: Recipe, accelerator: Accelerator, track: Log = silent) 
     and the exported target/ in `config.out`; returns the last figures.
     """
     corpus, out = Path(config.prepared), Path(config.out)
-    settings = settings_of(config)
+    if config.init is not None:
+        config.batch = replace(config.batch, stages=FLUENT)
+    init = None if config.init is None else source_hash(Path(config.init))
+    settings = settings_of(config, init=init)
     done = done_before(out / TRAINING, settings, extend=True)
     if done is not None:
         return done
-    codec = TinyCodec.load(corpus / "codec")
+    codec = TinyCodec.load(corpus / config.codec)
     layout = SpeechLayout.merged(codec.n_codes, WORDS, asdict(config.sampling))
+    begin = None
+    if config.init is not None:
+        coarse = TinyCodec.load(corpus / "codec")
+        begin = grown(Path(config.init), coarse, codec, layout, config.layers)
     pull = AcousticPull(torch.from_numpy(codec.codebook).float(), config.acoustic_pull)
     watch = Watch.load(
         corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
     )
-    data = load_recordings(corpus / "codes", layout)
-    training = TargetTraining(out, config, layout, data, accelerator, pull=pull, watch=watch)
+    data = load_recordings(corpus / config.codes, layout)
+    training = TargetTraining(
+        out, config, layout, data, accelerator, begin=begin, pull=pull, watch=watch
+    )
     training.start(settings)
     training.run(track)
     training.end(training.figures, keep=True)

@@ -59,6 +59,14 @@ def test_the_tiny_valle_brings_its_codec(command: Command[bench.BenchConfig]) ->
     assert command.compose().codec.name == "tiny"
 
 
+@pytest.mark.parametrize("command", [bench.main, decode.main])
+def test_the_fine_target_brings_its_codec_and_draft(command: Command[bench.BenchConfig]) -> None:
+    config = command.compose(["target=tiny_fine"])
+    assert config.codec.path == "data/tiny/codec_fine"
+    assert config.draft.path == "runs/draft-paper"
+    assert command.compose(["target=tiny_fine", "draft=itself"]).draft.name == "itself"
+
+
 def test_a_method_does_not_choose_the_codec() -> None:
     config = decode.main.compose(["method=mtp", "target=tiny_valle"])
     assert config.codec.name == "tiny_residual"

@@ -86,7 +86,8 @@ def test_training_of_a_target(tmp_path: Path) -> None:
 def train(corpus: str, out: str) -> None:
     """The command's recipe at a size of seconds."""
     recipe = Recipe(
-        model=ModelConfig(hidden_size=16, intermediate_size=24, layers=2, heads=2, kv_heads=1),
+        model=ModelConfig(hidden_size=16, intermediate_size=24, heads=2, kv_heads=1),
+        layers=2,
         batch=BatchConfig(tokens=120, stages=(Stage(1 << 30, 2),)),
         steps=STEPS,
         save_every=5,

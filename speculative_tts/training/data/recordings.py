@@ -29,6 +29,10 @@ class Stage:
     max_words: int
 
 
+FLUENT = (Stage(1 << 30, 8),)
+"""Of a target that speaks already: all lengths from the first step."""
+
+
 @dataclass(frozen=True)
 class BatchConfig:
     """How sequences are drawn and batched."""
@@ -39,7 +43,7 @@ class BatchConfig:
     """Share of sequences that are one utterance without a prompt."""
     pool: int = 6
     """Candidates drawn for each sequence kept; more means less padding."""
-    stages: tuple[Stage, ...] = (Stage(120, 1), Stage(250, 3), Stage(450, 5), Stage(1 << 30, 8))
+    stages: tuple[Stage, ...] = (Stage(120, 1), Stage(250, 3), Stage(450, 5), *FLUENT)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,21 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema import Device
 from speculative_tts.training.data.recordings import BatchConfig, Recording, Recordings, Stage
+from speculative_tts.training.grow import grown
 from speculative_tts.training.loop import accelerator_for
 from speculative_tts.training.target import ModelConfig, Recipe, TargetTraining
 
+CPU = torch.device("cpu")
 LAYOUT = SpeechLayout.merged(n_codes=12, words=("alpha", "bravo", "charlie"))
 CONFIG = Recipe(
-    model=ModelConfig(hidden_size=16, intermediate_size=24, layers=2, heads=2, kv_heads=1),
+    model=ModelConfig(hidden_size=16, intermediate_size=24, heads=2, kv_heads=1),
+    layers=2,
     batch=BatchConfig(tokens=120, stages=(Stage(1 << 30, 2),)),
     steps=40,
     warmup_steps=4,
@@ -90,3 +95,25 @@ def test_a_finished_training_goes_on_with_other_settings(tmp_path: Path) -> None
     training.run()
     rows = list(read_jsonl(tmp_path / "training/metrics.jsonl"))
     assert [row["step"] for row in rows] == list(range(1, 45))
+
+
+def test_a_grown_target_goes_on_where_its_source_ended(tmp_path: Path) -> None:
+    fresh(tmp_path / "source").run()
+    (*_, last) = read_jsonl(tmp_path / "source/training/metrics.jsonl")
+    book = np.random.default_rng(0).normal(size=(LAYOUT.n_codes, TOKEN_FEATURES))
+    codec = TinyCodec(book.astype(np.float32), np.ones(27, np.float32))
+    begin = grown(tmp_path / "source/target", codec, codec, LAYOUT, layers=5)
+    deeper = dataclasses.replace(CONFIG, layers=5, steps=1)
+    training = TargetTraining(
+        tmp_path / "grown",
+        deeper,
+        LAYOUT,
+        toy_recordings(),
+        accelerator_for(Device.cpu),
+        begin=begin,
+    )
+    training.run()
+    (first,) = read_jsonl(tmp_path / "grown/training/metrics.jsonl")
+    assert first["loss"] < 1.3 * last["loss"]
+    exported = MergedVocabLM.load(tmp_path / "grown/target", dtype=torch.float32, device=CPU)
+    assert exported.layout == LAYOUT

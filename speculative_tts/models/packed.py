@@ -1,0 +1,42 @@
+"""Matrices stored in 8 bits, as the fine tiny models ship: int8 rows, and the scale of each row.
+
+`weight` is stored as `weight` (int8) beside `weight.scale` (float32); `unpack` gives float16.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+
+SCALE = ".scale"
+LARGEST = 127
+
+
+def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices in 8 bits; vectors, which are few, as they are."""
+    packed = {}
+    for name, tensor in tensors.items():
+        if tensor.ndim != 2:
+            packed[name] = tensor
+            continue
+        scale = tensor.float().abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST
+        packed[name] = (tensor.float() / scale[:, None]).round().to(torch.int8)
+        packed[name + SCALE] = scale
+    return packed
+
+
+def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What was packed as float16, all else as it is."""
+    return {
+        name: unpacked(tensor, tensors[name + SCALE]) if name + SCALE in tensors else tensor
+        for name, tensor in tensors.items()
+        if name.removesuffix(SCALE) == name or name.removesuffix(SCALE) not in tensors
+    }
+
+
+def unpacked(
+    stored: Int8[Tensor, "rows columns"], scale: Float[Tensor, " rows"]
+) -> Float[Tensor, "rows columns"]:
+    """Some rows of a packed matrix."""
+    return (stored * scale[:, None]).half()
