@@ -149,11 +149,16 @@ def test_a_batch_is_its_rows(seed: int, n: int, k: int, union: bool, boundary: b
     uniform = torch.rand(4, n, generator=torch.Generator().manual_seed(seed)).double()
     ids = scores.topk(k).indices
     together = search.best(scores, last).tokens, search.sample(scores, ids, last, uniform).tokens
+    walk, first = search.walk(scores, ids, last), together[1][:, 0]
+    laws = [walk.law(place, first if place else None) for place in range(min(n, 2))]
     for row in range(4):
         at = slice(row, row + 1)
         assert (search.best(scores[at], last[at]).tokens == together[0][at]).all()
         drawn = search.sample(scores[at], ids[at], last[at], uniform[at]).tokens
         assert (drawn == together[1][at]).all()
+        alone = search.walk(scores[at], ids[at], last[at])
+        for place, law in enumerate(laws):
+            torch.testing.assert_close(alone.law(place, first[at] if place else None), law[at])
 
 
 @given(seeds, st.floats(0, 2))

@@ -151,6 +151,18 @@ def test_the_store_finds_what_it_made_and_shipped_counts_equal_it(
             assert facts["bigrams"] == expected_counts().sum()
 
 
+def test_shipped_counts_may_be_large(codes: Path, codec: Path, tmp_path: Path) -> None:
+    """Small ones take two bytes; of 65,536 nothing would be left."""
+    config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"))
+    entry = find_or_count(config, ("tiny", codec), SIZE)
+    many = entry.arrays["counts"].astype(np.int64)
+    many[0] = 2**16
+    export_counts(dataclasses.replace(entry, arrays={**entry.arrays, "counts": many}), tmp_path)
+    named = dataclasses.replace(config, path=str(tmp_path))
+    _, facts = transitions.transitions(named, ("tiny", codec), SIZE)
+    assert facts["bigrams"] == many.sum()
+
+
 def test_mistakes_are_told(codes: Path, codec: Path, tmp_path: Path) -> None:
     config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"))
     entry = find_or_count(config, ("tiny", codec), SIZE)
