@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from speculative_tts.progress import progress
 from speculative_tts.shards import shard
 
 ROWS = 4096  # utterances read at a time
@@ -62,7 +62,7 @@ def count_bigrams(shards: Sequence[Path], size: int, *, column: str, workers: in
         workers = 1
     sums = _Sums()
     unigrams = np.zeros(size, np.int64)
-    with tqdm(total=len(shards), desc="bigrams", unit="shard") as bar:
+    with progress(total=len(shards), desc="bigrams", unit="shard") as bar:
         for (paths, _, _), (keys, counts, single) in zip(
             tasks, _mapped(tasks, workers), strict=True
         ):

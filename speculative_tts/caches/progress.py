@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from tqdm import tqdm
+from speculative_tts.progress import progress
 
 Progress = Callable[[int], object]  # told how much more of the stage's work is done
 Stage = Callable[[str, int], AbstractContextManager[Progress]]  # its name, and all of its work
@@ -18,5 +18,5 @@ def silent(_name: str, _work: int) -> Iterator[Progress]:
 @contextmanager
 def bar(name: str, work: int) -> Iterator[Progress]:
     """A bar on stderr with an estimate of the time."""
-    with tqdm(total=work, desc=name, unit_scale=True) as shown:
+    with progress(total=work, desc=name, unit_scale=True) as shown:
         yield shown.update

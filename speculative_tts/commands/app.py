@@ -21,6 +21,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
 from speculative_tts.commands.arguments import apart, expand_home, quoted, sources
+from speculative_tts.commands.sweeps import place
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema import Device
 from speculative_tts.schema.kinds import asked_for, kinds_in
@@ -58,6 +59,7 @@ class Command(Generic[Config]):
     examples: tuple[str, ...]
     shorthand: tuple[tuple[str, str], ...] = ()
     implied: tuple[tuple[str, str], ...] = ()
+    first: tuple[str, ...] = ()
     codes: list[int] = field(default_factory=list, repr=False, compare=False)
     typed: list[str] = field(default_factory=list, repr=False, compare=False)
 
@@ -218,6 +220,7 @@ def command(
     examples: tuple[str, ...] = (),
     shorthand: tuple[tuple[str, str], ...] = (),
     implied: tuple[tuple[str, str], ...] = (),
+    first: tuple[str, ...] = (),
 ) -> Command[Config]:
     """The console command `sst-<name>` around `run`.
 
@@ -225,10 +228,10 @@ def command(
     names `<name>_schema` first. `shorthand` gives a short key the place of a longer one:
     (("target", "target.name"),). `implied` says which choice a key, or another choice, means when
     none is made: (("target=tiny_valle", "codec=tiny_residual"),). A key that one kind alone of a
-    group has asks for that kind by itself.
+    group has asks for that kind by itself. `first` are the keys that `--help` begins with.
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
-    return Command(name, schema, run, about, examples, shorthand, implied)
+    return Command(name, schema, run, about, examples, shorthand, implied, first)
 
 
 def job_number() -> int:
@@ -277,10 +280,9 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
 
     job = HydraConfig.get()
     if job.mode == RunMode.MULTIRUN:
-        print(
-            f"{this.program}: job {job.job.num + 1}: {' '.join(job.overrides.task)}",
-            file=sys.stderr,
-        )
+        asked = [this._written_out(one) for one in this.typed if not one.startswith("-")]
+        where, what = place(job, asked), " ".join(job.overrides.task)
+        print(f"{this.program}: {where}: {what}", file=sys.stderr)
     try:
         code, why = _checked(this, this._to_object(config)), "see its log"
     except BrokenPipeError:

@@ -32,19 +32,18 @@ def run(config: BenchConfig) -> int:
 
         return run_random(config, out)
 
-    from tqdm import tqdm
-
     from speculative_tts.bench import engine as benchmark
     from speculative_tts.bench.roofline import limits
     from speculative_tts.bench.search import search_costs
     from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
     from speculative_tts.decoding.build import build_engine
+    from speculative_tts.progress import progress
     from speculative_tts.provenance import provenance
 
     engine = build_engine(config)
     prompts = make_prompts(config, engine)
     peer = peer_of(config, engine)
-    with tqdm(total=len(prompts), desc="continuations", unit="prompt") as bar:
+    with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
         spent = benchmark.continuations(engine, prompts, config.tokens, peer, bar.update)
     seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
     context = len(prompts[0].request.prompt) + config.tokens // 2

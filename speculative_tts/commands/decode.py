@@ -28,10 +28,9 @@ planned: "list[Plan]" = []  # of the sweep so far
 
 def run(config: DecodeConfig) -> int:
     """Decode one list with one system."""
-    from tqdm import tqdm
-
     from speculative_tts.decoding.build import build_source
     from speculative_tts.decoding.run import DecodeRun, finished
+    from speculative_tts.progress import progress
 
     config = with_sizes(config)
     if config.plan:
@@ -53,7 +52,7 @@ def run(config: DecodeConfig) -> int:
     with held(app.require_writable(folder), "out=<other folder>"):
         done, earlier = len(finished(folder)), _by_other_code(folder)
         _describe(config, source, folder)
-        with tqdm(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
+        with progress(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
             for _ in decode.run(items):
                 bar.update()
         if decode.failed:
@@ -61,7 +60,40 @@ def run(config: DecodeConfig) -> int:
         write_atomic(folder / DONE, "")
         _track(config, folder)
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
+    print(_found(config, folder))
     return 0
+
+
+def _found(config: DecodeConfig, folder: Path) -> str:
+    """What a run's counts say already, with intervals, and the command that comes next."""
+    from speculative_tts.evaluation.registry import METRICS
+    from speculative_tts.evaluation.rows import row_of
+    from speculative_tts.evaluation.sources import read_run
+    from speculative_tts.evaluation.summary import Bootstrap, interval
+
+    rows = [row_of(sample) for sample in read_run(folder).samples]
+
+    def told(name: str, text: str) -> str:
+        metric = METRICS[name]
+        one = interval(rows, metric, Bootstrap(draws=2000))
+        if one.value is None:
+            return ""
+        value, low, high = (
+            "" if number is None else f"{metric.scale * number:.{metric.digits}f}"
+            for number in (one.value, one.low, one.high)
+        )
+        return text.format(f"{value} [{low}, {high}]" if low else value, one.n)
+
+    found = (
+        told("speedup", "{} times the target alone on this machine ({} utterances timed)"),
+        "" if config.system is System.speculative else told("time_per_token_ms", "{} ms a token"),
+        told("acceptance_rate", "accepted {} of the drafted tokens"),
+        told("acceptance_length", "{} tokens a round"),
+        told("first_audio_ms", "first audio after {} ms"),
+    )
+    said = ", ".join(filter(None, found))
+    next_ = f"  next: sst-eval runs={config.out}"
+    return f"  {said}\n{next_}" if said else next_
 
 
 def _plan(config: DecodeConfig) -> int:
@@ -174,5 +206,9 @@ main = app.command(
     DecodeConfig,
     run,
     examples=("sst-decode limit=5", "sst-decode rule.beta=0,0.2,0.4 lookahead=3"),
+    first=(
+        *("method", "experiment", "limit", "lookahead", "rule"),
+        *("target", "draft", "out", "seed", "plan"),
+    ),
     implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET,
 )

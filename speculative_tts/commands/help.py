@@ -59,6 +59,10 @@ class Explained(Protocol):
     def examples(self) -> tuple[str, ...]:
         """Lines to copy."""
 
+    @property
+    def first(self) -> tuple[str, ...]:
+        """Keys that matter most."""
+
 
 @dataclasses.dataclass(frozen=True)
 class _Composed:
@@ -108,10 +112,15 @@ def help_text(command: Explained, topic: str = "") -> str:
             for group, about in zip(groups, inside, strict=True)
             for row in (about, *_key_rows(shown, group))
         ]
+    rows = {
+        row[0].partition("=")[0].strip(): row for row in (*_group_rows(shown), *_key_rows(shown))
+    }
+    others = [row for row in _key_rows(shown) if row not in [rows[key] for key in command.first]]
+    first = f"First:\n{_table([rows[key] for key in command.first])}\n\n" if command.first else ""
     tail = f"\n\n{GROUPS_HEADING}\n{_table(inside)}" if inside else ""
     return (
         f"{command.program}: {command.about}\n\nUsage: {command.program} [key=value ...]\n\n"
-        f"Examples:\n{examples}\n\nKeys, with their defaults:\n{_table(_key_rows(shown))}"
+        f"Examples:\n{examples}\n\n{first}Keys, with their defaults:\n{_table(others)}"
         f"{tail}\n\n{HYDRA}"
     )
 
@@ -159,7 +168,7 @@ def _there(group: str) -> str:
     """The options of a config group, or some of many."""
     names = options(group)
     if len(names) > MANY:
-        return f"{len(names)} of them, such as {', '.join(names[-3:])}."
+        return f"{len(names)} of them, such as {', '.join(names[-4:])}."
     return f"One of: {', '.join(names)}." if names else ""
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tqdm import tqdm
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora.features import SpokenTake, read_feature_shard
 from speculative_tts.files import writing
+from speculative_tts.progress import progress
 
 CODES_SCHEMA = pa.schema(
     [
@@ -38,7 +38,7 @@ AnyTinyCodec = TinyCodec | ResidualTinyCodec
 
 def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: pa.Schema) -> None:
     """Encode each feature shard into a Parquet shard of the same number; those there are kept."""
-    for shard in tqdm(shards, desc=f"encoding into {folder.name}"):
+    for shard in progress(shards, desc=f"encoding into {folder.name}"):
         path = folder / f"train-{shard.stem.removeprefix('shard-')}.parquet"
         if not path.exists():
             rows = [take_row(item, codec) for item in read_feature_shard(shard)]

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tqdm import tqdm
 
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.codecs.registry import BatchCodec, Codec, load_codec
 from speculative_tts.corpora.codes import code_columns, write_shard
 from speculative_tts.corpora.utterance import Utterance
+from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.records import write_json
 
@@ -110,7 +110,7 @@ def extract(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> D
     """
     _check_settings(how, folder)
     pending = (shard for shard in _shards(utterances, how, folder) if not shard.path.exists())
-    for _ in tqdm(_each(pending, how.workers), f"encoding into {folder.name}", unit="shard"):
+    for _ in progress(_each(pending, how.workers), f"encoding into {folder.name}", unit="shard"):
         pass
     dropped = Dropped()
     for path in sorted(folder.glob("*.parquet")):

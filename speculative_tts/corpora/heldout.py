@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from tqdm import tqdm
 
 from speculative_tts.corpora.codes import AnyTinyCodec, code_columns, write_shard
 from speculative_tts.corpora.features import speak_as
 from speculative_tts.corpora.plan import ListedUtterance, VoicePrompt
+from speculative_tts.progress import progress
 
 
 def write_dev_codes(
@@ -22,7 +22,7 @@ def write_dev_codes(
     """Speak and encode an evaluation list's prompts and references into one Parquet shard."""
     if path.exists():
         return
-    spoken = [heldout_row(item, codec) for item in tqdm([*prompts, *rows], desc="dev codes")]
+    spoken = [heldout_row(item, codec) for item in progress([*prompts, *rows], desc="dev codes")]
     write_shard(spoken, schema, path)
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import soundfile
-from tqdm import tqdm
 
 from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.world import SAMPLE_RATE, Wave
 from speculative_tts.corpora.features import speak_as
 from speculative_tts.corpora.plan import ListedUtterance, VoicePrompt
 from speculative_tts.files import write_atomic
+from speculative_tts.progress import progress
 from speculative_tts.records import write_jsonl
 
 REFERENCE_COMPRESSION = 0.0
@@ -41,12 +41,12 @@ class ListRow:
 def write_list(prompts: list[VoicePrompt], rows: list[ListedUtterance], folder: Path) -> Path:
     """Speak prompts and references (files that exist are kept), then write `list.jsonl`."""
     by_id = {prompt.id: prompt for prompt in prompts}
-    for prompt in tqdm(prompts, desc=f"{folder.name} prompts"):
+    for prompt in progress(prompts, desc=f"{folder.name} prompts"):
         path = folder / prompt_path(prompt.id)
         if not path.exists():
             _, wave = speak_as(prompt.words, prompt.speaker, prompt.duration_stretch)
             write_audio(path, wave)
-    for row in tqdm(rows, desc=f"{folder.name} references"):
+    for row in progress(rows, desc=f"{folder.name} references"):
         path = folder / reference_path(row.id)
         if not path.exists():
             _, wave = speak_as(row.words, row.speaker, row.duration_stretch)

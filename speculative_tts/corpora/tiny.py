@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from speculative_tts.codecs.tiny import TinyCodec, train_codec
 from speculative_tts.corpora.codes import CODES_SCHEMA, RESIDUAL_SCHEMA, write_codes
@@ -21,6 +20,7 @@ from speculative_tts.corpora.heldout import write_dev_codes
 from speculative_tts.corpora.plan import Take, Words, plan_list, plan_takes
 from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_residual
 from speculative_tts.corpora.testset import write_list
+from speculative_tts.progress import progress
 from speculative_tts.schema import PrepareConfig
 
 
@@ -101,5 +101,5 @@ def _run_parallel(
     """Run `function(*job)` for each job in `workers` processes, with a progress bar."""
     with ProcessPoolExecutor(workers) as pool:
         futures = [pool.submit(function, *job) for job in jobs]
-        for future in tqdm(as_completed(futures), total=len(futures), desc=description):
+        for future in progress(as_completed(futures), total=len(futures), desc=description):
             future.result()

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import torch
-from tqdm import tqdm
 
 from speculative_tts.models.valle.checkpoint import Valle
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.importing import Options, write_folder
 from speculative_tts.models.valle.layout import PhonemeLayout
 from speculative_tts.models.valle.text import Symbols, phonemes
+from speculative_tts.progress import progress
 from speculative_tts.schema import FreshConfig
 
 EMPTY = "<eps>"  # in every official table of symbols
@@ -27,7 +27,7 @@ def fresh_checkpoint(
     paths = sorted(Path(config.codes or "").glob("*.parquet"))
     if not paths:
         raise ValueError(f"no *.parquet in {config.codes}; run sst-prepare, or give another folder")
-    for path in tqdm(paths, desc="phonemes", unit="shard", disable=None):
+    for path in progress(paths, desc="phonemes", unit="shard", disable=None):
         table = pq.read_table(path, columns=["text", "residual_codes"])
         for text in table.column("text").to_pylist():
             symbols.update(phonemes(text, language))

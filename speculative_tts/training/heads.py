@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from tqdm import tqdm
 
 from speculative_tts.models.heads import save_heads, target_hash
+from speculative_tts.progress import progress
 from speculative_tts.schema import Optimiser, TrainHeadsConfig
 from speculative_tts.training.data.pairs import LOST, Batch, Data, load_data
 from speculative_tts.training.headed import HeadedTrunk, States, dev_figures
@@ -84,7 +84,9 @@ class HeadsTraining(Training):
     def _collect(self, batches: Iterable[Batch], total: int) -> States:
         """Hidden states of every speech position, float16, with their targets (int32)."""
         hidden, targets, cut = [], [], 0
-        for batch in tqdm(batches, total=total, desc="hidden states", unit="batch", disable=None):
+        for batch in progress(
+            batches, total=total, desc="hidden states", unit="batch", disable=None
+        ):
             states = self.headed.states(batch.to(self.accelerator.device))
             hidden.append(states.hidden.half())
             targets.append(states.targets.int())

@@ -21,8 +21,8 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, broadcast
 from torch import Tensor, nn
-from tqdm import tqdm
 
+from speculative_tts.progress import progress
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema import Device, DType
 from speculative_tts.training.journal import METRICS, Log, journal, silent
@@ -132,7 +132,7 @@ class Training:
         last = state.step if state else -1
         with contextlib.ExitStack() as stack:
             write = stack.enter_context(journal(self.folder, last, track)) if main else silent
-            bar = tqdm(total=self.plan.steps, initial=self.step, unit="step", disable=not main)
+            bar = progress(total=self.plan.steps, initial=self.step, unit="step", disable=not main)
             bar.set_description(" ".join(self.folder.parts[-2:]))
             stack.callback(bar.close)
             if state is None and self.selects:

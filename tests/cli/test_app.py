@@ -408,3 +408,46 @@ def test_a_launcher_that_is_not_installed_names_its_extra(
 ) -> None:
     assert decode(["hydra/launcher=submitit_slurm", "seed=1,2"]) == app.BAD_INPUT
     assert "pip install 'speculative_tts[cluster]'" in capsys.readouterr().err
+
+
+def test_a_sweep_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of how many jobs, whatever is swept in an experiment's file and anew by the user."""
+    from types import SimpleNamespace
+
+    from speculative_tts.commands import sweeps
+
+    monkeypatch.setattr(sweeps, "began", {})
+
+    def at(number: int, seconds: float, *typed: str) -> str:
+        monkeypatch.setattr(sweeps, "monotonic", lambda: seconds)
+        params = {"method": "a,b,c", "lookahead": "range(1,5)"}
+        job = SimpleNamespace(job=SimpleNamespace(num=number), sweeper={"params": params})
+        return sweeps.place(job, typed)
+
+    assert at(0, 10.0, "limit=2") == "job 1 of 12"
+    assert at(3, 310.0, "limit=2") == "job 4 of 12, about 15 min left"
+    assert at(11, 120.0, "limit=2") == "job 12 of 12, about 10 s left"
+    assert at(1, 120.0, "method=a,b", "lookahead=1") == "job 2 of 2"
+
+
+@pytest.mark.parametrize(("terminal", "name"), [(False, "xterm"), (True, "dumb"), (True, "xterm")])
+def test_progress_is_plain_lines_in_a_log(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    terminal: bool,
+    name: str,
+) -> None:
+    """Bars of carriage returns filled logs of sweeps."""
+    from speculative_tts import progress
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setenv("TERM", name)
+    monkeypatch.setattr(progress, "EVERY", 1e-9)
+    assert list(progress.progress(range(3), desc="work")) == [0, 1, 2]
+    said = capsys.readouterr().err
+    if terminal and name == "xterm":
+        assert "\r" in said
+    else:
+        assert "\r" not in said
+        assert said.splitlines()[-1].startswith("work: 3/3 in 00:00")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -78,6 +79,24 @@ def test_a_sweep_makes_a_run_folder_per_point_and_is_skipped_when_done(
     assert decode.main(arguments) == 0
     assert capsys.readouterr().out.count("done already, skipped") == 2
     assert (run / "records.jsonl").stat().st_mtime_ns == before
+
+
+def test_a_run_ends_with_what_it_found(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Speed and acceptance are of its own records, before anybody has scored them."""
+    told = [*models.overrides, f"out={tmp_path}", "runtime.warmup=0", "instrument=0"]
+    assert decode.main([*told, "method=ssd", "chunk=4"]) == 0
+    where, found, following = capsys.readouterr().out.splitlines()
+    assert where.startswith(f"{tmp_path}/speculative-tolerance-b0.4-k3-s0-")
+    assert re.search(r"^  \d+\.\d\d times the target alone on this machine \(6 utter", found)
+    rows = read_jsonl(only(tmp_path, "*/records.jsonl"))
+    drafted, accepted = np.sum([(row["drafted"], row["accepted"]) for row in rows], axis=0)
+    assert f"accepted {accepted / drafted:.3f} of the drafted tokens, " in found
+    assert "tokens a round, first audio after " in found
+    assert following == f"  next: sst-eval runs={tmp_path}"
+    assert decode.main([*told, "method=codec"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2  # no model ran: nothing was found
 
 
 def test_killed_and_run_again_equals_undisturbed(tmp_path: Path) -> None:
