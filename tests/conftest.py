@@ -23,12 +23,27 @@ settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+def _need_native() -> None:
+    from speculative_tts.models.native.library import library
+
+    if library() is None:
+        pytest.skip("no C++ compiler")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What the compiled step alone does is tested where it can be compiled."""
+    if item.get_closest_marker("native"):
+        _need_native()
+
+
 @pytest.fixture(scope="module", params=["torch", "native"])
 def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
     """Models that are loaded now compute with each; module fixtures that load them ask for it."""
     from speculative_tts.models.native.library import select
     from speculative_tts.schema import Kernels
 
+    if request.param == "native":
+        _need_native()
     select(Kernels[request.param])
     yield request.param
     select(Kernels.auto)

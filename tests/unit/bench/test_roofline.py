@@ -1,5 +1,6 @@
 """What memory allows."""
 
+import pytest
 import torch
 
 from speculative_tts.bench import roofline
@@ -7,6 +8,7 @@ from speculative_tts.models.native import library
 from speculative_tts.schema import Kernels
 
 
+@pytest.mark.native
 def test_every_size_is_read_and_nothing_without_the_native_step() -> None:
     found = roofline.limits({"small": 1 << 20})
     assert set(found) == {"small", "main memory"}
@@ -16,6 +18,7 @@ def test_every_size_is_read_and_nothing_without_the_native_step() -> None:
     library.select(Kernels.auto)
 
 
+@pytest.mark.native
 def test_all_is_read() -> None:
     """The sum that the reading returns: nothing is left out but a last odd piece."""
     native = library.library()

@@ -67,6 +67,7 @@ def ends_of_nuclei(sampler: Sampler, logits: Tensor, positions: Tensor, stop: St
     return (kept.cumsum(-1) - sampler.top_p).abs().min(-1).values
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_laws_equal_their_references(name: str) -> None:
     """To 1e-6, but where a nucleus ends within rounding: there it may have one token more."""
@@ -102,6 +103,7 @@ def test_there_is_no_law_where_there_was_none(name: str, value: float) -> None:
     assert ids[~lost].max() < VOCAB
 
 
+@pytest.mark.native
 def test_equal_logits_are_kept_lower_ids_first() -> None:
     logits = torch.zeros(1, 1, 50)
     stop = StopRule.build((), 50, [0], torch.device("cpu"))
@@ -147,6 +149,7 @@ def test_draws_of_one_law_are_the_references(vocab: int) -> None:
     assert nothing.tolist() == [vocab] * 2
 
 
+@pytest.mark.native
 def test_sums_over_lists_equal_torchs() -> None:
     generator = torch.Generator().manual_seed(0)
     sizes = torch.randint(1, 9, (300,), generator=generator)

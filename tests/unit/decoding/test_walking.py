@@ -23,6 +23,7 @@ from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.native import library
 from speculative_tts.schema import Kernels
 
+pytestmark = pytest.mark.native
 SAMPLERS = {
     "all": Sampler(),
     "greedy": Sampler(0.0),

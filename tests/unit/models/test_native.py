@@ -83,6 +83,7 @@ def logits_in_pieces(model: CodeLM | ValleLM, ids: Tensor, size: int) -> Tensor:
     return torch.cat(out)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("set_", runnable)
 @pytest.mark.parametrize("name", MODELS)
 @torch.inference_mode()
@@ -165,6 +166,7 @@ def test_the_native_step_equals_its_reference(
     torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
 
 
+@pytest.mark.native
 @torch.inference_mode()
 def test_a_long_prompt_in_pieces_gives_the_same_bits() -> None:
     """Of more than 256 positions; steps behind it too."""
@@ -223,6 +225,7 @@ def folder(tmp_path: Path, instructions: pytest.MonkeyPatch) -> Path:
     return tmp_path / "speculative_tts" / "native"
 
 
+@pytest.mark.native
 def test_what_is_compiled_is_the_owners_alone_and_compiled_once(folder: Path) -> None:
     path = compiling.cached("portable")
     made = path.stat().st_mtime_ns
@@ -233,6 +236,7 @@ def test_what_is_compiled_is_the_owners_alone_and_compiled_once(folder: Path) ->
     assert library.load("portable").sst_source().decode() == flags.source_hash()
 
 
+@pytest.mark.native
 def test_a_compiled_file_that_was_changed_is_not_loaded(folder: Path) -> None:
     path = compiling.cached("portable")
     good = path.read_bytes()
@@ -249,6 +253,7 @@ def test_a_folder_that_others_see_into_is_refused(folder: Path, mode: int) -> No
         compiling.cached("portable")
 
 
+@pytest.mark.native
 def test_a_file_that_others_may_write_or_a_link_is_refused(folder: Path) -> None:
     path = compiling.cached("portable")
     path.chmod(0o620)
@@ -261,6 +266,7 @@ def test_a_file_that_others_may_write_or_a_link_is_refused(folder: Path) -> None
         compiling.cached("portable")
 
 
+@pytest.mark.native
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
 def test_a_file_of_another_user_is_refused(folder: Path) -> None:
     path = compiling.cached("portable")
@@ -309,6 +315,7 @@ def test_a_compiler_that_fails_is_named_with_its_first_line(
     assert [path.name for path in folder.iterdir()] == []  # nothing half made
 
 
+@pytest.mark.native
 def test_a_library_of_another_source_is_passed_over(
     folder: Path, tmp_path: Path, instructions: pytest.MonkeyPatch
 ) -> None:
