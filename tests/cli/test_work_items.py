@@ -2,8 +2,13 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -156,3 +161,42 @@ def test_prompts_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "copy" / "codec" / "codec.json").write_text(json.dumps(codec | {"other": 1}))
     made(copy, tmp_path / "four", *shared, "timing=0")
     assert len(encoded) == 2 * before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["rule=tolerance", "system=target"])
+def test_kills_at_random_moments_change_nothing(
+    models: FakeModels, tmp_path: Path, system: str
+) -> None:
+    """SIGKILL until the run is through: records but for their times, and audio, byte for byte.
+
+    Moments are drawn over the time that an undisturbed run takes, so they hit loading, timed
+    utterances, batches and the store of the target's tokens.
+    """
+    settings = [system, "timing=4", "batch_size=3", "instrument=2"]
+    whole = made(models, tmp_path / "whole", *settings)
+    main = "import sys; from speculative_tts.commands.decode import main; sys.exit(main())"
+    common = [*models.overrides, f"out={tmp_path / 'cut'}", *settings]
+    command = [sys.executable, "-c", main, *common]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    begin = time.monotonic()
+    subprocess.run([*command, f"out={tmp_path / 'timed'}"], check=True, **quiet)
+    takes, random, kills = time.monotonic() - begin, Random(0), 0
+    for _ in range(4):
+        process = subprocess.Popen(command, **quiet)
+        try:
+            process.wait(timeout=takes * random.uniform(0.5, 1.0))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            kills += process.wait() == -signal.SIGKILL
+    assert kills
+    found = made(models, tmp_path / "cut", *settings)
+    assert untimed(found) == untimed(whole)
+    folders = [
+        next(path.parent for path in (tmp_path / one).glob("*/DONE")) for one in ("whole", "cut")
+    ]
+    audio = [
+        {path.name: path.read_bytes() for path in (one / "audio").iterdir()} for one in folders
+    ]
+    assert audio[0] == audio[1]
+    assert not list(tmp_path.glob("cut/**/*.tmp"))
