@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from speculative_tts.reporting.needs import Nearest, Need
 from speculative_tts.reporting.paper import PaperTable
-from speculative_tts.reporting.runs import Nearest, Need, Where
+from speculative_tts.reporting.runs import Where
 
 
 @dataclass(frozen=True)

@@ -1,48 +1,35 @@
-"""The PCG paper's tables and figures: what they show and which runs they need."""
-
-from collections.abc import Sequence
-from typing import Any
+"""The PCG paper's report and its tables: what they show and which runs they need."""
 
 from speculative_tts.reporting import paper
 from speculative_tts.reporting.definitions import (
-    Axes,
     Column,
-    Curve,
-    FigureDefinition,
-    Level,
     Panel,
-    Published,
     Report,
     Row,
     TableDefinition,
     columns,
 )
 from speculative_tts.reporting.experiments import Experiment, Scale, method
-from speculative_tts.reporting.runs import Nearest, Where
+from speculative_tts.reporting.needs import Nearest
+from speculative_tts.reporting.pcg_figures import (
+    BETA,
+    GROUPS,
+    SIZE,
+    SWAP,
+    at,
+    figure_2,
+    figure_3,
+    sizes,
+)
 from speculative_tts.reporting.systems import (
     EXACT,
     SPECULATION,
     TARGET,
-    TARGET_LEVEL,
     TARGET_ROW,
     TOLERANCE,
     against,
-    length_over_lookahead,
     of_methods,
-    over_lookahead,
-    speedup_over_lookahead,
 )
-
-PAPERS_GROUPS = {
-    "rule.groups.theta": None,
-    "rule.groups.cap": None,
-    "rule.groups.weights": "equal",
-    "rule.groups.path": None,
-    "rule.groups.source": "embedding",
-}
-GROUPS = {**method("pcg"), **PAPERS_GROUPS}
-SWAP = {**method("swap"), **PAPERS_GROUPS}
-SIZE, BETA = "rule.groups.mean_size", "rule.beta"
 
 BOTH = columns("speedup speedup_by_length")
 QUALITY = columns("wer=wer cer=cer similarity=sim")
@@ -54,19 +41,9 @@ GROUP_FACTS = columns(
 )
 
 
-def _at(experiment: Experiment, where: Where) -> dict[str, Any]:
-    """A system at the experiment's lookahead."""
-    return {**where, "lookahead": experiment.settings["lookahead"]}
-
-
 def _matched(experiment: Experiment) -> float:
     """What `match` says: SSD's beta of `0.3`, the size of `size:10.3`."""
     return float(str(experiment.settings["match"]).rpartition(":")[2])
-
-
-def _sizes(experiment: Experiment) -> list[float]:
-    """Mean tokens of a group; theta follows from them."""
-    return [float(size) for size in experiment.values(SIZE)]
 
 
 def _tested(row: str, *metrics: str) -> tuple[Column, ...]:
@@ -83,7 +60,7 @@ def _table_1(made_by: Experiment, matched: Experiment) -> TableDefinition:
     alone = {
         "draft": Row("Draft alone", method("draft")),
         "target": TARGET_ROW,
-        "exact": Row("Target + SD", _at(made_by, EXACT)),
+        "exact": Row("Target + SD", at(made_by, EXACT)),
     }
     return TableDefinition(
         name="table1",
@@ -93,10 +70,10 @@ def _table_1(made_by: Experiment, matched: Experiment) -> TableDefinition:
         spread="sd",
         rows={
             **of_methods(made_by, alone),
-            "ssd": Row(f"Target + SSD (β = {beta:g})", {**_at(made_by, TOLERANCE), BETA: beta}),
+            "ssd": Row(f"Target + SSD (β = {beta:g})", {**at(made_by, TOLERANCE), BETA: beta}),
             "pcg": Row(
                 "Target + PCG at SSD's speed",
-                _at(matched, GROUPS),
+                at(matched, GROUPS),
                 nearest=Nearest("ssd", "acceptance_length"),
             ),
         },
@@ -134,9 +111,9 @@ def _table_1(made_by: Experiment, matched: Experiment) -> TableDefinition:
 
 
 def _table_2(made_by: Experiment, frontier: Experiment) -> TableDefinition:
-    sizes, speculated = _sizes(made_by), _sizes(frontier)
-    swapped = {f"{n:g}": Row(f"Mean group size {n:g}", {**SWAP, SIZE: n}) for n in sizes}
-    where = _at(frontier, GROUPS)
+    swaps, speculated = sizes(made_by), sizes(frontier)
+    swapped = {f"{n:g}": Row(f"Mean group size {n:g}", {**SWAP, SIZE: n}) for n in swaps}
+    where = at(frontier, GROUPS)
     verified = {
         f"pcg{n:g}": Row(f"PCG, mean group size {n:g}", {**where, SIZE: n}, paper=f"{n:g}")
         for n in speculated
@@ -179,7 +156,7 @@ def _table_2(made_by: Experiment, frontier: Experiment) -> TableDefinition:
 
 def _table_3(made_by: Experiment) -> TableDefinition:
     size, k = _matched(made_by), made_by.settings["lookahead"]
-    where = _at(made_by, GROUPS)
+    where = at(made_by, GROUPS)
     return TableDefinition(
         name="table3",
         title=f"PCG Table 3: groups by mel frames or by embeddings, at one speed (lookahead {k})",
@@ -221,14 +198,14 @@ def _table_3(made_by: Experiment) -> TableDefinition:
 
 
 def _groups(made_by: Experiment) -> TableDefinition:
-    k, where = made_by.settings["lookahead"], _at(made_by, GROUPS)
+    k, where = made_by.settings["lookahead"], at(made_by, GROUPS)
     return TableDefinition(
         name="groups",
         title=f"PCG: the groups of every mean size, and what their rule costs (lookahead {k})",
         experiment=made_by.name,
         paper=paper.PCG_TABLE_2,
         spread="sd",
-        rows={f"{n:g}": Row(f"Mean size {n:g}", {**where, SIZE: n}) for n in _sizes(made_by)},
+        rows={f"{n:g}": Row(f"Mean size {n:g}", {**where, SIZE: n}) for n in sizes(made_by)},
         panels=(
             Panel(
                 "Groups by cosine of the target's input embeddings",
@@ -247,79 +224,6 @@ def _groups(made_by: Experiment) -> TableDefinition:
                 "sums."
             ),
         ),
-    )
-
-
-def _published(row: str, label: str) -> Published:
-    table = paper.PCG_TABLE_1
-    return Published(f"paper: {label}", (table.value(row, "speedup"),), (table.value(row, "wer"),))
-
-
-def _figure_2(made_by: Experiment, ssd: Experiment, theta: Experiment | None) -> FigureDefinition:
-    where, k = _at(made_by, GROUPS), made_by.settings["lookahead"]
-    betas = [float(beta) for beta in ssd.values(BETA)]
-    curves = [
-        Curve("PCG, mean group size", where, SIZE, _sizes(made_by), style=0),
-        Curve("SSD, β", _at(ssd, TOLERANCE), BETA, betas, style=1),
-    ]
-    if theta is not None:
-        thetas = theta.values("rule.groups.theta")
-        curves.append(Curve("PCG, θ", where, "rule.groups.theta", thetas, style=2, optional=True))
-    points = (Level("exact SD", _at(made_by, EXACT)), TARGET_LEVEL)
-    printed = [_published(*one) for one in (("exact", "sd"), ("ssd", "ssd"), ("pcg", "pcg"))]
-
-    def frontier(title: str, y: str, x: str, label: str, *published: Published) -> Axes:
-        """All curves over one measure of speed."""
-        return Axes(title, y, curves, x=x, x_label=label, levels=points, published=published)
-
-    measured = "speedup over the target alone (measured)"
-    by_length = "speedup by acceptance length (no timing noise)"
-    return FigureDefinition(
-        name="figure2",
-        title=f"PCG Figure 2: word errors and distortion against speed (lookahead {k})",
-        experiment=made_by.name,
-        columns=2,
-        axes=(
-            frontier("Word errors, measured speed", "wer", "speedup", measured, *printed),
-            frontier("Word errors, speed by length", "wer", "speedup_by_length", by_length),
-            frontier("Distortion, measured speed", "tv", "speedup", measured),
-            frontier("Distortion, speed by length", "tv", "speedup_by_length", by_length),
-        ),
-        notes=(
-            "Numbers beside the points are β, the mean group size (θ of each: groups.md) or θ.",
-            (
-                "Distortion is the total variation between the target's next-token law and the "
-                "emitted one. PCG's law of the *group* is the target's, whatever its distortion of "
-                "tokens."
-            ),
-            "The paper's points are those of its Table 1; its WER is by HuBERT on LibriTTS.",
-        ),
-    )
-
-
-def _figure_3(
-    made_by: Experiment, ssd: Experiment, exact: Experiment, chosen: int
-) -> FigureDefinition:
-    size, beta = float(made_by.settings[SIZE]), float(ssd.settings[BETA])
-    systems: Sequence[tuple[str, Where, Experiment]] = (
-        (f"PCG, mean size {size:g}", {**GROUPS, SIZE: size}, made_by),
-        (f"SSD, β = {beta:g}", {**TOLERANCE, BETA: beta}, ssd),
-        ("exact SD", EXACT, exact),
-    )
-    curves = [
-        Curve(label, where, "lookahead", one.values("lookahead"), style=style)
-        for style, (label, where, one) in enumerate(systems)
-    ]
-    return FigureDefinition(
-        name="figure3",
-        title="PCG Figure 3: speed against lookahead",
-        experiment=made_by.name,
-        axes=(
-            speedup_over_lookahead(curves, chosen),
-            length_over_lookahead(curves, chosen),
-            over_lookahead("Word errors", "wer", curves, chosen),
-        ),
-        notes=("The paper finds 3 best (vertical line); it prints no values.",),
     )
 
 
@@ -343,8 +247,8 @@ def report(scale: Scale) -> Report:
             _groups(made["figure2"]),
         ),
         figures=(
-            _figure_2(made["figure2"], made["figure2_ssd"], theta),
-            _figure_3(
+            figure_2(made["figure2"], made["figure2_ssd"], theta),
+            figure_3(
                 made["figure3"],
                 made["figure3_ssd"],
                 made["figure3_exact"],

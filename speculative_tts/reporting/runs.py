@@ -1,41 +1,18 @@
-"""Run folders as rows, and the choice of those that a table needs.
+"""Run folders as rows: those that are scored, and why the others cannot be used."""
 
-A table or figure says what it needs as conditions on the configuration (`Need`). All else that is
-configured (models, list, limit, sampler, threads) is its runs' *context* and must agree, so that no
-table mixes test lists or drafts unnoticed; where several contexts could fill it, the one that fills
-most is taken and the others are named. Other hardware or code is named too (`origin.mixed`).
-"""
-
-import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.heard import read_heard
 from speculative_tts.records import read_jsonl
-from speculative_tts.reporting.remedy import decode_command, place
 from speculative_tts.schema.limits import Whole
 from speculative_tts.typed import read_json, typed
 
 Where = Mapping[str, Any]  # dotted configuration key -> value
 
-# May differ in a table.
-BOOKKEEPING = (
-    "out",
-    "wandb",
-    "baseline",
-    "instrument",
-    "timing",
-    "chunk",
-    "seed",
-    "source",
-    "runtime.warmup",
-    "viterbi.transitions",
-)
 AGAIN = "make the run again"
-MET = 0.03  # a searched figure that is nearer than this, relatively, is met
 
 
 @dataclass(frozen=True)
@@ -61,52 +38,6 @@ class Run:
         """Rows of scores.jsonl or records.jsonl by utterance; empty when the file is gone."""
         path = self.folder / file
         return {row["id"]: row for row in read_jsonl(path, "id")} if path.is_file() else {}
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """Of several settings of a rule, the one whose figure is nearest to that of another need."""
-
-    key: str  # of the other need
-    quantity: str
-
-
-@dataclass(frozen=True)
-class Need:
-    """A system that a table shows: its name for people and the configuration it must have.
-
-    Points of one `curve` are shown over the seeds that all of them have.
-    """
-
-    label: str
-    where: Where
-    optional: bool = False
-    nearest: Nearest | None = None
-    curve: str | None = None
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A needed system without a scored run, and the command that makes it."""
-
-    label: str
-    command: str
-
-    def __str__(self) -> str:
-        return f"{self.label}: {self.command}"
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Runs (the seeds) of every need that has some, what is missing, and remarks for the user.
-
-    `notes` say where a search for the nearest figure landed.
-    """
-
-    runs: Mapping[str, tuple[Run, ...]]
-    missing: tuple[Missing, ...] = ()
-    remarks: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,188 +122,3 @@ class _Summary:
     run: dict[str, Any]
     metrics: dict[str, dict[str, Any]]
     n: Whole
-
-
-def matches(config: Where, where: Where) -> bool:
-    """Does a configuration have these values? Of a tuple one; numbers may differ by rounding."""
-    return all(key in config and _equal(config[key], value) for key, value in where.items())
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(b, tuple):
-        return any(_equal(a, one) for one in b)
-    if isinstance(a, int | float) and isinstance(b, int | float):
-        return abs(a - b) < 1e-9
-    return bool(a == b)
-
-
-def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
-    """What must agree within a table: keys of the configuration that the table does not vary.
-
-    A run's configuration has the keys that it reads. Fingerprints of their weights, where
-    provenance has them, are part of it.
-    """
-    free = (*BOOKKEEPING, *varied)
-    weights = run.provenance.get("weights")
-    weights = weights if isinstance(weights, dict) else {}
-    read = {key.partition(".")[0] for key in run.config}
-    known = {name: hash_ for name, hash_ in weights.items() if name in read}
-    values = {**run.config, **flatten(known, "weights.")}
-    return {
-        key: value
-        for key, value in values.items()
-        if not _within(key.removeprefix("weights."), free)
-    }
-
-
-def _within(key: str, names: Iterable[str]) -> bool:
-    """Is the key one of these, or inside a group of them?"""
-    return any(key == name or key.startswith(f"{name}.") for name in names)
-
-
-def select(found: Found, needs: Mapping[str, Need], experiment: str | None = None) -> Selection:
-    """The runs of every need, all of one context.
-
-    Of contexts, the one that fills most needs wins, then the one with most utterances, then with
-    most runs. Of two runs with the same seed, the newer one is taken.
-    """
-    varied = {key for need in needs.values() for key in need.where} | {
-        key for run in found.runs for key in run.config if key.startswith("rule.")
-    }
-    candidates = {
-        key: [run for run in found.runs if matches(run.config, need.where)]
-        for key, need in needs.items()
-    }
-    contexts = _distinct(context(run, varied) for runs in candidates.values() for run in runs)
-    fillings = [_fill(needs, candidates, one, varied) for one in contexts]
-    order = sorted(range(len(fillings)), key=lambda i: _worth(fillings[i]), reverse=True)
-    filled = fillings[order[0]] if order else {}
-    chosen = contexts[order[0]] if order else {}
-    missing = tuple(
-        Missing(need.label, decode_command(need.where, chosen, place(found.folder), experiment))
-        for key, need in needs.items()
-        if key not in filled and not need.optional
-    )
-    plain = {key: runs for key, runs in candidates.items() if needs[key].nearest is None}
-    return Selection(
-        _of_common_seeds(needs, filled),
-        missing,
-        tuple(_remarks(plain, filled, chosen, varied)),
-        tuple(_notes(needs, filled)),
-    )
-
-
-def _distinct(contexts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Contexts without repetitions and without those that are part of another."""
-    unique = list({json.dumps(one, sort_keys=True): one for one in contexts}.values())
-    unique.sort(key=lambda one: (-len(one), json.dumps(one, sort_keys=True)))
-    kept: list[dict[str, Any]] = []
-    for one in unique:
-        if not any(one.items() <= other.items() for other in kept):
-            kept.append(one)
-    return kept
-
-
-def _agrees(run: Run, chosen: Where, varied: Iterable[str]) -> bool:
-    return all(chosen.get(key, value) == value for key, value in context(run, varied).items())
-
-
-def _fill(
-    needs: Mapping[str, Need],
-    candidates: Mapping[str, Sequence[Run]],
-    chosen: Where,
-    varied: Iterable[str],
-) -> dict[str, tuple[Run, ...]]:
-    filled: dict[str, tuple[Run, ...]] = {}
-    for key in sorted(candidates, key=lambda key: needs[key].nearest is not None):
-        runs = [run for run in sorted(candidates[key], key=_age) if _agrees(run, chosen, varied)]
-        nearest = needs[key].nearest
-        if nearest is None:
-            found = _seeds(runs)
-        else:
-            found = _nearest(runs, filled.get(nearest.key, ()), nearest.quantity)
-        if found:
-            filled[key] = found
-    return {key: filled[key] for key in candidates if key in filled}
-
-
-def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """A run a seed, the last of each."""
-    seeds = {run.seed: run for run in runs}
-    return tuple(seeds[seed] for seed in sorted(seeds))
-
-
-def _of_common_seeds(
-    needs: Mapping[str, Need], filled: Mapping[str, tuple[Run, ...]]
-) -> dict[str, tuple[Run, ...]]:
-    """The same, points of a curve without the seeds that another of its points lacks."""
-    shared: dict[str | None, set[int]] = {}
-    for key, runs in filled.items():
-        seeds = {run.seed for run in runs}
-        shared[needs[key].curve] = shared.get(needs[key].curve, seeds) & seeds
-
-    def kept(key: str, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        seeds = shared[needs[key].curve] if needs[key].curve is not None else set()
-        return tuple(run for run in runs if run.seed in seeds) if seeds else runs
-
-    return {key: kept(key, runs) for key, runs in filled.items()}
-
-
-def _nearest(runs: Sequence[Run], reference: Sequence[Run], quantity: str) -> tuple[Run, ...]:
-    """The setting of the rule that has most of the reference's seeds, then the nearest figure."""
-    goal, wanted = figure(reference, quantity), {run.seed for run in reference}
-    settings: dict[str, list[Run]] = {}
-    for run in runs:
-        rule = {key: value for key, value in run.config.items() if key.startswith("rule.")}
-        settings.setdefault(json.dumps(rule, sort_keys=True), []).append(run)
-    groups = [_seeds([run for run in group if run.seed in wanted]) for group in settings.values()]
-    known = [(group, value) for group in groups if (value := figure(group, quantity))]
-    if not goal or not known:
-        return ()
-    return min(known, key=lambda one: (-len(one[0]), abs(math.log(one[1] / goal))))[0]
-
-
-def figure(runs: Sequence[Run], quantity: str) -> float | None:
-    """Mean of a summary's figure over runs; None where one of them lacks it, or there is none."""
-    values = [run.summary.get("metrics", {}).get(quantity, {}).get("value") for run in runs]
-    return sum(values) / len(values) if values and None not in values else None
-
-
-def _age(run: Run) -> tuple[str, str]:
-    return str(run.provenance.get("date", "")), run.name
-
-
-def _worth(filled: Mapping[str, tuple[Run, ...]]) -> tuple[int, int, int]:
-    runs = [run for group in filled.values() for run in group]
-    return len(filled), sum(int(run.summary.get("n", 0)) for run in runs), len(runs)
-
-
-def _notes(needs: Mapping[str, Need], filled: Mapping[str, Sequence[Run]]) -> Iterable[str]:
-    for key, need in needs.items():
-        if need.nearest is None or key not in filled:
-            continue
-        name, other = need.nearest.quantity.replace("_", " "), filled[need.nearest.key]
-        found, goal = (figure(runs, need.nearest.quantity) for runs in (filled[key], other))
-        assert found is not None
-        assert goal is not None
-        away = found / goal - 1
-        verdict = "met" if abs(away) <= MET else "not met by any run: read it at its own speed"
-        yield (
-            f"{need.label}: {name} {found:.3f}, that of {needs[need.nearest.key].label} is "
-            f"{goal:.3f} ({100 * away:+.1f} %), {verdict}."
-        )
-
-
-def _remarks(
-    candidates: Mapping[str, Sequence[Run]],
-    filled: Mapping[str, tuple[Run, ...]],
-    chosen: Where,
-    varied: Iterable[str],
-) -> Iterable[str]:
-    used = {run.name for runs in filled.values() for run in runs}
-    others = {run.name: run for runs in candidates.values() for run in runs}
-    for name in sorted(set(others) - used):
-        own = context(others[name], varied)
-        keys = [key for key, value in own.items() if chosen.get(key, value) != value]
-        why = ", ".join(f"{key}={own[key]}" for key in keys) or "a newer run has its seed"
-        yield f"{name} left out: {why}"

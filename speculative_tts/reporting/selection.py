@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from speculative_tts.evaluation.compare import compare_all
+from speculative_tts.reporting.needs import Need, Selection, figure, select
 from speculative_tts.reporting.results import (
     SCALED,
     Measure,
@@ -13,7 +14,7 @@ from speculative_tts.reporting.results import (
     drawn_as,
     result,
 )
-from speculative_tts.reporting.runs import Found, Need, Run, Selection, figure, select
+from speculative_tts.reporting.runs import Found, Run
 
 RoundCosts = Mapping[int, float]  # by lookahead: what a round costs, in steps of the target alone
 

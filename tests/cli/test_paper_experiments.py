@@ -12,8 +12,9 @@ from speculative_tts.commands.decode import main
 from speculative_tts.commands.help import options
 from speculative_tts.commands.train_draft import main as train_draft
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale
+from speculative_tts.reporting.needs import matches, select
 from speculative_tts.reporting.paper import MTP_TABLE_1_USLM, MTP_TABLE_1_VALLE
-from speculative_tts.reporting.runs import Found, Run, flatten, matches, select
+from speculative_tts.reporting.runs import Found, Run, flatten
 from speculative_tts.reporting.write import REPORTS
 from speculative_tts.schema import Device, DType, Rule, Similarity, System
 

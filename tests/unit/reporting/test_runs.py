@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from synthetic_runs import make_run
 
-from speculative_tts.reporting.runs import Need, find_runs, select
+from speculative_tts.reporting.needs import Need, select
+from speculative_tts.reporting.runs import find_runs
 
 TARGET = Need("Target alone", {"system": "target"})
 SSD = Need(
