@@ -132,7 +132,7 @@ def test_commands_for_missing_runs_run_as_they_are_printed(
         (run / "DONE").unlink()
     assert main([f"runs={runs}", "out=again", f"paper={papers.name}"]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("missing:")]
-    printed = [found for line in lines for found in re.findall(r"sst-(\w+) ([^(),]+)", line)]
+    printed = [found for line in lines for found in re.findall(r"sst-(\w+) ([^(),;]+)", line)]
     assert {program for program, _ in printed} == {"decode", "eval"}
     for program, settings in sorted(set(printed)):
         assert COMMANDS[program]([*settings.split(), "--cfg", "job"]) == 0, settings
