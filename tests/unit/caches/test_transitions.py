@@ -161,6 +161,7 @@ def test_shipped_counts_may_be_large(codes: Path, codec: Path, tmp_path: Path) -
     named = dataclasses.replace(config, path=str(tmp_path))
     _, facts = transitions.transitions(named, ("tiny", codec), SIZE)
     assert facts["bigrams"] == many.sum()
+    assert facts["distinct"] == len(many)
 
 
 def test_mistakes_are_told(codes: Path, codec: Path, tmp_path: Path) -> None:

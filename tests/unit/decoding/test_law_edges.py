@@ -79,6 +79,16 @@ def test_rounds_are_tallied_row_by_row() -> None:
     assert tally.counts() == [Counts(0, [0, 0], [0, 0])] * 3
 
 
+def test_a_block_is_cut_behind_its_first_stop_id_and_at_the_limit() -> None:
+    requests = [Request(id_, torch.zeros(1, 1), None, 0, 4, seed=0) for id_ in "abc"]
+    rows = BatchState.of(requests, (3,), 5, slack=3)
+    rows.commit(torch.tensor([[1, 3, 2], [1, 2, 0], [3, 3, 3]]))
+    assert (rows.count.tolist(), rows.done.tolist()) == ([2, 3, 1], [True, False, True])
+    rows.commit(torch.tensor([[0, 0, 0], [0, 1, 3], [0, 0, 0]]))
+    assert (rows.count.tolist(), rows.done.tolist()) == ([2, 4, 1], [True, True, True])
+    assert rows.tokens[1, :4].tolist() == [1, 2, 0, 0]
+
+
 @pytest.mark.parametrize(("last", "stopped"), [(3, True), (4, True), (0, False), (5, False)])
 def test_every_stop_id_ends_an_utterance(last: int, stopped: bool) -> None:
     """The id behind the vocabulary, 5, says that there was no law."""
