@@ -26,8 +26,8 @@ place: another operator, number, constant or argument; functions with a decorato
 *Refused* are those that mypy finds, which `make check` runs; *messages* change nothing but what an
 error or a warning says, or that a zip is strict, *devices* nothing but where a tensor is made that
 a CPU cannot see. The others are *tried* with {seconds:.0f} seconds of the quick tests that reach
-their function, the most direct first. *Left* were not drawn: of the files without a law a share is
-tried.
+their function, the most direct first. *Left* have not been tried: `make mutants` goes on with them,
+those of the files with a law first, and of the others takes a share.
 
 Killed: **{killed} of {real} ({rate:.1f} %)** that are not equivalent; equivalent: {equal} of
 {tried} tried ({share:.1f} %).
@@ -72,7 +72,8 @@ def page() -> int:
         if counts["made"]:
             table.append(f"| `{file.name}` | " + " | ".join(map(str, counts.values())) + " |")
         alive = found["equivalent"] + found["survived"]
-        faults += [f"{file.name}: no such survivor: {text}" for text in known.keys() - set(alive)]
+        stale = known.keys() - {*alive, *(file.change(mutant)[0] for mutant in found["left"])}
+        faults += [f"{file.name}: no such survivor: {text}" for text in stale]
         faults += [f"{file.name}: no reason for: {text}" for text in alive if text not in known]
         by_reason: dict[Reason, list[str]] = defaultdict(list)
         for text in alive:
