@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from speculative_tts.bench import table
 from speculative_tts.commands import bench, decode, precompute
 from speculative_tts.commands.app import Command
 
@@ -38,8 +39,8 @@ def test_a_target_is_timed_with_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, drafting: bool
 ) -> None:
     """The tiny VALL-E has heads and no draft; it once needed one of the same vocabulary."""
-    monkeypatch.setattr(bench, "PATH_SEARCH", ((50,), 2, 3))
-    monkeypatch.setattr(bench, "GROUP_RULE", (50, 3, 2, 1))
+    monkeypatch.setattr(table, "PATH_SEARCH", ((50,), 2, 3))
+    monkeypatch.setattr(table, "GROUP_RULE", (50, 3, 2, 1))
     few = ["limit=1", "tokens=2", "steps=1", "draws=10", "transformers=false"]
     assert bench.main([f"target={target}", f"out={tmp_path}", *few]) == 0
     printed = (tmp_path / f"{target}.md").read_text()
