@@ -236,6 +236,6 @@ def test_top_k_out_of_range_is_told() -> None:
         with pytest.raises(ValueError, match=rf"top_k {k} is not in 1 to {VOCAB - 1}"):
             PathSearch(table, k)
     empty = torch.zeros(0)
-    rows = TransitionTable(torch.zeros(2).long(), empty, empty, empty, empty)
+    rows = TransitionTable(torch.zeros(2).long(), empty.long(), empty, empty, empty)
     with pytest.raises(ValueError, match="weight -1"):
         rows.on(torch.device("cpu"), ids=1, weight=-1)
