@@ -26,8 +26,8 @@ place: another operator, number, constant or argument; functions with a decorato
 *Refused* are those that mypy finds, which `make check` runs; *messages* change nothing but what an
 error or a warning says, or that a zip is strict, *devices* nothing but where a tensor is made that
 a CPU cannot see. The others are *tried* with at most {seconds:.0f} seconds of the quick tests that
-reach their function, the most direct first. *Left* have not been tried: `make mutants` goes on with them,
-those of the files with a law first, and of the others takes a share.
+reach their function, the most direct first. *Left* have not been tried: `make mutants` goes on with
+them, those of the files with a law first, and of the others takes a share.
 
 Killed: **{killed} of {real} ({rate:.1f} %)** that are not equivalent; equivalent: {equal} of
 {tried} tried ({share:.1f} %).
