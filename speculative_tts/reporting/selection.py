@@ -39,12 +39,13 @@ class Chosen:
 
     @property
     def lacks(self) -> str:
-        """The same in one line; empty where nothing is missing."""
+        """The same in one line, which ends with the first one's command; empty for nothing."""
         if not self.missing:
             return ""
-        others = [one.label for one in self.selection.missing[1:]]
-        more = f"; and {len(others)} more: {', '.join(others)}" if others else ""
-        return f"{self.missing[0]}{more}"
+        first, *others = self.selection.missing
+        named = ", ".join(one.label for one in others)
+        more = f" (and {len(others)} more: {named})" if others else ""
+        return f"{first.label}{more}: {first.command}"
 
 
 def choose(found: Found, needs: Mapping[str, Need], experiment: str | None) -> Chosen:
