@@ -104,7 +104,7 @@ def test_the_prompts_last_code_comes_before_the_first_block(
     def spy(*given: object) -> object:
         from speculative_tts.decoding.multi_token import multi_token
 
-        seen.extend(given[-1])  # type: ignore[arg-type]
+        seen.extend(given[4])  # type: ignore[arg-type]
         return multi_token(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(whole, spy)
