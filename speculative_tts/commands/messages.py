@@ -7,6 +7,7 @@ are put together here.
 import dataclasses
 import difflib
 import re
+import traceback
 import typing
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from speculative_tts.commands.help import options
 from speculative_tts.schema.kinds import asked_for, kinds
 
+DEFAULTS_LIST = "hydra/_internal/defaults_list.py"
 PACKAGE = str(Path(__file__).parents[1])
 EXTRAS = {  # module whose absence means that an extra was not installed
     "faiss": "tiny",
@@ -57,8 +59,16 @@ def one_line(error: Exception, schema: type[Any]) -> str | None:
     elif isinstance(error, ValueError):
         text = str(error) if _raised_here(error) else f"{error} (SST_DEBUG=1 shows where)"
     else:
-        return None
+        return _null_choice(error)
     return " ".join(text.split())
+
+
+def _null_choice(error: Exception) -> str | None:
+    """Hydra looks into each choice of a list, `rule=[null]`, as if it were text."""
+    places = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, TypeError) and places and places[-1].filename.endswith(DEFAULTS_LIST):
+        return "a list of choices holds null; give names, such as rule=exact, or null alone"
+    return None
 
 
 def keys(schema: type[Any], prefix: str = "") -> list[str]:

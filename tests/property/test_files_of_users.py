@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bad_files import RECORD, ROW
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from speculative_tts.commands import decode
@@ -163,6 +163,7 @@ NUMBERS = ["lookahead", "seed", "limit", "rule.beta", "runtime.threads", "sampli
     st.sampled_from([*NUMBERS, "system", "rule", "target.path", "out", "text"]),
     st.text(max_size=12) | st.integers().map(str) | st.floats().map(str) | JSON.map(json.dumps),
 )
+@example(key="rule", value="[null]")
 def test_overrides(key: str, value: str) -> None:
     """Composed as a command does it; what comes out is within its limits."""
     try:
