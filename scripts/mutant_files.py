@@ -5,6 +5,7 @@ import difflib
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -137,6 +138,8 @@ def make() -> None:
     from mutmut.utils.file_utils import copy_also_copy_files, copy_src_dir
 
     FOLDER.mkdir(exist_ok=True)
+    others = shutil.ignore_patterns("*.py", "__pycache__")  # mutmut keeps the first ones it copied
+    shutil.copytree(PACKAGE, FOLDER / PACKAGE, ignore=others, dirs_exist_ok=True)
     copy_src_dir()
     copy_also_copy_files()
     create_mutants(1)

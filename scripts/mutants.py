@@ -90,12 +90,14 @@ class Mutation:
 
     def _reach(self, tests: dict[str, pytest.Item]) -> dict[str, tuple[float, list[str]]]:
         """Seconds of each test, and the functions it reaches; tests that are known are not run."""
-        path = FOLDER / "reach.json"
+        functions = sorted({name.partition("__mutmut_")[0] for f in files() for name in f.results})
+        digest = hashlib.sha256("\n".join(functions).encode()).hexdigest()[:12]
+        path = FOLDER / f"reach-{digest}.json"  # of other functions another one
         known = json.loads(path.read_text()) if path.exists() else {}
         new = [tests[test] for test in tests if test not in known]
         if new and (child := os.fork()):
             if os.waitpid(child, 0)[1]:
-                pytest.exit(f"a test fails without any mutant; see {path}", 1)
+                pytest.exit("this test fails without any mutant", 1)
             known = json.loads(path.read_text())
         elif new:
             from mutmut.state import state
@@ -106,9 +108,10 @@ class Mutation:
                 began = time.process_time()
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
                 known[item.nodeid] = (time.process_time() - began, sorted(state()._stats))
-                path.write_text(item.nodeid if self._failed else json.dumps(known))
                 if self._failed:
+                    print(item.nodeid, file=sys.__stderr__, flush=True)
                     os._exit(1)
+                path.write_text(json.dumps(known))
             os._exit(0)
         return dict(known)
 
