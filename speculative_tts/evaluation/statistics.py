@@ -104,7 +104,8 @@ def paired_bootstrap(
     so the interval excludes 0 where p is below 0.05; but where the systems differ in k units only p
     is at least 2 / 2^k, with which all k signs agree by chance. With no true difference p < 0.05
     came up in 0 to 5 % of 800 experiments of each kind (10, 16 and 40 utterances of 3, 10 and 30 %
-    word errors; percentiles of the draws: up to 7.4 %). Below `LEAST` units there is neither.
+    word errors; percentiles of the draws: up to 7.4 %). Below `LEAST` units there is neither, and
+    no interval where one draw in twenty holds no unit in which the systems differ: it has no end.
     """
     if a.shape != b.shape:
         raise ValueError(
@@ -129,10 +130,13 @@ def paired_bootstrap(
         return Difference(value, value, value, least, len(a))
     counts = _resampled(len(units), draws, seed)
     errors = np.maximum(_standard_errors(difference, counts, units), TINY * error)
+    alike = float(np.mean(errors == TINY * error))  # share of draws without a unit that differs
     distance = np.abs(difference(counts @ units) - value) / errors
     distance = distance[np.isfinite(distance)]
-    reach = error * float(np.quantile(distance, LEVEL))
     p = (1 + int(np.sum(distance >= abs(value) / error))) / (len(distance) + 1)
+    if alike >= 1 - LEVEL:
+        return Difference(value, p=max(p, least), n=len(a))
+    reach = error * float(np.quantile(distance, LEVEL))
     return Difference(value, value - reach, value + reach, max(p, least), len(a))
 
 

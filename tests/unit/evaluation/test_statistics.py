@@ -83,6 +83,19 @@ def test_draws_without_a_figure_are_left_out() -> None:
     assert st.paired_bootstrap(drafted, drafted, draws=0) == st.Difference(0.0, n=12)
 
 
+@pytest.mark.parametrize(("apart", "bounded"), [(1, False), (2, False), (3, True), (4, True)])
+def test_a_difference_in_few_units_has_no_interval(apart: int, bounded: bool) -> None:
+    """A draw without the units that differ has no error to measure by: the ends were at 1e9."""
+    a, b = np.ones((12, 2)), np.ones((12, 2))
+    b[:apart, 0] += np.arange(1, apart + 1)
+    found = st.paired_bootstrap(a, b)
+    assert (found.low is not None) is bounded
+    assert found.p is not None
+    assert found.p > 0.05
+    if found.low is not None and found.high is not None:
+        assert -10 < found.low < 0 < found.high < 10
+
+
 @pytest.mark.parametrize(
     ("seed", "low", "high"),
     [(24, 0.34722394496719605, 0.3930791731326629), (4, 0.2462908757268982, 0.26388872369337396)],
