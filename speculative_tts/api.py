@@ -12,7 +12,7 @@ from speculative_tts.decoding.build import build_engine
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.schema import System
+from speculative_tts.schema.decode import System
 
 
 @dataclass(frozen=True)

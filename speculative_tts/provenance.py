@@ -21,7 +21,7 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.files import file_hash, files_hash
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig
 
 ROOT = Path(__file__).parent
 LIBRARIES = (

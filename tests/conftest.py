@@ -40,7 +40,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
     """Models that are loaded now compute with each; module fixtures that load them ask for it."""
     from speculative_tts.models.native.library import select
-    from speculative_tts.schema import Kernels
+    from speculative_tts.schema.decode import Kernels
 
     if request.param == "native":
         _need_native()

@@ -13,7 +13,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.schema import System
+from speculative_tts.schema.decode import System
 
 N_CODES = 40
 WORDS = ["alpha", "bravo", "charlie", "one", "two"]

@@ -14,7 +14,7 @@ from stubs import Markov
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.schema import Repetition
+from speculative_tts.schema.decode import Repetition
 
 Law = dict[tuple[int, ...], float]
 END = -1  # the token of a place behind the end

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from speculative_tts.schema import ALWAYS, READS, DrafterConfig, System
+from speculative_tts.schema.decode import ALWAYS, READS, DrafterConfig, System
 from speculative_tts.schema.kinds import kinds
 
 

@@ -28,7 +28,7 @@ from speculative_tts.decoding.speculation import Rounds, Speculation
 from speculative_tts.models import host
 from speculative_tts.models.heads import Heads, HeadTensors
 from speculative_tts.models.valle.lm import ValleLM
-from speculative_tts.schema import Repetition
+from speculative_tts.schema.decode import Repetition
 
 COVER = tuple(tuple(range(k, min(k + 5, VOCAB))) for k in range(0, VOCAB, 3))
 LOOKAHEAD = 3

@@ -18,7 +18,7 @@ from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.native.sums import sums
-from speculative_tts.schema import System
+from speculative_tts.schema.decode import System
 
 OURS, SPECULATIVE = "autoregressive", "speculative"
 GENERATE, ASSISTED = "transformers generate", "transformers assisted"

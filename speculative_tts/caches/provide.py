@@ -17,7 +17,13 @@ from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.models.families import code_embedding, load_layout
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.provenance import content_hash
-from speculative_tts.schema import CheckpointConfig, GroupsConfig, RowsConfig, Similarity, Weights
+from speculative_tts.schema.common import (
+    CheckpointConfig,
+    GroupsConfig,
+    RowsConfig,
+    Similarity,
+    Weights,
+)
 from speculative_tts.shards import shard
 
 KIND = "groups"

@@ -25,7 +25,7 @@ from speculative_tts.caches.bigrams import Bigrams, count_bigrams
 from speculative_tts.files import file_hash, writing
 from speculative_tts.provenance import content_hash
 from speculative_tts.records import write_json
-from speculative_tts.schema import Smoothing, TransitionsConfig
+from speculative_tts.schema.common import Smoothing, TransitionsConfig
 
 KIND = "transitions"
 COUNTS, ABOUT = "counts.npz", "transitions.json"  # of counts alone, compressed: as they are shipped

@@ -30,7 +30,7 @@ from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.integrations.bistream import bistream
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.merged_vocab import MergedVocabLM
-from speculative_tts.schema import Repetition
+from speculative_tts.schema.decode import Repetition
 
 CPU = torch.device("cpu")
 DRAWS = 3_000  # utterances that are decoded beside the recorded sequences

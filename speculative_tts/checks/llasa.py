@@ -33,7 +33,7 @@ from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.llasa import RowLM, code_embedding
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.rows import RowLayout
-from speculative_tts.schema import CheckpointConfig, RowsConfig
+from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.training.data.columns import Utterance
 from speculative_tts.training.data.pairs import write_rows
 

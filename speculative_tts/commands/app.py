@@ -23,7 +23,7 @@ from speculative_tts.commands import messages
 from speculative_tts.commands.arguments import apart, expand_home, quoted, sources
 from speculative_tts.commands.sweeps import place
 from speculative_tts.files import check_folder, reading
-from speculative_tts.schema import Device
+from speculative_tts.schema.common import Device
 from speculative_tts.schema.kinds import asked_for, kinds_in
 from speculative_tts.schema.limits import check
 

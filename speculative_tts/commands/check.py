@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app
 from speculative_tts.files import check_place
-from speculative_tts.schema import CheckConfig, Checked
+from speculative_tts.schema.evaluate import CheckConfig, Checked
 
 if TYPE_CHECKING:
     from speculative_tts.checks.registry import Row

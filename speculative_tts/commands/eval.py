@@ -22,7 +22,7 @@ from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.records import to_row, write_json
-from speculative_tts.schema import EvalConfig
+from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.tracking import track_figures
 
 STRICT_FAILURE = 3

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from speculative_tts.commands import app
-from speculative_tts.schema import ImportConfig
+from speculative_tts.schema.prepare import ImportConfig
 
 
 def run(config: ImportConfig) -> int:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from speculative_tts.commands import app
-from speculative_tts.schema import ListenConfig, ListenStep
+from speculative_tts.schema.listen import ListenConfig, ListenStep
 
 
 def run(config: ListenConfig) -> int:

@@ -10,7 +10,7 @@ import json
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.schema import Cache, PrecomputeConfig
+from speculative_tts.schema.prepare import Cache, PrecomputeConfig
 
 
 def run(config: PrecomputeConfig) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from speculative_tts.commands import app
-from speculative_tts.schema import Corpus, ListFormat, PrepareConfig
+from speculative_tts.schema.prepare import Corpus, ListFormat, PrepareConfig
 
 SHIPPED_LIST = "tiny:testset/list.jsonl"
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from speculative_tts.commands import app
-from speculative_tts.schema import ReportConfig
+from speculative_tts.schema.evaluate import ReportConfig
 
 STRICT_FAILURE = 3
 

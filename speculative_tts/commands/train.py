@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from speculative_tts import assets
 from speculative_tts.commands import app
-from speculative_tts.schema import Device, DType
+from speculative_tts.schema.common import Device, DType
 from speculative_tts.tracking import Log, tracked_rows
 
 if TYPE_CHECKING:

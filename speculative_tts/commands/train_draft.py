@@ -10,7 +10,7 @@ from functools import partial
 
 from speculative_tts.commands import app
 from speculative_tts.commands.train import resolved, train
-from speculative_tts.schema import TrainDraftConfig
+from speculative_tts.schema.train import TrainDraftConfig
 
 
 def run(config: TrainDraftConfig) -> int:

@@ -9,7 +9,7 @@ from functools import partial
 
 from speculative_tts.commands import app
 from speculative_tts.commands.train import resolved, train
-from speculative_tts.schema import TrainHeadsConfig
+from speculative_tts.schema.train import TrainHeadsConfig
 
 
 def run(config: TrainHeadsConfig) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.commands.train import Train, train
-from speculative_tts.schema import Architecture, TrainTargetConfig
+from speculative_tts.schema.train import Architecture, TrainTargetConfig
 
 if TYPE_CHECKING:
     from speculative_tts.training.valle import TrainValleConfig

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from speculative_tts.schema import ListFormat
+from speculative_tts.schema.prepare import ListFormat
 
 SOURCES = {
     ListFormat.unicats: "https://cpdu.github.io/unicats/resources/testsetB_utt2prompt",

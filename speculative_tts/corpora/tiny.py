@@ -21,7 +21,7 @@ from speculative_tts.corpora.plan import Take, Words, plan_list, plan_takes
 from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_residual
 from speculative_tts.corpora.testset import write_list
 from speculative_tts.progress import progress
-from speculative_tts.schema import PrepareConfig
+from speculative_tts.schema.prepare import PrepareConfig
 
 
 @dataclass(frozen=True)

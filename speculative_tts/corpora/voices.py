@@ -11,7 +11,7 @@ from pathlib import Path
 
 from speculative_tts.corpora.plan import Words, plan_list
 from speculative_tts.records import ListItem, spread, write_jsonl
-from speculative_tts.schema import PrepareConfig
+from speculative_tts.schema.prepare import PrepareConfig
 
 
 def dev_strings(config: PrepareConfig) -> list[str]:

@@ -16,7 +16,8 @@ from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.matrix import matrix
-from speculative_tts.schema import DecodeConfig, Paper
+from speculative_tts.schema.decode import DecodeConfig
+from speculative_tts.schema.evaluate import Paper
 
 PROBED = (1, 4)  # layers
 REPEATS, CONTEXT = 20, 256

@@ -39,10 +39,9 @@ from speculative_tts.models.native.sums import sums
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.provenance import content_hash, plain, source_hash
 from speculative_tts.records import DecodeRecord
-from speculative_tts.schema import (
+from speculative_tts.schema.common import CheckpointConfig, CodecConfig
+from speculative_tts.schema.decode import (
     Capture,
-    CheckpointConfig,
-    CodecConfig,
     DecodeConfig,
     DrafterConfig,
     EngineConfig,

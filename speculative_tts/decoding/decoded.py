@@ -21,7 +21,7 @@ from speculative_tts.decoding.target_tokens import TargetTokens
 from speculative_tts.decoding.voices import Voices
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
-from speculative_tts.schema import DecodeConfig, System
+from speculative_tts.schema.decode import DecodeConfig, System
 
 # Systems whose tokens are those of the target alone.
 TOKENS_OF = {System.target: System.target, System.uncached: System.target}

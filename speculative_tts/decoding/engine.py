@@ -20,7 +20,7 @@ from speculative_tts.decoding.settings import Settings
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Refiner, SpeechLM
-from speculative_tts.schema import System
+from speculative_tts.schema.decode import System
 
 ROWS = 8  # decoded together on a CPU: with more the weights are read no seldomer
 

@@ -25,15 +25,8 @@ from speculative_tts.decoding.transitions import (
 from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.provenance import content_hash
-from speculative_tts.schema import (
-    Candidates,
-    CheckpointConfig,
-    CodecConfig,
-    HeadsConfig,
-    PathMode,
-    TransitionsConfig,
-    ViterbiConfig,
-)
+from speculative_tts.schema.common import CheckpointConfig, CodecConfig, TransitionsConfig
+from speculative_tts.schema.decode import Candidates, HeadsConfig, PathMode, ViterbiConfig
 
 logger = logging.getLogger(__name__)
 

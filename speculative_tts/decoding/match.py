@@ -18,11 +18,11 @@ from speculative_tts.assets import resolve
 from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.decoding.run import read_records
 from speculative_tts.records import DecodeRecord
-from speculative_tts.schema import (
+from speculative_tts.schema.common import GroupsConfig
+from speculative_tts.schema.decode import (
     DecodeConfig,
     ExactRule,
     GroupRule,
-    GroupsConfig,
     RuleConfig,
     System,
     ToleranceRule,

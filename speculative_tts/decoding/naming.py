@@ -1,9 +1,9 @@
 """What a run is called: `<what it is>-<signature>`, equal exactly when two runs are the same.
 
-The signature is over the settings that the run reads (`schema.READS`), each as its content where
-it is a path; over `schema.LAWS`, which turn models and a seed into tokens; and over what models
-compute with. A setting that was added later has in `ADDED` the value that runs before it had, and
-does not count while it has that value: finished runs keep their names.
+The signature is over the settings that the run reads (`schema.decode.READS`), each as its content
+where it is a path; over `schema.decode.LAWS`, which turn models and a seed into tokens; and over
+what models compute with. A setting that was added later has in `ADDED` the value that runs before
+it had, and does not count while it has that value: finished runs keep their names.
 """
 
 import dataclasses
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.provenance import plain, signature
-from speculative_tts.schema import (
+from speculative_tts.schema.common import Device
+from speculative_tts.schema.decode import (
     ALWAYS,
     LAWS,
     READS,
     DecodeConfig,
-    Device,
     GroupRule,
     HeadsConfig,
     HeadsDrafterConfig,

@@ -24,7 +24,7 @@ from torch.nn import functional
 from speculative_tts.decoding.sampling import History, Laws, Places, Sampler, StopRule, likeliest
 from speculative_tts.models.host import readable
 from speculative_tts.models.native.sample import Sampling
-from speculative_tts.schema import Repetition
+from speculative_tts.schema.decode import Repetition
 
 ID_BITS = 20
 ID_MASK = (1 << ID_BITS) - 1

@@ -6,7 +6,7 @@ from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.speech_lm import Layout
-from speculative_tts.schema import Repetition, SamplingConfig
+from speculative_tts.schema.decode import Repetition, SamplingConfig
 
 
 @dataclass(frozen=True)

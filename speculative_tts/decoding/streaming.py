@@ -18,7 +18,7 @@ from speculative_tts.decoding.observer import synchronise
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals
-from speculative_tts.schema import System
+from speculative_tts.schema.decode import System
 
 STREAMED = (System.target, System.draft, System.speculative, System.multi_token)
 

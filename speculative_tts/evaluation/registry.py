@@ -23,7 +23,7 @@ from speculative_tts.evaluation.judges.xvector import XVector
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.sources import Source
-from speculative_tts.schema import Encoder, EvalConfig, JudgesConfig, Recogniser
+from speculative_tts.schema.evaluate import Encoder, EvalConfig, JudgesConfig, Recogniser
 
 Model = TypeVar("Model", bound=LocalModel)
 Maker = Callable[[Source, EvalConfig], Judge]

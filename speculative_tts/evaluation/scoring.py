@@ -20,7 +20,7 @@ from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summa
 from speculative_tts.files import held
 from speculative_tts.provenance import command_line
 from speculative_tts.records import spread, write_json, write_jsonl
-from speculative_tts.schema import EvalConfig
+from speculative_tts.schema.evaluate import EvalConfig
 
 
 @dataclass(frozen=True)

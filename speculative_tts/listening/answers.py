@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from speculative_tts.listening.key import Key, Role, Trial
-from speculative_tts.schema import ListeningTest
 from speculative_tts.schema.limits import Limit, NonNegative, Whole
+from speculative_tts.schema.listen import ListeningTest
 from speculative_tts.typed import read_json, typed
 
 DATABASE = "answers.sqlite"

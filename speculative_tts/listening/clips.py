@@ -12,7 +12,7 @@ from speculative_tts.evaluation.sources import Source
 from speculative_tts.listening import sound
 from speculative_tts.listening.design import PAIRS, Heard
 from speculative_tts.listening.key import Clip, Role, Trial
-from speculative_tts.schema import ListeningTest
+from speculative_tts.schema.listen import ListeningTest
 
 GOOD, BAD = "An example of what is as good as it gets.", "An example of what is as bad as it gets."
 

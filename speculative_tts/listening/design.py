@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from speculative_tts.schema import ListeningTest
+from speculative_tts.schema.listen import ListeningTest
 
 PAIRS = (ListeningTest.cmos, ListeningTest.ab)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from speculative_tts.provenance import plain
 from speculative_tts.records import write_json
-from speculative_tts.schema import ListeningTest
 from speculative_tts.schema.limits import Whole
+from speculative_tts.schema.listen import ListeningTest
 from speculative_tts.typed import read_json, typed
 
 KEY, SITE, ANSWERS = "key.json", "site", "answers"

@@ -28,7 +28,7 @@ from speculative_tts.listening.key import (
 )
 from speculative_tts.listening.p808 import export, require_method
 from speculative_tts.provenance import provenance
-from speculative_tts.schema import ListenConfig, ListeningTest
+from speculative_tts.schema.listen import ListenConfig, ListeningTest
 
 AUDIO = "audio"
 PAGE = ("index.html", "style.css", "test.js", "server.js")

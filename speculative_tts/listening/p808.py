@@ -12,7 +12,7 @@ from pathlib import Path
 
 from speculative_tts.files import copy_atomic, write_atomic
 from speculative_tts.listening.key import Clip, Key, Role
-from speculative_tts.schema import ListeningTest
+from speculative_tts.schema.listen import ListeningTest
 
 FOLDER, CLIPS = "p808", "clips"
 PATTERN = r".*_c(?P<condition_num>\d{1,2})_.*.wav"

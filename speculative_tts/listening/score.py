@@ -14,7 +14,7 @@ from speculative_tts.listening.crossed import Spread, crossed
 from speculative_tts.listening.design import PAIRS
 from speculative_tts.listening.key import Key, Role
 from speculative_tts.records import write_json
-from speculative_tts.schema import ListeningTest
+from speculative_tts.schema.listen import ListeningTest
 
 Rating = tuple[str, str, float]  # rater, utterance, value
 Measured = Literal["nominal", "ordinal", "interval"]

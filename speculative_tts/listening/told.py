@@ -7,7 +7,7 @@ from speculative_tts.evaluation.statistics import LEAST
 from speculative_tts.listening.crossed import Spread, power_of, raters_for
 from speculative_tts.listening.key import Key
 from speculative_tts.listening.score import Pair, Scores
-from speculative_tts.schema import ListenConfig
+from speculative_tts.schema.listen import ListenConfig
 
 DIGITS = 3  # as SSD prints
 WANTED = 0.8  # power

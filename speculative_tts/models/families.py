@@ -22,7 +22,7 @@ from speculative_tts.models.valle.checkpoint import MODEL_TYPE
 from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.models.valle.lm import ValleLM, valle_code_embedding
 from speculative_tts.models.valle.refine import ValleRefiner
-from speculative_tts.schema import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig
 
 
 @dataclass(frozen=True)

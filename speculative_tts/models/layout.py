@@ -15,7 +15,7 @@ from torch import Tensor
 
 from speculative_tts.files import write_atomic
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.schema import SamplingConfig
+from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.limits import Count, Positive, Whole
 from speculative_tts.typed import read_json, typed
 

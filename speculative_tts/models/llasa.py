@@ -19,7 +19,7 @@ from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.loading import EMBEDDING, State, build_decoder, read_state, stored_rows
 from speculative_tts.models.matrix import Matrix, matrix
 from speculative_tts.models.rows import TOKENIZER, RowLayout
-from speculative_tts.schema import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig
 
 HEAD = "lm_head.weight"
 FILES = f"config.json, model.safetensors and {TOKENIZER[0]}"

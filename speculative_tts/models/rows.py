@@ -21,7 +21,7 @@ from torch import Tensor
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.layout import words_in
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.schema import RowsConfig
+from speculative_tts.schema.common import RowsConfig
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 _MARKER = re.compile(r"<\|[^|{}]+\|>")

@@ -8,7 +8,7 @@ from speculative_tts.evaluation.judge import Judge
 from speculative_tts.evaluation.registry import ENCODERS, JUDGES, RECOGNISERS
 from speculative_tts.evaluation.sources import Source
 from speculative_tts.preflight.table import Finding
-from speculative_tts.schema import CheckConfig, EvalConfig, JudgesConfig
+from speculative_tts.schema.evaluate import CheckConfig, EvalConfig, JudgesConfig
 
 Making = Callable[[Source, EvalConfig], Judge]
 

@@ -25,7 +25,7 @@ from speculative_tts.models.families import VALLE, family_of
 from speculative_tts.models.layout import FILE
 from speculative_tts.preflight.files import files, shards
 from speculative_tts.records import read_list
-from speculative_tts.schema import Paper
+from speculative_tts.schema.evaluate import Paper
 
 Lacking = Callable[[], str | None]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from speculative_tts.preflight.judges import judges, presets_of
 from speculative_tts.preflight.needs import Need, needs
 from speculative_tts.preflight.table import Finding
-from speculative_tts.schema import CheckConfig, Device, Paper
+from speculative_tts.schema.common import Device
+from speculative_tts.schema.evaluate import CheckConfig, Paper
 
 GIB = 2**30
 RUNS_GIB = 40  # audio and records of all experiments

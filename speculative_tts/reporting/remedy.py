@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.assets import configuration, configurations
-from speculative_tts.schema import DecodeConfig
+from speculative_tts.schema.decode import DecodeConfig
 
 GROUPS = ("target", "draft", "codec", "data")
 SHIPPED = "tiny"  # the choice of these groups in configs/decode.yaml

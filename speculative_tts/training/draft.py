@@ -13,7 +13,7 @@ from speculative_tts.decoding.sampling import Sampler as LogitsSampler
 from speculative_tts.decoding.sampling import StopRule
 from speculative_tts.models.families import load_layout
 from speculative_tts.models.speech_lm import Layout
-from speculative_tts.schema import TrainDraftConfig
+from speculative_tts.schema.train import TrainDraftConfig
 from speculative_tts.training.checkpoint import (
     Source,
     build_model,

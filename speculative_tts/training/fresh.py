@@ -11,7 +11,7 @@ from speculative_tts.models.valle.importing import Options, write_folder
 from speculative_tts.models.valle.layout import PhonemeLayout
 from speculative_tts.models.valle.text import Symbols, phonemes
 from speculative_tts.progress import progress
-from speculative_tts.schema import FreshConfig
+from speculative_tts.schema.prepare import FreshConfig
 
 EMPTY = "<eps>"  # in every official table of symbols
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from speculative_tts.models.heads import HeadTensors
-from speculative_tts.schema import HeadKind
+from speculative_tts.schema.train import HeadKind
 from speculative_tts.training.data.pairs import Batch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.loop import Values

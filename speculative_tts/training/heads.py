@@ -18,7 +18,7 @@ from accelerate import Accelerator
 
 from speculative_tts.models.heads import save_heads, target_hash
 from speculative_tts.progress import progress
-from speculative_tts.schema import Optimiser, TrainHeadsConfig
+from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
 from speculative_tts.training.data.pairs import LOST, Batch, Data, load_data
 from speculative_tts.training.headed import HeadedTrunk, States, dev_figures
 from speculative_tts.training.joint import build_optimizer, train_jointly

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from speculative_tts.schema import TrainDraftConfig
+from speculative_tts.schema.train import TrainDraftConfig
 
 FAMILIES = ("qwen2", "llama")
 EMBEDDING = "model.embed_tokens.weight"

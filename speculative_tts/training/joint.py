@@ -19,7 +19,7 @@ from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
 
 from speculative_tts.models.valle.nar import LONGEST_PREFIX, ValleNAR, draw_prefix
-from speculative_tts.schema import Optimiser, TrainHeadsConfig
+from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
 from speculative_tts.training.data.pairs import CUT, LOST, Batch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.data.splits import (

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from speculative_tts.progress import progress
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema import Device, DType
+from speculative_tts.schema.common import Device, DType
 from speculative_tts.training.journal import METRICS, Log, journal, silent
 from speculative_tts.training.schedule import Rate
 from speculative_tts.training.state import (

@@ -16,7 +16,7 @@ from speculative_tts.models.rows import RowLayout
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.checkpoint import load_valle, save_valle
 from speculative_tts.models.valle.nar import ValleNAR
-from speculative_tts.schema import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.training.checkpoint import build_model, read_checkpoint, write_draft
 from speculative_tts.training.data.pairs import first_code
 from speculative_tts.training.data.recordings import IGNORED

@@ -13,22 +13,11 @@ from speculative_tts.commands import app
 from speculative_tts.commands.messages import keys
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line
-from speculative_tts.schema import (
-    BenchConfig,
-    CheckConfig,
-    DecodeConfig,
-    EvalConfig,
-    ImportConfig,
-    ListenConfig,
-    PrecomputeConfig,
-    PrepareConfig,
-    ReportConfig,
-    Rule,
-    SpeakConfig,
-    TrainDraftConfig,
-    TrainHeadsConfig,
-    TrainTargetConfig,
-)
+from speculative_tts.schema.decode import BenchConfig, DecodeConfig, Rule, SpeakConfig
+from speculative_tts.schema.evaluate import CheckConfig, EvalConfig, ReportConfig
+from speculative_tts.schema.listen import ListenConfig
+from speculative_tts.schema.prepare import ImportConfig, PrecomputeConfig, PrepareConfig
+from speculative_tts.schema.train import TrainDraftConfig, TrainHeadsConfig, TrainTargetConfig
 from speculative_tts.schema.verbatim import verbatim_keys
 
 seen: list[DecodeConfig] = []
@@ -337,7 +326,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_and_mistakes_do_not_import_torch() -> None:
     script = (
         "import sys; from speculative_tts.commands import app; "
-        "from speculative_tts.schema import DecodeConfig; "
+        "from speculative_tts.schema.decode import DecodeConfig; "
         "main = app.command('decode', DecodeConfig, lambda config: 0); "
         "assert main(['--help']) == 0 and main(['zzz=1']) == 2; "
         "sys.exit('torch' in sys.modules)"

@@ -13,7 +13,8 @@ from speculative_tts.commands.decode import main as decode
 from speculative_tts.costs import hours
 from speculative_tts.costs.hours import JOBS, Job, estimate
 from speculative_tts.decoding.naming import settings
-from speculative_tts.schema import Paper, System
+from speculative_tts.schema.decode import System
+from speculative_tts.schema.evaluate import Paper
 
 SPOKEN = {System.target, System.draft, System.speculative, System.multi_token}
 

@@ -19,7 +19,7 @@ from speculative_tts.commands.app import Command
 from speculative_tts.commands.help import comments, help_text, options
 from speculative_tts.decoding.naming import run_name
 from speculative_tts.provenance import plain
-from speculative_tts.schema import DecodeConfig, Rule, System
+from speculative_tts.schema.decode import DecodeConfig, Rule, System
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

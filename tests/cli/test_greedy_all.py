@@ -14,7 +14,7 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.voices import encode_prompt
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import read_list
-from speculative_tts.schema import DecodeConfig, System
+from speculative_tts.schema.decode import DecodeConfig, System
 
 BATCH = 12
 

@@ -17,7 +17,7 @@ import soundfile
 from fake_models import N_CODES, tone, write_codec
 
 from speculative_tts.commands.eval import main as evaluate
-from speculative_tts.schema import Device
+from speculative_tts.schema.common import Device
 from speculative_tts.training.data.recordings import BatchConfig, Stage
 from speculative_tts.training.loop import accelerator_for
 from speculative_tts.training.target import ModelConfig, Recipe, train_target

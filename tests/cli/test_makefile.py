@@ -10,7 +10,7 @@ import pytest
 from speculative_tts.commands import check, decode, report
 from speculative_tts.commands import eval as evaluate
 from speculative_tts.preflight.needs import needs
-from speculative_tts.schema import Paper
+from speculative_tts.schema.evaluate import Paper
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = {

@@ -16,7 +16,8 @@ from speculative_tts.reporting.needs import matches, select
 from speculative_tts.reporting.paper import MTP_TABLE_1_USLM, MTP_TABLE_1_VALLE
 from speculative_tts.reporting.runs import Found, Run, flatten
 from speculative_tts.reporting.write import REPORTS
-from speculative_tts.schema import Device, DType, Rule, Similarity, System
+from speculative_tts.schema.common import Device, DType, Similarity
+from speculative_tts.schema.decode import Rule, System
 
 SEARCHED, AT_SPEED, ELSEWHERE = 77.0, 3.0, 2.0  # a mean size; acceptance lengths
 PAPERS = ("ssd", "pcg", "mtp")

@@ -22,7 +22,8 @@ from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.importing import options_of
 from speculative_tts.models.valle.layout import PhonemeLayout, read_layout
 from speculative_tts.preflight.needs import needs
-from speculative_tts.schema import Origin, Paper
+from speculative_tts.schema.evaluate import Paper
+from speculative_tts.schema.prepare import Origin
 from speculative_tts.training.trunk import hidden_states
 
 GOLDEN = Path(__file__).parents[1] / "golden"

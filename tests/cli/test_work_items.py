@@ -19,7 +19,7 @@ from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import row_of
 from speculative_tts.evaluation.sources import read_run
 from speculative_tts.evaluation.summary import Bootstrap, interval
-from speculative_tts.schema import System
+from speculative_tts.schema.decode import System
 from tests.fake_models import FakeModels, write_fake_models
 
 CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "split")

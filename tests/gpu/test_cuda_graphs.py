@@ -15,7 +15,7 @@ from static_loops import (
 from speculative_tts.decoding.graphs import Graphs, cuda_graph
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.models.native import library
-from speculative_tts.schema import Kernels
+from speculative_tts.schema.decode import Kernels
 
 pytestmark = [
     pytest.mark.gpu,

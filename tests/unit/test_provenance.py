@@ -12,22 +12,19 @@ import pytest
 from speculative_tts import provenance
 from speculative_tts.decoding import naming
 from speculative_tts.decoding.naming import run_name, settings
-from speculative_tts.schema import (
+from speculative_tts.schema.common import CheckpointConfig, CodecConfig, ListConfig, RowsConfig
+from speculative_tts.schema.decode import (
     ALWAYS,
     READS,
     Capture,
-    CheckpointConfig,
-    CodecConfig,
     DecodeConfig,
     ExactRule,
     GroupRule,
     HeadsConfig,
     HeadsDrafterConfig,
     Kernels,
-    ListConfig,
     LMDrafterConfig,
     PathMode,
-    RowsConfig,
     RuntimeConfig,
     SamplingConfig,
     System,

@@ -13,7 +13,7 @@ import torch
 from speculative_tts.models.native import compile as compiling
 from speculative_tts.models.native import flags
 from speculative_tts.models.native.compile import CannotCompileError
-from speculative_tts.schema import Kernels
+from speculative_tts.schema.decode import Kernels
 
 TORCH = "torch"
 PATTERN = "_native_{}.*"  # beside this file, compiled when the package was installed

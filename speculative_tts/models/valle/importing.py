@@ -7,7 +7,7 @@ from typing import Any
 from speculative_tts.models.valle.checkpoint import Valle, load_valle, save_valle
 from speculative_tts.models.valle.layout import PhonemeLayout
 from speculative_tts.models.valle.text import BEGIN, END, SPECIAL, Symbols
-from speculative_tts.schema import Origin
+from speculative_tts.schema.prepare import Origin
 
 TOKEN_RATE, SAMPLE_RATE = 50.0, 16_000  # of SpeechTokenizer, whose codes both papers' models speak
 SAMPLING = {  # the official front end's defaults, and where it ends: its most in codes a phoneme

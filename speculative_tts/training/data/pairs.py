@@ -21,7 +21,7 @@ from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.models.speech_lm import Layout
-from speculative_tts.schema import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.training.data.columns import Columns, Utterance
 from speculative_tts.training.data.recordings import IGNORED
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.schema import TrainHeadsConfig
+from speculative_tts.schema.train import TrainHeadsConfig
 from speculative_tts.training.data.buckets import Batches, Buckets
 from speculative_tts.training.data.columns import Columns, Utterance
 from speculative_tts.training.data.pairs import DEV_SEED, Batch, collate, writing_of

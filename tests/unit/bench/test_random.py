@@ -11,7 +11,7 @@ from speculative_tts.bench import random, random_cosyvoice
 from speculative_tts.commands import bench
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.groups import Group
-from speculative_tts.schema import ExactRule, ToleranceRule
+from speculative_tts.schema.decode import ExactRule, ToleranceRule
 
 SMALL = dataclasses.replace(
     random_cosyvoice.CONFIG,

@@ -5,7 +5,7 @@ import torch
 
 from speculative_tts.bench import roofline
 from speculative_tts.models.native import library
-from speculative_tts.schema import Kernels
+from speculative_tts.schema.decode import Kernels
 
 
 @pytest.mark.native

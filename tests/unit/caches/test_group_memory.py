@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import torch
 from speculative_tts.caches import provide
 from speculative_tts.provenance import peak_gib
-from speculative_tts.schema import GroupsConfig
+from speculative_tts.schema.common import GroupsConfig
 n, size, wanted = map(int, sys.argv[1:])
 torch.set_num_threads(2)
 layout = SimpleNamespace(n_codes=n, speech_vocab_size=n + 1, stop_ids=(n,))

@@ -18,7 +18,7 @@ from speculative_tts.caches import groups, provide, store, vectors
 from speculative_tts.caches.progress import Progress
 from speculative_tts.decoding.groups import Group
 from speculative_tts.models.loading import EMBEDDING, stored_rows
-from speculative_tts.schema import GroupsConfig, Similarity, Weights
+from speculative_tts.schema.common import GroupsConfig, Similarity, Weights
 
 N, STOPS = 40, [40]  # of the fake models
 

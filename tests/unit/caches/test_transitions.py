@@ -14,7 +14,7 @@ import pytest
 from speculative_tts.caches import bigrams, store, transitions
 from speculative_tts.caches.bigrams import count_bigrams
 from speculative_tts.caches.transitions import LogTransitions, export_counts, find_or_count
-from speculative_tts.schema import Smoothing, TransitionsConfig
+from speculative_tts.schema.common import Smoothing, TransitionsConfig
 
 SIZE = 12
 rng = np.random.default_rng(0)

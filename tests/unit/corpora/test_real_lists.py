@@ -11,7 +11,7 @@ from speculative_tts.corpora import listing
 from speculative_tts.corpora.libritts import text_of
 from speculative_tts.corpora.published import Listed, read_published
 from speculative_tts.records import read_list
-from speculative_tts.schema import Corpus, ListFormat
+from speculative_tts.schema.prepare import Corpus, ListFormat
 
 LEAK = f"{TARGETS[0]} {TARGETS[0]}"
 

@@ -8,7 +8,7 @@ from speculative_tts.assets import resolve
 from speculative_tts.commands import prepare
 from speculative_tts.corpora.voices import dev_strings, voice_rows
 from speculative_tts.records import ListItem, read_list
-from speculative_tts.schema import PrepareConfig
+from speculative_tts.schema.prepare import PrepareConfig
 
 
 def test_every_voice_says_every_string(tmp_path: Path) -> None:

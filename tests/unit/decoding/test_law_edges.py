@@ -12,7 +12,7 @@ from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule, likeliest
 from speculative_tts.models.native import library
-from speculative_tts.schema import Kernels
+from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")
 

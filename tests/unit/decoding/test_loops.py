@@ -158,7 +158,7 @@ def test_a_stop_id_0_ends_only_where_it_is_said() -> None:
 def test_tokens_of_a_seed_are_pinned() -> None:
     """Other uniforms for the same draw pass every chi-square; finished runs would not resume.
 
-    Whoever changes these raises `schema.LAWS`.
+    Whoever changes these raises `schema.decode.LAWS`.
     """
     draft, rows = TALKS.near(1, 0.7), [request("pinned", maximum=16, seed=3)]
     alone = autoregressive(TALKS, STOPS, PLAIN, rows)[0].tokens

@@ -14,7 +14,7 @@ from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.native import library, sample
 from speculative_tts.models.native.sums import sums
-from speculative_tts.schema import Kernels, Repetition
+from speculative_tts.schema.decode import Kernels, Repetition
 
 CLOSE = 1e-6
 VOCAB, STOPS = 2049, (2047, 2048)

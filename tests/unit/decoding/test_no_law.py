@@ -21,7 +21,7 @@ from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch
-from speculative_tts.schema import Repetition
+from speculative_tts.schema.decode import Repetition
 
 VOCAB, STOPS = 6, (4, 5)
 TALKS = Markov.random(VOCAB, 0).without(*STOPS)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import StopRule
-from speculative_tts.schema import Repetition
+from speculative_tts.schema.decode import Repetition
 
 CPU = torch.device("cpu")
 NEVER = StopRule.build((), 9, [0], CPU)

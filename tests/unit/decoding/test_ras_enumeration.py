@@ -14,7 +14,7 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.schema import Repetition
+from speculative_tts.schema.decode import Repetition
 
 STOPS = (2,)
 NARROW = {"top_p": 0.7, "top_k": 3, "window": 3, "tau": 0.3}

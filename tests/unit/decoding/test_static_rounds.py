@@ -23,7 +23,7 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models import attention, host
 from speculative_tts.models.native import library
-from speculative_tts.schema import Kernels
+from speculative_tts.schema.decode import Kernels
 
 META = torch.device("meta")
 shapes_of = partial(moved, device=META)

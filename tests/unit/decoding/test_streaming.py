@@ -15,7 +15,7 @@ from speculative_tts.decoding.streaming import STREAMED, Stream
 from speculative_tts.evaluation.rows import decode_counts
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals
-from speculative_tts.schema import System
+from speculative_tts.schema.decode import System
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from speculative_tts.models.llasa import RowLM
 from speculative_tts.models.matrix import matrix
 from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.native import library
-from speculative_tts.schema import Kernels
+from speculative_tts.schema.decode import Kernels
 
 pytestmark = pytest.mark.native
 SAMPLERS = {

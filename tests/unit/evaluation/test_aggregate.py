@@ -8,7 +8,7 @@ from speculative_tts.commands import eval as command
 from speculative_tts.evaluation.aggregate import aggregate, by_speaker
 from speculative_tts.evaluation.compare import compare, compare_all
 from speculative_tts.evaluation.summary import Bootstrap
-from speculative_tts.schema import EvalConfig
+from speculative_tts.schema.evaluate import EvalConfig
 
 HOW = Bootstrap(draws=500)
 

@@ -23,7 +23,7 @@ from speculative_tts.reporting.paper import PaperTable
 from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.selection import choose
 from speculative_tts.reporting.tables import markdown
-from speculative_tts.schema import EvalConfig
+from speculative_tts.schema.evaluate import EvalConfig
 
 LOUDNESS = Metric(
     "loudness %",

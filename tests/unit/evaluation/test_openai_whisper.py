@@ -12,7 +12,7 @@ from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForCondi
 
 from speculative_tts.evaluation.judges.openai_whisper import FILE, SHA256, OpenaiWhisper
 from speculative_tts.evaluation.registry import RECOGNISERS, located
-from speculative_tts.schema import JudgesConfig, Recogniser
+from speculative_tts.schema.evaluate import JudgesConfig, Recogniser
 
 whisper = pytest.importorskip("whisper", reason="openai-whisper is in the extra papers")
 NOISE = np.random.default_rng(0).normal(0, 0.1, 24_000).astype(np.float32)

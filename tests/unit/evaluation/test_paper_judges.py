@@ -31,7 +31,7 @@ from speculative_tts.evaluation.judges.xvector import XVector
 from speculative_tts.evaluation.registry import JUDGES, located
 from speculative_tts.evaluation.scoring import Source, plan
 from speculative_tts.evaluation.summary import read_scores
-from speculative_tts.schema import Encoder, EvalConfig, JudgesConfig, Recogniser
+from speculative_tts.schema.evaluate import Encoder, EvalConfig, JudgesConfig, Recogniser
 
 NOISE = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
 WIDE = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}

@@ -19,7 +19,7 @@ from speculative_tts.evaluation import scoring
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.provenance import command_line
 from speculative_tts.records import write_jsonl
-from speculative_tts.schema import EvalConfig
+from speculative_tts.schema.evaluate import EvalConfig
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from speculative_tts.commands import eval as command
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.seedtts import SeedTtsWhisper, normalise
 from speculative_tts.evaluation.registry import RECOGNISERS
-from speculative_tts.schema import EvalConfig, Recogniser
+from speculative_tts.schema.evaluate import EvalConfig, Recogniser
 
 
 def test_lists_for_versa_name_the_audio_of_every_run(

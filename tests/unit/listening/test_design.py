@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from speculative_tts.listening.design import Heard, assign, places, williams
-from speculative_tts.schema import ListeningTest
+from speculative_tts.schema.listen import ListeningTest
 
 
 def plan(

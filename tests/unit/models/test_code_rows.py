@@ -21,7 +21,7 @@ from speculative_tts.models.families import (
 from speculative_tts.models.llasa import RowLM, state_matrices
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.rows import RowLayout, code_rows
-from speculative_tts.schema import CheckpointConfig, RowsConfig
+from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -14,7 +14,7 @@ from speculative_tts.models.cosyvoice_export import write_checkpoint
 from speculative_tts.models.families import family_of, load_layout, load_speech_lm
 from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.schema import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -26,7 +26,7 @@ from speculative_tts.models.native import flags, library
 from speculative_tts.models.native.compile import CannotCompileError
 from speculative_tts.models.native.step import PackedCache
 from speculative_tts.models.valle.lm import ValleLM
-from speculative_tts.schema import Kernels
+from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")
 COUNT = 33  # positions

@@ -16,7 +16,7 @@ from speculative_tts.models import rows
 from speculative_tts.models.families import load_speech_lm
 from speculative_tts.models.llasa import RowLM
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.schema import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -11,15 +11,8 @@ from small_target import LAYOUT, save_target
 from transformers import AutoModelForCausalLM
 
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema import (
-    CheckpointConfig,
-    Device,
-    DType,
-    LossConfig,
-    Selection,
-    TrainDraftConfig,
-    TrainHeadsConfig,
-)
+from speculative_tts.schema.common import CheckpointConfig, Device, DType
+from speculative_tts.schema.train import LossConfig, Selection, TrainDraftConfig, TrainHeadsConfig
 from speculative_tts.training import loop, objective
 from speculative_tts.training.checkpoint import Source, build_model, read_checkpoint
 from speculative_tts.training.data.columns import Columns

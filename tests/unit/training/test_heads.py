@@ -14,7 +14,7 @@ from speculative_tts.models.heads import read_heads, target_hash
 from speculative_tts.models.loading import read_state
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.training.checkpoint import read_checkpoint
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.headed import head_targets

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema import Device
+from speculative_tts.schema.common import Device
 from speculative_tts.training.loop import Learning, Plan, Training, Values, accelerator_for
 from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.schedule import cosine

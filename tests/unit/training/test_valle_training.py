@@ -16,7 +16,7 @@ from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.models.valle.modules import Attention
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema import Device
+from speculative_tts.schema.common import Device
 from speculative_tts.training.data.layered import collate_valle
 from speculative_tts.training.data.recordings import (
     IGNORED,
