@@ -66,7 +66,7 @@ class DecodeRun:
     def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
         """Make the items that have no record yet; `start` comes before.
 
-        At the end records are in the list's order, whatever order they were made in.
+        At the end records, and what failed, are in the list's order, not in that of their making.
         """
         (self._folder / FAILED).unlink(missing_ok=True)
         appender = Appender(self._folder / RECORDS)
@@ -78,7 +78,8 @@ class DecodeRun:
         finally:
             appender.close()
             if self.failed:
-                rows = ({"id": id_, "error": why} for id_, why in self.failed.items())
+                ids = [item.id for item in items if item.id in self.failed]
+                rows = ({"id": id_, "error": self.failed[id_]} for id_ in ids)
                 write_jsonl(self._folder / FAILED, rows)
         made = read_records(self._folder)
         rows = (to_row(made[item.id]) for item in items if item.id in made)
