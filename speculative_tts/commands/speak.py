@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.files import check_place, reading, told
+from speculative_tts.files import check_place, reading, writing
 from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema.decode import Encoding, SpeakConfig, System
 
@@ -101,17 +101,15 @@ def _play(config: SpeakConfig, stream: "Stream", sample_rate: int) -> int:
 
 @contextmanager
 def _sink(config: SpeakConfig) -> Iterator[IO[bytes]]:
-    """Where a stream goes: a player's standard input, our standard output, or a file."""
+    """A player's standard input, our standard output, or a file once it is whole."""
     if config.player is not None:
         with _player(config.player) as file:
             yield file
     elif config.out == STDOUT:
         yield sys.stdout.buffer
     else:
-        with told(Path(config.out)):
-            Path(config.out).parent.mkdir(parents=True, exist_ok=True)
-            with Path(config.out).open("wb") as file:
-                yield file
+        with writing(Path(config.out)) as file:
+            yield file
 
 
 @contextmanager

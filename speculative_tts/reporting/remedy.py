@@ -53,8 +53,9 @@ def _overrides(where: Mapping[str, Any]) -> list[str]:
 
 def _choice(group: str, name: str) -> str:
     """The file of a group that has this name; the name itself where none that ships has it."""
-    names = {configuration(f"{group}/{file}")["name"]: file for file in configurations(group)}
-    return names.get(name, name)
+    files = list(configurations(group))
+    names = {configuration(f"{group}/{file}")["name"]: file for file in files}
+    return name if name in files else names.get(name, name)
 
 
 def _chosen(group: str, context: Mapping[str, Any]) -> list[str]:

@@ -266,7 +266,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "valle.dim=0": "valle.dim 0 is below 1",
             "valle.nar_scale=0": "valle.nar_scale 0.0 is not above 0",
             "architecture=rnn": "architecture=rnn",
-            "family=dog": "family=dog: no such choice; there are valle",
+            "family=dog": "family=dog: no such choice; there are tiny_fine, valle",
         },
     ),
     "prepare": (

@@ -39,13 +39,14 @@ def test_hours_grow_with_layers_and_work(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(hours, "sampler_seconds", lambda *_: 0.001)
     job = Job(Paper.ssd, JOBS[0].shape, 10, 25.0, runs=1, utterances=100)
     one = estimate(job, torch.device("cpu"), torch.float32)
-    assert one.milliseconds == pytest.approx(1 + 24 * 2 + 1 + 1)
-    assert one.hours == pytest.approx(0.051 * 2 * 100 * 6.5 * 25 / 3600)
+    assert one.milliseconds == pytest.approx((1 + 24 * 2 + 1 + 1,) * 2)
+    passes = 2 * 20 + 80 / 32  # an utterance's: 20 are timed beside the target, the others batched
+    assert one.hours == pytest.approx(0.051 * passes * 6.5 * 25 / 3600)
 
 
 def test_a_probe_runs_the_engine() -> None:
-    assert hours.step_seconds(JOBS[0].shape, 1, torch.device("cpu"), torch.float32) > 0
-    assert hours.sampler_seconds(JOBS[0], torch.device("cpu")) > 0
+    assert hours.step_seconds(JOBS[0].shape, 1, 1, torch.device("cpu"), torch.float32) > 0
+    assert hours.sampler_seconds(JOBS[0], 1, torch.device("cpu")) > 0
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.paper.name)
