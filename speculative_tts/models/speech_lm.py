@@ -1,11 +1,19 @@
 """What a speech LM of any family is to those that decode with it, and what it says of its ids."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from speculative_tts.models.prompt import Prompt
+
+
+class Storage(Protocol):
+    """What a model keeps of a batch between passes."""
+
+    def row(self, index: int) -> Self:
+        """One row as a batch of 1 in the same tensors."""
+        ...
 
 
 class Layout(Protocol):
@@ -75,7 +83,7 @@ class Model(Protocol):
         """Where the weights are."""
         ...
 
-    def cache(self, batch: int, capacity: int) -> Any:
+    def cache(self, batch: int, capacity: int) -> Storage:
         """Storage for `batch` rows of up to `capacity` positions."""
         ...
 

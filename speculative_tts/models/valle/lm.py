@@ -37,6 +37,11 @@ class ValleCache:
     text: Tensor
     sines: Tensor
 
+    def row(self, index: int) -> "ValleCache":
+        """See `KVCache.row`."""
+        text = self.text[index : index + 1]
+        return ValleCache(self.keys_values.row(index), text, self.sines)
+
 
 class ValleLM:
     """Embeds prompts and codes, runs the trunk, returns hidden states or logits over speech ids.

@@ -38,7 +38,7 @@ def test_an_impossible_token_is_not_accepted_at_the_smallest_uniform() -> None:
 
 
 def test_the_largest_logit_may_be_zero() -> None:
-    assert likeliest(torch.tensor([[-1.0, 0.0, -2.0]])).tolist() == [[0, 1, 0]]
+    assert likeliest(torch.tensor([[[-1.0, 0.0, -2.0]]])).tolist() == [[[0, 1, 0]]]
 
 
 @pytest.mark.usefixtures("_torchs_kernels")

@@ -39,6 +39,20 @@ def test_one_utterance_with_shipped_weights(tmp_path: Path) -> None:
     assert record["lm_seconds"] > 0
 
 
+@pytest.mark.parametrize("method", ["target", "mtp"])
+def test_batches_give_what_each_utterance_alone_gives(method: str, tmp_path: Path) -> None:
+    """Its cache had no rows to hand out: every batch of `make mtp` ended in a traceback."""
+    found = []
+    for timing in ("null", "0"):
+        out = tmp_path / timing
+        options = [*PARTS[:2], "limit=4", "runtime.warmup=0", "instrument=0", "baseline=false"]
+        assert main([*options, f"method={method}", f"timing={timing}", f"out={out}"]) == 0
+        (path,) = out.rglob("records.jsonl")
+        found.append([json.loads(line)["codes"] for line in path.read_text().splitlines()])
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
+
+
 def test_the_codec_alone_has_no_layers_to_fill(tmp_path: Path) -> None:
     record, _ = decoded(tmp_path, "method=codec")
     assert all(isinstance(code, int) for code in record["codes"])
