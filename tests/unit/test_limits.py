@@ -1,8 +1,10 @@
 """Limits of settings: declared in types, held where a configuration becomes an object, shown."""
 
-import dataclasses
 import math
+import pkgutil
 import typing
+from dataclasses import is_dataclass
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -10,12 +12,20 @@ import pytest
 from speculative_tts import schema
 from speculative_tts.commands import decode
 from speculative_tts.commands.help import help_text
+from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.limits import HUGE, Limit, check, limit_of
+
+BELOW = schema.__name__
 
 
 def numbers() -> list[tuple[type[Any], str, Any]]:
     """Every number that a command can be given: schema, field, and its type."""
-    kinds = [kind for kind in vars(schema).values() if dataclasses.is_dataclass(kind)]
+    names = {one.name for one in pkgutil.iter_modules(schema.__path__)}
+    stages = sorted(names - {"kinds", "limits", "verbatim"})
+    found = [each for one in stages for each in vars(import_module(f"{BELOW}.{one}")).values()]
+    settings = (one for one in found if isinstance(one, type) and is_dataclass(one))
+    kinds = [one for one in dict.fromkeys(settings) if one is not Limit]
+    assert len(kinds) > 20
     hints = [(kind, typing.get_type_hints(kind, include_extras=True)) for kind in kinds]
     return [(kind, name, hint) for kind, of in hints for name, hint in of.items() if number(hint)]
 
@@ -72,7 +82,7 @@ def test_the_ends_of_a_limit() -> None:
 
 def test_null_is_offered_where_it_is_taken() -> None:
     with pytest.raises(ValueError, match=r"limit 0 is below 1; give 1 or more, or null$"):
-        check(schema.DecodeConfig(limit=0))
+        check(DecodeConfig(limit=0))
 
 
 def test_help_shows_limits(monkeypatch: pytest.MonkeyPatch) -> None:
