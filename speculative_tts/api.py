@@ -61,7 +61,7 @@ class Speaker:
         seed: int = 0,
         system: str = "speculative",
     ) -> Speech:
-        """Say a text in a voice: a recording, a speaker of the list, or the list's first.
+        """Say a text in a voice: a recording, a speaker of the list, or the one chosen for it.
 
         `system` is speculative, target or draft. Same seed, same tokens.
         """

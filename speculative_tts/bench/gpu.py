@@ -28,7 +28,7 @@ from speculative_tts.files import write_atomic
 from speculative_tts.provenance import provenance
 from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
-from speculative_tts.schema.decode import BenchConfig
+from speculative_tts.schema.bench import BenchConfig
 
 SIZES = {**KINDS, "llasa_8b": LLASA_8B}
 BATCHES = (1, 8, 64)

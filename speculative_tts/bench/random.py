@@ -20,8 +20,9 @@ from speculative_tts.models.native.library import select
 from speculative_tts.provenance import peak_gib, provenance
 from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
+from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.common import GroupsConfig
-from speculative_tts.schema.decode import BenchConfig, GroupRule, RuleConfig, ToleranceRule
+from speculative_tts.schema.decode import GroupRule, RuleConfig, ToleranceRule
 
 KINDS: dict[str, Use] = {"cosyvoice2": COSYVOICE2, "llasa_1b": LLASA_1B}
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed

@@ -8,7 +8,7 @@ import numpy as np
 from speculative_tts.bench.engine import GENERATE, OURS, block_step
 from speculative_tts.evaluation.statistics import bootstrap
 from speculative_tts.reporting.origin import made_by
-from speculative_tts.schema.decode import BenchConfig
+from speculative_tts.schema.bench import BenchConfig
 
 PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
 # PCG's target: tokens, mean group size, positions verified at once; threads

@@ -11,7 +11,7 @@ from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.files import write_atomic
 from speculative_tts.records import read_list, spread, write_json
-from speculative_tts.schema.decode import BenchConfig
+from speculative_tts.schema.bench import BenchConfig
 
 if TYPE_CHECKING:
     from speculative_tts.bench.engine import Continuation

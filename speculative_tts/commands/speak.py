@@ -18,7 +18,8 @@ from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.files import check_place, reading, writing
 from speculative_tts.records import ListItem, read_list
-from speculative_tts.schema.decode import Encoding, SpeakConfig, System
+from speculative_tts.schema.decode import System
+from speculative_tts.schema.speak import Encoding, SpeakConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine

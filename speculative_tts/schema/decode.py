@@ -1,4 +1,4 @@
-"""Settings of sst-decode, sst-speak and sst-bench."""
+"""Settings of sst-decode, and what sst-speak and sst-bench share with it: an engine's."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,18 +16,16 @@ from speculative_tts.schema.common import (
 )
 from speculative_tts.schema.limits import (
     Count,
-    Draws,
     Few,
     NonNegative,
     Nucleus,
     PerWord,
     Positive,
     Seed,
-    Several,
     Threads,
     Whole,
 )
-from speculative_tts.schema.verbatim import KeptPath, ReadPath, Words, WrittenPath
+from speculative_tts.schema.verbatim import KeptPath, ReadPath
 
 LAWS = 2
 """Version of the laws: raised when sampling, rules or uniforms give other tokens for a seed.
@@ -307,45 +305,3 @@ class DecodeConfig(EngineConfig):
     # make nothing; say what is to be decoded and, from a short probe, about how long it takes
     plan: bool = False
     wandb: bool = False  # send the run's figures to wandb (extra: cluster)
-
-
-class Encoding(Enum):
-    """What a stream is written as."""
-
-    wav = "wav"  # its header says no length until the stream has ended
-    raw = "raw"  # 16-bit samples, little-endian, nothing else
-
-
-@dataclass
-class SpeakConfig(EngineConfig):
-    """sst-speak: text and a voice prompt in, a wav out."""
-
-    text: Words = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
-    # a wav, or a speaker of the test list; None = the one that voices.json beside the list
-    # chooses (scripts/choose_voice.py), or the list's first
-    prompt: ReadPath | None = None
-    prompt_text: Words | None = None  # words spoken in a prompt wav; null: what is recognised
-    out: WrittenPath = "out.wav"  # the wav; with stream=true also "-", standard output
-    # the speech is written piece by piece while it is made
-    stream: bool = False
-    chunk: Count | None = None  # codes a piece of a stream; null: the codec's own
-    encoding: Encoding = Encoding.wav  # of a stream
-    # a program that plays a stream from its standard input, such as "aplay -q" or "ffplay -nodisp
-    # -autoexit -"; it gets the speech in place of out
-    player: Words | None = None
-
-
-@dataclass
-class BenchConfig(EngineConfig):
-    """sst-bench: engine speed on the same weights beside transformers', and each step's cost."""
-
-    limit: Count = 10  # utterances of the list whose prompts are continued
-    tokens: Several = 100  # speech tokens of each continuation; stop ids do not end it
-    transformers: bool = True  # also time transformers' generate and assisted generation
-    steps: Count = 200  # repeats of each single step that is timed; the median counts
-    draws: Draws = 10_000  # bootstrap draws of the speed ratios
-    # cosyvoice2 or llasa_1b: real size, random weights, instead of target, draft and list
-    random: str | None = None
-    # real sizes with CUDA graphs and without, batches, parity; needs a GPU
-    gpu: bool = False
-    out: WrittenPath = "runs/bench"  # a table for people and JSON for programs go here

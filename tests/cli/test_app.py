@@ -13,10 +13,12 @@ from speculative_tts.commands import app
 from speculative_tts.commands.messages import keys
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line
-from speculative_tts.schema.decode import BenchConfig, DecodeConfig, Rule, SpeakConfig
+from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.schema.decode import DecodeConfig, Rule
 from speculative_tts.schema.evaluate import CheckConfig, EvalConfig, ReportConfig
 from speculative_tts.schema.listen import ListenConfig
 from speculative_tts.schema.prepare import ImportConfig, PrecomputeConfig, PrepareConfig
+from speculative_tts.schema.speak import SpeakConfig
 from speculative_tts.schema.train import TrainDraftConfig, TrainHeadsConfig, TrainTargetConfig
 from speculative_tts.schema.verbatim import verbatim_keys
 

@@ -21,7 +21,7 @@ from speculative_tts.corpora import flite
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.records import ListItem
 from speculative_tts.schema.common import ListConfig
-from speculative_tts.schema.decode import SpeakConfig
+from speculative_tts.schema.speak import SpeakConfig
 from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake_models
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from test_random import SMALL
 from speculative_tts.bench import gpu, random_cosyvoice
 from speculative_tts.commands import bench
 from speculative_tts.decoding.graphs import Capture
-from speculative_tts.schema.decode import BenchConfig
+from speculative_tts.schema.bench import BenchConfig
 
 CPU = torch.device("cpu")
 USE = dataclasses.replace(

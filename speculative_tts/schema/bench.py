@@ -1,0 +1,23 @@
+"""Settings of sst-bench."""
+
+from dataclasses import dataclass
+
+from speculative_tts.schema.decode import EngineConfig
+from speculative_tts.schema.limits import Count, Draws, Several
+from speculative_tts.schema.verbatim import WrittenPath
+
+
+@dataclass
+class BenchConfig(EngineConfig):
+    """sst-bench: engine speed on the same weights beside transformers', and each step's cost."""
+
+    limit: Count = 10  # utterances of the list whose prompts are continued
+    tokens: Several = 100  # speech tokens of each continuation; stop ids do not end it
+    transformers: bool = True  # also time transformers' generate and assisted generation
+    steps: Count = 200  # repeats of each single step that is timed; the median counts
+    draws: Draws = 10_000  # bootstrap draws of the speed ratios
+    # cosyvoice2 or llasa_1b: real size, random weights, instead of target, draft and list
+    random: str | None = None
+    # real sizes with CUDA graphs and without, batches, parity; needs a GPU
+    gpu: bool = False
+    out: WrittenPath = "runs/bench"  # a table for people and JSON for programs go here
