@@ -182,14 +182,16 @@ def test_kills_at_random_moments_change_nothing(
     begin = time.monotonic()
     subprocess.run([*command, f"out={tmp_path / 'timed'}"], check=True, **quiet)
     takes, random, kills = time.monotonic() - begin, Random(0), 0
-    for _ in range(4):
+    while kills < 3:
         process = subprocess.Popen(command, **quiet)
         try:
-            process.wait(timeout=takes * random.uniform(0.5, 1.0))
+            assert process.wait(timeout=takes * random.uniform(0.5, 1.0)) == 0
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             kills += process.wait() == -signal.SIGKILL
-    assert kills
+        else:  # through before its kill, on a machine that is quieter now
+            shutil.rmtree(tmp_path / "cut")
+            takes *= 0.7
     found = made(models, tmp_path / "cut", *settings)
     assert untimed(found) == untimed(whole)
     folders = [
