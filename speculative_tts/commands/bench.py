@@ -134,5 +134,9 @@ main = app.command(
         "sst-bench random=cosyvoice2 limit=3 tokens=50 runtime.threads=2",
         "sst-bench gpu=true tokens=200",
     ),
+    first=(
+        *("target", "draft", "random", "limit", "tokens"),
+        *("lookahead", "steps", "runtime", "gpu", "out"),
+    ),
     implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET + app.WITHOUT_DRAFT,
 )

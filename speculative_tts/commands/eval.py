@@ -197,4 +197,8 @@ main = app.command(
         "sst-eval list=other/list.jsonl out=other/scores   # audio of another system",
         "sst-eval baseline=runs/target-5e6f7a8b cluster=speaker",
     ),
+    first=(
+        *("runs", "list", "out", "judges", "metrics"),
+        *("limit", "baseline", "workers", "strict", "seed"),
+    ),
 )

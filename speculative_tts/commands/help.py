@@ -116,11 +116,14 @@ def help_text(command: Explained, topic: str = "") -> str:
         row[0].partition("=")[0].strip(): row for row in (*_group_rows(shown), *_key_rows(shown))
     }
     others = [row for row in _key_rows(shown) if row not in [rows[key] for key in command.first]]
-    first = f"First:\n{_table([rows[key] for key in command.first])}\n\n" if command.first else ""
+    first, heading = "", "Keys"
+    if command.first:
+        first = f"First:\n{_table([rows[key] for key in command.first])}\n\n"
+        heading = "Other keys"
     tail = f"\n\n{GROUPS_HEADING}\n{_table(inside)}" if inside else ""
     return (
         f"{command.program}: {command.about}\n\nUsage: {command.program} [key=value ...]\n\n"
-        f"Examples:\n{examples}\n\n{first}Keys, with their defaults:\n{_table(others)}"
+        f"Examples:\n{examples}\n\n{first}{heading}, with their defaults:\n{_table(others)}"
         f"{tail}\n\n{HYDRA}"
     )
 

@@ -95,5 +95,9 @@ main = app.command(
         "sst-listen score answers=answers",
         "sst-listen power difference=0.2 samples=10",
     ),
+    first=(
+        *("runs", "systems", "test", "raters", "samples"),
+        *("folder", "list", "answers", "port", "seed"),
+    ),
     shorthand=tuple((one.name, f"what={one.name}") for one in ListenStep),
 )

@@ -117,6 +117,10 @@ main = app.command(
         "sst-prepare corpus=list path=corpora/LibriTTS list_file=testsetB_utt2prompt",
         "sst-prepare corpus=list format=random rows=500 parts=[test-clean] path=corpora/LibriTTS",
     ),
+    first=(
+        *("corpus", "path", "parts", "list_file", "format"),
+        *("rows", "codec", "out", "workers", "seed"),
+    ),
 )
 
 if __name__ == "__main__":

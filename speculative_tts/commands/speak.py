@@ -247,5 +247,9 @@ main = app.command(
         'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu"',
         'sst-speak text="seven kilo" stream=true player="aplay -q"',
     ),
+    first=(
+        *("text", "prompt", "prompt_text", "out", "target"),
+        *("rule", "lookahead", "stream", "player", "seed"),
+    ),
     implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET + app.WITHOUT_DRAFT,
 )

@@ -31,6 +31,10 @@ main = app.command(
         "sst-train-draft losses.ce=0 losses.lk=1 select=acceptance out=runs/draft-lk",
         "torchrun --nproc-per-node 2 -m speculative_tts.commands.train_draft out=runs/draft-two",
     ),
+    first=(
+        *("recipe", "target", "codes", "layers", "init"),
+        *("steps", "learning_rate", "out", "device", "seed"),
+    ),
 )
 
 if __name__ == "__main__":

@@ -31,6 +31,10 @@ main = app.command(
         "sst-train-heads recipe=valle_heads",
         "torchrun --nproc-per-node 2 -m speculative_tts.commands.train_heads train_trunk=true",
     ),
+    first=(
+        *("recipe", "target", "codes", "n", "kind"),
+        *("train_trunk", "steps", "learning_rate", "out", "device"),
+    ),
 )
 
 if __name__ == "__main__":

@@ -78,6 +78,10 @@ main = app.command(
         "sst-train-target family=valle",
         "sst-train-target steps=200 watch_every=100 out=runs/short",
     ),
+    first=(
+        *("family", "prepared", "init", "layers", "steps"),
+        *("matrix_lr", "watch_every", "threads", "out", "seed"),
+    ),
 )
 
 if __name__ == "__main__":

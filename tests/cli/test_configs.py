@@ -16,7 +16,7 @@ from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from speculative_tts.commands.app import Command
-from speculative_tts.commands.help import comments, help_text, options
+from speculative_tts.commands.help import comments, options
 from speculative_tts.decoding.naming import run_name
 from speculative_tts.provenance import plain
 from speculative_tts.schema.decode import DecodeConfig, Rule, System
@@ -201,12 +201,32 @@ def test_help_has_a_meaning_for_every_key(program: str) -> None:
 
 @pytest.mark.parametrize("topic", ["", "all"])
 @pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
-def test_help_lists_options_where_there_are_some(program: str, topic: str) -> None:
-    lines = [line.rstrip() for line in help_text(command(program), topic).splitlines()]
+def test_help_lists_options_where_there_are_some(
+    program: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(program)([f"--help={topic}"]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     meanings = " ".join(line.strip() for line in lines)
     assert not re.search(r"[Oo]ne of:(?= \w+(\.\w+)*=)", meanings)
-    table = lines[lines.index("Keys, with their defaults:") :]
+    table = lines[next(i for i, line in enumerate(lines) if "eys, with their defaults:" in line) :]
     assert max(map(len, (line for line in table if "  " in line.strip()))) <= 100
+
+
+@pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))
+def test_help_of_many_keys_begins_with_ten_that_matter(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = command(program)
+    own = [key for key, kind in get_type_hints(asked.schema).items() if not is_dataclass(kind)]
+    if len(own) > 10:
+        assert asked(["--help"]) == 0
+        text = capsys.readouterr().out
+        first = text.partition("\nFirst:\n")[2].partition("\n\nOther keys")[0]
+        keys = re.findall(r"^  ([\w.]+)[=.]", first, re.MULTILINE)
+        assert tuple(keys) == asked.first
+        assert len(set(keys)) == 10
+    else:
+        assert len(asked.first) in {0, 10}
 
 
 def test_recipes_take_the_commands_keys() -> None:
