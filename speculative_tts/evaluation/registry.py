@@ -15,6 +15,7 @@ from speculative_tts.evaluation.judges.eres2net import Eres2Net
 from speculative_tts.evaluation.judges.ge2e import Ge2e
 from speculative_tts.evaluation.judges.hubert import Hubert
 from speculative_tts.evaluation.judges.openai_whisper import OpenaiWhisper
+from speculative_tts.evaluation.judges.paraformer import Paraformer
 from speculative_tts.evaluation.judges.pocketsphinx import Pocketsphinx, choose_grammar
 from speculative_tts.evaluation.judges.seedtts import SeedTtsWhisper
 from speculative_tts.evaluation.judges.wavlm import WavlmLarge
@@ -48,6 +49,7 @@ RECOGNISERS: dict[Recogniser, Maker] = {
     Recogniser.whisper: lambda _, config: located(Whisper, config.judges),
     Recogniser.openai_whisper: lambda _, config: located(OpenaiWhisper, config.judges),
     Recogniser.seedtts: lambda _, config: located(SeedTtsWhisper, config.judges),
+    Recogniser.paraformer: lambda _, config: located(Paraformer, config.judges),
     Recogniser.hubert: lambda _, config: located(Hubert, config.judges),
     Recogniser.conformer: lambda _, config: located(Conformer, config.judges),
 }

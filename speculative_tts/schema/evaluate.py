@@ -17,6 +17,7 @@ class Recogniser(Enum):
     whisper = "whisper"  # Whisper large-v3 by transformers (SSD)
     openai_whisper = "openai_whisper"  # the same by OpenAI's own package, as the paper had it
     seedtts = "seedtts"  # Whisper large-v3 with seed-tts-eval's normaliser (English)
+    paraformer = "paraformer"  # Paraformer by FunASR, by characters (seed-tts-eval, Chinese)
     hubert = "hubert"  # HuBERT-large CTC (PCG)
     conformer = "conformer"  # NeMo Conformer-Transducer large (MTP)
 
@@ -42,6 +43,7 @@ class JudgesConfig:
     models: ReadPath | None = None
     whisper: ReadPath | None = None  # folder of this model, if it is not below judges.models
     openai_whisper: ReadPath | None = None  # folder of this model
+    paraformer: ReadPath | None = None  # folder of this model
     hubert: ReadPath | None = None  # folder of this model
     conformer: ReadPath | None = None  # folder of this model
     eres2net: ReadPath | None = None  # folder of this model

@@ -13,7 +13,10 @@ from typing import Any, ClassVar
 from speculative_tts.evaluation.judges.whisper import Whisper
 from speculative_tts.evaluation.wer import Normaliser
 
-CHINESE = "，。！？、；：“”‘’（）《》〈〉【】—…～·「」『』"  # noqa: RUF001
+CHINESE = (  # zhon's table of punctuation, which that project takes
+    "＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､\u3000、〃〈〉《》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟"  # noqa: RUF001
+    "〰〾〿–—‘’‛“”„‟…‧﹏﹑﹔·！？｡。"  # noqa: RUF001
+)
 REMOVED = str.maketrans("", "", (string.punctuation + CHINESE).replace("'", ""))
 
 

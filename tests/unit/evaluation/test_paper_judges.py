@@ -24,6 +24,7 @@ from speculative_tts.evaluation.judges.eres2net import Eres2Net
 from speculative_tts.evaluation.judges.fairseq import renamed
 from speculative_tts.evaluation.judges.hubert import Hubert
 from speculative_tts.evaluation.judges.openai_whisper import OpenaiWhisper
+from speculative_tts.evaluation.judges.paraformer import Paraformer
 from speculative_tts.evaluation.judges.utmos import Utmos, predictor
 from speculative_tts.evaluation.judges.wavlm import TRUNK, WavlmLarge, encoder
 from speculative_tts.evaluation.judges.whisper import Whisper
@@ -35,7 +36,17 @@ from speculative_tts.schema.evaluate import Encoder, EvalConfig, JudgesConfig, R
 
 NOISE = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
 WIDE = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
-MODELS = (Whisper, OpenaiWhisper, Hubert, Conformer, Eres2Net, WavlmLarge, XVector, Utmos)
+MODELS = (
+    Whisper,
+    OpenaiWhisper,
+    Paraformer,
+    Hubert,
+    Conformer,
+    Eres2Net,
+    WavlmLarge,
+    XVector,
+    Utmos,
+)
 ECAPA = {"channels": 16, "pooled": 24, "embedding": 12, "bottleneck": 4}
 
 
