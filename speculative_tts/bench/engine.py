@@ -10,14 +10,13 @@ from torch import Tensor
 from speculative_tts.bench.peers import Transformers
 from speculative_tts.caches.groups import transposed
 from speculative_tts.costs.timer import median_seconds
-from speculative_tts.decoding.acceptance import verify
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.verification import verify
 from speculative_tts.models.heads import Heads
-from speculative_tts.models.native.sums import sums
 from speculative_tts.schema.decode import System
 
 OURS, SPECULATIVE = "autoregressive", "speculative"
@@ -171,4 +170,4 @@ def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
     members = (key % tokens).int()
     back = transposed(offsets, members, tokens)
-    return Group(*(x.to(device) for x in (*back, offsets, members)), sums=sums)
+    return Group(*(x.to(device) for x in (*back, offsets, members)))

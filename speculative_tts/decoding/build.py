@@ -35,7 +35,6 @@ from speculative_tts.decoding.voices import Voices
 from speculative_tts.models.families import load_layout, load_refiner, load_speech_lm
 from speculative_tts.models.host import readable
 from speculative_tts.models.native.library import select
-from speculative_tts.models.native.sums import sums
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.provenance import content_hash, plain, source_hash
 from speculative_tts.records import DecodeRecord
@@ -146,7 +145,7 @@ class Parts:
     def group_rule(self) -> Group:
         """PCG's rule."""
         width = self.layout.width(text_rows=self.settings.text_rows)
-        return Group(**tensors(self.groups, self.device, width), sums=sums, readable=readable)
+        return Group(**tensors(self.groups, self.device, width), readable=readable)
 
     def heads_drafter(self) -> HeadsDrafter:
         """The heads as a drafter."""

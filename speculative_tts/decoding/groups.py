@@ -24,8 +24,6 @@ from torch.nn.functional import embedding_bag
 
 from speculative_tts.decoding.acceptance import Flags, Ids, Numbers, Probs, Uniforms
 
-Summing = Callable[[Tensor], Tensor]  # as `Sums`
-
 Flat = Float[Tensor, "rows vocab"]
 Places = Int64[Tensor, " possible"]
 Weights = Float64[Tensor, " members"]
@@ -43,8 +41,7 @@ class Group:
 
     token_offsets: [tokens + 1], token_groups: [members], the groups of each token in ascending
     order. group_offsets: [groups + 1], group_tokens: [members], the tokens of each group. scores:
-    [groups], above 0; None: ones. sums: who makes a faster `Sums` for float32, where there is one.
-    readable: where looking at numbers is free.
+    [groups], above 0; None: ones. readable: where looking at numbers is free.
     """
 
     def __init__(
@@ -55,7 +52,6 @@ class Group:
         group_tokens: Tensor,
         scores: Tensor | None = None,
         *,
-        sums: Callable[[Tensor, Tensor, int], Summing | None] | None = None,
         readable: Callable[[Tensor], bool] = on_cpu,
     ) -> None:
         counts, sizes = token_offsets.diff().long(), group_offsets.diff().long()
@@ -76,9 +72,21 @@ class Group:
         self._total = torch.zeros_like(counts, dtype=torch.float64).index_add_(0, owner, spread)
         self._levels = self._cumulative(spread, owner)
         ones = torch.ones(len(group_tokens), device=counts.device)
-        quick = (sums, readable)
-        self._over_tokens = Sums(group_offsets, group_tokens, ones, len(counts), *quick)
-        self._over_groups = Sums(token_offsets, token_groups, ones, len(sizes), *quick)
+        self._over_tokens = Sums(group_offsets, group_tokens, ones, len(counts), readable)
+        self._over_groups = Sums(token_offsets, token_groups, ones, len(sizes), readable)
+
+    @property
+    def memberships(self) -> dict[str, Tensor]:
+        """What a verification reads, for a native one."""
+        return {
+            "token_offsets": self._token_offsets,
+            "group_offsets": self._group_offsets,
+            "token_groups": self._token_groups,
+            "group_tokens": self._group_tokens,
+            "scores": self._scores,
+            "total": self._total,
+            "levels": self._levels,
+        }
 
     @property
     def n_groups(self) -> int:
@@ -235,13 +243,11 @@ class Sums:
         indices: Tensor,
         ones: Tensor,
         columns: int,
-        faster: Callable[[Tensor, Tensor, int], Summing | None] | None = None,
         readable: Callable[[Tensor], bool] = on_cpu,
     ) -> None:
         self._readable = readable
         self._offsets, self._indices, self._matrix = offsets, indices, None
-        self._faster = None if faster is None else faster(offsets, indices, columns)
-        if self._faster is not None or offsets.device.type != "cpu":
+        if offsets.device.type != "cpu":
             return
         if not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
             return
@@ -254,10 +260,7 @@ class Sums:
 
     def __call__(self, x: Float[Tensor, "batch n columns"]) -> Float[Tensor, "batch n rows"]:
         """Sums of each."""
-        sparse = x.dtype == torch.float32 and self._readable(x)
-        if sparse and self._faster is not None:
-            return self._faster(x)
-        if sparse and self._matrix is not None:
+        if x.dtype == torch.float32 and self._readable(x) and self._matrix is not None:
             return torch.stack([_product(self._matrix, row) for row in x])
         bags = embedding_bag(
             self._indices,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.lm import LMDrafting
@@ -23,7 +23,7 @@ from speculative_tts.decoding.observer import Observer
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
 from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.verification import verify
+from speculative_tts.decoding.verification import native_rule, verify
 from speculative_tts.decoding.walking import walking
 from speculative_tts.models.speech_lm import HiddenModel
 
@@ -99,15 +99,16 @@ class Rounds:
         self._native = self._natively()
 
     def _natively(self) -> Callable[[int], None] | None:
-        """Rounds by a tolerance in one call, where both models walk and nobody watches."""
+        """Rounds in one call, where both models walk, the rule is native and nobody watches."""
         a, drafting = self._speculation, self._drafting
-        if type(a.rule) is not Tolerance or type(self._watch) is not Observer:
+        if type(self._watch) is not Observer:
             return None
         target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
         draft = drafting.walking(a.sampler) if isinstance(drafting, LMDrafting) else None
-        if target is None or draft is None:
+        rule = None if target is None else native_rule(a.rule)
+        if target is None or draft is None or rule is None:
             return None
-        return target.rounds(draft, self.rows, self.tally, a.rule.beta)
+        return target.rounds(draft, self.rows, self.tally, rule)
 
     def finish(self) -> None:
         """All rounds that are left, if that is one call."""

@@ -19,6 +19,7 @@ from speculative_tts.decoding.sampling import Sampler, settings_of
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.native.sample import Places
 from speculative_tts.models.native.step import PackedCache
+from speculative_tts.models.native.verify import Rule
 from speculative_tts.models.native.walk import Batch, Walk, rounds
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
@@ -46,11 +47,11 @@ class Walking:
         rows.grown()
 
     def rounds(
-        self, draft: "Walking", rows: BatchState, tally: Tally, beta: float
+        self, draft: "Walking", rows: BatchState, tally: Tally, rule: Rule
     ) -> Callable[[int], None]:
-        """As `speculation.Rounds.step`, so many times, this model verifying by the tolerance."""
+        """As `speculation.Rounds.step`, so many times, this model verifying by the rule."""
         given = (self.walk, draft.walk, self._batch(rows), tally.sums)
-        return rounds(*given, beta=beta, lookahead=tally.lookahead)
+        return rounds(*given, rule=rule, lookahead=tally.lookahead)
 
     def _batch(self, rows: BatchState) -> Batch:
         stop, barred = rows.stop, self.sampler.barred_of(rows.stop)

@@ -100,10 +100,9 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_read.argtypes, found.sst_read.restype = [pointer, count], ctypes.c_float
     found.sst_laws.argtypes = [pointer, pointer, pointer]
     found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
-    found.sst_sums.argtypes = [pointer, pointer, count, count, pointer, count, pointer]
-    found.sst_verify.argtypes = [ctypes.c_double, *[count] * 3, *[pointer] * 8]
+    found.sst_verify.argtypes = [pointer, *[count] * 3, *[pointer] * 8]
     found.sst_walk.argtypes, found.sst_rounds.argtypes = [pointer] * 5, [pointer] * 6
     found.sst_extend.restype = found.sst_walk.restype = found.sst_rounds.restype = count
-    for name in ("product", "large_pages", "trim", "laws", "draw", "sums", "verify"):
+    for name in ("product", "large_pages", "trim", "laws", "draw", "verify"):
         getattr(found, f"sst_{name}").restype = None
     return found

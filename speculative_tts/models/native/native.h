@@ -5,11 +5,6 @@
 
 enum { DRAFT, ACCEPT, AUXILIARY, NEXT };  // draws of a position; see decoding/randomness.py
 
-// The tolerance rule (decoding/acceptance.py), in float64 as there.
-inline bool passes(double beta, double uniform, double draft, double target) {
-  return (uniform - beta) * draft < target;
-}
-
 extern "C" {
 struct Linear {  // x @ weight + bias
   const void* panels;  // [panels, in, 32] float32, or bfloat16 in pairs: column c beside c + 16
@@ -85,8 +80,19 @@ struct Walk {  // tokens one by one: each is fed, its law drawn from, what is dr
   int64_t* most;    // [batch]: tokens wanted of each row; smaller where one ended sooner
   float* laws;      // [batch, steps, vocab] or null
 };
-struct Rounds {  // of speculation by the tolerance rule
-  double beta;
+struct Groups {  // of similar tokens, as decoding/groups.py has them both ways
+  const int32_t *token_offsets, *group_offsets;  // [tokens + 1], [count + 1]
+  const void *token_groups, *group_tokens;       // uint16, or int32 if `wide`
+  const double *scores, *total;  // [count], and of each token's groups together [tokens]
+  const double* levels;          // token + the share at which a membership of it ends
+  int64_t tokens, count, wide;
+};
+struct Rule {            // how drafted tokens are verified:
+  double beta;           // by the tolerance, decoding/acceptance.py
+  const Groups* groups;  // or by groups, if not null
+};
+struct Rounds {  // of speculation
+  const Rule* rule;
   int64_t lookahead;
   int64_t rounds;   // at most; fewer where all rows are done
   int64_t* counts;  // [batch, 4 + 2 * lookahead]; see `Tally` in decoding/outcome.py
@@ -102,13 +108,9 @@ void sst_trim();
 void sst_laws(const Sampling* sampling, const Rows* rows, float* laws);
 void sst_draw(const float* laws, int64_t count, int64_t vocab, const double* uniforms,
               int64_t* ids);
-void sst_sums(const int32_t* offsets, const uint16_t* indices, int64_t lists, int64_t columns,
-              const float* x, int64_t count, float* out);
-void sst_verify(double beta, int64_t batch, int64_t drafted, int64_t vocab, const float* target,
-                const float* draft, const int64_t* ids, const int64_t* lengths,
+void sst_verify(const Rule* rule, int64_t batch, int64_t drafted, int64_t vocab,
+                const float* target, const float* draft, const int64_t* ids, const int64_t* lengths,
                 const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next);
-// The law of the token behind the accepted ones; returns whether the residual had no mass.
-uint8_t sst_following(int64_t vocab, const float* target, const float* draft, float* next);
 int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* rows,
                  const Tokens* batch, const Walk* walk);
 int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sampling,

@@ -1,5 +1,4 @@
-// From logits to the law of the next token, and from a law and a uniform number to a token; sums
-// over groups of tokens.
+// From logits to the law of the next token, and from a law and a uniform number to a token.
 //
 // The readable reference is decoding/sampling.py (`Sampler.law`), decoding/ras.py and
 // decoding/randomness.py (`draw`): the same steps; laws agree to 1e-6. A nucleus that ends within
@@ -250,25 +249,6 @@ int64_t draw(const float* law, long n, double uniform) {
   return n;
 }
 
-typedef float Two __attribute__((vector_size(8), aligned(4), may_alias));
-
-// Four running sums: one would wait for every addition.
-Two sum_of_two(const float* pairs, const uint16_t* i, const uint16_t* end) {
-  Two sum[4] = {};
-  for (; i + 4 <= end; i += 4)
-    for (int j = 0; j < 4; j++) sum[j] += *(const Two*)(pairs + 2L * i[j]);
-  for (; i < end; i++) sum[0] += *(const Two*)(pairs + 2L * *i);
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-float sum_of(const float* x, const uint16_t* i, const uint16_t* end) {
-  float sum[4] = {};
-  for (; i + 4 <= end; i += 4)
-    for (int j = 0; j < 4; j++) sum[j] += x[i[j]];
-  for (; i < end; i++) sum[0] += x[*i];
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
 }  // namespace
 
 extern "C" {
@@ -279,65 +259,6 @@ void sst_laws(const Sampling* sampling, const Rows* rows, float* laws) {
   for (long b = 0; b < rows->batch; b++)
     for (long f = 0; f < rows->fresh; f++)
       sampler.law(b, f, laws + (b * rows->fresh + f) * rows->vocab);
-}
-
-// decoding/acceptance.py's `verify` by the tolerance rule, the same comparisons in float64: target
-// [batch, drafted + 1, vocab], draft [batch, drafted, vocab], ids [batch, drafted] of which each
-// row's first `lengths` count, uniforms [batch, drafted, 2]. Out: accepted and fallback [batch], and
-// the law of the token behind, next [batch, vocab].
-void sst_verify(double beta, int64_t batch, int64_t drafted, int64_t vocab, const float* target,
-                const float* draft, const int64_t* ids, const int64_t* lengths,
-                const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next) {
-  for (int64_t b = 0; b < batch; b++, next += vocab) {
-    int64_t n = 0;
-    for (; n < lengths[b]; n++) {
-      const int64_t place = b * drafted + n, id = ids[place];
-      const double q = target[(place + b) * vocab + id], p = draft[place * vocab + id];
-      if (!passes(beta, uniforms[2 * place], p, q)) break;
-    }
-    accepted[b] = n;
-    const float* p = n < lengths[b] ? draft + (b * drafted + n) * vocab : nullptr;
-    fallback[b] = sst_following(vocab, target + (b * (drafted + 1) + n) * vocab, p, next);
-  }
-}
-
-// The residual max(q - p, 0) normalised, or q itself where nothing was rejected (p is null) or
-// nothing is left.
-uint8_t sst_following(int64_t vocab, const float* q, const float* p, float* next) {
-  double total = 0;
-  for (int64_t i = 0; i < vocab; i++) {
-    const float left = p ? q[i] - p[i] : q[i];
-    next[i] = left < 0 ? 0 : left;  // NaN stays
-    if (left != 0) total += next[i];
-  }
-  if (total <= 0) {
-    std::memcpy(next, q, vocab * sizeof(float));
-    return true;
-  }
-  const float sum = (float)total;
-  for (int64_t i = 0; i < vocab; i++) next[i] /= sum;
-  return false;
-}
-
-// Of each list of a CSR matrix of ones the sum of what it names: x [count, columns] -> out [count,
-// lists]. Two rows at a time lie side by side, so that one look-up finds both.
-void sst_sums(const int32_t* offsets, const uint16_t* indices, int64_t lists, int64_t columns,
-              const float* x, int64_t count, float* out) {
-  std::vector<float> pairs(2 * columns);
-  for (int64_t row = 0; row < count; row += 2, x += 2 * columns, out += 2 * lists) {
-    const bool two = row + 1 < count;
-    for (int64_t i = 0; i < columns; i++)
-      pairs[2 * i] = x[i], pairs[2 * i + 1] = two ? x[columns + i] : 0;
-    for (int64_t list = 0; list < lists; list++) {
-      const uint16_t *i = indices + offsets[list], *end = indices + offsets[list + 1];
-      if (!two) {
-        out[list] = sum_of(x, i, end);
-        continue;
-      }
-      const Two sum = sum_of_two(pairs.data(), i, end);
-      out[list] = sum[0], out[lists + list] = sum[1];
-    }
-  }
 }
 
 // One id a law: laws [count, vocab], uniforms [count] -> ids [count].

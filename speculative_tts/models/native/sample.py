@@ -76,23 +76,3 @@ def draw(probs: Tensor, uniform: Tensor) -> Tensor:
     pointers = uniform.data_ptr(), ids.data_ptr()
     native.sst_draw(probs.data_ptr(), count, probs.shape[-1], *pointers)
     return ids
-
-
-def verify(
-    beta: float,
-    target_probs: Tensor,
-    draft_probs: Tensor,
-    drafted: Tensor,
-    lengths: Tensor,
-    uniforms: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`decoding.acceptance.verify` by the tolerance rule: accepted, next_probs and fallback."""
-    native, (batch, number, vocab) = library(), draft_probs.shape
-    assert native is not None
-    accepted = torch.empty(batch, dtype=torch.int64)
-    fallback, following = torch.empty(batch, dtype=torch.bool), torch.empty(batch, vocab)
-    given = [target_probs, draft_probs, drafted, lengths, uniforms]
-    kept = [tensor.contiguous() for tensor in given]
-    pointers = [tensor.data_ptr() for tensor in (*kept, accepted, fallback, following)]
-    native.sst_verify(beta, batch, number, vocab, *pointers)
-    return accepted, following, fallback

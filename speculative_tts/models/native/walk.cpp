@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "native.h"
+#include "verify.h"
 
 namespace {
 
@@ -85,7 +86,7 @@ bool emit(const Tokens& t, int64_t* tokens, long b, int64_t accepted, int64_t to
 // The verification of one row, whose logits are those of `rows` and whose drafted tokens' laws are
 // `draft`, and what it emits. Returns how many of `drafted` were accepted.
 int64_t verify(const Sampling& sampling, const Rows& rows, const Tokens& t, const Rounds& rounds,
-               long b, int64_t drafted, const float* draft, std::vector<float>& q,
+               Judge& rule, long b, int64_t drafted, const float* draft, std::vector<float>& q,
                std::vector<float>& next) {
   const long vocab = rows.vocab;
   int64_t *tokens = t.tokens + b * rows.capacity, begin = t.count[b], accepted = 0;
@@ -98,11 +99,10 @@ int64_t verify(const Sampling& sampling, const Rows& rows, const Tokens& t, cons
     sst_laws(&sampling, &one, q.data());
     if (accepted == drafted) break;
     const int64_t id = std::min<int64_t>(tokens[place], vocab - 1);
-    const double u = uniforms_at(t, rows, b, place)[ACCEPT];
-    if (!passes(rounds.beta, u, draft[id], q[id])) break;
+    if (!rule.accepts(id, uniforms_at(t, rows, b, place) + ACCEPT, q.data(), draft)) break;
   }
   const bool rejected = accepted < drafted;
-  const bool fallback = sst_following(vocab, q.data(), rejected ? draft : nullptr, next.data());
+  const bool fallback = following(rule, vocab, q.data(), rejected ? draft : nullptr, next.data());
   int64_t token;
   sst_draw(next.data(), 1, vocab, &uniforms_at(t, rows, b, begin + accepted)[NEXT], &token);
   const bool bare = emit(t, tokens, b, accepted, token);
@@ -159,6 +159,7 @@ int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sa
                    const Rows* rows, const Tokens* batch, Rounds* rounds) {
   const long n = rows->batch, vocab = rows->vocab, lookahead = rounds->lookahead;
   Reading read(*target, *batch, *rows);
+  const auto rule = judge(*rounds->rule, vocab);
   std::vector<int64_t> drafted(n), at(n);
   std::vector<float> laws(n * lookahead * vocab), q(vocab), next(vocab);
   int64_t made = 0;
@@ -179,7 +180,7 @@ int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sa
       if (batch->done[b]) continue;
       const float* own = laws.data() + b * lookahead * vocab;
       const int64_t accepted =
-          verify(*sampling, here, *batch, *rounds, b, drafted[b], own, q, next);
+          verify(*sampling, here, *batch, *rounds, *rule, b, drafted[b], own, q, next);
       if (accepted && accepted == drafted[b]) rounds->behind = 2;  // its last token is not in yet
     }
   }

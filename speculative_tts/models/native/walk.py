@@ -9,6 +9,7 @@ from torch import Tensor
 
 from speculative_tts.models.native.sample import Places, Rows, Sampling
 from speculative_tts.models.native.step import Linear, PackedCache, Stack
+from speculative_tts.models.native.verify import Rule
 
 
 class _Reader(ctypes.Structure):
@@ -39,7 +40,7 @@ class _Walk(ctypes.Structure):
 
 class _Rounds(ctypes.Structure):
     _fields_ = (
-        ("beta", ctypes.c_double),
+        ("rule", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("lookahead", "rounds")),
         ("counts", ctypes.c_void_p),
         *((name, ctypes.c_int32) for name in ("behind", "unused")),
@@ -124,17 +125,17 @@ class Walk:
 
 
 def rounds(
-    target: Walk, draft: Walk, batch: Batch, counts: Tensor, *, beta: float, lookahead: int
+    target: Walk, draft: Walk, batch: Batch, counts: Tensor, *, rule: Rule, lookahead: int
 ) -> Callable[[int], None]:
     """What makes so many rounds of speculation, or all that are left of the batch if fewer.
 
     counts: as `decoding.outcome.Tally`, added to.
     """
     rows, tokens = batch.described()
-    made = _Rounds(beta, lookahead, 0, counts.data_ptr(), 1, 0)
+    made = _Rounds(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0)
     parts = (target.reader, draft.reader, batch.sampling, rows, tokens, made)
     given = [ctypes.byref(part) for part in parts]
-    kept = (target, draft, batch, counts)  # what the structures point into
+    kept = (target, draft, batch, counts, rule)  # what the structures point into
 
     def go(number: int) -> None:
         made.rounds = number

@@ -1,25 +1,24 @@
 """Native laws and draws beside their Python references."""
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 import torch
+from group_laws import FAULTS, Cover, random_cover, singletons
 from torch import Tensor
 
 from speculative_tts.decoding import acceptance, randomness, verification
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.groups import Sums
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.native import library, sample
-from speculative_tts.models.native.sums import sums
+from speculative_tts.models.native import library, sample, verify
 from speculative_tts.schema.decode import Kernels, Repetition
 
 CLOSE = 1e-6
 VOCAB, STOPS = 2049, (2047, 2048)
 HISTORY, PLACES = torch.zeros(4, 9, dtype=torch.int64), torch.arange(5).expand(4, 5)
-NO_STOP = StopRule.build((), 50, [0] * 4, torch.device("cpu"))
 AWARE = RepetitionAware(1.0, 25, 0.8, window=10, tau=0.1)
 SAMPLERS = {
     "greedy": Sampler(0.0),
@@ -149,41 +148,51 @@ def test_draws_of_one_law_are_the_references(vocab: int) -> None:
     assert nothing.tolist() == [vocab] * 2
 
 
-@pytest.mark.native
-def test_sums_over_lists_equal_torchs() -> None:
-    generator = torch.Generator().manual_seed(0)
-    sizes = torch.randint(1, 9, (300,), generator=generator)
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)]).int()
-    lists = [torch.randperm(500, generator=generator)[:size].sort().values for size in sizes]
-    indices = torch.cat(lists).int()
-    x = torch.rand(3, 2, 500, generator=generator)
-    native, ones = sums(offsets, indices, 500), torch.ones(len(indices))
-    assert native is not None
-    whole = native(x)
-    torch.testing.assert_close(whole, Sums(offsets, indices, ones, 500)(x))
-    assert all(native(x[row : row + 1])[0].equal(whole[row]) for row in range(3))
-    with pytest.raises(AssertionError):
-        native(x[..., :400])
+def partition(vocab: int) -> Cover:
+    """Groups of three neighbours."""
+    groups = tuple(tuple(range(at, min(at + 3, vocab))) for at in range(0, vocab, 3))
+    return Cover(vocab, groups, (1.0,) * len(groups))
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.4])
+RULES: dict[str, Callable[[int], AcceptanceRule]] = {
+    "exact": lambda _: Tolerance(0.0),
+    "tolerance": lambda _: Tolerance(0.4),
+    "groups apart": lambda vocab: partition(vocab).rule(),
+    "groups that overlap": lambda vocab: random_cover(vocab, 3).rule(),
+    "equal shares": lambda vocab: random_cover(vocab, 4, equal=True).rule(),
+    "groups of one": lambda vocab: singletons(vocab).rule(),
+}
+FEW_OF_MANY, ALL = (200, Sampler(1.0, 8)), (50, Sampler(1.0))
+
+
+def verification_of(
+    vocab: int, sampler: Sampler, drafted: int, seed: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Ragged drafts, rejections, full acceptance, no residual, and a row without a law."""
+    generator = torch.Generator().manual_seed(seed)
+    stop = StopRule.build((), vocab, [0] * 4, torch.device("cpu"))
+    logits = 2 * torch.randn(4, drafted + 1, vocab, generator=generator)
+    target = sampler(logits, HISTORY, PLACES[:, : drafted + 1], stop)
+    close = logits[:, :drafted] + 0.3 * torch.randn(4, drafted, vocab, generator=generator)
+    draft = sampler(close, HISTORY, PLACES[:, :drafted], stop) if drafted else close
+    if drafted:
+        draft[0], target[1, 0] = target[0, :drafted], float("nan")
+    ids = draft.reshape(-1, vocab).multinomial(1, generator=generator) if drafted else draft.long()
+    ids = ids.view(4, drafted) if drafted else ids[..., 0]
+    lengths = torch.randint(0, drafted + 1, (4,), generator=generator)
+    return target, draft, ids, lengths, torch.rand(4, drafted, 2, generator=generator).double()
+
+
+@pytest.mark.parametrize("laws", [FEW_OF_MANY, ALL], ids=["top-k", "all"])
+@pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("drafted", [0, 1, 4])
-def test_a_verification_equals_its_reference(drafted: int, beta: float) -> None:
-    """Ragged drafts, rejections, full acceptance, no residual, and rows without a law."""
-    rule, seen = Tolerance(beta), set()
+def test_a_verification_equals_its_reference(
+    drafted: int, name: str, laws: tuple[int, Sampler]
+) -> None:
+    """Not one acceptance differs; laws of a residual with mass are equal to 1e-6."""
+    rule, seen = RULES[name](laws[0]), set()
     for seed in range(60):
-        generator = torch.Generator().manual_seed(seed)
-        logits = 2 * torch.randn(4, drafted + 1, 50, generator=generator)
-        target = Sampler(1.0, 8)(logits, HISTORY, PLACES[:, : drafted + 1], NO_STOP)
-        close = logits[:, :drafted] + 0.3 * torch.randn(4, drafted, 50, generator=generator)
-        draft = Sampler(1.0, 8)(close, HISTORY, PLACES[:, :drafted], NO_STOP) if drafted else close
-        if drafted:
-            draft[0], target[1, 0] = target[0, :drafted], float("nan")
-        ids = draft.reshape(-1, 50).multinomial(1, generator=generator) if drafted else draft.long()
-        ids = ids.view(4, drafted) if drafted else ids[..., 0]
-        lengths = torch.randint(0, drafted + 1, (4,), generator=generator)
-        uniforms = torch.rand(4, drafted, 2, generator=generator).double()
-        given = target, draft, ids, lengths, uniforms
+        given = verification_of(*laws, drafted, seed)
         ours, theirs = verification.verify(rule, *given), acceptance.verify(rule, *given)
         assert ours.accepted.equal(theirs.accepted)
         assert ours.fallback.equal(theirs.fallback)
@@ -192,3 +201,28 @@ def test_a_verification_equals_its_reference(drafted: int, beta: float) -> None:
         )
         seen |= set(ours.accepted.tolist())
     assert seen == set(range(drafted + 1))
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("laws", [FEW_OF_MANY, ALL], ids=["top-k", "all"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_verification_by_groups_is_no_faulty_one(fault: str, laws: tuple[int, Sampler]) -> None:
+    """The control: what the reference with a fault says is found to differ."""
+    cover, differ = random_cover(laws[0], 3), 0
+    for seed in range(60):
+        given = verification_of(*laws, 4, seed)
+        ours = verification.verify(cover.rule(), *given)
+        theirs = acceptance.verify(cover.rule(FAULTS[fault]), *given)
+        same = ours.accepted.equal(theirs.accepted)
+        differ += not (same and ours.next_probs.allclose(theirs.next_probs, 0, CLOSE, True))
+    assert differ >= 5
+
+
+@pytest.mark.native
+def test_numbers_of_more_than_16_bits_verify_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = verification_of(*ALL, 4, 0)
+    narrow = verification.verify(random_cover(50, 3).rule(), *given)
+    monkeypatch.setattr(verify, "NARROW", 10)
+    wide = verification.verify(random_cover(50, 3).rule(), *given)
+    assert wide.accepted.equal(narrow.accepted)
+    assert wide.next_probs.allclose(narrow.next_probs, 0, 0, True)

@@ -4,9 +4,10 @@ from collections import deque
 
 import pytest
 import torch
-from decoders import LAYOUT, STOPS, build, requests, state
+from decoders import LAYOUT, STOPS, VOCAB, build, requests, state
+from group_laws import random_cover
 
-from speculative_tts.decoding import loops
+from speculative_tts.decoding import acceptance, loops, speculation
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -59,29 +60,38 @@ def test_an_utterance_of_the_target_alone(name: str, count: int) -> None:
         assert length == batch[row].max_tokens or outcome.tokens[-1] in STOPS
 
 
+RULES = {
+    "exact": Tolerance(),
+    "tolerance": Tolerance(0.4),
+    "groups": random_cover(VOCAB, 5).rule(),
+    "groups, equal": random_cover(VOCAB, 12, equal=True).rule(),
+}
+
+
 def spoken(
-    name: str, count: int, lookahead: int, beta: float, observer: Observer | None = None
+    name: str, count: int, lookahead: int, rule: str, observer: Observer | None = None
 ) -> list[Outcome]:
     target, draft = models()
-    given = (Tolerance(beta), SAMPLERS[name], STOPS, lookahead)
+    given = (RULES[rule], SAMPLERS[name], STOPS, lookahead)
     return Speculation(target, LMDrafter(draft), *given).decode(requests(count), observer)
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.4])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("lookahead", [1, 3, 6])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_rounds(
-    name: str, lookahead: int, count: int, beta: float, monkeypatch: pytest.MonkeyPatch
+    name: str, lookahead: int, count: int, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tokens, rounds, acceptances: all of an outcome. One call for the batch, one a draft in rounds
-    of Python's, which somebody watches, and none.
+    of Python's, which somebody watches, and none, by the rule's reference.
     """
-    given = (name, count, lookahead, beta)
+    given = (name, count, lookahead, rule)
     whole = spoken(*given)
     assert sum(outcome.counts.rounds for outcome in whole) > 0
     assert spoken(*given, Watching()) == whole
     monkeypatch.setattr(lm, "walking", lambda *_: None)
+    monkeypatch.setattr(speculation, "verify", acceptance.verify)
     assert spoken(*given) == whole
 
 
