@@ -8,6 +8,7 @@ from pathlib import Path
 
 from speculative_tts.codecs.audio import Wave, write_wave
 from speculative_tts.commands.speak import find_prompt, main, prompt_of
+from speculative_tts.costs.lookahead import settled
 from speculative_tts.decoding.build import build_engine
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream
@@ -49,8 +50,8 @@ class Speaker:
     """
 
     def __init__(self, *settings: str) -> None:
-        self.config = config = main.compose([*settings, "text=''"])
-        self.engine = build_engine(config)
+        self.config, _ = settled(main.compose([*settings, "text=''"]))
+        self.engine = build_engine(self.config)
 
     def speak(
         self,

@@ -82,7 +82,7 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
         "parity": parity(SIZES[PARITY], config.seed, device),
         "bytes_per_second": bandwidth(device),
         "tokens": config.tokens,
-        "lookahead": config.lookahead,
+        "lookahead": config.drafted,
         "provenance": provenance(config),
     }
     slug = re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name().lower()).strip("_")
@@ -113,7 +113,7 @@ def measured(
             row: dict[str, Any] = {"graphs": graphs, "batch": batch}
             systems = {"alone": partial(autoregressive, target, (), use.sampler, requests, kept)}
             for rate in RATES:
-                parts = (target, drafter, Coin(rate), use.sampler, (), config.lookahead, kept)
+                parts = (target, drafter, Coin(rate), use.sampler, (), config.drafted, kept)
                 systems[f"{rate}"] = partial(Speculation(*parts).decode, requests)
             for name, decode in systems.items():
                 row[name] = batch * config.tokens / fastest(decode, device)

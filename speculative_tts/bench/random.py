@@ -49,7 +49,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
         target,
         draft,
         rule_of(config.rule, target.vocab_size, device),
-        lookahead=config.lookahead,
+        lookahead=config.drafted,
         tokens=config.tokens,
         count=config.limit,
         seed=config.seed,
@@ -65,7 +65,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
         },
         "acceptance_rate": sum(o.accepted for o in sped) / max(1, sum(o.drafted for o in sped)),
         "steps": steps,
-        "computed_speedup": {rate: computed(steps, rate, config.lookahead) for rate in RATES},
+        "computed_speedup": {rate: computed(steps, rate, config.drafted) for rate in RATES},
         "peak_gib": peak_gib(),
         "tokens": config.tokens,
         "prompts": config.limit,
@@ -84,7 +84,7 @@ def _steps(config: BenchConfig, target: Any, draft: Any) -> dict[str, float]:
     start, found = torch.tensor([200], device=target.device), {}
     cases = {
         "target step (1 token)": (target, 1),
-        "verify": (target, config.lookahead + 1),
+        "verify": (target, config.drafted + 1),
         "draft step (1 token)": (draft, 1),
     }
     with torch.inference_mode():

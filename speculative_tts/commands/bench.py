@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 def run(config: BenchConfig) -> int:
     """Time continuations and steps, print the table, keep both."""
     out = app.require_writable(config.out)
+    if config.seeks_lookahead and (config.gpu or config.random is not None):
+        raise ValueError(
+            "lookahead=auto follows from what a draft gets right, and random weights have no such "
+            "draft; give lookahead=<number>"
+        )
     if config.gpu:
         from speculative_tts.bench.gpu import run_gpu
 

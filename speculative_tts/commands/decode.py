@@ -32,7 +32,7 @@ def run(config: DecodeConfig) -> int:
     from speculative_tts.decoding.run import DecodeRun, finished
     from speculative_tts.progress import progress
 
-    config = with_sizes(config)
+    config, found = _settled(with_sizes(config))
     if config.plan:
         return _plan(dataclasses.replace(config, match=None, plan=False))
     if config.match is not None:
@@ -51,7 +51,7 @@ def run(config: DecodeConfig) -> int:
     decode.start(items)  # a mistake leaves no empty run
     with held(app.require_writable(folder), "out=<other folder>"):
         done, earlier = len(finished(folder)), _by_other_code(folder)
-        _describe(config, source, folder)
+        _describe(config, source, folder, found)
         with progress(total=len(items), initial=done, desc=label(config), unit="utt") as bar:
             for _ in decode.run(items):
                 bar.update()
@@ -62,6 +62,24 @@ def run(config: DecodeConfig) -> int:
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
     print(_found(config, folder))
     return 0
+
+
+def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
+    """`config` with a number in place of lookahead=auto, and what it was chosen by."""
+    if config.system is not System.speculative or not config.seeks_lookahead:
+        return config, {}
+    if config.match is not None:
+        raise ValueError(
+            f"match={config.match} compares rules at one lookahead, and lookahead=auto finds each "
+            "rule its own; give lookahead=<number>"
+        )
+    from speculative_tts.costs.lookahead import settled, told
+    from speculative_tts.decoding.build import kept, shared
+
+    app.require_writable(config.out)
+    given, found = settled(config, kept=kept(config), cache=shared(config))
+    print(told(found))
+    return given, found
 
 
 def _found(config: DecodeConfig, folder: Path) -> str:
@@ -141,7 +159,9 @@ def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
     return 1
 
 
-def _describe(config: DecodeConfig, source: "AudioSource", folder: Path) -> None:
+def _describe(
+    config: DecodeConfig, source: "AudioSource", folder: Path, found: dict[str, Any]
+) -> None:
     """Write what the run is, and what its results rest on."""
     from speculative_tts.provenance import provenance
 
@@ -149,7 +169,8 @@ def _describe(config: DecodeConfig, source: "AudioSource", folder: Path) -> None
         sampling = SamplingConfig(**dataclasses.asdict(source.settings))
         config = dataclasses.replace(config, sampling=sampling)
     write_json(folder / "config.json", settings(config))
-    write_json(folder / "provenance.json", provenance(config) | _made_of(config, source))
+    made_of = _made_of(config, source) | found
+    write_json(folder / "provenance.json", provenance(config) | made_of)
 
 
 def _by_other_code(folder: Path) -> str:

@@ -36,6 +36,7 @@ ORDER = (System.speculative, System.target, System.target, System.speculative)
 def run(config: SpeakConfig) -> int:
     """Speak one text, speculatively and autoregressively, and write the speculative audio."""
     from speculative_tts.codecs.audio import write_wave
+    from speculative_tts.costs.lookahead import settled
     from speculative_tts.decoding.build import build_engine
     from speculative_tts.decoding.streaming import Stream
 
@@ -45,6 +46,7 @@ def run(config: SpeakConfig) -> int:
     with reading([Path(prompt.prompt_audio)]):
         if not config.stream or (config.player is None and config.out != STDOUT):
             check_place(out)
+    config, _ = settled(config)
     engine = build_engine(config)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)

@@ -149,7 +149,7 @@ class Parts:
 
     def heads_drafter(self) -> HeadsDrafter:
         """The heads as a drafter."""
-        check_lookahead(self.config.lookahead, self.multi.heads)
+        check_lookahead(self.config.drafted, self.multi.heads)
         return HeadsDrafter(self.multi.heads, self.multi.choose)
 
     def speculation(self) -> Speculation:
@@ -157,7 +157,7 @@ class Parts:
         config = self.config
         rule = RULES[type(config.rule)](config.rule, self)
         drafter = DRAFTERS[type(config.drafter)](self)
-        given = (self.sampler, self.layout.stop_ids, config.lookahead, self.graphs)
+        given = (self.sampler, self.layout.stop_ids, config.drafted, self.graphs)
         return Speculation(self.target, drafter, rule, *given)
 
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:
@@ -225,11 +225,11 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         codec = load_codec(config.codec.name, resolve(config.codec.path))
         return Recordings(codec, through=config.system is System.codec, seed=config.seed)
     if config.system is System.swap:
-        parts = Parts(config, _kept(config))
+        parts = Parts(config, kept(config))
         voices = _voices(config, parts.codec)
         groups, facts = parts.groups.arrays, parts.facts
         return Swapped(parts.codec, groups, swapped, facts, parts.settings, voices)
-    engine = build_engine(config, config.system, _kept(config))
+    engine = build_engine(config, config.system, kept(config))
     return Decoded(engine, config, _voices(config, engine.codec), _target_tokens(config, engine))
 
 
@@ -241,16 +241,18 @@ def _memory(device: str) -> Kept:
     return Kept(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2)
 
 
-def _kept(config: DecodeConfig) -> Kept:
+def kept(config: EngineConfig) -> Kept:
+    """What runs of this process keep where this one computes."""
     return _memory(config.runtime.device.value)
 
 
-def _shared(config: DecodeConfig) -> Path:
+def shared(config: DecodeConfig) -> Path:
+    """The folder of what runs share."""
     return Path(config.out) / ".caches" if config.cache is None else Path(config.cache)
 
 
 def _voices(config: DecodeConfig, codec: Codec) -> Voices:
-    return Voices(codec, content_hash(resolve(config.codec.path)), _shared(config))
+    return Voices(codec, content_hash(resolve(config.codec.path)), shared(config))
 
 
 def _target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
@@ -262,7 +264,7 @@ def _target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
         "kernels": kernels(config.runtime),
         "code": source_hash("decoding", "models"),
     }
-    return TargetTokens(_shared(config), made_by)
+    return TargetTokens(shared(config), made_by)
 
 
 def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) -> None:

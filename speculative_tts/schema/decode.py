@@ -15,8 +15,9 @@ from speculative_tts.schema.common import (
     TransitionsConfig,
 )
 from speculative_tts.schema.limits import (
+    AUTO,
     Count,
-    Few,
+    FewOrAuto,
     NonNegative,
     Nucleus,
     PerWord,
@@ -271,8 +272,20 @@ class EngineConfig:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     heads: HeadsConfig = field(default_factory=HeadsConfig)
     viterbi: ViterbiConfig = field(default_factory=ViterbiConfig)
-    lookahead: Few = 3  # tokens drafted per round
+    # tokens drafted per round; auto: what pays best here, measured in seconds (sst-decode keeps it)
+    lookahead: FewOrAuto = 3
     seed: Seed = 0  # same seed, same tokens
+
+    @property
+    def drafted(self) -> int:
+        """`lookahead`, a number once `costs.lookahead` has found it."""
+        assert isinstance(self.lookahead, int), self.lookahead
+        return self.lookahead
+
+    @property
+    def seeks_lookahead(self) -> bool:
+        """Is the lookahead to be found?"""
+        return self.lookahead == AUTO
 
 
 @dataclass

@@ -10,27 +10,35 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 HUGE = 2**53  # from here on float64 cannot count
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The numbers that a setting takes: `least` to `most`, without `least` itself if `above`."""
+    """The numbers that a setting takes: `least` to `most`, without `least` itself if `above`.
+
+    Or a word in place of a number.
+    """
 
     least: float | None = None
     most: float | None = None
     above: bool = False
+    word: str | None = None
 
     def __str__(self) -> str:
         """What to give, for messages and help; empty without a limit."""
         if self.least is None:
             return ""
         least, most = f"{self.least:g}", "" if self.most is None else f"{self.most:.15g}"
+        word = "" if self.word is None else f", or {self.word}"
         if self.above:
-            return f"more than {least}, up to {most}" if most else f"more than {least}"
-        return f"{least} to {most}" if most else f"{least} or more"
+            return (f"more than {least}, up to {most}" if most else f"more than {least}") + word
+        return (f"{least} to {most}" if most else f"{least} or more") + word
 
-    def fault(self, value: float) -> str | None:
-        """What is wrong with a number; None when nothing is."""
+    def fault(self, value: float | str) -> str | None:
+        """What is wrong with a number, or with a word in its place; None when nothing is."""
+        if isinstance(value, str):
+            return "is no number" if self.word not in (None, value) else None
         if not abs(value) < HUGE:
             return "is not a finite number below 2^53"
         if self.least is not None and self.above and value <= self.least:
@@ -42,6 +50,7 @@ class Limit:
 
 Count = Annotated[int, Limit(1)]
 Few = Annotated[int, Limit(1, 1000)]
+FewOrAuto = Annotated[int | str, Limit(1, 1000, word=AUTO)]
 Several = Annotated[int, Limit(2, 100_000)]
 Many = Annotated[int, Limit(1, 1_000_000)]
 Whole = Annotated[int, Limit(0)]
@@ -76,5 +85,5 @@ def check(config: Any, prefix: str = "") -> None:
             continue
         limit, null = limit_of(hint), ", or null" if type(None) in typing.get_args(hint) else ""
         for number in value if isinstance(value, list) else [value]:
-            if type(number) in (int, float) and (fault := limit.fault(number)):
+            if type(number) in (int, float, str) and (fault := limit.fault(number)):
                 raise ValueError(f"{key} {number} {fault}; give {limit or 'a smaller one'}{null}")

@@ -23,6 +23,11 @@ Laws = Float[Tensor, "batch drafted vocab"]
 class Drafter(Protocol):
     """Drafts for any number of batches, which know nothing of each other."""
 
+    @property
+    def reach(self) -> int | None:
+        """The largest lookahead it can serve; None: any."""
+        ...
+
     def start(self, size: Size) -> "Drafting":
         """What batches of a size need."""
         ...

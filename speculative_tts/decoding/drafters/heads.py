@@ -35,6 +35,11 @@ class HeadsDrafter:
     heads: Heads
     chooser: Chooser
 
+    @property
+    def reach(self) -> int:
+        """See `Drafter`: the heads behind head 0."""
+        return self.heads.n - 1
+
     def start(self, size: Size) -> "HeadsDrafting":  # noqa: ARG002
         """See `Drafter`."""
         return HeadsDrafting(self)

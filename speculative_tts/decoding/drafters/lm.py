@@ -21,6 +21,11 @@ class LMDrafter:
 
     model: Model
 
+    @property
+    def reach(self) -> None:
+        """See `Drafter`."""
+        return None
+
     def start(self, size: Size) -> "LMDrafting":
         """See `Drafter`."""
         return LMDrafting(self.model, size)

@@ -1,0 +1,202 @@
+"""Which lookahead pays here: seconds and tokens of rounds of 1, 2, ... drafted tokens.
+
+A round's seconds are those of the loop that decodes: of its core where it has one, which other
+programs do not lengthen, else the clock's. Its tokens follow from how often a position's token
+passed, counted over the rounds of all lookaheads that draft it: so the choice hangs on hundreds of
+rounds, not on how the utterances of one lookahead went.
+"""
+
+import dataclasses
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+
+import torch
+
+from speculative_tts.assets import resolve
+from speculative_tts.codecs.audio import UnfitWaveError, read_wave
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.graphs import AnyLoop
+from speculative_tts.decoding.kept import Kept
+from speculative_tts.decoding.loops import alone
+from speculative_tts.decoding.naming import PLACES, kernels, remove
+from speculative_tts.decoding.observer import synchronise
+from speculative_tts.decoding.speculation import Rounds
+from speculative_tts.decoding.voices import encode_prompt
+from speculative_tts.files import held
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.provenance import hardware, plain, signature, source_hash
+from speculative_tts.records import ListItem, read_list, spread, write_json
+from speculative_tts.schema.decode import EngineConfig
+from speculative_tts.typed import read_json
+
+MOST = 8  # drafted tokens a round; the papers' figures end there
+UTTERANCES = 5  # medians of them forgive one that something else disturbed
+SEED = 0
+# What decides which lookahead pays, besides what the drafter reads.
+READS = ("target", "codec", "data", "sampling", "runtime", "drafter", "rule")
+KEPT = "lookahead.json"
+Config = TypeVar("Config", bound=EngineConfig)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Rounds of one lookahead, batch 1, prefill left out."""
+
+    lookahead: int
+    round_seconds: float
+    tokens: float  # of a round, as the passing rates of all positions say
+    speedup: float  # over the target alone
+
+    @property
+    def tokens_per_second(self) -> float:
+        """What the lookahead is chosen by."""
+        return self.tokens / self.round_seconds
+
+
+def best(rows: Sequence[Row]) -> Row:
+    """The one that pays most."""
+    return max(rows, key=lambda row: row.tokens_per_second)
+
+
+@torch.inference_mode()
+def table(engine: Engine, requests: Sequence[Request]) -> list[Row]:
+    """What each lookahead pays, in turn on each request so that drift meets all alike.
+
+    ValueError where no round was decoded.
+    """
+    assert engine.speculation is not None, "built to speculate"
+    reach = min(MOST, engine.speculation.drafter.reach or MOST)
+    own: list[float] = []
+    costs: dict[int, list[float]] = {k: [] for k in range(1, reach + 1)}
+    drafted, accepted = [0] * reach, [0] * reach
+    for number, request in enumerate(requests):
+        own += _step(engine, request)
+        for k in [*costs][:: -1 if number % 2 else 1]:
+            costs[k] += _round(engine, k, request, drafted, accepted)
+    if not own or not all(costs.values()):
+        raise ValueError(
+            "lookahead=auto: no round was decoded; give longer texts or lookahead=<number>"
+        )
+    passes = [a / d if d else 0.0 for a, d in zip(accepted, drafted, strict=True)]
+    tokens = {k: 1 + sum(passes[:k]) for k in costs}
+    seconds = {k: median(each) for k, each in costs.items()}
+    return [Row(k, seconds[k], tokens[k], tokens[k] * median(own) / seconds[k]) for k in costs]
+
+
+def settled(
+    config: Config, *, kept: Kept | None = None, cache: Path | None = None
+) -> tuple[Config, dict[str, Any]]:
+    """`config` with a number in place of lookahead=auto, and what it was chosen by.
+
+    A number is found once for each host, kernel, models, sampler and rule, and read from `cache`
+    afterwards; without one it is measured every time.
+    """
+    if not config.seeks_lookahead:
+        return config, {}
+    if cache is None:
+        found = _measured(config, kept)
+    else:
+        file = cache / f"lookahead-{_key(config)}" / KEPT
+        with held(file.parent):  # another run that wants the same waits for it
+            if not file.is_file():
+                write_json(file, _measured(config, kept))
+        found = read_json(file)
+    number = dataclasses.replace(config, lookahead=int(found["lookahead"]))
+    return number, {"lookahead": found}
+
+
+def told(found: Mapping[str, Any]) -> str:
+    """A choice for people."""
+    made = found["lookahead"]
+    (row,) = (row for row in made["rows"] if row["lookahead"] == made["lookahead"])
+    return (
+        f"lookahead=auto: {row['lookahead']}, {row['tokens']:.2f} tokens a round, "
+        f"{row['speedup']:.2f} times the target alone (measured {made['date']})"
+    )
+
+
+def requests_of(engine: Engine, items: Iterable[ListItem], seed: int) -> list[Request]:
+    """Requests of a list, those left out whose prompt has no voice."""
+    found = []
+    for item in items:
+        wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
+        with suppress(UnfitWaveError):
+            codes = encode_prompt(engine.codec, wave, item.prompt_audio)
+            asked = Prompt(item.text, item.prompt_text, codes)
+            found.append(engine.request(item.id, asked, seed))
+    return found
+
+
+def _measured(config: EngineConfig, kept: Kept | None) -> dict[str, Any]:
+    """The table of a configuration as JSON values."""
+    engine = build_engine(dataclasses.replace(config, lookahead=1), kept=kept)
+    items = spread(read_list(resolve(config.data.path)), UTTERANCES)
+    rows = table(engine, requests_of(engine, items, SEED))
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    about = {"hardware": hardware(), "date": date}
+    return {"lookahead": best(rows).lookahead, "rows": [plain(row) for row in rows], **about}
+
+
+def _key(config: EngineConfig) -> str:
+    """Equal where the same lookahead pays."""
+    read = (*READS, *config.drafter.reads)
+    values = {key: value for key, value in plain(config).items() if key in read}
+    for key in (*PLACES, "runtime.warmup"):
+        remove(values, key)
+    values["runtime"]["kernels"] = kernels(config.runtime)
+    machine = {key: value for key, value in hardware().items() if key != "threads"}
+    code = source_hash("decoding", "models", "costs")
+    return signature(values | {"hardware": machine, "code": code})
+
+
+def _step(engine: Engine, request: Request) -> list[float]:
+    """Seconds of a token of the target alone, behind the first; none where that was the last."""
+    looping = alone(engine.target, engine.stop_ids, engine.sampler)
+    loops = engine.graphs.states(looping, [request])
+    seconds, loop = _behind_prefill(loops, engine, lambda one: one.walk(sys.maxsize - 1))
+    made = int(loop.rows.count[0]) - 1
+    return [seconds / made] if made else []
+
+
+def _round(
+    engine: Engine, lookahead: int, request: Request, drafted: list[int], accepted: list[int]
+) -> list[float]:
+    """Seconds of a round of an utterance; adds to what was drafted and accepted by position."""
+    assert engine.speculation is not None
+    speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
+    seconds, loop = _behind_prefill(speculation.rounds([request]), engine, Rounds.finish)
+    (outcome,) = loop.outcomes()
+    if outcome.failure:
+        raise ValueError(outcome.failure)
+    counts = outcome.counts
+    both = (counts.drafted_per_position, counts.accepted_per_position)
+    for position, (tried, passed) in enumerate(zip(*both, strict=True)):
+        drafted[position] += tried
+        accepted[position] += passed
+    return [seconds / counts.rounds] if counts.rounds else []
+
+
+def _behind_prefill(
+    loops: Iterator[AnyLoop], engine: Engine, finish: Callable[[AnyLoop], object]
+) -> tuple[float, AnyLoop]:
+    """Seconds of a batch behind its first token, which `finish` makes in one call where it can."""
+    device = engine.target.device
+    one_core = device.type == "cpu" and torch.get_num_threads() == 1
+    clock = time.thread_time if one_core else time.perf_counter
+    loop = next(loops)
+    synchronise(device)
+    begin = clock()
+    finish(loop)
+    deque(loops, maxlen=0)
+    synchronise(device)
+    return clock() - begin, loop
