@@ -38,9 +38,10 @@ comma := ,
 space := $(subst ,, )
 ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 figure3 figure3_ssd figure3_exact)
+FINE_RUNS := alone ssd pcg matched swap mel lookahead
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp results tiny-system streaming voices tiny-models test check check-full mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system streaming voices tiny-models test check check-full mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -108,6 +109,11 @@ mtp: $(STAMP) ## MTP + Viterbi: the same
 	$(BIN)/sst-eval runs=$(OUT)/mtp
 	$(BIN)/sst-report paper=mtp runs=$(OUT)/mtp out=$(RESULTS)
 endif
+
+claims: $(STAMP) ## What reproduces, claim by claim (after `make mtp` those of MTP too); the fine ground is not shipped yet: tiny-models first
+	for one in $(FINE_RUNS); do $(BIN)/sst-decode experiment=fine/$$one seed=$(SEEDS) out=$(OUT)/fine $(SHARED) $(QUICK); done
+	$(BIN)/sst-eval runs=$(OUT)/fine metrics=[wer,similarity]
+	$(BIN)/sst-report paper=claims runs=$(OUT) out=$(RESULTS)
 
 tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances beside its goals: about 8 minutes
 	$(BIN)/sst-decode experiment=tiny_system out=$(OUT)/tiny $(GIVEN)

@@ -5,6 +5,7 @@ the grids), columns and axes which of `quantities` they show, and beside which c
 published table.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,11 @@ class Row:
     compared: bool = True
     rule_above: bool = False
     nearest: Nearest | None = None
+
+
+def _needs(rows: Mapping[str, Row]) -> dict[str, Need]:
+    """The runs of some systems."""
+    return {key: Need(row.label, row.where, nearest=row.nearest) for key, row in rows.items()}
 
 
 TESTS = {  # of a difference: heading of its p
@@ -87,9 +93,7 @@ class TableDefinition:
 
     def needs(self) -> dict[str, Need]:
         """The runs of its rows."""
-        return {
-            key: Need(row.label, row.where, nearest=row.nearest) for key, row in self.rows.items()
-        }
+        return _needs(self.rows)
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,50 @@ class SpeakerTable:
 
     def needs(self) -> dict[str, Need]:
         """The runs of its systems."""
-        return {key: Need(row.label, row.where) for key, row in self.rows.items()}
+        return _needs(self.rows)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, as where the 95 % interval of a figure of ours must lie.
+
+    The figure is a quantity of the system `of`, or with `minus` its paired difference to that
+    system. It must lie above and below these, in the unit that tables show. `paper` is the paper's
+    figure, `why` what makes ours differ where it does.
+    """
+
+    text: str
+    paper: str
+    quantity: str
+    of: str
+    minus: str | None = None
+    above: float = -math.inf
+    below: float = math.inf
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class ClaimTable:
+    """A paper's claims, and the systems that they speak of, by the experiment that makes them."""
+
+    name: str
+    title: str
+    systems: Mapping[str, Mapping[str, Row]]  # experiment -> systems
+    claims: Sequence[Claim]
+
+    @property
+    def experiment(self) -> str:
+        """The first experiment that makes its runs."""
+        return next(iter(self.systems))
+
+    @property
+    def rows(self) -> dict[str, Row]:
+        """The systems of all experiments."""
+        return {key: row for rows in self.systems.values() for key, row in rows.items()}
+
+    def needs(self) -> dict[str, Need]:
+        """The runs of its systems."""
+        return _needs(self.rows)
 
 
 @dataclass(frozen=True)
@@ -205,4 +252,5 @@ class Report:
     listening: str  # the table whose systems the page lets one hear; empty: none
     contrast: tuple[str, str]  # two of its rows: the page shows where the second loses most words
     speakers: Sequence[SpeakerTable] = ()
+    claims: Sequence[ClaimTable] = ()
     not_reproduced: Sequence[str] = ()

@@ -68,13 +68,14 @@ class Missing:
 class Selection:
     """Runs (the seeds) of every need that has some, what is missing, and remarks for the user.
 
-    `notes` say where a search for the nearest figure landed.
+    `notes` say where a search for the nearest figure landed, `unmet` which landed elsewhere.
     """
 
     runs: Mapping[str, tuple[Run, ...]]
     missing: tuple[Missing, ...] = ()
     remarks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unmet: frozenset[str] = frozenset()
 
 
 def matches(config: Where, where: Where) -> bool:
@@ -143,6 +144,9 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
         missing,
         tuple(_remarks(plain, filled, chosen, varied)),
         tuple(_notes(needs, filled)),
+        frozenset(
+            key for key, (found, goal) in _searched(needs, filled).items() if not _met(found, goal)
+        ),
     )
 
 
@@ -231,19 +235,34 @@ def _worth(filled: Mapping[str, tuple[Run, ...]]) -> tuple[int, int, int]:
     return len(filled), sum(int(run.summary.get("n", 0)) for run in runs), len(runs)
 
 
-def _notes(needs: Mapping[str, Need], filled: Mapping[str, Sequence[Run]]) -> Iterable[str]:
+def _searched(
+    needs: Mapping[str, Need], filled: Mapping[str, Sequence[Run]]
+) -> dict[str, tuple[float, float]]:
+    """Of every search for the nearest figure the one found and the one wanted."""
+    searched = {}
     for key, need in needs.items():
-        if need.nearest is None or key not in filled:
-            continue
-        name, other = need.nearest.quantity.replace("_", " "), filled[need.nearest.key]
-        found, goal = (figure(runs, need.nearest.quantity) for runs in (filled[key], other))
-        assert found is not None
-        assert goal is not None
-        away = found / goal - 1
-        verdict = "met" if abs(away) <= MET else "not met by any run: read it at its own speed"
+        if need.nearest is not None and key in filled:
+            pair = (filled[key], filled[need.nearest.key])
+            found, goal = (figure(runs, need.nearest.quantity) for runs in pair)
+            assert found is not None
+            assert goal is not None
+            searched[key] = (found, goal)
+    return searched
+
+
+def _met(found: float, goal: float) -> bool:
+    return abs(found / goal - 1) <= MET
+
+
+def _notes(needs: Mapping[str, Need], filled: Mapping[str, Sequence[Run]]) -> Iterable[str]:
+    for key, (found, goal) in _searched(needs, filled).items():
+        need, nearest = needs[key], needs[key].nearest
+        assert nearest is not None
+        verdict = "met" if _met(found, goal) else "not met by any run: read it at its own speed"
         yield (
-            f"{need.label}: {name} {found:.3f}, that of {needs[need.nearest.key].label} is "
-            f"{goal:.3f} ({100 * away:+.1f} %), {verdict}."
+            f"{need.label}: {nearest.quantity.replace('_', ' ')} {found:.3f}, that of "
+            f"{needs[nearest.key].label} is {goal:.3f} ({100 * (found / goal - 1):+.1f} %), "
+            f"{verdict}."
         )
 
 

@@ -60,10 +60,14 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def find_runs(folder: Path) -> Found:
-    """Every run folder directly inside `folder`. Raises ValueError when there is none."""
+    """Every run folder directly inside `folder`, or where it has none inside its folders.
+
+    Raises ValueError when there is none.
+    """
     if not folder.is_dir():
         raise ValueError(f"runs={folder} is not a folder; run sst-decode, or give runs=<folder>")
-    folders = sorted(path.parent for path in folder.glob("*/config.json"))
+    places = (sorted(folder.glob(deep)) for deep in ("*/config.json", "[!.]*/*/config.json"))
+    folders = [path.parent for path in next(filter(None, places), [])]
     foreign = tuple(map(_foreign, sorted(_scored_lists(folder))))
     if not folders and not foreign:
         raise ValueError(f"runs={folder} holds no run; run sst-decode out={folder} first")

@@ -8,8 +8,9 @@ from typing import Any
 from speculative_tts.evaluation.heard import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
-from speculative_tts.reporting import foreign, mtp, pcg, ssd, streaming, tiny
+from speculative_tts.reporting import claims, foreign, mtp, pcg, ssd, streaming, tiny
 from speculative_tts.reporting.definitions import (
+    ClaimTable,
     FigureDefinition,
     Report,
     SpeakerTable,
@@ -18,6 +19,7 @@ from speculative_tts.reporting.definitions import (
 from speculative_tts.reporting.examples import Heard, heard
 from speculative_tts.reporting.experiments import Scale, scale_of
 from speculative_tts.reporting.figures import draw
+from speculative_tts.reporting.fill_claims import fill_claims
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
 from speculative_tts.reporting.fill_speakers import fill_speakers
 from speculative_tts.reporting.fill_table import fill_table
@@ -37,6 +39,7 @@ REPORTS: dict[str, Callable[[Scale], Report]] = {
     "mtp": mtp.report,
     "tiny": tiny.report,
     "streaming": streaming.report,
+    "claims": claims.report,
 }
 
 
@@ -71,6 +74,8 @@ def write_report(name: str, found: Found, out: Path) -> Written:
         *(fill_speakers(one, chosen[one.name]) for one in report.speakers),
     ]
     tables = [table for table in tables if chosen[table.name].results]
+    if report.claims and runs:
+        tables = [fill_claims(report.claims, chosen), *tables]
     for table in tables:
         folder.table(table)
     figures = [fill_figure(one, chosen[one.name]) for one in report.figures]
@@ -94,8 +99,9 @@ def _without_unheard(report: Report, found: Found) -> Report:
 
 def _choose(report: Report, found: Found) -> dict[str, Chosen]:
     """Results by table and figure; one cost of a round serves all of them."""
-    definitions: list[TableDefinition | SpeakerTable | FigureDefinition] = [
+    definitions: list[TableDefinition | SpeakerTable | ClaimTable | FigureDefinition] = [
         *report.tables,
+        *report.claims,
         *report.speakers,
         *report.figures,
     ]

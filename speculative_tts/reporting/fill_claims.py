@@ -1,0 +1,115 @@
+"""Verdicts: where the interval of a figure lies beside where a claim says that it must."""
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from speculative_tts.reporting.captions import few
+from speculative_tts.reporting.definitions import Claim, ClaimTable
+from speculative_tts.reporting.origin import mixed, origin
+from speculative_tts.reporting.quantities import quantity
+from speculative_tts.reporting.results import NOTHING, Measure
+from speculative_tts.reporting.selection import Chosen, compare
+from speculative_tts.reporting.tables import MINUS, Block, Cell, Heading, Line, Table
+
+NAME = "claims"
+CAPTION = (
+    "A claim *shows* where the whole 95 % interval lies where the test says, is *opposite* where "
+    "none of it does, and else *does not show*: these runs cannot tell. Intervals are of the "
+    "bootstrap over utterances, seeds of an utterance averaged first; differences are paired. "
+    "They are not corrected for the number of claims: one verdict in forty is wrong by chance."
+)
+HEADINGS = tuple(
+    Heading(text, "", text)
+    for text in ("paper", "here", "test", "verdict", "utterances", "why it differs", "made by")
+)
+
+
+class Verdict(Enum):
+    """What our runs say of a claim."""
+
+    shows = "shows"
+    unclear = "does not show"
+    opposite = "opposite"
+    missing = "not measured yet"
+
+
+def verdict(measure: Measure, claim: Claim) -> Verdict:
+    """Of a figure in the unit of the claim. Without an interval nothing is said of chance."""
+    if measure.value is None:
+        return Verdict.missing
+    if measure.low is None or measure.high is None:
+        return Verdict.unclear
+    if claim.above < measure.low and measure.high < claim.below:
+        return Verdict.shows
+    if measure.high < claim.above or measure.low > claim.below:
+        return Verdict.opposite
+    return Verdict.unclear
+
+
+def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen]) -> Table:
+    """One table of all papers' claims, a block a paper."""
+    used = [chosen[one.name] for one in definitions]
+    runs = list({run.name: run for one in used for run in one.runs}.values())
+    notes = dict.fromkeys(note for one in used for note in one.selection.notes)
+    return Table(
+        NAME,
+        "What reproduces: the papers' claims on the tiny systems",
+        [CAPTION],
+        [*mixed(runs), *notes],
+        origin(runs),
+        (),  # each line has its command
+        few([result for one in used for result in one.results.values()]),
+        [_block(one, chosen[one.name]) for one in definitions],
+    )
+
+
+def _block(definition: ClaimTable, chosen: Chosen) -> Block:
+    lines = [
+        Line(f"{definition.name}{number}", claim.text, _cells(claim, definition, chosen))
+        for number, claim in enumerate(definition.claims, 1)
+    ]
+    return Block(definition.title, HEADINGS, lines)
+
+
+def _cells(claim: Claim, definition: ClaimTable, chosen: Chosen) -> list[Cell]:
+    shown, measure = quantity(claim.quantity), _measure(claim, chosen)
+    found = verdict(measure, claim)
+    here = Cell(measure, shown.digits, signed=claim.minus is not None)
+    systems = (claim.of, claim.minus)
+    made_by = [name for name, rows in definition.systems.items() if {*systems} & {*rows}]
+    texts = (
+        _test(claim, definition),
+        found.value,
+        str(measure.n) if measure.n else "-",
+        claim.why if found in (Verdict.unclear, Verdict.opposite) else "",
+        ", ".join(f"`sst-decode experiment={name}`" for name in made_by),
+    )
+    return [Cell(text=claim.paper), here, *(Cell(text=text) for text in texts)]
+
+
+def _measure(claim: Claim, chosen: Chosen) -> Measure:
+    """The claim's figure in the unit that tables show; of a difference with its p.
+
+    None where a setting of the wanted speed was searched and no run has it.
+    """
+    if {claim.of, claim.minus} & chosen.selection.unmet:
+        return NOTHING
+    if claim.minus is not None:
+        found = compare(chosen, claim.minus, [claim.of], [claim.quantity])
+        measure = found.get((claim.of, claim.quantity), NOTHING)
+    elif claim.of in chosen.results:
+        measure = chosen.results[claim.of].measure(claim.quantity)
+    else:
+        measure = NOTHING
+    return measure.scaled(quantity(claim.quantity).scale)
+
+
+def _test(claim: Claim, definition: ClaimTable) -> str:
+    """What was to be shown: `WER % of the draft alone minus the target alone above 5`."""
+    rows = definition.rows
+    of, minus = (rows[key].label if key else "" for key in (claim.of, claim.minus))
+    figure = f"{quantity(claim.quantity).heading} of {of}" + (f" minus {minus}" if minus else "")
+    bounds = {"above": claim.above, "below": claim.below}
+    stated = [f"{word} {end:g}" for word, end in bounds.items() if math.isfinite(end)]
+    return f"{figure} {' and '.join(stated)}".replace("-", MINUS)

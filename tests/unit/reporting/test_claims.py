@@ -1,0 +1,128 @@
+"""The claims page: a verdict follows from an interval alone, and what has no run says so."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_runs import groups_of, make_run
+
+from speculative_tts.commands.report import main
+from speculative_tts.reporting import claims
+from speculative_tts.reporting.definitions import Claim
+from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.fill_claims import Verdict, verdict
+from speculative_tts.reporting.quantities import quantity
+from speculative_tts.reporting.results import Measure
+
+FINE: dict[str, Any] = {
+    "target": {"name": "tiny_fine", "path": "tiny:target_fine"},
+    "draft": {"name": "paper", "path": "tiny:draft_fine"},
+}
+RISES = Claim("", "", "wer", "a", "b", above=0.0)
+SAME = Claim("", "", "wer", "a", "b", above=-2.0, below=2.0)
+
+
+@pytest.mark.parametrize(
+    ("claim", "low", "high", "told"),
+    [
+        (RISES, 0.1, 3.0, Verdict.shows),
+        (RISES, -0.1, 3.0, Verdict.unclear),
+        (RISES, -3.0, -0.1, Verdict.opposite),
+        (RISES, 0.0, 0.0, Verdict.unclear),  # no difference at all is no rise, and no fall either
+        (SAME, -1.9, 1.9, Verdict.shows),
+        (SAME, -1.9, 2.1, Verdict.unclear),
+        (SAME, 2.1, 3.0, Verdict.opposite),
+        (SAME, -3.0, -2.1, Verdict.opposite),
+        (SAME, -3.0, 3.0, Verdict.unclear),  # too few utterances never show that nothing changes
+    ],
+)
+def test_a_verdict_is_where_the_interval_lies(
+    claim: Claim, low: float, high: float, told: Verdict
+) -> None:
+    assert verdict(Measure((low + high) / 2, low, high), claim) is told
+
+
+def test_a_figure_without_interval_or_run_has_no_verdict() -> None:
+    assert verdict(Measure(50.0), RISES) is Verdict.unclear
+    assert verdict(Measure(None), RISES) is Verdict.missing
+
+
+def claims_of(runs: Path) -> dict[str, dict[str, str]]:
+    """The lines that sst-report writes of these runs."""
+    out = runs.parent / "out"
+    assert main([f"runs={runs}", f"out={out}", "paper=claims"]) == 0
+    with (out / "claims" / "claims.csv").open() as file:
+        return {row["key"]: row for row in csv.DictReader(file)}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """The page of a ground where drafts err most and β makes rounds longer, without MTP's runs."""
+    runs = tmp_path_factory.mktemp("claims") / "runs"
+    for system in ("target", "draft"):
+        make_run(runs / "fine", system, **FINE)
+    make_run(runs / "fine", "speculative", **FINE)
+    for beta in (0.1, 0.2, 0.3, 0.4, 0.5):
+        make_run(runs / "fine", "speculative", rule="tolerance", beta=beta, **FINE)
+    for size, beta in ((4.5, 0.1), (10.0, 0.2), (40.0, 0.3)):
+        parts = {"rule": "group", "beta": beta, "groups": groups_of(size), **FINE}
+        make_run(runs / "fine", "speculative", **parts)
+    make_run(runs / "fine", "swap", rule="group", beta=9.0, groups=groups_of(4.5), **FINE)
+    make_run(runs / "ssd", "target")  # of another target: no part of it
+    return claims_of(runs)
+
+
+def told(page: dict[str, dict[str, str]], text: str) -> str:
+    (row,) = [row for row in page.values() if row["system"].startswith(text)]
+    return row["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("A draft alone errs far more", Verdict.shows),
+        ("A tolerance makes rounds longer", Verdict.shows),
+        ("Swaps within groups of 4.5", Verdict.opposite),  # made to err on half of the words
+        ("PCG has fewer word errors", Verdict.unclear),  # the same words were made for both
+        ("Groups by mel frames", Verdict.missing),
+        ("8 heads by the best path", Verdict.missing),
+    ],
+)
+def test_runs_decide(page: dict[str, dict[str, str]], text: str, found: Verdict) -> None:
+    assert told(page, text) == found.value
+
+
+def test_a_speed_that_no_run_has_gives_no_verdict(tmp_path: Path) -> None:
+    """Of one size alone the nearest was compared: 18 % less length, and PCG "beat" SSD."""
+    runs = tmp_path / "runs"
+    make_run(runs, "speculative", rule="tolerance", beta=0.3, **FINE)
+    make_run(runs, "speculative", rule="group", beta=0.0, groups=groups_of(4.5), **FINE)
+    page = claims_of(runs)
+    assert told(page, "PCG has fewer word errors") == Verdict.missing.value
+    assert "not met by any run" in (tmp_path / "out" / "claims" / "claims.md").read_text()
+    assert (tmp_path / "out" / "claims" / "matched_length.md").is_file()
+
+
+def test_every_claim_names_its_test_and_its_command(page: dict[str, dict[str, str]]) -> None:
+    assert len(page) >= 15
+    for row in page.values():
+        assert " above " in row["test"] or " below " in row["test"]
+        assert "sst-decode experiment=" in row["made by"]
+        assert row["paper"]
+
+
+def test_claims_speak_of_systems_and_quantities_that_are_there() -> None:
+    for table in claims.report(TINY).claims:
+        for claim in table.claims:
+            assert {claim.of, claim.minus or claim.of} <= set(table.rows)
+            assert quantity(claim.quantity).heading
+            assert claim.above < claim.below
+
+
+def test_printed_differences_are_of_the_papers_tables() -> None:
+    papers = {
+        claim.text: claim.paper for table in claims.report(TINY).claims for claim in table.claims
+    }
+    assert papers["A tolerance costs words"] == "+7.4 (18.5 ± 1.9, 11.1 ± 0.6; Table 1)"
+    assert papers["A draft alone errs far more than its target"] == "+12.5 (16.13, 3.67; Table 1)"
