@@ -4,7 +4,8 @@ corpus=tiny: Flite speaks random word strings in the voices of several speakers;
 speakers of the lists are never trained on; needs the `flite` program and the extra `tiny`.
 corpus=libritts, libriheavy: speech codes by the target's tokenizer, in Parquet shards (extra
 `corpora`). corpus=list: a published test list joined with the recordings. corpus=voices: held-out
-strings, each by every voice of the shipped list. A run that was cut off continues.
+strings, each by every voice of the shipped list. corpus=fresh: new strings from new voice prompts,
+on which nothing was trained or chosen (needs `flite`). A run that was cut off continues.
 """
 
 import sys
@@ -98,12 +99,21 @@ def _voices(config: PrepareConfig, out: Path) -> int:
     return 0
 
 
+def _fresh(config: PrepareConfig, out: Path) -> int:
+    """A list that nothing has seen."""
+    from speculative_tts.corpora.fresh import write_fresh
+
+    print(f"{write_fresh(config, out)}: new strings and prompts")
+    return 0
+
+
 PREPARE: dict[Corpus, Callable[[PrepareConfig, Path], int]] = {
     Corpus.tiny: _tiny,
     Corpus.libritts: _codes,
     Corpus.libriheavy: _codes,
     Corpus.list: _list,
     Corpus.voices: _voices,
+    Corpus.fresh: _fresh,
 }
 
 main = app.command(

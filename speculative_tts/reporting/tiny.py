@@ -1,5 +1,6 @@
 """How well the shipped tiny system speaks, beside the goals that it was made for."""
 
+from speculative_tts.assets import configuration
 from speculative_tts.reporting.definitions import (
     Panel,
     Report,
@@ -10,6 +11,7 @@ from speculative_tts.reporting.definitions import (
 )
 from speculative_tts.reporting.experiments import Scale, method, read
 from speculative_tts.reporting.paper import PaperTable
+from speculative_tts.reporting.runs import flatten
 from speculative_tts.reporting.systems import of_methods
 
 GOALS = PaperTable(
@@ -23,6 +25,7 @@ GOALS = PaperTable(
     },
     settings="The voice is kept where SIM is clearly above SIM to other speakers",
 )
+
 
 MADE_BY = read("tiny_system")
 TINY_SYSTEM = TableDefinition(
@@ -64,6 +67,24 @@ SPEAKERS = SpeakerTable(
     ),
 )
 
+FRESH_MADE_BY = read("fresh")
+FRESH = TableDefinition(
+    name="fresh",
+    title="The target on the test list, and on sentences and voice prompts that nothing has seen",
+    experiment=FRESH_MADE_BY.name,
+    paper=PaperTable(source="", measured={}, rows={}),
+    rows={
+        name: Row(label, {**method("target"), **flatten(configuration(f"data/{name}"), "data.")})
+        for name, label in zip(
+            FRESH_MADE_BY.values("data"),
+            ("The test list", "New sentences from new prompts"),
+            strict=True,
+        )
+    },
+    panels=(Panel("Words and voice", columns("wer cer similarity stopped_at_max length_ratio")),),
+    notes=("The goal: word errors within 2 points of the test list's.",),
+)
+
 SPOKEN = read("voices")
 VOICES = SpeakerTable(
     name="voices",
@@ -95,7 +116,7 @@ def report(_scale: Scale) -> Report:
             "A small speech system ships with the package: what its judges say of it, of its codec "
             "and of the recordings that it was made from."
         ),
-        tables=(TINY_SYSTEM,),
+        tables=(TINY_SYSTEM, FRESH),
         figures=(),
         listening="tiny_system",
         contrast=("reference", "target"),

@@ -21,6 +21,7 @@ class Corpus(Enum):
     libritts = "libritts"  # codes of LibriTTS, read by lhotse
     libriheavy = "libriheavy"  # codes of Libriheavy, read by lhotse
     voices = "voices"  # the dev list's strings, each by every voice of the shipped test list
+    fresh = "fresh"  # new strings and voice prompts, spoken by Flite
     list = "list"  # a published test list as rows of this package
 
 

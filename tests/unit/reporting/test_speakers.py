@@ -11,6 +11,7 @@ from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.reporting.tiny import SPEAKERS
 from speculative_tts.reporting.tiny import VOICES as SPOKEN
 
+FRESH = {"data": {"name": "tiny_fresh", "path": "data/tiny/fresh/list.jsonl"}}
 VOICES = {"data": {"name": "tiny_voices", "path": "data/tiny/voices/list.jsonl"}}
 
 
@@ -20,6 +21,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
     for system in ("target", "codec", "reference"):
         make_run(folder / "runs", system, n=24)
+    make_run(folder / "runs", "target", n=24, **FRESH)
     for seed in (0, 1):
         make_run(
             folder / "runs", "speculative", rule="tolerance", beta=0.4, n=48, seed=seed, **VOICES

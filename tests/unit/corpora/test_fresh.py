@@ -1,0 +1,45 @@
+"""The list on which nothing was trained or chosen."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from speculative_tts.assets import resolve
+from speculative_tts.commands import prepare
+from speculative_tts.corpora import fresh
+from speculative_tts.corpora.fresh import plan_fresh
+from speculative_tts.corpora.plan import plan_list, plan_takes
+from speculative_tts.records import read_list
+from speculative_tts.schema.prepare import PrepareConfig
+
+
+def test_no_string_was_heard_before() -> None:
+    config = PrepareConfig()
+    prompts, rows = plan_fresh(config)
+    strings = {one.words for one in (*prompts, *rows)}
+    assert len(rows) == 60
+    assert len(strings) == 90
+    reserved = set[tuple[str, ...]]()
+    for name, count in (("test", 8), ("dev", 4)):
+        plan_list(name, count, config.seed, reserved)
+    takes = plan_takes(config.n_takes, (1, 3), config.seed, reserved)  # as training speaks them
+    shipped = read_list(resolve("tiny:testset/list.jsonl"))
+    assert not strings & reserved
+    assert not strings & {take.words for take in takes}
+    assert {tuple(item.text.split()) for item in shipped} <= reserved
+    assert {row.speaker.name for row in rows} == {item.speaker for item in shipped}
+
+
+@pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
+def test_flite_speaks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts, rows = plan_fresh(PrepareConfig())
+    monkeypatch.setattr(fresh, "plan_fresh", lambda _config: (prompts[:1], rows[:2]))
+    assert prepare.main(["corpus=fresh", f"out={tmp_path}"]) == 0
+    items = read_list(tmp_path / "list.jsonl")
+    assert [item.text for item in items] == [" ".join(row.words) for row in rows[:2]]
+    for item in items:
+        assert soundfile.info(item.prompt_audio).duration > 1
+        assert json.loads((tmp_path / "list.jsonl").read_text().splitlines()[0])["prompt_text"]
