@@ -1,13 +1,14 @@
 """Speed of the engine: whole continuations beside transformers', and what one step costs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from speculative_tts.bench.peers import Transformers
 from speculative_tts.caches.groups import transposed
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
@@ -17,10 +18,10 @@ from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.verification import verify
 from speculative_tts.models.heads import Heads
-from speculative_tts.schema.decode import System
+from speculative_tts.models.speech_lm import SpeechLM
 
-OURS, SPECULATIVE = "autoregressive", "speculative"
-GENERATE, ASSISTED = "transformers generate", "transformers assisted"
+OURS = "autoregressive"
+LOOKAHEADS = range(1, 9)  # whose verifications are timed
 
 
 @dataclass(frozen=True)
@@ -39,27 +40,16 @@ class Spent:
     cores: float
 
 
+Decode = Callable[[Continuation], float]  # to its seconds
+
+
 def continuations(
-    engine: Engine,
-    prompts: list[Continuation],
-    tokens: int,
-    peer: Transformers | None,
-    progress: Callable[[], None],
+    systems: Mapping[str, Decode], prompts: list[Continuation], progress: Callable[[], None]
 ) -> dict[str, list[Spent]]:
     """What each prompt took of each system, in turn so that drift of the machine meets all alike.
 
     The first prompt is run once by each before the clock counts.
     """
-    assert engine.speculation is not None, "built to speculate"
-    lookahead = engine.speculation.lookahead
-    systems: dict[str, Callable[[Continuation], float]] = {
-        OURS: lambda p: engine.decode(System.target, [p.request]).seconds,
-    }
-    if drafts(engine):
-        systems[SPECULATIVE] = lambda p: engine.decode(System.speculative, [p.request]).seconds
-    if peer is not None:
-        systems[GENERATE] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, None)
-        systems[ASSISTED] = lambda p: peer.seconds(p.ids, tokens, engine.sampler, lookahead)
     for run in systems.values():
         run(prompts[0])
     spent: dict[str, list[Spent]] = {name: [] for name in systems}
@@ -89,9 +79,10 @@ def step_costs(
     rule, k, draft = engine.speculation.rule, engine.speculation.lookahead, engine.draft
     device, vocab = engine.target.device, engine.target.vocab_size
     start = torch.tensor([context], device=device)
-    room = context + max(k + 2, block)
+    fed = max(k + 1, block, LOOKAHEADS[-1] + 1)
+    room = context + fed + 1
     caches = [m.cache(1, room) for m in (engine.target, draft or engine.target)]
-    ids = torch.zeros(1, max(k + 1, block), dtype=torch.int64, device=device)
+    ids = torch.zeros(1, fed, dtype=torch.int64, device=device)
     rows = torch.softmax(
         torch.randn(2, k + 1, vocab, generator=torch.Generator().manual_seed(0)), -1
     )
@@ -103,9 +94,13 @@ def step_costs(
         verdict = verify(rule, target_probs, draft_probs, ids[:, :k], length, random)
         draw(verdict.next_probs, random[:, 0, 0])
 
+    def extend(model: SpeechLM, new: int, cache: Any) -> Tensor:
+        return model.extend(ids[:, :new], cache, start)
+
+    verified = sorted({*LOOKAHEADS, k}) if drafts(engine) or heads is not None else ()
     parts: dict[str, Callable[[], object]] = {
-        "target step (1 token)": lambda: engine.target.extend(ids[:, :1], caches[0], start),
-        f"verify ({k + 1} tokens)": lambda: engine.target.extend(ids[:, : k + 1], caches[0], start),
+        "target step (1 token)": partial(extend, engine.target, 1, caches[0]),
+        **{verify_step(n): partial(extend, engine.target, n, caches[0]) for n in verified},
         block_step(block): lambda: engine.target.extend(ids[:, :block], caches[0], start, keep=1),
     }
     if heads is not None:
@@ -113,11 +108,16 @@ def step_costs(
         parts[f"heads ({heads.n})"] = lambda: heads(hidden)
     if draft is not None and drafts(engine):
         parts |= {
-            "draft step (1 token)": lambda: draft.extend(ids[:, :1], caches[1], start),
+            "draft step (1 token)": partial(extend, draft, 1, caches[1]),
             "draft step (2 tokens)": lambda: draft.extend(ids[:, :2], caches[1], start, keep=1),
             "accept": accept,
         }
     return {name: median_seconds(part, repeats) for name, part in parts.items()}
+
+
+def verify_step(lookahead: int) -> str:
+    """The name of a target's pass over drafted tokens and the one before them in `step_costs`."""
+    return f"verify ({lookahead + 1} tokens)"
 
 
 def block_step(block: int) -> str:

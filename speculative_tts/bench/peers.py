@@ -7,24 +7,50 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from speculative_tts.assets import resolve
+from speculative_tts.bench.engine import Decode, drafts
+from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.training.checkpoint import CONFIG, build_model, read_checkpoint
+
+USUAL = 3  # tokens that transformers' draft makes a round where ours seeks its best
+GENERATE, ASSISTED = "transformers generate", "transformers assisted"
+
+
+def of_checkpoints(config: BenchConfig, engine: Engine) -> dict[str, Decode]:
+    """Plain and assisted generation of a target and its draft; none without a draft.
+
+    Assisted with the lookahead that is asked for. ValueError for what transformers cannot load.
+    """
+    if not drafts(engine):
+        return {}
+    target, draft = resolve(config.target.path), resolve(config.draft.path)
+    dtype, device = getattr(torch, config.runtime.dtype.value), engine.target.device
+    try:
+        peer = Transformers(_load(target, dtype, device), _load(draft, dtype, device), device)
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"transformers cannot load {target} or {draft}; give transformers=false"
+        ) from error
+    lookahead = USUAL if config.seeks_lookahead else config.drafted
+    return peer.systems(config.tokens, engine.sampler, lookahead)
 
 
 class Transformers:
-    """Plain and assisted `generate` of a merged-vocabulary checkpoint and its draft, batch 1."""
+    """Plain and assisted `generate` of a merged-vocabulary model and its draft, batch 1."""
 
-    def __init__(self, target: Path, draft: Path, dtype: torch.dtype, device: torch.device) -> None:
-        try:
-            self._target = _load(target, dtype, device)
-            self._draft = _load(draft, dtype, device)
-        except (ValueError, OSError) as error:
-            raise ValueError(
-                f"transformers cannot load {target} or {draft}; give transformers=false"
-            ) from error
-        self._draft.generation_config.num_assistant_tokens_schedule = "constant"
-        self._draft.generation_config.assistant_confidence_threshold = 0.0
-        self._device = device
+    def __init__(self, target: Any, draft: Any, device: torch.device) -> None:
+        self._target, self._draft, self._device = target, draft, device
+        draft.generation_config.num_assistant_tokens_schedule = "constant"
+        draft.generation_config.assistant_confidence_threshold = 0.0
+
+    def systems(self, tokens: int, sampler: Sampler, lookahead: int) -> dict[str, Decode]:
+        """Both, to continue by so many tokens."""
+        return {
+            GENERATE: lambda prompt: self.seconds(prompt.ids, tokens, sampler, None),
+            ASSISTED: lambda prompt: self.seconds(prompt.ids, tokens, sampler, lookahead),
+        }
 
     @torch.inference_mode()
     def seconds(

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import torch
 
@@ -10,24 +12,43 @@ from speculative_tts.models.native.memory import copied
 
 MAIN = 512 << 20  # bytes that no processor's cache holds
 SECONDS = 0.3  # for each size
+L3 = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")  # "32768K"
 
 
-def bandwidth(size: int) -> float | None:
-    """Bytes a second that one core reads of `size` bytes over and over; None without the step."""
+def bandwidth(size: int, threads: int = 1) -> float | None:
+    """Bytes a second that cores read of `size` bytes over and over; None without the step.
+
+    Each thread reads its part again and again, the best reading of each counts.
+    """
     native = library()
     if native is None:
         return None
-    data = copied(native, torch.zeros(size // 4))
-    best, end = float("inf"), time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        begin = time.perf_counter()
-        native.sst_read(data.data_ptr(), len(data))
-        best = min(best, time.perf_counter() - begin)
-    return data.nbytes / best
+
+    def best(_: int) -> float:
+        data = copied(native, torch.zeros(size // 4 // threads))
+        found, end = float("inf"), time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            begin = time.perf_counter()
+            native.sst_read(data.data_ptr(), len(data))
+            found = min(found, time.perf_counter() - begin)
+        return data.nbytes / found
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(best, range(threads)))
 
 
-def limits(bytes_per_step: Mapping[str, int]) -> dict[str, float]:
-    """Bytes a second by name: of each model's size, and of main memory; empty if not known."""
-    sizes = {**bytes_per_step, "main memory": MAIN}
-    found = {name: bandwidth(size) for name, size in sizes.items()}
+def limits(bytes_per_step: Mapping[str, int], threads: int = 1) -> dict[str, float]:
+    """Bytes a second by name: of each model's size, L3 and main memory; empty if not known."""
+    sizes = {**bytes_per_step, **l3(), "main memory": MAIN}
+    found = {name: bandwidth(size, threads) for name, size in sizes.items()}
     return {name: speed for name, speed in found.items() if speed is not None}
+
+
+def l3() -> dict[str, int]:
+    """Half of the last level's cache by its name, where the system tells it."""
+    try:
+        text = L3.read_text(encoding="ascii").strip()
+        size = int(text.removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return {}
+    return {f"half of {size >> 20} MB of L3": size // 2}

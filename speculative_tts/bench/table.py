@@ -1,11 +1,12 @@
-"""The table of sst-bench: continuations, steps, and what reading the weights alone would take."""
+"""The table of sst-bench: continuations, lookaheads, steps, and the limits beside them."""
 
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from speculative_tts.bench.engine import GENERATE, OURS, block_step
+from speculative_tts.bench.engine import OURS, block_step, verify_step
+from speculative_tts.bench.peers import GENERATE
 from speculative_tts.evaluation.statistics import bootstrap
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
@@ -40,12 +41,17 @@ def table(result: dict[str, Any]) -> str:
         cores = 1000 * _core_seconds(result, name)
         speed = f"{row['tokens_per_second']:.0f} | {row['ms_per_token']:.2f} | {cores:.2f}"
         lines.append(f"| {name} | {speed} | {' | '.join(cells)} |")
-    lines += ["", f"| step at {result['context']} cached positions | median ms |", "|---|---|"]
-    lines += [f"| {name} | {1000 * value:.3f} |" for name, value in result["steps"].items()]
+    lines += _pays(result)
+    lines += ["", f"| step at {result['context']} cached positions | median ms | of the limit |"]
+    lines += ["|---|---|---|"]
+    lines += [
+        f"| {name} | {1000 * value:.3f} | {share(name, value, result)} |"
+        for name, value in result["steps"].items()
+    ]
     tokens, size, positions, threads = GROUP_RULE
     lines += [
         f"| group rule, {tokens} tokens, groups of {size}, {positions} positions, {name}, "
-        f"{threads} threads | {1000 * value:.3f} |"
+        f"{threads} threads | {1000 * value:.3f} | - |"
         for name, value in result["group_rule"].items()
     ]
     pass_name = block_step(PATH_SEARCH[1])
@@ -61,23 +67,55 @@ def table(result: dict[str, Any]) -> str:
     lines += ["", f"{amount}, batch 1, {result['threads']} thread(s)."]
     lines += [f"Weights read per step: {sizes}."]
     if "draft" not in result["bytes_per_step"]:
-        lines += ["The target has no draft: speculation, its steps and transformers are left out."]
+        lines += [
+            "The target has no draft: a draft's rounds and steps and transformers are left out."
+        ]
     lines += ["", made_by(result["provenance"])]
     return "\n".join(lines) + "\n"
 
 
+def _pays(result: dict[str, Any]) -> list[str]:
+    """Which lookahead pays here."""
+    lines, steps = [], result["steps"]
+    for name, rows in result["lookaheads"].items():
+        chosen = max(rows, key=lambda row: row["tokens"] / row["round_seconds"])
+        lines += [
+            "",
+            f"| {name}: lookahead | verification, ms | draft steps, ms | a round, core ms",
+        ]
+        lines[-1] += " | tokens a round | tokens/s | x autoregressive |"
+        lines += ["|" + "---|" * 7]
+        draft = 0.0 if "heads" in name else steps["draft step (1 token)"]
+        for row in rows:
+            k, second = row["lookahead"], row["tokens"] / row["round_seconds"]
+            cells = [1000 * steps[verify_step(k)], 1000 * k * draft, 1000 * row["round_seconds"]]
+            text = " | ".join(f"{cell:.3f}" for cell in cells)
+            text += f" | {row['tokens']:.2f} | {second:.0f} | {row['speedup']:.2f}"
+            lines.append(f"| {f'**{k}**' if row == chosen else k} | {text} |")
+    return lines
+
+
+def share(step: str, seconds: float, result: dict[str, Any]) -> str:
+    """Of the limit that reading its model's weights once sets, what a step reaches."""
+    model = "draft" if step.startswith("draft") else "target"
+    known = model in result["bytes_per_second"] and "token" in step
+    if not known:
+        return "-"
+    least = result["bytes_per_step"][model] / result["bytes_per_second"][model]
+    return f"{least / seconds:.0%}"
+
+
 def _limits(result: dict[str, Any]) -> list[str]:
-    """What reading the weights alone would take, beside steps and whole continuations."""
-    lines = ["| memory, one core | GB/s | limit, steps/s | a step reaches | autoregressive |"]
-    lines += ["|---|---|---|---|---|"]
+    """What reading the weights alone would take, beside whole continuations."""
+    lines = ["| memory, one core | GB/s | limit, steps/s | autoregressive reaches |"]
+    lines += ["|---|---|---|---|"]
     for name, speed in result["bytes_per_second"].items():
-        cells = ["-"] * 3
+        cells = ["-"] * 2
         if name in result["bytes_per_step"]:
             limit = speed / result["bytes_per_step"][name]
-            step = result["steps"][f"{name} step (1 token)"]
-            cells[:2] = [f"{limit:.0f}", f"{1 / step / limit:.0%}"]
+            cells[0] = f"{limit:.0f}"
         if name == "target":
-            cells[2] = f"{1 / _core_seconds(result, OURS) / limit:.0%}"
+            cells[1] = f"{1 / _core_seconds(result, OURS) / limit:.0%}"
         lines.append(f"| {name} | {speed / 1e9:.1f} | {' | '.join(cells)} |")
     return lines if len(lines) > 2 else []
 

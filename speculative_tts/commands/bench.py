@@ -1,6 +1,7 @@
 """Measure the engine's speed beside transformers' on the same weights, and what each step costs.
 
-All systems continue the same prompts in one process. Writes a table (Markdown) and JSON.
+All systems continue the same prompts in one process: the target alone, speculation at the lookahead
+asked for and at the one that pays best here, heads, transformers. Writes a table and JSON.
 """
 
 import dataclasses
@@ -15,9 +16,7 @@ from speculative_tts.schema.bench import BenchConfig
 
 if TYPE_CHECKING:
     from speculative_tts.bench.engine import Continuation
-    from speculative_tts.bench.peers import Transformers
     from speculative_tts.decoding.engine import Engine
-    from speculative_tts.models.heads import Heads
 
 
 def run(config: BenchConfig) -> int:
@@ -38,18 +37,22 @@ def run(config: BenchConfig) -> int:
         return run_random(config, out)
 
     from speculative_tts.bench import engine as benchmark
+    from speculative_tts.bench.peers import of_checkpoints
     from speculative_tts.bench.roofline import limits
     from speculative_tts.bench.search import search_costs
+    from speculative_tts.bench.systems import heads_of, ours
     from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
-    from speculative_tts.decoding.build import build_engine
+    from speculative_tts.decoding.build import build_engine, kept
     from speculative_tts.progress import progress
-    from speculative_tts.provenance import provenance
+    from speculative_tts.provenance import plain, provenance
 
-    engine = build_engine(config)
+    fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
+    engine = build_engine(fixed, kept=kept(config))
     prompts = make_prompts(config, engine)
-    peer = peer_of(config, engine)
+    systems, pays = ours(config, engine, kept(config), prompts)
+    systems |= of_checkpoints(config, engine) if config.transformers else {}
     with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
-        spent = benchmark.continuations(engine, prompts, config.tokens, peer, bar.update)
+        spent = benchmark.continuations(systems, prompts, bar.update)
     seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
     context = len(prompts[0].request.prompt) + config.tokens // 2
     read = {
@@ -59,6 +62,7 @@ def run(config: BenchConfig) -> int:
     }
     result = {
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
+        "lookaheads": {name: plain(rows) for name, rows in pays.items()},
         "seconds": seconds,
         "core_seconds": {name: [one.cores for one in own] for name, own in spent.items()},
         "context": context,
@@ -79,35 +83,6 @@ def run(config: BenchConfig) -> int:
     print(table(result))
     print(f"written to {place}.md and {place}.json")
     return 0
-
-
-def peer_of(config: BenchConfig, engine: "Engine") -> "Transformers | None":
-    """Target and draft as transformers run them; None if not wanted, or without a draft."""
-    import torch
-
-    from speculative_tts.bench.engine import drafts
-    from speculative_tts.bench.peers import Transformers
-
-    if not config.transformers or not drafts(engine):
-        return None
-    target, draft = resolve(config.target.path), resolve(config.draft.path)
-    dtype = getattr(torch, config.runtime.dtype.value)
-    return Transformers(target, draft, dtype, engine.target.device)
-
-
-def heads_of(config: BenchConfig, engine: "Engine") -> "Heads | None":
-    """All multi-token heads of the target, whose folder is beside its own; None without one."""
-    import torch
-
-    from speculative_tts.models.heads import load_heads
-
-    try:
-        folder = resolve(f"{config.target.path}_heads")
-    except ValueError:
-        return None
-    dtype = getattr(torch, config.runtime.dtype.value)
-    target, device = resolve(config.target.path), engine.target.device
-    return load_heads(folder, None, target=target, dtype=dtype, device=device)
 
 
 def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:

@@ -1,5 +1,6 @@
 """sst-bench: what it refuses before it loads anything, and what it times of which target."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,21 @@ def test_a_target_is_timed_with_what_it_has(
     for row in ("autoregressive", "target step (1 token)", "target pass (2 tokens)", "heads (8)"):
         assert f"\n| {row} |" in printed
     assert "| best path, 50 codes, n = 2, k = 3, union |" in printed
-    for row in ("speculative", "draft step (1 token)", "accept"):
+    for row in (
+        "exact, heads draft, lookahead 3",
+        "4 heads unverified, best path",
+        "8 heads unverified, best path",
+    ):
+        assert f"\n| {row} |" in printed
+    sped = ("exact, lookahead 3", "tolerance b0.4, lookahead 3")
+    for row in (*sped, "draft step (1 token)", "accept"):
         assert (f"\n| {row} |" in printed) == drafting
+    told = ["exact", "tolerance b0.4"] if drafting else []
+    for name in [*told, "exact, heads draft"]:
+        assert f"\n| {name}: lookahead |" in printed
+        reach = 7 if "heads" in name else 8
+        made = json.loads((tmp_path / f"{target}.json").read_text())["lookaheads"][name]
+        assert [row["lookahead"] for row in made] == [*range(1, reach + 1)]
     assert ("The target has no draft" in printed) == (not drafting)
     assert (tmp_path / f"{target}.json").is_file()
 

@@ -8,6 +8,7 @@ RESULT = {
     "continuations": {
         "autoregressive": {"tokens_per_second": 100.0, "ms_per_token": 10.0},
     },
+    "lookaheads": {},
     "steps": {"accept": 0.001, "target step (1 token)": 0.001, "target pass (8 tokens)": 0.01},
     "group_rule": {},
     "path_search": {"best path": 0.0004},
@@ -34,9 +35,14 @@ def test_one_prompt_alone_has_no_interval(interval: list[float | None], cell: st
 
 def test_limits_stand_beside_what_is_reached() -> None:
     printed = table(RESULT)
-    assert "| target | 44.0 | 2000 | 50% | 10% |" in printed
-    assert "| main memory | 30.0 | - | - | - |" in printed
-    assert "limit, steps/s" not in table(RESULT | {"bytes_per_second": {}})  # torch's kernels
+    assert "| target | 44.0 | 2000 | 10% |" in printed
+    assert "| main memory | 30.0 | - | - |" in printed
+    assert "| target step (1 token) | 1.000 | 50% |" in printed
+    assert "| target pass (8 tokens) | 10.000 | 5% |" in printed
+    assert "| accept | 1.000 | - |" in printed
+    torchs = table(RESULT | {"bytes_per_second": {}})
+    assert "limit, steps/s" not in torchs
+    assert "| target step (1 token) | 1.000 | - |" in torchs
 
 
 def test_searches_are_shares_of_a_pass_and_the_origin_is_told() -> None:
@@ -44,3 +50,22 @@ def test_searches_are_shares_of_a_pass_and_the_origin_is_told() -> None:
     assert "| best path | 0.400 | 4.0% |" in printed
     assert "1 prompts, 100 tokens each, batch 1, 1 thread(s)." in printed
     assert "Made by: `sst-bench limit=1`" in printed
+
+
+def test_the_lookahead_that_pays_is_marked() -> None:
+    rows = [
+        {"lookahead": 1, "round_seconds": 0.002, "tokens": 1.6, "speedup": 0.8},
+        {"lookahead": 2, "round_seconds": 0.0022, "tokens": 2.2, "speedup": 1.1},
+    ]
+    steps = RESULT["steps"] | {  # type: ignore[operator]
+        "verify (2 tokens)": 0.0013,
+        "verify (3 tokens)": 0.0014,
+        "draft step (1 token)": 0.0004,
+    }
+    printed = table(
+        RESULT | {"steps": steps, "lookaheads": {"exact": rows, "exact, heads draft": rows}}
+    )
+    assert "| exact: lookahead | verification, ms |" in printed
+    assert "| 1 | 1.300 | 0.400 | 2.000 | 1.60 | 800 | 0.80 |" in printed
+    assert "| **2** | 1.400 | 0.800 | 2.200 | 2.20 | 1000 | 1.10 |" in printed
+    assert "| **2** | 1.400 | 0.000 | 2.200 | 2.20 | 1000 | 1.10 |" in printed  # no draft's steps

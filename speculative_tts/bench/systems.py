@@ -1,0 +1,95 @@
+"""What sst-bench times over whole utterances, and which lookahead each drafter pays with here."""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+
+from speculative_tts.assets import resolve
+from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
+from speculative_tts.costs.lookahead import Row, best, table
+from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.kept import Kept
+from speculative_tts.models.heads import Heads, load_heads
+from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.schema.decode import (
+    DrafterConfig,
+    ExactRule,
+    HeadsDrafterConfig,
+    LMDrafterConfig,
+    RuleConfig,
+    System,
+    ToleranceRule,
+)
+
+SSD = ToleranceRule(beta=0.4)  # the paper's
+BLOCKS = (4, 8)  # heads of the target, none of their tokens verified
+PROBED = 5  # prompts on which lookaheads are compared
+
+
+def ours(
+    config: BenchConfig, base: Engine, kept: Kept, prompts: Sequence[Continuation]
+) -> tuple[dict[str, Decode], dict[str, list[Row]]]:
+    """Systems by name, and by drafter and rule what each lookahead pays.
+
+    The target alone; every drafter and rule at the lookahead asked for and at its best one; blocks.
+    """
+    systems, pays = {OURS: _of(base, System.target)}, {}
+    asked = () if config.seeks_lookahead else (config.drafted,)
+    for name, engine in _speculative(config, base, kept).items():
+        pays[name] = table(engine, [prompt.request for prompt in prompts[:PROBED]])
+        for lookahead in dict.fromkeys((*asked, best(pays[name]).lookahead)):
+            if lookahead <= len(pays[name]):
+                systems[f"{name}, lookahead {lookahead}"] = _at(engine, lookahead)
+    return systems | _blocks(config, base, kept), pays
+
+
+def _speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Engine]:
+    """Engines of the exact rule, SSD's and the one asked for; of heads in the draft's place."""
+    rules = {" ".join(rule.label): rule for rule in (ExactRule(), SSD, config.rule)}
+    pairs: dict[str, tuple[DrafterConfig, RuleConfig]] = {}
+    if drafts(base):
+        pairs |= {name: (LMDrafterConfig(), rule) for name, rule in rules.items()}
+    if heads_of(config, base) is not None:
+        pairs["exact, heads draft"] = (HeadsDrafterConfig(), ExactRule())
+    one = partial(dataclasses.replace, config, lookahead=1)
+    return {
+        name: build_engine(one(drafter=drafter, rule=rule), kept=kept)
+        for name, (drafter, rule) in pairs.items()
+    }
+
+
+def _blocks(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Decode]:
+    """Multi-token prediction by the target's heads, as many as there are."""
+    heads, found = heads_of(config, base), {}
+    for n in (n for n in BLOCKS if heads is not None and n <= heads.n):
+        few = dataclasses.replace(config, heads=dataclasses.replace(config.heads, n=n))
+        engine = build_engine(few, System.multi_token, kept)
+        found[f"{n} heads unverified, {config.viterbi.mode.name} path"] = _of(
+            engine, System.multi_token
+        )
+    return found
+
+
+def _at(engine: Engine, lookahead: int) -> Decode:
+    assert engine.speculation is not None
+    speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
+    return _of(dataclasses.replace(engine, speculation=speculation), System.speculative)
+
+
+def _of(engine: Engine, system: System) -> Decode:
+    return lambda prompt: engine.decode(system, [prompt.request]).seconds
+
+
+def heads_of(config: BenchConfig, engine: Engine) -> Heads | None:
+    """All multi-token heads of the target; None where they or their transitions are not there."""
+    heads, transitions = config.heads.path, config.viterbi.transitions.path
+    try:
+        folder, _ = resolve(heads or ""), resolve(transitions or "")
+    except ValueError:
+        return None
+    dtype = getattr(torch, config.runtime.dtype.value)
+    target = resolve(config.target.path)
+    return load_heads(folder, None, target=target, dtype=dtype, device=engine.target.device)
