@@ -41,7 +41,7 @@ PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 fi
 FINE_RUNS := alone ssd pcg matched swap mel lookahead
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming voices tiny-models test check check-full mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming voices tiny-models test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,7 +52,7 @@ venv: $(STAMP) ## Make .venv with the package, the tiny extra and the developmen
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or later is needed, {sys.executable} is {sys.version.split()[0]}; make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --constraint constraints.txt --editable ".[tiny,corpora,listen,dev]"
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[tiny,corpora,listen,docs,dev]"
 	@# What these two declare (librosa, webrtcvad) is not used here and does not install everywhere.
 	$(PIP) install --quiet --constraint constraints.txt --no-deps resemblyzer speechmos
 	@touch $@
@@ -164,17 +164,21 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 test: $(STAMP) ## Run all tests (SHAPES=1 also checks every annotated tensor shape)
 	$(PYTEST) $(if $(SHAPES),$(CHECK_SHAPES))
 
-check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, shapes, tests
+check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, documentation, shapes, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory docs
 	$(PYTEST) $(CHECK_SHAPES) $(SHAPED) -m "not slow and not full"
 	$(PYTEST)
 
 check-full: check ## check, the whole of what slow tests sample, and all tests without a compiler: torch's kernels
 	$(PYTEST) -m full
 	CXX=none $(PYTEST)
+
+docs: $(STAMP) ## The documentation as pages, build/site/index.html; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 mutants: $(STAMP) ## Put faults into the code one by one and list those that no test finds: hours, resumable (SHARE=0.25)
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[mutants]"

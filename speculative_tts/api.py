@@ -3,10 +3,11 @@
 docs/api.md has this and the other names that are promised.
 """
 
-from dataclasses import dataclass, replace
+from base64 import b64encode
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from speculative_tts.codecs.audio import Wave, write_wave
+from speculative_tts.codecs.audio import Wave, wav_bytes, write_wave
 from speculative_tts.commands.speak import find_prompt, main, prompt_of
 from speculative_tts.costs.lookahead import settled
 from speculative_tts.decoding.build import build_engine
@@ -20,9 +21,9 @@ from speculative_tts.schema.decode import System
 class Speech:
     """What was said: the wave [samples], how its tokens were made, the language model's seconds."""
 
-    wave: Wave
+    wave: Wave = field(repr=False)
     sample_rate: int
-    outcome: Outcome
+    outcome: Outcome = field(repr=False)
     seconds: float
 
     @property
@@ -40,6 +41,11 @@ class Speech:
         """Write a wav; returns its path."""
         write_wave(Path(path), self.wave, self.sample_rate)
         return Path(path)
+
+    def _repr_html_(self) -> str:
+        """A player, where a notebook shows this."""
+        data = b64encode(wav_bytes(self.wave, self.sample_rate)).decode()
+        return f'<audio controls src="data:audio/wav;base64,{data}"></audio>'
 
 
 class Speaker:

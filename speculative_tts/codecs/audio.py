@@ -116,8 +116,13 @@ class WaveWriter:
         return b"RIFF" + riff + b"WAVEfmt " + form + b"data" + struct.pack("<I", size)
 
 
-def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:
-    """Write 16-bit PCM atomically; values beyond [-1, 1] are clipped."""
+def wav_bytes(wave: Wave, sample_rate: int) -> bytes:
+    """A wav of 16-bit PCM; values beyond [-1, 1] are clipped."""
     buffer = io.BytesIO()
     soundfile.write(buffer, np.clip(wave, -1, 1), sample_rate, format="WAV", subtype="PCM_16")
-    write_atomic(path, buffer.getvalue())
+    return buffer.getvalue()
+
+
+def write_wave(path: Path, wave: Wave, sample_rate: int) -> None:
+    """Write a wav atomically."""
+    write_atomic(path, wav_bytes(wave, sample_rate))

@@ -43,8 +43,7 @@ class Chosen:
         if not self.missing:
             return ""
         first, *others = self.selection.missing
-        named = ", ".join(one.label for one in others)
-        more = f" (and {len(others)} more: {named})" if others else ""
+        more = f" (and {len(others)} more)" if others else ""
         return f"{first.label}{more}: {first.command}"
 
 
