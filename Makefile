@@ -65,9 +65,9 @@ reproduce: $(PAPERS) ## Reproduce every paper, or those of PAPERS="ssd pcg"; SCA
 
 preflight: $(STAMP) ## Say what the papers' own experiments lack here (MODELS=<dir>, PAPERS=ssd), and about how many GPU hours they take
 ifeq ($(SCORER),$(VENV))
-	@$(BIN)/sst-check paper "only=[$(ONLY)]" models=$(MODELS) $(CHECKED)
+	@$(BIN)/sst-check paper "only=[$(ONLY)]" models='$(MODELS)' $(CHECKED)
 else
-	@status=0; $(BIN)/sst-check paper "only=[$(ONLY)]" models=$(MODELS) $(CHECKED) scoring=false || status=1; $(SCORER)/bin/sst-check judges "only=[$(ONLY)]" models=$(MODELS) $(CHECKED) || status=1; exit $$status
+	@status=0; $(BIN)/sst-check paper "only=[$(ONLY)]" models='$(MODELS)' $(CHECKED) scoring=false || status=1; $(SCORER)/bin/sst-check judges "only=[$(ONLY)]" models='$(MODELS)' $(CHECKED) || status=1; exit $$status
 endif
 
 ifeq ($(SCALE),paper)
@@ -75,9 +75,9 @@ ifeq ($(SCALE),paper)
 ssd pcg mtp: preflight
 
 # $(call decode_paper,experiments,target's folder,codec's folder)
-decode_paper = for one in $(1); do $(BIN)/sst-decode experiment=$@/paper_$$one out=$(OUT)/$@ target.path=$(MODELS)/$(2) codec.path=$(MODELS)/$(3) $(if $(filter cpu,$(DEVICE)),runtime=cpu) $(GIVEN); done
+decode_paper = for one in $(1); do $(BIN)/sst-decode experiment=$@/paper_$$one out=$(OUT)/$@ target.path='$(MODELS)/$(2)' codec.path='$(MODELS)/$(3)' $(if $(filter cpu,$(DEVICE)),runtime=cpu) $(GIVEN); done
 define score_paper
-	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ judges=$(or $(JUDGES),$@) judges.models=$(MODELS)/judges judges.device=$(DEVICE) workers=1
+	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ judges=$(or $(JUDGES),$@) judges.models='$(MODELS)/judges' judges.device=$(DEVICE) workers=1
 	$(BIN)/sst-report runs=$(OUT)/$@ out=$(RESULTS)/paper/$@ paper=$@
 endef
 

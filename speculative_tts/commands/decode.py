@@ -6,6 +6,7 @@ was. Lists of values make a sweep.
 """
 
 import dataclasses
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,7 @@ def _found(config: DecodeConfig, folder: Path) -> str:
         told("first_audio_ms", "first audio after {} ms"),
     )
     said = ", ".join(filter(None, found))
-    next_ = f"  next: sst-eval runs={config.out}"
+    next_ = f"  next: sst-eval runs={shlex.quote(config.out)}"
     return f"  {said}\n{next_}" if said else next_
 
 

@@ -2,9 +2,11 @@
 
 A folder a run: `pred.scp` (`id path` a line, Kaldi's form), `gt.scp` (recordings of the text, where
 the list has them), `spk.scp` (voice prompts), `text` (`id words`); and one `metrics.yaml` of the
-metrics that stand beside this package's. The printed commands run it.
+metrics that stand beside this package's. The printed commands run it, prompts in the place of its
+ground truth: its `speaker` compares with that, and published similarities are to the prompt.
 """
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +18,7 @@ METRICS = """\
 - name: whisper_wer
   model_tag: large-v3
   beam_size: 1
-  text_cleaner: whisper_basic
+  text_cleaner: whisper_en
 - name: speaker
   model_tag: default
 - name: pseudo_mos
@@ -33,13 +35,15 @@ def write(sources: Iterable[Source], folder: Path) -> list[str]:
         own = folder / source.folder.name
         _list(own / "pred.scp", ((one.id, one.audio) for one in source.samples))
         _list(own / "text", ((one.id, one.text) for one in source.samples))
-        _list(own / "spk.scp", _there(source.samples, "prompt_audio"))
-        recorded = _list(own / "gt.scp", _there(source.samples, "reference_audio"))
-        truth = f" --gt {own / 'gt.scp'}" if recorded else ""
-        commands.append(
-            f"python versa/bin/scorer.py --score_config {metrics} --io soundfile "
-            f"--pred {own / 'pred.scp'}{truth} --text {own / 'text'} --output_file {own / 'scores'}"
-        )
+        _list(own / "gt.scp", _there(source.samples, "reference_audio"))
+        prompts = _list(own / "spk.scp", _there(source.samples, "prompt_audio"))
+        command = ["python", "versa/bin/scorer.py", "--io", "soundfile"]
+        places = {"score_config": metrics, "pred": own / "pred.scp", "text": own / "text"}
+        if prompts == len(source.samples):  # VERSA leaves out what is not in every list
+            places["gt"] = own / "spk.scp"
+        for option, path in (places | {"output_file": own / "scores"}).items():
+            command += [f"--{option}", str(path)]
+        commands.append(shlex.join(command))
     return commands
 
 

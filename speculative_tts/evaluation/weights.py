@@ -7,6 +7,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ class Published:
 
     def remedy(self, models: str | None) -> str:
         """The command that gets it into its place below `models`."""
-        return self.command.format(folder=Path(models or "models/judges") / self.name)
+        folder = Path(models or "models/judges") / self.name
+        return self.command.format(folder=shlex.quote(str(folder)))
 
     def find(self, given: str | None, models: str | None) -> Path | None:
         """Its folder: the one given, else below `models`, else in the hub's local cache.

@@ -6,6 +6,7 @@ whole is asked of what loads it. Sizes are of the published files or of what is 
 
 import importlib.util
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -76,7 +77,7 @@ def _ssd(models: Path) -> list[Need]:
         Need(
             "runs/draft-cosyvoice2",
             partial(_speech_lm, Path("runs/draft-cosyvoice2")),
-            f"sst-train-draft recipe=cosyvoice2 target.path={target}",
+            f"sst-train-draft recipe=cosyvoice2 target.path={_word(target)}",
             5,  # states of 40 M parameters, the export
             (_codes("cosyvoice2", f"{LIBRITTS_TO} codec=cosyvoice2", target, LIBRITTS, 1),),
         ),
@@ -92,7 +93,7 @@ def _pcg(models: Path) -> list[Need]:
         Need(
             "runs/draft-llasa-8b",
             partial(_speech_lm, Path("runs/draft-llasa-8b")),
-            f"sst-train-draft recipe=llasa_8b_subset target.path={target}",
+            f"sst-train-draft recipe=llasa_8b_subset target.path={_word(target)}",
             130,  # three states of 36 GB, columns of the codes
             (_codes("llasa", f"{LIBRIHEAVY_TO} codec=xcodec2", codec, LIBRIHEAVY, 20),),
         ),
@@ -110,15 +111,15 @@ def _mtp(models: Path) -> list[Need]:
             str(codec),
             partial(files, codec, speechtokenizer.CONFIG, speechtokenizer.WEIGHTS),
             "hf download fnlp/SpeechTokenizer --include 'speechtokenizer_hubert_avg/*' "
-            f"--local-dir {models}",
+            f"--local-dir {_word(models)}",
             1,
         ),
         Need(
             str(transitions),
             partial(_transitions, transitions),
             "sst-precompute cache=transitions codec=speechtokenizer "
-            f"codec.path={codec} transitions.codes=data/speechtokenizer/codes "
-            f"export={transitions}",
+            f"codec.path={_word(codec)} transitions.codes=data/speechtokenizer/codes "
+            f"export={_word(transitions)}",
             made_of=(codes,),
         ),
         _list("test_clean", "format=random rows=null parts=[test-clean]"),
@@ -126,8 +127,8 @@ def _mtp(models: Path) -> list[Need]:
     for name, start in (("valle", _fresh(models, codes)), ("uslm", _published(models))):
         target, own = models / name, models / f"{name}_heads"
         command = (
-            f"sst-train-heads recipe={name}_heads target.path={start.item} target_out={target} "
-            f"out={own}"
+            f"sst-train-heads recipe={name}_heads target.path={_word(start.item)} "
+            f"target_out={_word(target)} out={_word(own)}"
         )
         made = Need(str(target), partial(_valle, target), command, 11, (start, codes))
         found += [made, Need(str(own), partial(_heads, own, target), command)]
@@ -137,7 +138,7 @@ def _mtp(models: Path) -> list[Need]:
 def _fresh(models: Path, codes: Need) -> Need:
     """Nobody has published a VALL-E over these codes: untrained weights."""
     start = models / "valle_start"
-    command = f"sst-import-valle fresh.codes={codes.item} out={start}"
+    command = f"sst-import-valle fresh.codes={codes.item} out={_word(start)}"
     return Need(str(start), partial(_valle, start), command, 2, (codes,))
 
 
@@ -145,17 +146,22 @@ def _published(models: Path) -> Need:
     """USLM's file, which says nothing of its options."""
     start, source = models / "uslm_start", models / "USLM_libritts"
     names = ("USLM.pt", "unique_text_tokens.k2symbols")
-    command = f"hf download fnlp/USLM --include 'USLM_libritts/*' --local-dir {models}"
+    command = f"hf download fnlp/USLM --include 'USLM_libritts/*' --local-dir {_word(models)}"
     published = Need(str(source), partial(files, source, *names), command, 5)
     command = (
-        f"sst-import-valle model=uslm checkpoint={source / names[0]} "
-        f"symbols={source / names[1]} out={start}"
+        f"sst-import-valle model=uslm checkpoint={_word(source / names[0])} "
+        f"symbols={_word(source / names[1])} out={_word(start)}"
     )
     return Need(str(start), partial(_valle, start), command, 2, (published,))
 
 
 def _get(repository: str, place: Path) -> str:
-    return f"hf download {repository} --local-dir {place}"
+    return f"hf download {repository} --local-dir {_word(place)}"
+
+
+def _word(path: str | Path) -> str:
+    """A path as a shell reads one word: spaces do not part it."""
+    return shlex.quote(str(path))
 
 
 def _list(name: str, options: str) -> Need:
@@ -167,7 +173,7 @@ def _list(name: str, options: str) -> Need:
 def _codes(name: str, options: str, codec: Path, corpus: Need, gib: float) -> Need:
     """Codes to train on, below data/<name>."""
     path = Path("data") / name / "codes"
-    command = f"sst-prepare {options} codec.path={codec} out={path.parent}"
+    command = f"sst-prepare {options} codec.path={_word(codec)} out={path.parent}"
     return Need(str(path), partial(_shards_of, path), command, gib, (corpus,))
 
 

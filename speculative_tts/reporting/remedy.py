@@ -1,6 +1,7 @@
 """The command that makes a run which a table lacks."""
 
 import dataclasses
+import shlex
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -20,6 +21,7 @@ def decode_command(
 
     The experiment, if any, is named too: it makes all runs of the table and skips finished ones.
     """
+    out = _word(out)
     common = [*_settings(context), f"out={out}"]
     commands = [" ".join(["sst-decode", *_overrides(where), *common])]
     if experiment:
@@ -38,6 +40,11 @@ def place(folder: Path) -> str:
     if given.is_relative_to(Path.cwd()):
         return str(given.relative_to(Path.cwd()))
     return f"<folder>/{folder.name}"
+
+
+def _word(path: str) -> str:
+    """A path as a shell reads one word; `<folder>` is for the reader to fill in."""
+    return path if path.startswith("<folder>") else shlex.quote(path)
 
 
 def _overrides(where: Mapping[str, Any]) -> list[str]:
@@ -65,7 +72,8 @@ def _chosen(group: str, context: Mapping[str, Any]) -> list[str]:
     known = configuration(f"{group}/{choice}") if choice in configurations(group) else {}
     path = context.get(f"{group}.path")
     if path is not None and path != known.get("path"):
-        settings.append(f"{group}.path={place(Path(path)) if Path(path).is_absolute() else path}")
+        where = place(Path(path)) if Path(path).is_absolute() else path
+        settings.append(f"{group}.path={_word(where)}")
     return settings
 
 

@@ -1,5 +1,6 @@
 """Run folders as rows: those that are scored, and why the others cannot be used."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,13 +102,14 @@ def _read(folder: Path) -> Run:
     """
     if not (folder / "DONE").exists():
         raise ValueError("not finished; start its sst-decode again, it goes on where it was")
+    scoring = f"sst-eval runs={shlex.quote(str(folder))}"
     if not (folder / "summary.json").is_file():
-        raise ValueError(f"not scored; sst-eval runs={folder}")
+        raise ValueError(f"not scored; {scoring}")
     written, provenance = read_json(folder / "summary.json", AGAIN), folder / "provenance.json"
     summary = typed(_Summary, written, folder / "summary.json")
     written["metrics"] |= read_heard(folder)
     if summary.run.get("complete") is False:
-        raise ValueError(f"scored before it was finished; sst-eval runs={folder}")
+        raise ValueError(f"scored before it was finished; {scoring}")
     run = Run(
         folder,
         flatten(read_json(folder / "config.json", AGAIN)),

@@ -36,7 +36,7 @@ def planned(*arguments: str) -> list[list[str]]:
 @pytest.mark.parametrize("name", ["ssd", "pcg", "mtp"])
 def test_a_papers_chain(name: str) -> None:
     """It begins with the paper's own preflight, runs all its experiments, and all composes."""
-    lines = planned(name, "SCALE=paper", "MODELS=m")
+    lines = planned(name, "SCALE=paper", "MODELS=our models")
     assert lines[0][:3] == ["sst-check", "paper", f"only=[{name}]"]
     assert [line[0] for line in lines].count("sst-check") == 1  # one table
     assert [line[0] for line in lines[-2:]] == ["sst-eval", "sst-report"]
@@ -45,7 +45,7 @@ def test_a_papers_chain(name: str) -> None:
     runs = [line for line in lines if line[0] == "sst-decode"]
     configs = (ROOT / "configs/experiment" / name).glob("paper_*.yaml")
     assert {line[1] for line in runs} == {f"experiment={name}/{path.stem}" for path in configs}
-    looked_for = {need.item for need in needs(Path("m"))[Paper[name]]}
+    looked_for = {need.item for need in needs(Path("our models"))[Paper[name]]}
     for _, *options in runs:
         config = decode.main.compose(options)
         paths = {config.target.path, config.codec.path, config.data.path}

@@ -76,7 +76,7 @@ def test_command_composes(line: str) -> None:
     assert configs
 
 
-ELSEWHERE = Path("elsewhere/models")
+ELSEWHERE = Path("else where/models")
 WITH_MODELS = [
     command
     for wanted in needs(ELSEWHERE).values()
@@ -90,7 +90,10 @@ WITH_MODELS = [
 def test_a_printed_command_runs_as_printed_with_any_models(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They had read targets and codecs below models/, wherever MODELS was, and no audio=."""
+    """They had read targets and codecs below models/, wherever MODELS was, and no audio=.
+
+    And a folder with a space in its name was two words of the shell.
+    """
     program, *options = shlex.split(line)
     module, _, name = SCRIPTS[program].partition(":")
     main = getattr(importlib.import_module(module), name)

@@ -1,5 +1,6 @@
 """Lists for VERSA, and seed-tts-eval's normaliser."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,18 +19,37 @@ from speculative_tts.schema.evaluate import EvalConfig, Recogniser
 def test_lists_for_versa_name_the_audio_of_every_run(
     make_run: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = make_run("a", [record("u1"), record("u0")])
-    out = tmp_path / "lists"
+    """Voice prompts stand in its ground truth's place: `speaker` had heard the recordings."""
+    rows = [record(key, reference_audio="truth.wav") for key in ("u1", "u0")]
+    folder, out = make_run("a", rows), tmp_path / "the lists"
     assert command.run(EvalConfig(runs=str(folder), versa=str(out))) == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    assert f"--pred {out / 'a/pred.scp'}" in line
-    rows = (out / "a/pred.scp").read_text().splitlines()
-    assert [row.split()[0] for row in rows] == ["u0", "u1"]
-    assert all(Path(row.split(maxsplit=1)[1]).is_absolute() for row in rows)
-    assert (out / "a/text").read_text().splitlines()[0].startswith("u0 ")
+    options = shlex.split(capsys.readouterr().out)
+    assert options[:2] == ["python", "versa/bin/scorer.py"]
+    given = dict(zip(options[2::2], options[3::2], strict=True))
+    lists = {name: read(Path(given[f"--{name}"])) for name in ("pred", "gt", "text")}
+    assert all(list(found) == ["u0", "u1"] for found in lists.values())
+    assert lists["gt"] == {row.id: row.prompt_audio for row in rows}
+    assert all(Path(value).is_absolute() for value in lists["pred"].values())
+    assert lists["text"] == {row.id: row.text for row in rows}
+    assert {row.split()[0] for row in (out / "a/gt.scp").read_text().splitlines()} == {"u0", "u1"}
+    assert given["--score_config"] == str(out / "metrics.yaml")
     metrics = yaml.safe_load((out / "metrics.yaml").read_text())
     assert {one["name"] for one in metrics} == {"whisper_wer", "speaker", "pseudo_mos"}
     assert not (folder / "summary.json").exists()
+
+
+def test_versa_gets_no_prompts_where_one_is_missing(
+    make_run: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It stops at a shorter list, and leaves out utterances that are not in it."""
+    folder = make_run("a", [record("u0"), record("u1", prompt_audio="")])
+    assert command.run(EvalConfig(runs=str(folder), versa=str(tmp_path / "lists"))) == 0
+    assert "--gt" not in capsys.readouterr().out
+
+
+def read(path: Path) -> dict[str, str]:
+    """As VERSA's scorer reads a list (audio_loader_setup, c398480)."""
+    return dict(row.strip().split(maxsplit=1) for row in path.read_text().splitlines())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -123,9 +124,12 @@ def tiny_mtp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_commands_for_missing_runs_run_as_they_are_printed(
     papers: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They had target=CosyVoice2-0.5B, the checkpoint's name, where the config is cosyvoice2."""
+    """They had target=CosyVoice2-0.5B, the checkpoint's name, where the config is cosyvoice2.
+
+    And a folder with a space in its name was two words of the shell.
+    """
     monkeypatch.chdir(papers.parent)  # where runs were started: no <folder> to fill in
-    runs = Path("runs")
+    runs = Path("runs").rename("our runs")
     every = enumerate(sorted(runs.iterdir()))
     unfinished = [run for place, run in every if place // 3 % 3 == 0]  # all seeds of a point
     for run in unfinished:
@@ -135,12 +139,14 @@ def test_commands_for_missing_runs_run_as_they_are_printed(
     printed = [found for line in lines for found in re.findall(r"sst-(\w+) ([^(),;]+)", line)]
     assert {program for program, _ in printed} == {"decode", "eval"}
     for program, settings in sorted(set(printed)):
-        assert COMMANDS[program]([*settings.split(), "--cfg", "job"]) == 0, settings
+        assert COMMANDS[program]([*shlex.split(settings), "--cfg", "job"]) == 0, settings
         shown = yaml.safe_load(capsys.readouterr().out)
+        assert shown["out" if program == "decode" else "runs"] == str(runs), settings
         if program == "decode":
             assert shown["target"]["path"].startswith("models/"), settings
     for run in unfinished:
         (run / "DONE").touch()
+    runs.rename("runs")
 
 
 def test_mtp_at_tiny_scale_says_how_its_heads_were_made(tiny_mtp: dict[str, str]) -> None:
