@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -30,13 +31,18 @@ from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Laws, Places, Sampler, StopRule
 from speculative_tts.decoding.transitions import IMPOSSIBLE
 from speculative_tts.decoding.viterbi import Path, PathSearch
+from speculative_tts.decoding.walking import walking
 from speculative_tts.models.heads import Heads
+from speculative_tts.models.native import blocks as native
 from speculative_tts.models.speech_lm import HiddenModel
 from speculative_tts.records import Counts
 
 PerRow = Int64[Tensor, " batch"]
 Kept = Float[Tensor, "batch n k"]
 KeptIds = Int64[Tensor, "batch n k"]
+Native = tuple[Sampler, native.Search | None]
+"""How a native call chooses: each head's token by the sampler, or by a search."""
+NUMBERS = (torch.float32, torch.int64)  # of transitions that a native search reads
 LOOK_BACK = (RepetitionAware, RepetitionPenalty)
 """Samplers whose law depends on the tokens before."""
 
@@ -57,6 +63,7 @@ class IndependentHeads:
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
+        self.native: Native | None = (sampler, None)
 
     def __call__(
         self,
@@ -106,6 +113,25 @@ class ViterbiHeads:
         self._free = replace(search, boundary=False)  # where no code comes before the block
         self._stop_ids = stop.is_stop.nonzero()[:, 0]
         self._bar = torch.where(stop.is_stop, IMPOSSIBLE, 0.0)  # no path goes through a stop id
+
+    @cached_property
+    def native(self) -> Native | None:
+        """None where transitions do not lie in float32 on a CPU."""
+        search = self._search
+        arrays = search.transitions.arrays
+        if not all(x.device.type == "cpu" and x.dtype in NUMBERS for x in arrays.values()):
+            return None
+        made = native.search(
+            search.transitions.ids,
+            arrays,
+            search.top_k,
+            self._temperature,
+            joint=search.union,
+            boundary=search.boundary,
+            sample=self._sample,
+            end_when_likeliest=self._ends,
+        )
+        return Sampler(), made
 
     def __call__(self, logits: Laws, rows: BatchState, before: PerRow | None = None) -> Block:
         """A block; its tokens are not written.
@@ -206,7 +232,8 @@ def multi_token(
     """Tokens and counts of a batch."""
     if not requests:
         return []
-    (last,) = deque(blocks(model, heads, choose, stop_ids, requests, graphs), maxlen=1)
+    made = blocks(model, heads, choose, stop_ids, requests, graphs, whole=True)
+    (last,) = deque(made, maxlen=1)
     return last.outcomes()
 
 
@@ -217,9 +244,17 @@ def blocks(
     stop_ids: tuple[int, ...],
     requests: list[Request],
     graphs: Graphs = EAGER,
+    *,
+    whole: bool = False,
 ) -> Iterator["Blocks"]:
-    """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit."""
-    return graphs.states(by_blocks(model, heads, choose, stop_ids), requests)
+    """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit.
+
+    With `whole` after the last alone, where one call makes all.
+    """
+    for loop in graphs.states(by_blocks(model, heads, choose, stop_ids), requests):
+        if whole:
+            loop.finish()
+        yield loop
 
 
 def by_blocks(
@@ -248,6 +283,7 @@ class Blocks:
         self._model, self._heads, self._choose = model, heads, choose
         self._cache = model.cache(size.batch, size.positions)
         self._made, self._dead = self.rows.count.new_zeros(2, size.batch)
+        self._native: Callable[[int], None] | None = None
 
     def load(self, requests: list[Request]) -> None:
         """The prefill and the first block."""
@@ -257,9 +293,32 @@ class Blocks:
         hidden = self._model.prefill_hidden([r.prompt for r in requests], self._cache)
         codes = [-1 if r.last_code is None else r.last_code for r in requests]
         self._commit(hidden, torch.tensor(codes, device=hidden.device))
+        self._native = self._natively()
+
+    def _natively(self) -> Callable[[int], None] | None:
+        """Blocks in one call, where model, heads and chooser are native."""
+        if self._heads.native is None or self._choose.native is None:
+            return None
+        sampler, search = self._choose.native
+        walk = walking(self._model, self._cache, self.rows.lengths, sampler)
+        if walk is None:
+            return None
+        return walk.blocks(self.rows, self._heads.native, search, self._made, self._dead)
+
+    def finish(self) -> None:
+        """All blocks that are left, if that is one call."""
+        if self._native is not None:
+            self._native(int(self.rows.limit.max()))
 
     def step(self) -> None:
-        """The next block. Rows that are done feed anything; the others took all n tokens."""
+        """The next block, by its reference where it is not native."""
+        if self._native is not None:
+            self._native(1)
+        else:
+            self._block()
+
+    def _block(self) -> None:
+        """Rows that are done feed anything; the others took all n tokens."""
         rows, n = self.rows, self._heads.n
         start = (rows.lengths + rows.count - n).clamp(min=0)
         hidden = self._model.extend_hidden(rows.last(n), self._cache, start, keep=1)

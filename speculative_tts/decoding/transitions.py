@@ -24,6 +24,16 @@ class Transitions(Protocol):
     """log Q, the probability of one code after another."""
 
     @property
+    def ids(self) -> int:
+        """Codes and the ids behind them."""
+        ...
+
+    @property
+    def arrays(self) -> dict[str, Tensor]:
+        """Its numbers as a native search reads them (`Transitions` in native.h)."""
+        ...
+
+    @property
     def size(self) -> int:
         """Codes. Ids behind them (stop ids) may be asked for too: nothing leads to or from them."""
         ...
@@ -37,13 +47,18 @@ class DenseTransitions:
     """All log probabilities, float [ids, ids], the code before along the rows; `size` are codes."""
 
     def __init__(self, log_probs: Tensor, size: int | None = None) -> None:
-        self._ids = len(log_probs)
-        self.size = self._ids if size is None else size
+        self.ids = len(log_probs)
+        self.size = self.ids if size is None else size
         self.after = log_probs.T.contiguous()  # candidates are ascending: rows are read in order
+
+    @property
+    def arrays(self) -> dict[str, Tensor]:
+        """What a native search reads."""
+        return {"table": self.after}
 
     def pairs(self, before: Before, after: After) -> Logarithms:
         """See `Transitions`."""
-        place = (after * self._ids)[..., None] + before[..., None, :]
+        place = (after * self.ids)[..., None] + before[..., None, :]
         return self.after.view(-1).index_select(0, place.view(-1)).view(place.shape)
 
 
@@ -54,17 +69,18 @@ class SparseTransitions:
     """
 
     def __init__(self, keys: Tensor, seen: Tensor, row: Tensor, column: Tensor, size: int) -> None:
-        self.size, self._ids = size, len(row)
-        self._keys, self._seen, self._row, self._column = keys, seen, row, column
+        self.size, self.ids = size, len(row)
+        self.arrays = {"keys": keys, "seen": seen, "row": row, "column": column}
 
     def pairs(self, before: Before, after: After) -> Logarithms:
         """See `Transitions`."""
-        other = self._column[after][..., None] + self._row[before][..., None, :]
-        if not len(self._keys):
+        keys, seen, row, column = self.arrays.values()
+        other = column[after][..., None] + row[before][..., None, :]
+        if not len(keys):
             return other
-        wanted = after[..., None] + (before * self._ids)[..., None, :]
-        place = torch.searchsorted(self._keys, wanted).clamp_(max=len(self._keys) - 1)
-        return torch.where(self._keys[place] == wanted, self._seen[place], other)
+        wanted = after[..., None] + (before * self.ids)[..., None, :]
+        place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
+        return torch.where(keys[place] == wanted, seen[place], other)
 
 
 Logs = DenseTransitions | SparseTransitions

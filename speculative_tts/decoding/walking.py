@@ -16,11 +16,10 @@ from speculative_tts.decoding.outcome import Tally
 from speculative_tts.decoding.randomness import DRAFT, NEXT
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, settings_of
-from speculative_tts.models.code_lm import CodeLM
+from speculative_tts.models.native.blocks import Heads, Search, blocks
 from speculative_tts.models.native.sample import Places
-from speculative_tts.models.native.step import PackedCache
 from speculative_tts.models.native.verify import Rule
-from speculative_tts.models.native.walk import Batch, Walk, rounds
+from speculative_tts.models.native.walk import Batch, Walk, Walkable, rounds
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
 
@@ -53,6 +52,12 @@ class Walking:
         given = (self.walk, draft.walk, self._batch(rows), tally.sums)
         return rounds(*given, rule=rule, lookahead=tally.lookahead)
 
+    def blocks(
+        self, rows: BatchState, heads: Heads, search: Search | None, made: Tensor, dead: Tensor
+    ) -> Callable[[int], None]:
+        """As `multi_token.Blocks.step`, so many times; by the sampler without a search."""
+        return blocks(self.walk, self._batch(rows), heads, search, made, dead)
+
     def _batch(self, rows: BatchState) -> Batch:
         stop, barred = rows.stop, self.sampler.barred_of(rows.stop)
         places = Places(rows.tokens, rows.count, stop.minimum, stop.is_stop, barred)
@@ -62,9 +67,7 @@ class Walking:
 
 def walking(model: object, cache: Any, lengths: Tensor, sampler: Sampler) -> Walking | None:
     """None where tokens are made one by one in Python."""
-    if type(sampler) not in SAMPLERS or not isinstance(cache, PackedCache):
+    if type(sampler) not in SAMPLERS or not isinstance(model, Walkable):
         return None
-    walker = model.walker() if isinstance(model, CodeLM) else None
-    if walker is None or not isinstance(model, CodeLM):
-        return None
-    return Walking(Walk(walker, cache, model.decoder.turns, lengths), sampler)
+    walk = model.walk(cache, lengths)
+    return None if walk is None else Walking(walk, sampler)

@@ -7,7 +7,8 @@ from speculative_tts.models.cache import Cache
 from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.matrix import Matrix, Packed
 from speculative_tts.models.native.library import library
-from speculative_tts.models.native.walk import Walker
+from speculative_tts.models.native.step import PackedCache
+from speculative_tts.models.native.walk import Walk, Walker
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Layout
 
@@ -93,12 +94,15 @@ class CodeLM:
         hidden = self.decoder.extend(self.embed(ids), cache, start)
         return hidden if keep is None else hidden[:, -keep:]
 
-    def walker(self) -> Walker | None:
+    def walk(self, cache: Cache, lengths: Tensor) -> Walk | None:
         """What makes tokens one by one in one call, where that is native."""
         stack, native = self.decoder.native, library()
         if stack is None or native is None or not isinstance(self.head, Packed):
             return None
-        return Walker(native, stack, self.head.linear, self._embedding, self._rows_of_ids())
+        if not isinstance(cache, PackedCache):
+            return None
+        parts = (native, stack, self.head.linear, self._embedding, self._rows_of_ids())
+        return Walk(Walker(*parts), cache, lengths, rotations=self.decoder.turns)
 
     def _rows_of_ids(self) -> Tensor | None:
         """Row of the embedding of each speech id: int64 [vocab]; None: the id itself."""

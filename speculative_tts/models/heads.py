@@ -20,7 +20,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from speculative_tts.files import files_hash, write_atomic
-from speculative_tts.models.matrix import Matrix, matrix
+from speculative_tts.models.matrix import Matrix, matrix, packed
+from speculative_tts.models.native import blocks
+from speculative_tts.models.native.library import library
 from speculative_tts.records import write_json
 from speculative_tts.typed import read_json
 
@@ -60,9 +62,18 @@ class Heads:
             assert tensors.block_bias is not None
             pairs = zip(tensors.block_weight, tensors.block_bias, strict=True)
             self._blocks = [matrix(weight.T, bias) for weight, bias in pairs]
+        self.native = self._natively()
+
+    def _natively(self) -> blocks.Heads | None:
+        """All heads as one call has them, where their matrices are packed for it."""
+        linears = packed(*self._project, *self._blocks)
+        return blocks.Heads.of(linears[: self.n], linears[self.n :]) if linears else None
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Hidden states [batch, hidden] -> float32 logits [batch, n, vocab]."""
+        native = library()
+        if native is not None and self.native is not None:
+            return blocks.logits(native, self.native, hidden, self.vocab_size)
         inner = [hidden + F.silu(block(hidden)) for block in self._blocks] or [hidden] * self.n
         logits = [project(x) for project, x in zip(self._project, inner, strict=True)]
         return torch.stack(logits, 1).float()

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-SOURCES = tuple(FOLDER / name for name in ("step.cpp", "sample.cpp", "verify.cpp", "walk.cpp"))
+SOURCES = tuple(sorted(FOLDER.glob("*.cpp")))
 OPTIONS = ("-O3", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-pthread")
 LINKING = ("-shared", "-pthread", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
 FLAGS = {  # by instruction set, the fastest first

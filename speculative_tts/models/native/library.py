@@ -102,7 +102,10 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
     found.sst_verify.argtypes = [pointer, *[count] * 3, *[pointer] * 8]
     found.sst_walk.argtypes, found.sst_rounds.argtypes = [pointer] * 5, [pointer] * 6
-    found.sst_extend.restype = found.sst_walk.restype = found.sst_rounds.restype = count
-    for name in ("product", "large_pages", "trim", "laws", "draw", "verify"):
+    found.sst_blocks.argtypes = [pointer] * 5
+    found.sst_heads.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
+    for name in ("extend", "walk", "rounds", "blocks"):
+        getattr(found, f"sst_{name}").restype = count
+    for name in ("product", "large_pages", "trim", "laws", "draw", "verify", "heads"):
         getattr(found, f"sst_{name}").restype = None
     return found

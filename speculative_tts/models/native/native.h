@@ -61,6 +61,8 @@ struct Reader {  // a model that is fed ids
   const void* embedding;   // [rows, hidden]
   const int64_t* order;    // row of each id; null: the id itself
   const int64_t* lengths;  // [batch]: positions of the prompts
+  const float* places;     // [positions, hidden], added to what is fed; null: nothing
+  const int64_t* skipped;  // [batch]: positions of each row before the first of `places`
   int32_t bfloat16, unused;  // of the embedding, else float32
 };
 struct Tokens {  // of a batch, as decoding/batch.py has them
@@ -98,6 +100,32 @@ struct Rounds {  // of speculation
   int64_t* counts;  // [batch, 4 + 2 * lookahead]; see `Tally` in decoding/outcome.py
   int32_t behind, unused;  // tokens that the draft may not have seen; changes
 };
+struct Heads {  // predictions of several tokens from one state
+  const Linear* project;  // [n]
+  const Linear* blocks;   // [n]: a head reads x + SiLU(block x); null: x
+  int64_t n;
+};
+struct Transitions {  // logarithms, as decoding/transitions.py
+  const float* table;  // [ids, ids], a row for each code after; null: by pairs
+  const int64_t* keys;        // [pairs] before * ids + after, ascending
+  const float *seen, *row, *column;  // of each pair; of others row[before] + column[after]
+  int64_t ids, pairs;
+};
+struct Search {  // for a path through the heads' candidates; decoding/viterbi.py
+  const Transitions* transitions;
+  int64_t top_k;
+  float temperature;
+  int32_t joint;     // candidates of all positions are those of any head; or each head's its own
+  int32_t boundary;  // the step from the token before counts
+  int32_t sample;    // a path is drawn, or the best one
+  int32_t end_when_likeliest, unused;
+};
+struct Blocks {  // of tokens by heads
+  const Heads* heads;
+  const Search* search;  // null: each head's by the sampler
+  int64_t blocks;        // at most; fewer where all rows are done
+  int64_t *made, *dead;  // [batch]: blocks, and those without a possible path; added to
+};
 
 const char* sst_source();
 int64_t sst_extend(const Model* model, const Pass* pass);
@@ -113,6 +141,10 @@ void sst_verify(const Rule* rule, int64_t batch, int64_t drafted, int64_t vocab,
                 const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next);
 int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* rows,
                  const Tokens* batch, const Walk* walk);
+void sst_heads(const Heads* heads, const float* states, int64_t rows, float* logits,
+               int32_t threads);
+int64_t sst_blocks(const Reader* target, const Sampling* sampling, const Rows* rows,
+                   const Tokens* batch, const Blocks* blocks);
 int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sampling,
                    const Rows* rows, const Tokens* batch, Rounds* rounds);
 }

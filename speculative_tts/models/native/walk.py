@@ -3,11 +3,13 @@
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from speculative_tts.models.native.sample import Places, Rows, Sampling
+from speculative_tts.models.native.sample import Places as Sampled
+from speculative_tts.models.native.sample import Rows, Sampling
 from speculative_tts.models.native.step import Linear, PackedCache, Stack
 from speculative_tts.models.native.verify import Rule
 
@@ -16,7 +18,10 @@ class _Reader(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_void_p)
-            for name in ("model", "head", "pass_", "embedding", "order", "lengths")
+            for name in (
+                *("model", "head", "pass_", "embedding", "order", "lengths"),
+                *("places", "skipped"),
+            )
         ),
         *((name, ctypes.c_int32) for name in ("bfloat16", "unused")),
     )
@@ -57,7 +62,7 @@ class Batch:
     limit: Tensor  # int64 [batch]
     done: Tensor  # bool [batch]
     ends: Tensor  # bool [vocab + 1]
-    places: Places
+    places: Sampled
     sampling: Sampling
 
     def described(self) -> tuple[Rows, _Tokens]:
@@ -83,20 +88,40 @@ class Walker:
     order: Tensor | None
 
 
+@dataclass(frozen=True)
+class Places:
+    """What is added to inputs by position: [positions, hidden], float32 as the embedding.
+
+    skipped: int64 [batch], positions of each row before the first of them.
+    """
+
+    table: Tensor
+    skipped: Tensor
+
+
 class Walk:
     """A model over the rows of one cache; lengths: int64 [batch], of their prompts."""
 
     def __init__(
-        self, walker: Walker, cache: PackedCache, rotations: Tensor, lengths: Tensor
+        self,
+        walker: Walker,
+        cache: PackedCache,
+        lengths: Tensor,
+        *,
+        rotations: Tensor | None = None,
+        places: Places | None = None,
     ) -> None:
         self.native = walker.native
-        self._kept = (walker, cache, rotations, lengths)
+        self._kept = (walker, cache, rotations, lengths, places)
         self._pass = walker.stack.at(cache, rotations)
         order = None if walker.order is None else walker.order.data_ptr()
+        added: tuple[int | None, int | None] = (None, None)
+        if places is not None:
+            added = (places.table.data_ptr(), places.skipped.data_ptr())
         self.reader = _Reader(
             ctypes.addressof(walker.stack.model), ctypes.addressof(walker.head),
             ctypes.addressof(self._pass), walker.embedding.data_ptr(), order, lengths.data_ptr(),
-            walker.embedding.dtype == torch.bfloat16, 0,
+            *added, walker.embedding.dtype == torch.bfloat16, 0,
         )  # fmt: skip
 
     def draft(
@@ -122,6 +147,15 @@ class Walk:
         made: int = self.native.sst_walk(*given)
         assert made >= 0, f"cache of {self._pass.room} positions is too short"
         return made
+
+
+@runtime_checkable
+class Walkable(Protocol):
+    """A model that may make its tokens here."""
+
+    def walk(self, cache: Any, lengths: Tensor) -> Walk | None:
+        """Over rows of a cache with prompts of these lengths; None where kernels are torch's."""
+        ...
 
 
 def rounds(

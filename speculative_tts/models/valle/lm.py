@@ -14,7 +14,10 @@ from torch import Tensor, nn
 
 from speculative_tts.models.cache import Cache
 from speculative_tts.models.layout import FILE, SpeechLayout
-from speculative_tts.models.matrix import matrix
+from speculative_tts.models.matrix import Packed, matrix
+from speculative_tts.models.native.library import library
+from speculative_tts.models.native.step import PackedCache
+from speculative_tts.models.native.walk import Places, Walk, Walker
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.valle.ar import ValleAR
 from speculative_tts.models.valle.checkpoint import load_valle
@@ -64,9 +67,9 @@ class ValleLM:
         self.head = matrix(ar.ar_predict_layer.weight.detach().to(device, dtype).T)
         self._layout = layout
         self._text = _frozen(nn.Sequential(ar.ar_text_embedding, ar.ar_text_prenet), dtype, device)
-        self._audio = _frozen(
-            nn.Sequential(ar.ar_audio_embedding, ar.ar_audio_prenet), dtype, device
-        )
+        audio = _frozen(nn.Sequential(ar.ar_audio_embedding, ar.ar_audio_prenet), dtype, device)
+        inputs = torch.arange(self.config.n_codes + 1 + self.config.prepend_bos, device=device)
+        self._codes = audio(inputs)  # of each code
         self._alphas = tuple(
             float(position.alpha.detach())
             for position in (ar.ar_text_position, ar.ar_audio_position)
@@ -166,7 +169,7 @@ class ValleLM:
             cache.text[index] = texts
             codes = prompt[texts:] - self.config.text_tokens
             text = self._text(prompt[None, :texts]) + cache.sines[0, :texts]
-            audio = self._audio(codes[None]) + cache.sines[1, : len(codes)]
+            audio = self._codes[codes[None]] + cache.sines[1, : len(codes)]
             inputs = torch.cat([text, audio], 1).to(self.trunk.dtype)
             row = cache.keys_values.row(index)
             last.append(self.trunk.extend(inputs, row, zero, prefix=texts)[:, -1])
@@ -186,9 +189,20 @@ class ValleLM:
     ) -> Tensor:
         """The same as hidden states after the final norm, [batch, keep, dim], for other heads."""
         places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
-        inputs = (self._audio(ids) + cache.sines[1, places]).to(self.trunk.dtype)
+        inputs = (self._codes[ids] + cache.sines[1, places]).to(self.trunk.dtype)
         hidden = self.trunk.extend(inputs, cache.keys_values, start)
         return hidden if keep is None else hidden[:, -keep:]
+
+    def walk(self, cache: ValleCache, lengths: Tensor) -> Walk | None:
+        """What makes tokens one by one in one call, where that is native."""
+        stack, native = self.trunk.native, library()
+        if stack is None or native is None or not isinstance(self.head, Packed):
+            return None
+        kept = cache.keys_values
+        if not isinstance(kept, PackedCache) or self._codes.dtype != torch.float32:
+            return None  # sums of inputs are rounded in bfloat16
+        walker = Walker(native, stack, self.head.linear, self._codes, None)
+        return Walk(walker, kept, lengths, places=Places(cache.sines[1], cache.text))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of hidden states [..., dim]."""

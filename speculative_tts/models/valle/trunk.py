@@ -45,7 +45,7 @@ class Trunk:
         self.norm = None if stack.norm is None else _norm(stack.norm, dtype, device)
         self.norm_first = stack.norm is not None
         self.dim = self.layers[0].out.shape[1]
-        self._native = self._stack()
+        self.native = self._stack()
 
     def _stack(self) -> Native | None:
         """What runs all layers at once, where their matrices are packed for it."""
@@ -72,8 +72,8 @@ class Trunk:
 
     def cache(self, batch: int, capacity: int) -> Cache:
         """Storage for `batch` rows of up to `capacity` positions."""
-        if self._native is not None:
-            return self._native.cache(batch, capacity)
+        if self.native is not None:
+            return self.native.cache(batch, capacity)
         size = self.dim // self.heads
         return KVCache.allocate(
             len(self.layers),
@@ -99,8 +99,8 @@ class Trunk:
         states after the final norm, [batch, new, dim].
         """
         if isinstance(cache, PackedCache):
-            assert self._native is not None
-            return self._native.extend(inputs, cache, start, prefix=prefix)
+            assert self.native is not None
+            return self.native.extend(inputs, cache, start, prefix=prefix)
         batch, new, _ = inputs.shape
         looking = readable(start)
         span = int(start.max()) + new if looking else cache.capacity

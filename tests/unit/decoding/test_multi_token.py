@@ -119,6 +119,8 @@ def test_a_batch_is_its_rows_and_limits_hold(target: MergedVocabLM, which: int) 
 class Script:
     """Puts given tokens into each block."""
 
+    native = None
+
     def __init__(self, *blocks: list[int]) -> None:
         self._blocks = iter(blocks)
 
