@@ -33,6 +33,7 @@ ELSEWHERE = "give a place where you may write"
 MACHINE = os.uname().nodename[:40]  # folders are shared between machines, process ids are not
 
 _read: ContextVar[tuple[Path, ...]] = ContextVar("_read", default=())
+_patient: ContextVar[bool] = ContextVar("_patient", default=False)
 
 
 class OutputError(ValueError):
@@ -125,16 +126,28 @@ def held(folder: Path, instead: str | None = None) -> Iterator[None]:
     """Hold a folder for this process; waits while another of this machine holds it.
 
     With `instead`, the setting that leads elsewhere, raises ValueError in place of waiting.
+    The system gives a lock back when its process is killed.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    refuses = instead is not None and not _patient.get()
     try:
-        lock = FileLock(folder / ".lock").acquire(timeout=0 if instead else -1)
+        lock = FileLock(folder / ".lock").acquire(timeout=0 if refuses else -1)
     except Timeout as error:
         raise ValueError(
             f"{folder} is in use by another process; wait for it, or give {instead}"
         ) from error
     with lock:
         yield
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Inside the block `held` always waits: jobs of a sweep may be of one run, or of a lost one."""
+    token = _patient.set(True)
+    try:
+        yield
+    finally:
+        _patient.reset(token)
 
 
 def file_hash(path: Path) -> str:
@@ -214,12 +227,13 @@ def _clear_of_the_dead(folder: Path) -> None:
     """Take away what killed writers of this machine left in a folder; once, for it may be long."""
     for path in folder.glob(f".*.{MACHINE}.*.tmp"):
         pid = path.name.split(".")[-2]
-        if pid.isdecimal() and not _runs(int(pid)):
+        if pid.isdecimal() and not running(int(pid)):
             with suppress(OSError):  # gone meanwhile, or of somebody else
                 path.unlink()
 
 
-def _runs(pid: int) -> bool:
+def running(pid: int) -> bool:
+    """Is there a process of this number on this machine?"""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

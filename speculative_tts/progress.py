@@ -8,7 +8,7 @@ from typing import Any
 from tqdm import tqdm
 
 EVERY = 30  # seconds
-LINE = "{desc}: {n_fmt}/{total_fmt} in {elapsed}, {remaining} to go"
+LINE = "{desc}: {n_fmt}/{total_fmt} in {elapsed}, {remaining} to go{postfix}"
 
 
 class _Lines:

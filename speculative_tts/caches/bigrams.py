@@ -1,13 +1,11 @@
-"""Bigrams of speech codes, counted over the Parquet shards of a codes store by parallel processes.
+"""Bigrams of speech codes, counted over the Parquet shards of a codes store by workers.
 
 Only pairs inside an utterance count. A shard is read a batch of rows at a time; what is kept is the
 distinct pairs, so memory follows their number and not the square of the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,11 @@ from numpy.typing import NDArray
 
 from speculative_tts.progress import progress
 from speculative_tts.shards import shard
+from speculative_tts.workers import HERE, Workers
 
 ROWS = 4096  # utterances read at a time
 CHUNK = 2**22  # bigrams that are gathered before they are reduced to distinct ones
-PARTS = 64  # tasks of the processes
-SMALL = 2**25  # bytes of shards below which starting processes takes longer than counting
+PARTS = 64  # pieces of work
 Task = tuple[list[str], int, str]  # shards, codes of the vocabulary, column
 Integers = NDArray[np.integer[Any]]
 Ints = NDArray[np.int64]
@@ -51,21 +49,19 @@ class Bigrams:
         return int(self.counts.sum(dtype=np.int64))
 
 
-def count_bigrams(shards: Sequence[Path], size: int, *, column: str, workers: int) -> Bigrams:
+def count_bigrams(
+    shards: Sequence[Path], size: int, *, column: str, workers: Workers = HERE
+) -> Bigrams:
     """Bigrams of the training rows of `shards`. ValueError for a shard or code that cannot be."""
     parts = -(-len(shards) // PARTS)
     tasks = [
         ([str(shard) for shard in shards[begin : begin + parts]], size, column)
         for begin in range(0, len(shards), parts)
     ]
-    if sum(shard.stat().st_size for shard in shards) < SMALL:
-        workers = 1
     sums = _Sums()
     unigrams = np.zeros(size, np.int64)
     with progress(total=len(shards), desc="bigrams", unit="shard") as bar:
-        for (paths, _, _), (keys, counts, single) in zip(
-            tasks, _mapped(tasks, workers), strict=True
-        ):
+        for (paths, _, _), (keys, counts, single) in workers.each(_count, tasks):
             sums.add(keys, counts)
             unigrams += single
             bar.update(len(paths))
@@ -99,16 +95,6 @@ class _Sums:
             self._merged = keys[first], np.add.reduceat(counts, first) if len(first) else counts
             self._new, self._waiting = [], 0
         return self._merged
-
-
-def _mapped(tasks: list[Task], workers: int) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """`_count` of every task, in order; by processes when there is something to share."""
-    if min(workers, len(tasks)) == 1:
-        yield from map(_count, tasks)
-        return
-    # A fork of a process with torch's threads can hang.
-    with ProcessPoolExecutor(min(workers, len(tasks)), get_context("spawn")) as pool:
-        yield from pool.map(_count, tasks)
 
 
 def _count(task: Task) -> tuple[Ints, Ints, Ints]:

@@ -25,9 +25,11 @@ from speculative_tts.caches.bigrams import Bigrams, count_bigrams
 from speculative_tts.files import file_hash, writing
 from speculative_tts.provenance import content_hash
 from speculative_tts.records import write_json
-from speculative_tts.schema.common import Smoothing, TransitionsConfig
+from speculative_tts.schema.common import ClusterConfig, Smoothing, TransitionsConfig
+from speculative_tts.workers import workers
 
 KIND = "transitions"
+SMALL = 2**25  # bytes of shards below which starting processes takes longer than counting
 COUNTS, ABOUT = "counts.npz", "transitions.json"  # of counts alone, compressed: as they are shipped
 # Arrays of a cache: what `Bigrams` takes, and what `LogTransitions` does.
 COUNTED = ("offsets", "columns", "counts", "unigrams")
@@ -99,7 +101,12 @@ def transitions(
     return _of_entry(entry), {"folder": str(entry.folder), **entry.facts}
 
 
-def find_or_count(config: TransitionsConfig, codec: tuple[str, Path], n_codes: int) -> store.Entry:
+def find_or_count(
+    config: TransitionsConfig,
+    codec: tuple[str, Path],
+    n_codes: int,
+    cluster: ClusterConfig | None = None,
+) -> store.Entry:
     """The store's cache of a codes store; its key is the hash of shards, codec and smoothing."""
     check(config)
     shards = sorted(Path(config.codes).glob("*.parquet"))
@@ -119,7 +126,9 @@ def find_or_count(config: TransitionsConfig, codec: tuple[str, Path], n_codes: i
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
         begin = time.perf_counter()
-        bigrams = count_bigrams(shards, n_codes, column=config.column, workers=config.workers)
+        small = sum(shard.stat().st_size for shard in shards) < SMALL
+        with workers(cluster or ClusterConfig(), 1 if small else config.workers) as many:
+            bigrams = count_bigrams(shards, n_codes, column=config.column, workers=many)
         if not bigrams.total:
             raise ValueError(f"{config.codes} has no two codes in a row; is it the right store?")
         seconds = time.perf_counter() - begin

@@ -37,6 +37,7 @@ CODEC_OF_TARGET = (  # the first tiny target's is tiny
     ("target=tiny_fine", "codec=tiny_fine"),
 )
 DRAFT_OF_TARGET = (("target=tiny_fine", "draft=paper"),)
+CLUSTER = (("cluster", "cluster.name"),)
 WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
 
 
@@ -138,6 +139,9 @@ class Command(Generic[Config]):
         """Hand over to Hydra; a sweep among the overrides implies --multirun."""
         import hydra
 
+        from speculative_tts.commands import ray_launcher
+
+        ray_launcher.register()
         chosen = (
             arguments.run,
             arguments.multirun,

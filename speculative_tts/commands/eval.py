@@ -120,7 +120,7 @@ def _compare(baseline: Path, scored: Sequence[Scored], config: EvalConfig) -> No
         for one in scored
         if one.folder.resolve() != baseline.resolve()
     }
-    how = Bootstrap(config.draws, config.cluster, config.seed)
+    how = Bootstrap(config.draws, config.unit, config.seed)
     labels = {str(one.folder): one.label for one in scored}
     for folder, comparisons in compare_all([baseline], others, how=how).items():
         rows = {name: to_row(one) for name, one in comparisons.items()}
@@ -194,11 +194,13 @@ main = app.command(
         "sst-eval runs=runs/ssd-1a2b3c4d strict=true",
         "sst-eval judges=pcg judges.models=models/judges judges.device=cuda workers=1",
         "sst-eval versa=lists                      # Kaldi lists for VERSA, nothing scored",
+        "sst-eval cluster=ray cluster.address=auto judges=ssd cluster.num_gpus=1",
         "sst-eval list=other/list.jsonl out=other/scores   # audio of another system",
-        "sst-eval baseline=runs/target-5e6f7a8b cluster=speaker",
+        "sst-eval baseline=runs/target-5e6f7a8b unit=speaker",
     ),
     first=(
         *("runs", "list", "out", "judges", "metrics"),
         *("limit", "baseline", "workers", "strict", "seed"),
     ),
+    shorthand=app.CLUSTER,
 )

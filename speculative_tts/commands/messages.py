@@ -33,7 +33,7 @@ EXTRAS = {  # module whose absence means that an extra was not installed
     "modelscope": "papers",
     "torchaudio": "papers",
     "wandb": "cluster",
-    "ray": "cluster",
+    "ray": "ray",
 }
 
 

@@ -30,7 +30,7 @@ def transitions(config: PrecomputeConfig) -> int:
         )
     app.require_writable(options.cache)
     n_codes = load_codec(config.codec.name, folder).n_codes
-    entry = find_or_count(options, (config.codec.name, folder), n_codes)
+    entry = find_or_count(options, (config.codec.name, folder), n_codes, config.cluster)
     if config.export is not None:
         export_counts(entry, app.require_writable(config.export))
     print(json.dumps({"folder": str(entry.folder), **entry.facts}))
@@ -67,5 +67,6 @@ main = app.command(
         "sst-precompute cache=groups groups.theta=0.5 groups.source=mel",
         "sst-precompute cache=transitions transitions.smoothing=floor transitions.strength=0.01",
     ),
+    shorthand=app.CLUSTER,
     implied=app.CODEC_OF_TARGET,
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from speculative_tts.commands import app
 from speculative_tts.schema.prepare import Corpus, ListFormat, PrepareConfig
+from speculative_tts.workers import workers
 
 SHIPPED_LIST = "tiny:testset/list.jsonl"
 
@@ -43,7 +44,6 @@ def _codes(config: PrepareConfig, out: Path) -> int:
         codec_path=resolve(config.codec.path),
         shard_size=config.shard_size,
         what={"corpus": config.corpus.name, "parts": config.parts},
-        workers=config.workers,
         job=config.job,
         jobs=config.jobs,
         allow_missing=config.allow_missing,
@@ -53,7 +53,9 @@ def _codes(config: PrepareConfig, out: Path) -> int:
         found = libritts.utterances(root, config.parts, out / "manifests", config.workers)
     else:
         found = libriheavy.utterances(config.path, config.audio, config.parts)
-    for line in extract(found, how, out / "codes").lines():
+    with workers(config.cluster, config.workers) as many:
+        dropped = extract(found, how, out / "codes", many)
+    for line in dropped.lines():
         print(line)
     print(f"{out / 'codes'}: codes of {config.corpus.name} by {config.codec.name}")
     return 0
@@ -124,6 +126,7 @@ main = app.command(
         "sst-prepare",
         "sst-prepare n_takes=200 out=data/small",
         "sst-prepare corpus=libritts path=corpora/LibriTTS codec=speechtokenizer workers=8",
+        "sst-prepare corpus=libritts path=corpora/LibriTTS cluster=ray cluster.address=auto",
         "sst-prepare corpus=list path=corpora/LibriTTS list_file=testsetB_utt2prompt",
         "sst-prepare corpus=list format=random rows=500 parts=[test-clean] path=corpora/LibriTTS",
     ),
@@ -131,6 +134,7 @@ main = app.command(
         *("corpus", "path", "parts", "list_file", "format"),
         *("rows", "codec", "out", "workers", "seed"),
     ),
+    shorthand=app.CLUSTER,
 )
 
 if __name__ == "__main__":

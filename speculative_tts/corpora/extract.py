@@ -10,9 +10,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +25,10 @@ from speculative_tts.corpora.utterance import Utterance
 from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.records import write_json
+from speculative_tts.workers import HERE, Workers
 
 SETTINGS = "extraction.json"
 BATCH = 16  # utterances that are encoded together
-AHEAD = 4  # shards that wait for each worker
 LEFT_OUT = b"left out"  # key of a shard's metadata
 SCHEMA = pa.schema(
     [
@@ -55,7 +53,6 @@ class Extraction:
     codec_path: Path
     shard_size: int
     what: dict[str, Any]
-    workers: int = 1
     job: int = 0
     jobs: int = 1
     allow_missing: bool = False
@@ -102,7 +99,9 @@ class Shard:
     allow_missing: bool
 
 
-def extract(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> Dropped:
+def extract(
+    utterances: Iterable[Utterance], how: Extraction, folder: Path, workers: Workers = HERE
+) -> Dropped:
     """Make `folder/<split>-00000.parquet`, ...; returns what all shards there leave out.
 
     ValueError when the folder was made with other settings, or, unless `allow_missing`, when audio
@@ -110,7 +109,8 @@ def extract(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> D
     """
     _check_settings(how, folder)
     pending = (shard for shard in _shards(utterances, how, folder) if not shard.path.exists())
-    for _ in progress(_each(pending, how.workers), f"encoding into {folder.name}", unit="shard"):
+    made = workers.each(make_shard, pending)
+    for _ in progress(made, f"encoding into {folder.name}", unit="shard"):
         pass
     dropped = Dropped()
     for path in sorted(folder.glob("*.parquet")):
@@ -176,21 +176,6 @@ def _shards(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> I
             if made[split] % how.jobs == how.job:
                 yield Shard(path, part, how.codec, how.codec_path, how.allow_missing)
             made[split] += 1
-
-
-def _each(shards: Iterator[Shard], workers: int) -> Iterator[None]:
-    """Make shards here or in processes, never more than a few ahead of the workers."""
-    if workers == 1:
-        yield from map(make_shard, shards)
-        return
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting: set[Future[None]] = set()
-        for shard in shards:
-            waiting.add(pool.submit(make_shard, shard))
-            if len(waiting) >= AHEAD * workers:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                yield from (one.result() for one in done)
-        yield from (one.result() for one in waiting)
 
 
 def _check_settings(how: Extraction, folder: Path) -> None:

@@ -92,8 +92,9 @@ def speak_as(
     return cut, world.synthesise(warped)
 
 
-def write_feature_shard(takes: list[Take], seed: int, path: Path) -> None:
-    """Speak `takes` into the shard `path`, atomically."""
+def write_feature_shard(shard: tuple[list[Take], int, Path]) -> None:
+    """Speak takes, whose seed is the second, into the shard of a path, atomically."""
+    takes, seed, path = shard
     spoken = [item for take in takes for item in speak_take(take, seed)]
     with writing(path) as file:
         np.savez(

@@ -5,8 +5,7 @@ Every stage writes whole files atomically and skips those that exist, so a kille
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -22,6 +21,7 @@ from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_resi
 from speculative_tts.corpora.testset import write_list
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts.workers import workers
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,11 @@ def make_features(takes: list[Take], config: Recipe, folder: Path) -> list[Path]
     size = config.takes_per_shard
     groups = [takes[i : i + size] for i in range(0, len(takes), size)]
     paths = [folder / f"shard-{i:04d}.npz" for i in range(len(groups))]
-    jobs = [
-        (group, config.seed, path)
-        for group, path in zip(groups, paths, strict=True)
-        if not path.exists()
-    ]
-    _run_parallel(write_feature_shard, jobs, config.workers, "speaking")
+    there = zip(groups, paths, strict=True)
+    missing = [(group, config.seed, path) for group, path in there if not path.exists()]
+    with workers(config.cluster, config.workers) as many:
+        made = many.each(write_feature_shard, missing)
+        deque(progress(made, total=len(missing), desc="speaking"), maxlen=0)
     return paths
 
 
@@ -90,16 +89,3 @@ def make_codec(shards: list[Path], book: CodebookConfig, seed: int, folder: Path
         features = [item.features.astype(np.float64) for item in spoken]
         train_codec(features, book.n_codes, book.iterations, seed).save(folder)
     return TinyCodec.load(folder)
-
-
-def _run_parallel(
-    function: Callable[..., None],
-    jobs: Iterable[tuple[object, ...]],
-    workers: int,
-    description: str,
-) -> None:
-    """Run `function(*job)` for each job in `workers` processes, with a progress bar."""
-    with ProcessPoolExecutor(workers) as pool:
-        futures = [pool.submit(function, *job) for job in jobs]
-        for future in progress(as_completed(futures), total=len(futures), desc=description):
-            future.result()

@@ -97,7 +97,7 @@ def compare_rows(
         return Comparison(name)
     columns_a = np.stack([table_a[key] for key in shared])
     columns_b = np.stack([table_b[key] for key in shared])
-    units = {key: unit_of(row, how.cluster) for key, row in {**units_b, **units_a}.items()}
+    units = {key: unit_of(row, how.unit) for key, row in {**units_b, **units_a}.items()}
     difference = statistics.paired_bootstrap(
         columns_a,
         columns_b,

@@ -7,18 +7,20 @@ measurements of a list into columns of `ScoreRow`. A judge is a frozen dataclass
 imports nothing heavy before `load`, and says by `missing` whether it can run here at all.
 """
 
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.records import DecodeRecord
 
 Measure = Callable[[Wave], Any]
+Measures = Callable[[Sequence[Wave]], list[Any]]
 Columns = dict[str, Any]
 
 
@@ -88,6 +90,27 @@ class Judge(Protocol):
         """
 
 
+@runtime_checkable
+class BatchJudge(Judge, Protocol):
+    """A judge whose model takes several waves at once, each heard as if it were alone."""
+
+    def load_many(self) -> Measures:
+        """The loaded model as a function of waves. Called once a worker, in place of `load`."""
+
+
+def load_many(judge: Judge) -> Measures:
+    """The loaded model of any judge as a function of waves."""
+    if isinstance(judge, BatchJudge):
+        return judge.load_many()
+    measure = judge.load()
+    return lambda waves: [measure(wave) for wave in waves]
+
+
+def one_of(measures: Measures) -> Measure:
+    """What takes waves as a function of one."""
+    return lambda wave: measures([wave])[0]
+
+
 class Opinion:
     """Base of judges that score how the output sounds, with one number; `metric` is its column."""
 
@@ -107,6 +130,7 @@ def describe(judge: Judge) -> dict[str, Any]:
     return {"id": judge.id, "version": judge.version, "options": judge.options}
 
 
+@functools.cache
 def signature(judge: Judge) -> str:
     """Key of a judge's cached measurements: id and a hash of version and options."""
     text = json.dumps([judge.version, judge.options], sort_keys=True)

@@ -1,27 +1,24 @@
-"""Runs judges over audio files, in worker processes.
+"""Runs judges over audio files, on workers.
 
-Every file is heard once; what was measured before is taken from the cache.
+Every audio is heard once, whatever files hold it; what was measured before is in the cache.
 """
 
 import functools
-import multiprocessing
-import os
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.audio import flags_of, load_wave
 from speculative_tts.evaluation.cache import MeasurementCache
-from speculative_tts.evaluation.judge import Heard, Judge, Measure
+from speculative_tts.evaluation.judge import Heard, Judge, Measures, load_many
 from speculative_tts.files import file_hash
+from speculative_tts.workers import HERE, Workers
 
 Wanted = tuple[Judge, str]  # a judge and the audio file that it should hear
 Task = tuple[str, tuple[Judge, ...]]
+Piece = tuple[tuple[str, ...], tuple[Judge, ...]]  # files that a worker takes at once
 Advance = Callable[[], None]
 
 
@@ -43,53 +40,44 @@ class Measurements:
 
 
 class Listener:
-    """Hears files with judges.
+    """Hears files with judges; what is heard is in the cache at once."""
 
-    Use as a context manager: workers start when first needed and end with it.
-    """
-
-    def __init__(self, cache: MeasurementCache, workers: int = 1) -> None:
-        if workers < 1:
-            raise ValueError(f"workers={workers} is below 1; use 1 to score in this process")
-        self._cache = cache
-        self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
+    def __init__(self, cache: MeasurementCache, workers: Workers = HERE, batch: int = 1) -> None:
+        self._cache, self._workers, self._batch = cache, workers, batch
         self._digests: dict[str, str] = {}
+        self._errors: dict[str, str] = {}  # by digest
 
-    def __enter__(self) -> "Listener":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
-
-    def pending(self, wanted: Iterable[Wanted]) -> list[Task]:
-        """Files not heard yet with the judges that wait for them; files of equal content once."""
+    def pending(self, wanted: Iterable[Wanted]) -> dict[str, Task]:
+        """By digest files not heard yet, with the judges that wait for them."""
         tasks: dict[str, tuple[str, dict[Judge, None]]] = {}
         for judge, path in wanted:
             sha256 = self._digest(path)
             if sha256 is not None and sha256 not in self._cache.get(judge):
                 tasks.setdefault(sha256, (path, {}))[1][judge] = None
-        return [(path, tuple(judges)) for path, judges in tasks.values()]
+        return {sha256: (path, tuple(judges)) for sha256, (path, judges) in tasks.items()}
 
-    def hear(self, wanted: Sequence[Wanted], advance: Advance = lambda: None) -> Measurements:
-        """Measurements of all wanted pairs; calls `advance` after each file that was heard."""
+    def listen(self, tasks: Iterable[Task]) -> Iterator[str]:
+        """Hear files; the digest of each once it was heard, or could not be."""
+        for (paths, judges), found in self._workers.each(hear, _pieces(tasks, self._batch)):
+            for path, heard in zip(paths, found, strict=True):
+                sha256 = self._digests[path]
+                if isinstance(heard, str):
+                    self._errors[sha256] = heard
+                else:
+                    for judge, one in zip(judges, heard, strict=True):
+                        self._cache.put(judge, sha256, one)
+                yield sha256
+
+    def measurements(self, wanted: Iterable[Wanted]) -> Measurements:
+        """What is known of pairs that were all heard."""
         result = Measurements()
-        for (path, judges), heard in self._run(self.pending(wanted)):
-            if isinstance(heard, str):
-                result.errors |= {
-                    other: heard for _, other in wanted if self._digest(other) == self._digest(path)
-                }
-            else:
-                for judge, one in zip(judges, heard, strict=True):
-                    self._cache.put(judge, self._digests[path], one)
-            advance()
         for judge, path in wanted:
             sha256 = self._digest(path)
             if sha256 is None:
                 result.errors[path] = f"audio file {path} not found"
-            elif path not in result.errors:
+            elif sha256 in self._errors:
+                result.errors[path] = self._errors[sha256]
+            else:
                 result.by_judge.setdefault(judge, {})[path] = self._cache.get(judge)[sha256]
         return result
 
@@ -100,48 +88,37 @@ class Listener:
             self._digests[path] = file_hash(Path(path))
         return self._digests[path]
 
-    def _run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Heard] | str]]:
-        if self._workers == 1 or len(tasks) < 2:
-            yield from ((task, hear_file(task)) for task in tasks)
-            return
-        if self._pool is None:
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, spawn, start_worker, (os.getpid(),))
-        futures = {self._pool.submit(hear_file, task): task for task in tasks}
+
+def hear(piece: Piece) -> list[list[Heard] | str]:
+    """Of each file what each judge measures, or one line: why it cannot be read."""
+    paths, judges = piece
+    waves, found = {}, dict[str, list[Heard] | str]()
+    for path in paths:
         try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            for future in futures:
-                future.cancel()
-
-
-def hear_file(task: Task) -> list[Heard] | str:
-    """What each judge measures of a file, or one line: why it cannot be read."""
-    path, judges = task
-    try:
-        wave = load_wave(Path(path))
-    except (OSError, ValueError) as error:
-        return str(error)
-    flags = flags_of(wave)
-    if "empty_audio" in flags:
-        return [Heard(None, flags) for _ in judges]
-    return [Heard(_loaded(judge)(wave), flags) for judge in judges]
+            wave = load_wave(Path(path))
+        except (OSError, ValueError) as error:
+            found[path] = str(error)
+            continue
+        flags = flags_of(wave)
+        if "empty_audio" in flags:
+            found[path] = [Heard(None, flags) for _ in judges]
+        else:
+            waves[path] = wave, flags
+    sound = [wave for wave, _ in waves.values()]
+    heard = [_loaded(judge)(sound) for judge in judges] if sound else []
+    for index, (path, (_, flags)) in enumerate(waves.items()):
+        found[path] = [Heard(values[index], flags) for values in heard]
+    return [found[path] for path in paths]
 
 
 @functools.cache
-def _loaded(judge: Judge) -> Measure:
-    return judge.load()
+def _loaded(judge: Judge) -> Measures:
+    return load_many(judge)
 
 
-def start_worker(parent: int) -> None:
-    """One thread; Ctrl-C is left to the parent; the worker ends when its parent was killed."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+def _pieces(tasks: Iterable[Task], batch: int) -> Iterator[Piece]:
+    """Neighbours that the same judges hear, up to `batch` of them at once."""
+    for judges, some in groupby(tasks, key=lambda task: task[1]):
+        paths: Sequence[str] = [path for path, _ in some]
+        for begin in range(0, len(paths), batch):
+            yield tuple(paths[begin : begin + batch]), judges

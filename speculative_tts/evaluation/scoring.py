@@ -20,7 +20,9 @@ from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summa
 from speculative_tts.files import held
 from speculative_tts.provenance import command_line
 from speculative_tts.records import spread, write_json, write_jsonl
+from speculative_tts.schema.common import Cluster, Device
 from speculative_tts.schema.evaluate import EvalConfig
+from speculative_tts.workers import workers
 
 
 @dataclass(frozen=True)
@@ -98,18 +100,33 @@ def score(
 
     `start` gets the number of files to hear, and returns what to call after each.
     """
-    how = Bootstrap(config.draws, config.cluster, config.seed)
+    how = Bootstrap(config.draws, config.unit, config.seed)
     folder = cache_folder(config, planned)
     with (
         held(folder, "cache=<other folder>"),
         MeasurementCache(folder) as cache,
-        Listener(cache, config.workers) as listener,
+        workers(config.cluster, config.workers) as many,
     ):
-        everything = [pair for one in planned for pair in one.wanted()]
-        advance = start(len(listener.pending(everything)))
+        listener = Listener(cache, many, batch(config))
+        tasks = listener.pending(pair for one in planned for pair in one.wanted())
+        advance, heard = start(len(tasks)), listener.listen(tasks.values())
+        left = set(tasks)
         for one in planned:
-            measurements = listener.hear(one.wanted(), advance)
-            yield _write(one, measurements, how, config)
+            wanted = one.wanted()
+            lacking = left & listener.pending(wanted).keys()
+            while lacking:
+                left.discard(sha256 := next(heard))
+                lacking.discard(sha256)
+                advance()
+            yield _write(one, listener.measurements(wanted), how, config)
+
+
+def batch(config: EvalConfig) -> int:
+    """Files that a worker takes at once."""
+    if config.judges.batch is not None:
+        return config.judges.batch
+    shared = config.judges.device is Device.cuda or config.cluster.name is Cluster.ray
+    return 16 if shared else 1
 
 
 def join(one: Plan, measurements: Measurements) -> list[ScoreRow]:

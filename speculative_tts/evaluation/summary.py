@@ -17,7 +17,7 @@ from speculative_tts.records import read_jsonl
 
 SCORES = "scores.jsonl"
 SUMMARY = "summary.json"
-CLUSTERS = ("utterance", "speaker")
+UNITS = ("utterance", "speaker")
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Bootstrap:
     """How intervals are drawn: number of draws, the unit (utterance or speaker), and the seed."""
 
     draws: int = statistics.DRAWS
-    cluster: str = "utterance"
+    unit: str = "utterance"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.cluster not in CLUSTERS:
-            raise ValueError(f"cluster={self.cluster} is unknown; use {' or '.join(CLUSTERS)}")
+        if self.unit not in UNITS:
+            raise ValueError(f"unit={self.unit} is unknown; use {' or '.join(UNITS)}")
         if self.draws < 0:
             raise ValueError(f"draws={self.draws} is below 0; use 0 for no intervals, or 10000")
 
@@ -43,9 +43,9 @@ def select(rows: Sequence[ScoreRow], metric: Metric) -> tuple[list[ScoreRow], Ar
     return [row for row, _ in kept], columns
 
 
-def unit_of(row: ScoreRow, cluster: str) -> Hashable:
+def unit_of(row: ScoreRow, unit: str) -> Hashable:
     """What the bootstrap draws: the utterance, or its speaker (where the list names one)."""
-    return row.speaker if cluster == "speaker" and row.speaker else row.id
+    return row.speaker if unit == "speaker" and row.speaker else row.id
 
 
 def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interval:
@@ -54,7 +54,7 @@ def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interv
     if not kept:
         return Interval(None)
     ids, columns = statistics.average_seeds([row.id for row in kept], columns)
-    units = {row.id: unit_of(row, how.cluster) for row in kept}
+    units = {row.id: unit_of(row, how.unit) for row in kept}
     clusters = [units[str(key)] for key in ids]
     return statistics.bootstrap(columns, metric.statistic, clusters, how.draws, how.seed)
 

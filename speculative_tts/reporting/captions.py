@@ -136,7 +136,7 @@ def _range(counts: Iterable[Any]) -> str:
 def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
     """What was drawn for the intervals of these quantities, and what they do not say."""
     settings = results[0].runs[0].summary.get("bootstrap", {}) if results else {}
-    unit = "speakers" if settings.get("cluster") == "speaker" else "utterances"
+    unit = "speakers" if settings.get("unit") == "speaker" else "utterances"
     text = f"95 % bootstrap intervals over {unit}"
     if settings.get("least"):
         text += f", none (and no p) below {settings['least']} of them"

@@ -76,7 +76,7 @@ def _fact(values: Any, keys: Sequence[str]) -> float | None:
 def drawn_as(run: Run) -> Bootstrap:
     """How sst-eval drew the intervals of a run, so that those made here agree with them."""
     settings = run.summary.get("bootstrap", {})
-    return Bootstrap(**{k: settings[k] for k in ("draws", "cluster", "seed") if k in settings})
+    return Bootstrap(**{k: settings[k] for k in ("draws", "unit", "seed") if k in settings})
 
 
 def result(runs: tuple[Run, ...]) -> Result:

@@ -25,6 +25,25 @@ class Device(Enum):
     cuda = "cuda"
 
 
+class Cluster(Enum):
+    """Who shares work out."""
+
+    local = "local"  # processes of this machine, as many as `workers` says
+    ray = "ray"  # a Ray cluster (extra: ray)
+
+
+@dataclass
+class ClusterConfig:
+    """Workers that pieces of work are shared out to; what a lost one had is done again."""
+
+    name: Cluster = Cluster.local
+    # of ray: an address such as host:6379, or auto; null: a cluster of this machine, for this alone
+    address: str | None = None
+    num_cpus: Positive | None = None  # of ray: cores that a piece asks for; null: its threads
+    num_gpus: NonNegative = 0.0  # of ray: GPUs that a piece asks for; 0.5: two share one
+    retries: Whole = 3  # how often a piece is begun again whose worker was lost
+
+
 class DType(Enum):
     """Number format of model weights; distributions are always float32."""
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from speculative_tts.schema.common import Device
+from speculative_tts.schema.common import ClusterConfig, Device
 from speculative_tts.schema.limits import Count, Draws, Positive, Seed, Threads
 from speculative_tts.schema.verbatim import KeptPath, ReadPath, WrittenPath
 
@@ -39,6 +39,9 @@ class JudgesConfig:
     recogniser: Recogniser = Recogniser.pocketsphinx  # of wer and cer
     encoder: Encoder = Encoder.ge2e  # of similarity
     device: Device = Device.cpu  # of models that can use a GPU; give workers=1 then
+    # files that a worker takes at once, which models that can hear together; null: 16 on a GPU or
+    # for Ray's workers, else 1
+    batch: Count | None = None
     # folder with one folder a model, as sst-check judges=<preset> names them
     models: ReadPath | None = None
     whisper: ReadPath | None = None  # folder of this model, if it is not below judges.models
@@ -72,9 +75,10 @@ class EvalConfig:
     limit: Count | None = None  # utterances of each run; None = all
     # utterances that DNSMOS scores (it is the slowest judge); None = all
     dnsmos_limit: Count | None = 40
-    workers: Threads = 2  # processes
+    workers: Threads = 2  # processes of cluster=local
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)  # who shares files out to judges
     draws: Draws = 10_000  # bootstrap draws of the confidence intervals
-    cluster: str = "utterance"  # unit of the bootstrap: utterance or speaker
+    unit: str = "utterance"  # of the bootstrap: utterance or speaker
     strict: bool = False  # exit code 3 when a judge or a figure of an utterance is missing
     seed: Seed = 0  # of the bootstrap
     # scored run folder that the others are compared with, utterance by utterance

@@ -5,6 +5,7 @@ from enum import Enum
 
 from speculative_tts.schema.common import (
     CheckpointConfig,
+    ClusterConfig,
     CodecConfig,
     Device,
     GroupsConfig,
@@ -58,7 +59,8 @@ class PrepareConfig:
     n_fine_codes: Several = 8192  # entries of the fine target's, codec_fine
     test_rows_per_speaker: Few = 8  # utterances of each speaker in the test list
     dev_rows_per_speaker: Few = 4  # utterances of each speaker in the dev list
-    workers: Threads = 2  # processes
+    workers: Threads = 2  # processes of cluster=local
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)  # who shares shards out
     seed: Seed = 1  # of words, takes and codec
     out: WrittenPath = "data/tiny"  # features/, codec/, codes/, dev/ and test/ go here
 
@@ -79,6 +81,8 @@ class PrecomputeConfig:
     codec: CodecConfig = field(default_factory=CodecConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
+    # who shares out the shards that cache=transitions counts
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
     # write the counts of cache=transitions alone, compressed, here too
     export: WrittenPath | None = None
     device: Device = Device.cpu

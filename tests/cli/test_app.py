@@ -397,7 +397,7 @@ def test_own_configs_that_are_none(
 def test_a_launcher_that_is_not_installed_names_its_extra(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert decode(["hydra/launcher=submitit_slurm", "seed=1,2"]) == app.BAD_INPUT
+    assert decode(["hydra/launcher=joblib", "seed=1,2"]) == app.BAD_INPUT
     assert "pip install 'speculative_tts[cluster]'" in capsys.readouterr().err
 
 

@@ -1,11 +1,12 @@
 """Words heard by NeMo's Conformer-Transducer large (MTP's judge): greedy, letters only."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import Wave
-from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.judge import Measure, Measures, one_of
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import Published, offline
 from speculative_tts.evaluation.wer import Transcriber
@@ -34,17 +35,21 @@ class Conformer(Transcriber, LocalModel):
 
     def load(self) -> Measure:
         """A function from a wave to its transcript."""
+        return one_of(self.load_many())
+
+    def load_many(self) -> Measures:
+        """A function from waves to their transcripts."""
         library = offline("nemo.collections.asr.models")
         assert self.folder is not None
         logging.getLogger("nemo_logger").setLevel(logging.ERROR)
         path = self.published.weights(self.folder)
         model = library.EncDecRNNTBPEModel.restore_from(str(path), map_location=self.device)
         model = model.to(self.device).eval()
-        return lambda wave: heard(model, wave)
+        return lambda waves: heard(model, waves)
 
 
-def heard(model: Any, wave: Wave) -> str:
-    """Transcript of one wave; NeMo returns texts, hypotheses or (best, all) by version."""
-    out = model.transcribe([wave], batch_size=1, verbose=False)
+def heard(model: Any, waves: Sequence[Wave]) -> list[str]:
+    """Transcripts; NeMo returns texts, hypotheses or (best, all) by version."""
+    out = model.transcribe([*waves], batch_size=len(waves), verbose=False)
     best = out[0] if isinstance(out, tuple) else out
-    return str(getattr(best[0], "text", best[0]))
+    return [str(getattr(one, "text", one)) for one in best]

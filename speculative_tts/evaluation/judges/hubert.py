@@ -3,11 +3,12 @@
 `facebook/hubert-large-ls960-ft` holds the same weights as torchaudio's HUBERT_ASR_LARGE.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.judge import Measure, Measures, one_of
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
 from speculative_tts.evaluation.wer import Transcriber
@@ -35,6 +36,10 @@ class Hubert(Transcriber, LocalModel):
 
     def load(self) -> Measure:
         """A function from a wave to its transcript."""
+        return one_of(self.load_many())
+
+    def load_many(self) -> Measures:
+        """A function from waves to their transcripts."""
         import torch
 
         library = offline("transformers")
@@ -44,10 +49,20 @@ class Hubert(Transcriber, LocalModel):
         model = model.to(self.device).eval()
 
         @torch.inference_mode()
-        def transcribe(wave: Wave) -> str:
-            inputs = processor(wave, sampling_rate=SAMPLE_RATE, return_tensors="pt")
-            logits = model(inputs.input_values.to(self.device)).logits
-            (text,) = processor.batch_decode(logits.argmax(-1))
-            return str(text)
+        def transcribe(waves: Sequence[Wave]) -> list[str]:
+            inputs = processor(
+                [*waves], sampling_rate=SAMPLE_RATE, return_tensors="pt", **padding(waves)
+            )
+            best = model(**inputs.to(self.device)).logits.argmax(-1)
+            frames = model._get_feat_extract_output_lengths(torch.tensor([*map(len, waves)]))
+            ids = [one[:count] for one, count in zip(best, frames.tolist(), strict=True)]
+            return [str(text) for text in processor.batch_decode(ids)]
 
+        if model.config.feat_extract_norm == "group":  # what is padded changes its neighbours
+            return lambda waves: [transcribe([wave])[0] for wave in waves]
         return transcribe
+
+
+def padding(waves: Sequence[Wave]) -> dict[str, bool]:
+    """What a front end pads, and says that it did; nothing around one wave."""
+    return {"padding": True, "return_attention_mask": True} if len(waves) > 1 else {}

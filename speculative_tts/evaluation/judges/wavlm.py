@@ -5,11 +5,13 @@ in fairseq's names, weights of its 25 hidden layers, and ECAPA-TDNN. PCG names n
 level (44) fits this one, and not `wavlm-base-plus-sv` (about 90).
 """
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from speculative_tts.evaluation.audio import Wave
-from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.judge import Measure, Measures, one_of
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, rounded
 from speculative_tts.evaluation.weights import Published, offline
@@ -53,6 +55,10 @@ class WavlmLarge(VoiceComparison, LocalModel):
 
     def load(self) -> Measure:
         """A function from a wave to its embedding."""
+        return one_of(self.load_many())
+
+    def load_many(self) -> Measures:
+        """A function from waves to their embeddings."""
         import torch
 
         library = offline("transformers")
@@ -64,7 +70,7 @@ class WavlmLarge(VoiceComparison, LocalModel):
 
 def encoder(
     state: "Mapping[str, Tensor]", config: "WavLMConfig", device: str = "cpu", **sizes: int
-) -> Measure:
+) -> Measures:
     """The encoder of a checkpoint's tensors; `sizes` are `ecapa.Ecapa`'s when not the default.
 
     ValueError, naming a tensor, when the checkpoint is of another shape.
@@ -91,10 +97,21 @@ def encoder(
         module.to(device).eval()
 
     @torch.inference_mode()
-    def embed(wave: Wave) -> list[float]:
-        samples = torch.from_numpy(wave).to(device)
-        normal = torch.nn.functional.layer_norm(samples, samples.shape)
-        hidden = trunk(normal[None], output_hidden_states=True).hidden_states
-        return rounded(head(torch.stack(hidden))[0].cpu())
+    def embed(waves: Sequence[Wave]) -> list[list[float]]:
+        samples = [torch.from_numpy(wave).to(device) for wave in waves]
+        normal = [torch.nn.functional.layer_norm(one, one.shape) for one in samples]
+        lengths = torch.tensor([len(one) for one in normal])
+        frames = trunk._get_feat_extract_output_lengths(lengths).tolist()
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
+        padded = torch.nn.utils.rnn.pad_sequence(normal, batch_first=True)
+        seen = {"attention_mask": mask.to(device)} if len(waves) > 1 else {}
+        with warnings.catch_warnings():  # of transformers' own two masks
+            warnings.filterwarnings("ignore", "Support for mismatched key_padding_mask")
+            layers = torch.stack(trunk(padded, output_hidden_states=True, **seen).hidden_states)
+        # The head hears each alone: its convolutions would reach into what is padded.
+        return [
+            rounded(head(layers[:, index : index + 1, :count])[0].cpu())
+            for index, count in enumerate(frames)
+        ]
 
     return embed

@@ -6,13 +6,12 @@ faster-whisper) give other text for the same weights, so the summary names this 
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Measure
+from speculative_tts.evaluation.judge import Measure, Measures, one_of
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
@@ -65,6 +64,10 @@ class Whisper(Transcriber, LocalModel):
 
     def load(self) -> Measure:
         """A function from a wave to its transcript."""
+        return one_of(self.load_many())
+
+    def load_many(self) -> Measures:
+        """A function from waves to their transcripts; one longer than a window is heard alone."""
         import torch
 
         library = offline("transformers")
@@ -77,9 +80,10 @@ class Whisper(Transcriber, LocalModel):
         model = model.to(self.device).eval()
 
         @torch.inference_mode()
-        def transcribe(wave: Wave) -> str:
+        def transcribe(waves: Sequence[Wave]) -> list[str]:
+            long = len(waves[0]) > WINDOW
             features = processor.feature_extractor(
-                wave, sampling_rate=SAMPLE_RATE, return_tensors="pt", **_front_end(wave)
+                [*waves], sampling_rate=SAMPLE_RATE, return_tensors="pt", **_front_end(long)
             )
             tokens = model.generate(
                 features.input_features.to(self.device, dtype),
@@ -88,16 +92,23 @@ class Whisper(Transcriber, LocalModel):
                 task="transcribe",
                 do_sample=False,
                 num_beams=1,
-                return_timestamps=len(wave) > WINDOW,
+                return_timestamps=long,
             )
-            (text,) = processor.batch_decode(tokens, skip_special_tokens=True)
-            return str(text).strip()
+            texts = processor.batch_decode(tokens, skip_special_tokens=True)
+            return [str(text).strip() for text in texts]
 
-        return transcribe
+        return lambda waves: apart(waves, transcribe)
 
 
-def _front_end(wave: np.ndarray) -> dict[str, Any]:
+def apart(waves: Sequence[Wave], transcribe: Measures) -> list[str]:
+    """Waves of one window are heard together, longer ones one by one."""
+    short = [wave for wave in waves if len(wave) <= WINDOW]
+    together = iter(transcribe(short) if short else [])
+    return [next(together) if len(w) <= WINDOW else transcribe([w])[0] for w in waves]
+
+
+def _front_end(long: bool) -> dict[str, Any]:
     """One window of 30 s, or all of a longer wave."""
-    if len(wave) <= WINDOW:
+    if not long:
         return {"return_attention_mask": True}
     return {"return_attention_mask": True, "truncation": False, "padding": "longest"}

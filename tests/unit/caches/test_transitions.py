@@ -15,6 +15,7 @@ from speculative_tts.caches import bigrams, store, transitions
 from speculative_tts.caches.bigrams import count_bigrams
 from speculative_tts.caches.transitions import LogTransitions, export_counts, find_or_count
 from speculative_tts.schema.common import Smoothing, TransitionsConfig
+from speculative_tts.workers import HERE, Processes
 
 SIZE = 12
 rng = np.random.default_rng(0)
@@ -61,12 +62,12 @@ def expected_counts() -> np.ndarray:
 def test_counts_are_a_plain_loops(
     codes: Path, workers: int, column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bigrams, "SMALL", 0)
     monkeypatch.setattr(bigrams, "CHUNK", 7)  # many merges
     monkeypatch.setattr(bigrams, "ROWS", 2)
     if (workers, column) == (2, "layered"):
         pytest.skip("processes once is enough")
-    found = count_bigrams(sorted(codes.glob("*")), SIZE, column=column, workers=workers)
+    many = HERE if workers == 1 else Processes(workers, retries=0)
+    found = count_bigrams(sorted(codes.glob("*")), SIZE, column=column, workers=many)
     table = np.zeros((SIZE, SIZE), int)
     table[found.rows, found.columns] = found.counts
     assert (table == expected_counts()).all()
@@ -79,7 +80,7 @@ def test_counts_are_a_plain_loops(
 def test_of_layers_the_first_is_counted(tmp_path: Path, kind: Any) -> None:
     rows = pa.array([[[3, 4], [5, 6]], [[4, 3]]], kind(kind(pa.int64())))
     pq.write_table(pa.table({"codes": rows}), tmp_path / "a.parquet")
-    found = count_bigrams([tmp_path / "a.parquet"], SIZE, column="codes", workers=1)
+    found = count_bigrams([tmp_path / "a.parquet"], SIZE, column="codes")
     assert list(zip(found.rows, found.columns, strict=True)) == [(3, 4), (4, 3)]
 
 
@@ -94,7 +95,7 @@ def test_of_layers_the_first_is_counted(tmp_path: Path, kind: Any) -> None:
 def test_codes_that_are_none_are_told(tmp_path: Path, rows: list[Any], message: str) -> None:
     pq.write_table(pa.table({"codes": rows}), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=message):
-        count_bigrams([tmp_path / "a.parquet"], SIZE, column="codes", workers=1)
+        count_bigrams([tmp_path / "a.parquet"], SIZE, column="codes")
 
 
 def test_small_and_large_vocabularies_count_alike() -> None:

@@ -17,7 +17,7 @@ from scored_runs import record
 from transformers import Wav2Vec2Config, Wav2Vec2Model, WavLMConfig, WavLMModel
 
 from speculative_tts.commands import eval as command
-from speculative_tts.evaluation.judge import Sample, signature
+from speculative_tts.evaluation.judge import BatchJudge, Sample, one_of, signature
 from speculative_tts.evaluation.judges.conformer import Conformer, heard
 from speculative_tts.evaluation.judges.ecapa import Ecapa
 from speculative_tts.evaluation.judges.eres2net import Eres2Net
@@ -103,7 +103,7 @@ def test_a_tenth_of_a_second_of_silence_is_heard(tmp_path: Path) -> None:
     state, config, _, _ = wavlm_checkpoint()
     for embed in (
         XVector(tiny_judges.xvector(tmp_path / "x", **long)).load(),
-        encoder(state, config, **ECAPA),
+        one_of(encoder(state, config, **ECAPA)),
     ):
         assert np.isfinite(embed(silence)).all()
     for judge in (
@@ -171,7 +171,7 @@ def test_wavlm_checkpoint_in_fairseqs_names_is_the_same_model() -> None:
     wave = torch.from_numpy((NOISE - NOISE.mean()) / np.sqrt(NOISE.var() + 1e-5))
     hidden = trunk(wave[None], output_hidden_states=True).hidden_states
     expected = head(torch.stack(hidden))[0]
-    assert encoder(state, config, **ECAPA)(NOISE) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert encoder(state, config, **ECAPA)([NOISE])[0] == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_wavlm_checkpoint_of_another_kind_is_one_line() -> None:
@@ -211,13 +211,43 @@ def test_full_size_trunks_match_the_checkpoints_names() -> None:
         assert renamed(fairseq_names(state, "p."), "p.").keys() == state.keys()
 
 
+WAVES = [NOISE[:length] * (index + 1) for index, length in enumerate((16_000, 9_000, 12_345))]
+
+
+@pytest.mark.parametrize("normalised", ["layer", "group"])
+def test_hubert_hears_several_as_it_hears_each(tmp_path: Path, normalised: str) -> None:
+    """Also with norms over time, to which what is padded would count: those are heard in turn."""
+    judge = Hubert(tiny_judges.hubert(tmp_path / "h", feat_extract_norm=normalised))
+    alone = judge.load()
+    assert isinstance(judge, BatchJudge)
+    assert judge.load_many()(WAVES) == [alone(wave) for wave in WAVES]
+    assert len({*map(alone, WAVES)}) > 1
+
+
+def test_whisper_hears_several_as_it_hears_each(tmp_path: Path) -> None:
+    """One beyond its window is heard by itself, in its place."""
+    judge = Whisper(tiny_judges.whisper(tmp_path / "w"))
+    waves = [WAVES[0], np.tile(NOISE, 31), *WAVES[1:]]
+    alone = judge.load()
+    assert judge.load_many()(waves) == [alone(wave) for wave in waves]
+
+
+def test_wavlm_compares_several_as_it_does_each() -> None:
+    state, config, _, _ = wavlm_checkpoint()
+    embed = encoder(state, config, **ECAPA)
+    together, alone = embed(WAVES), [embed([wave])[0] for wave in WAVES]
+    np.testing.assert_allclose(together, alone, atol=2e-5)
+    assert np.abs(np.subtract(alone[0], alone[1])).max() > 1e-3
+
+
 def test_nemo_answers_of_all_versions() -> None:
     def model(answer: Any) -> Any:
         return types.SimpleNamespace(transcribe=lambda waves, batch_size, verbose: answer)
 
-    assert heard(model(["some words"]), NOISE) == "some words"
-    assert heard(model((["some words"], ["all"])), NOISE) == "some words"
-    assert heard(model([types.SimpleNamespace(text="some words")]), NOISE) == "some words"
+    said = ["some words", "others"]
+    assert heard(model(said), [NOISE] * 2) == said
+    assert heard(model((said, ["all"])), [NOISE] * 2) == said
+    assert heard(model([types.SimpleNamespace(text=text) for text in said]), [NOISE] * 2) == said
 
 
 def test_eres2net_is_asked_for_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

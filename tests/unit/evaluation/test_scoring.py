@@ -201,8 +201,7 @@ def test_dnsmos_limit_spreads_over_the_list(run_folder: Path) -> None:
     ("changes", "message"),
     [
         ({"metrics": ["mos"]}, "metric mos is unknown; use wer, similarity, dnsmos, utmos"),
-        ({"cluster": "sentence"}, "cluster=sentence is unknown; use utterance or speaker"),
-        ({"workers": 0}, "workers=0 is below 1"),
+        ({"unit": "sentence"}, "unit=sentence is unknown; use utterance or speaker"),
         ({"runs": "nowhere"}, "runs=nowhere is not a folder; run sst-decode first"),
         ({"list": "nowhere.jsonl"}, "list=nowhere.jsonl not found; give a JSONL file"),
         ({"baseline": "nowhere"}, "baseline=nowhere is not a folder; give that of a run"),

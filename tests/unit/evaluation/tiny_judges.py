@@ -46,15 +46,15 @@ def front_end(folder: Path, *, normalise: bool = True) -> None:
     Wav2Vec2FeatureExtractor(do_normalize=normalise).save_pretrained(folder)
 
 
-def hubert(folder: Path) -> Path:
-    """A HubertForCTC that spells random letters."""
+def hubert(folder: Path, **options: Any) -> Path:
+    """A HubertForCTC that spells random letters; `options` of its trunk."""
     folder.mkdir(parents=True)
     names = ["<pad>", "<s>", "</s>", "<unk>", *LETTERS]
     (folder / "vocab.json").write_text(json.dumps({name: i for i, name in enumerate(names)}))
     Wav2Vec2CTCTokenizer(str(folder / "vocab.json")).save_pretrained(folder)
     front_end(folder)
     torch.manual_seed(0)
-    HubertForCTC(HubertConfig(vocab_size=len(names), **TRUNK)).save_pretrained(folder)
+    HubertForCTC(HubertConfig(vocab_size=len(names), **TRUNK | options)).save_pretrained(folder)
     return folder
 
 

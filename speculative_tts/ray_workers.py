@@ -1,0 +1,162 @@
+"""Ray's workers: pieces of work as tasks of a Ray cluster, which does again what a lost one had.
+
+The package, the files and the folder that the command runs in must be seen by every node. Nothing
+is sent home, no dashboard is started, nothing is installed on workers or copied to them.
+"""
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.files import running
+from speculative_tts.schema.common import ClusterConfig
+from speculative_tts.workers import AHEAD, Piece, Result, Workers, lost_worker
+
+STORE = 80 << 20  # bytes of a local cluster's object store: about the least that Ray takes
+SOCKETS = 40  # characters of a folder in which the names of Ray's sockets are not too long
+LOOK = 1.0  # seconds after which it is looked again at what runs where
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a piece without num_gpus sees no GPU
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a piece gets of a node."""
+
+    cpus: float
+    gpus: float
+
+
+class RayWorkers(Workers):
+    """Tasks of a cluster that this process has joined; `told` hears which pieces run where."""
+
+    def __init__(self, config: ClusterConfig, threads: int) -> None:
+        self.share = Share(config.num_cpus or threads, config.num_gpus)
+        self._retries = config.retries
+        self.told: Callable[[list[tuple[Any, str]]], None] = lambda _: None
+
+    def each(
+        self,
+        work: Callable[[Piece], Result],
+        pieces: Iterable[Piece],
+        share: Callable[[Piece], Share] | None = None,
+    ) -> Iterator[tuple[Piece, Result]]:
+        """See `Workers`; `share` says what a piece gets where not all get the same."""
+        import ray
+
+        left, waiting = enumerate(pieces), dict[Any, tuple[str, Piece]]()
+        ahead = AHEAD * int(sum(cpus_of_nodes()))
+        job = ray.get_runtime_context().get_job_id()
+        try:
+            while True:
+                for number, piece in islice(left, ahead - len(waiting)):
+                    name = f"sst-{job}-{number}"
+                    task = self._task(share(piece) if share else self.share)
+                    waiting[task.remote(work, piece, str(Path.cwd()), name)] = name, piece
+                if not waiting:
+                    return
+                for done in ray.wait([*waiting], num_returns=1, timeout=LOOK)[0]:
+                    yield waiting.pop(done)[1], self._result(done)
+                self.told(_places(waiting.values()))
+        finally:
+            for task in waiting:
+                ray.cancel(task, force=True)
+
+    def _task(self, got: Share) -> Any:
+        import ray
+
+        keeping: Any = ray.remote(max_calls=0)(_piece)  # what a worker has loaded, it keeps
+        return keeping.options(num_cpus=got.cpus, num_gpus=got.gpus, max_retries=self._retries)
+
+    def _result(self, done: Any) -> Any:
+        import ray
+
+        try:
+            return ray.get(done)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        except ray.exceptions.RayError as error:
+            raise lost_worker(self._retries + 1) from error
+
+
+def cpus_of_nodes() -> list[float]:
+    """CPUs of every node that is there."""
+    import ray
+
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [float(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]]
+
+
+@contextmanager
+def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
+    """Workers of the cluster at `config.address`, or of one on this machine that ends with this."""
+    os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
+    import ray
+
+    with _folder() as folder:
+        try:
+            ray.init(**_cluster(config, folder), log_to_driver=False, logging_level=logging.ERROR)
+            yield RayWorkers(config, threads)
+        except ConnectionError as error:
+            raise ValueError(
+                f"cluster.address={config.address} answers to nobody; start one with ray start "
+                "--head, or leave it null for one on this machine"
+            ) from error
+        finally:
+            ray.shutdown()
+
+
+def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:
+    """Where the cluster is, or how one is made."""
+    if config.address is not None:
+        return {"address": config.address}
+    return {
+        "address": "local",
+        "include_dashboard": False,
+        "object_store_memory": STORE,
+        "_temp_dir": str(folder),
+    }
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder for a cluster of this process; takes away those that killed ones left."""
+    place = Path(tempfile.gettempdir())
+    place = place if len(str(place)) <= SOCKETS else Path("/tmp")
+    for left in place.glob("sst-ray-*"):
+        if not running(int(left.name.split("-")[2])):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = place / f"sst-ray-{os.getpid()}"
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _places(waiting: Iterable[tuple[str, Piece]]) -> list[tuple[Piece, str]]:
+    """Pieces that have begun, and where."""
+    from ray.experimental.internal_kv import _internal_kv_get
+
+    found = [(piece, _internal_kv_get(name)) for name, piece in waiting]
+    return [(piece, where.decode()) for piece, where in found if where]
+
+
+def _piece(work: Callable[[Piece], Result], piece: Piece, folder: str, name: str) -> Result:
+    """One piece, on a worker."""
+    import ray
+    from ray.experimental.internal_kv import _internal_kv_put
+
+    gpus = "".join(f" GPU {gpu}" for gpu in ray.get_gpu_ids())
+    node = ray.get_runtime_context().get_node_id()[:4]
+    _internal_kv_put(name, f"{os.uname().nodename}/{node}{gpus}", overwrite=True)
+    os.chdir(folder)
+    return work(piece)

@@ -1,0 +1,122 @@
+"""Pieces of work on workers: in this process, in others of this machine, or on a Ray cluster.
+
+What a piece makes is written whole or kept in records, so a piece whose worker was lost (killed,
+out of memory, its node gone) is simply done again.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from multiprocessing import get_context
+from typing import TypeVar
+
+from speculative_tts.schema.common import Cluster, ClusterConfig
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+AHEAD = 4  # pieces that wait for each worker: all of them may be more than memory holds
+
+
+class Workers:
+    """One worker, this process; subclasses have others."""
+
+    def each(
+        self, work: Callable[[Piece], Result], pieces: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Result]]:
+        """Every piece with its result, as they come; what one raises is raised here."""
+        for piece in pieces:
+            yield piece, work(piece)
+
+
+HERE = Workers()
+
+
+class Processes(Workers):
+    """Processes of this machine, each with one thread; they end with this one."""
+
+    def __init__(self, number: int, retries: int) -> None:
+        self._number, self._retries = number, retries
+
+    def each(
+        self, work: Callable[[Piece], Result], pieces: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Result]]:
+        """See `Workers`."""
+        left = iter(pieces)
+        todo = deque(islice(left, 2))
+        if len(todo) < 2:  # not worth a start
+            yield from super().each(work, todo)
+            return
+        for lost in range(1, self._retries + 2):
+            waiting = dict[Future[Result], Piece]()
+            try:
+                yield from self._pooled(work, todo, left, waiting)
+                return
+            except BrokenProcessPool as error:
+                if lost > self._retries:
+                    raise lost_worker(lost) from error
+                todo.extendleft(waiting.values())
+
+    def _pooled(
+        self,
+        work: Callable[[Piece], Result],
+        todo: deque[Piece],
+        left: Iterator[Piece],
+        waiting: dict[Future[Result], Piece],
+    ) -> Iterator[tuple[Piece, Result]]:
+        """What a pool of processes makes of them, while all of them live."""
+        # A fork of a process with torch's threads can hang.
+        spawn = get_context("spawn")
+        pool = ProcessPoolExecutor(self._number, spawn, _start_process, (os.getpid(),))
+        try:
+            while True:
+                todo.extend(islice(left, max(0, AHEAD * self._number - len(waiting) - len(todo))))
+                while todo:
+                    future = pool.submit(work, todo[0])
+                    waiting[future] = todo.popleft()
+                if not waiting:
+                    return
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    result = future.result()
+                    yield waiting.pop(future), result
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def workers(
+    config: ClusterConfig, processes: int, threads: int = 1
+) -> AbstractContextManager[Workers]:
+    """What `config` says, or `processes` of this machine; a piece takes `threads`."""
+    if config.name is Cluster.ray:
+        from speculative_tts.ray_workers import ray_workers
+
+        return ray_workers(config, threads)
+    one = HERE if processes == 1 else Processes(processes, config.retries)
+    return nullcontext(one)
+
+
+def lost_worker(times: int) -> ValueError:
+    """What to say when pieces were lost again and again."""
+    return ValueError(
+        f"workers were lost {times} times (killed, or out of memory); the same command goes on: "
+        "give fewer workers, or cluster.retries=<more>"
+    )
+
+
+def _start_process(parent: int) -> None:
+    """One thread; Ctrl-C is left to the parent; the process ends when its parent was killed."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

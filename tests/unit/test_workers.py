@@ -1,0 +1,85 @@
+"""Pieces of work on workers: each done once, and again where a worker was lost."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.schema.common import ClusterConfig
+from speculative_tts.workers import AHEAD, HERE, Processes, workers
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def where(number: int) -> int:
+    return os.getpid()
+
+
+def refuse(number: int) -> int:
+    if number == 3:
+        raise ValueError("three is refused")
+    return number
+
+
+def die_once(piece: tuple[Path, int]) -> int:
+    """The first process that takes the third piece is killed."""
+    folder, number = piece
+    if number == 3 and not (folder / "died").exists():
+        (folder / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def die(number: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_piece_has_its_result(processes: int) -> None:
+    with workers(ClusterConfig(), processes) as many:
+        assert sorted(many.each(square, range(9))) == [(n, n * n) for n in range(9)]
+        assert list(many.each(square, ())) == []
+
+
+def test_one_piece_is_done_here_and_several_elsewhere() -> None:
+    many = Processes(2, retries=0)
+    assert dict(many.each(where, [1])) == {1: os.getpid()}
+    assert os.getpid() not in dict(many.each(where, range(4))).values()
+
+
+@pytest.mark.parametrize("many", [HERE, Processes(2, retries=3)])
+def test_what_a_piece_raises_is_raised(many: Processes) -> None:
+    with pytest.raises(ValueError, match="three is refused"):
+        list(many.each(refuse, range(20)))
+
+
+def test_pieces_are_taken_as_they_are_needed() -> None:
+    """A corpus of millions of utterances is not read ahead of its shards."""
+    taken = []
+
+    def pieces() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    stream = Processes(2, retries=0).each(square, pieces())
+    next(stream)
+    assert len(taken) <= 2 * AHEAD
+    stream.close()
+
+
+def test_what_a_lost_process_had_is_done_again(tmp_path: Path) -> None:
+    pieces = [(tmp_path, number) for number in range(12)]
+    found = list(Processes(2, retries=1).each(die_once, pieces))
+    assert sorted(result for _, result in found) == list(range(12))
+    assert (tmp_path / "died").exists()
+
+
+def test_a_piece_that_kills_every_process_ends_in_one_line() -> None:
+    with pytest.raises(ValueError, match="workers were lost 3 times") as caught:
+        list(Processes(2, retries=2).each(die, range(4)))
+    assert "\n" not in str(caught.value)
