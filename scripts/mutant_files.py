@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,6 +126,11 @@ def _says(node: ast.stmt) -> bool:
         called = ast.unparse(node.value.func)
         return called.startswith(("logger.", "warnings.", "print"))
     return isinstance(node, ast.Raise)
+
+
+def tools() -> dict[str, Any]:
+    """Settings of the tools."""
+    return dict(tomllib.loads(Path("pyproject.toml").read_text())["tool"])
 
 
 def files() -> list[File]:

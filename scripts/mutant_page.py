@@ -16,7 +16,9 @@ from mutant_files import (
     Reason,
     files,
     reasons,
+    tools,
 )
+from scipy.stats import binomtest
 
 PAGE = Path("tests/mutants.md")
 HEAD = """# Mutation testing
@@ -27,10 +29,12 @@ place: another operator, number, constant or argument; functions with a decorato
 error or a warning says, or that a zip is strict, *devices* nothing but where a tensor is made that
 a CPU cannot see. The others are *tried* with at most {seconds:.0f} seconds of the quick tests that
 reach their function, the most direct first. *Left* have not been tried: `make mutants` goes on with
-them, those of the files with a law first, and of the others takes a share.
+them.
 
 Killed: **{killed} of {real} ({rate:.1f} %)** that are not equivalent; equivalent: {equal} of
-{tried} tried ({share:.1f} %).
+{tried} tried ({share:.1f} %). Files with a law, or with what a law is made of, are tried whole:
+{whole}. Of the others {part:.0f} % are, drawn by a seed: {drawn}, so that of all
+theirs [{low:.1f}, {high:.1f}] % are killed (95 %, Clopper and Pearson).
 """
 TABLE = (
     "made",
@@ -64,11 +68,14 @@ def kinds(file: File, listed: dict[str, Reason]) -> dict[str, list[str]]:
 
 def page() -> int:
     """Write the page; 1 if a survivor has no reason, or a reason no survivor."""
-    listed, total, table, said, faults = reasons(), Counter[str](), [], [], []
+    listed, table, said, faults = reasons(), [], [], []
+    total, whole = Counter[str](), Counter[str]()
     for file in files():
         found, known = kinds(file, listed[file.name]), listed.pop(file.name)
         counts = {kind: len(found[kind]) for kind in TABLE}
         total.update(counts)
+        if file.name in tools()["mutants"]["whole"]:
+            whole.update(counts)
         if counts["made"]:
             table.append(f"| `{file.name}` | " + " | ".join(map(str, counts.values())) + " |")
         alive = found["equivalent"] + found["survived"]
@@ -90,21 +97,32 @@ def page() -> int:
         *table,
         "| all | " + " | ".join(str(total[kind]) for kind in TABLE) + " |",
     ]
-    parts = [_head(total), *table, "\n## What survives, and why", *said]
+    parts = [_head(total, whole), *table, "\n## What survives, and why", *said]
     PAGE.write_text("\n".join(parts) + "\n")
     print(*faults, sep="\n", file=sys.stderr)
     return int(bool(faults))
 
 
-def _head(total: Counter[str]) -> str:
-    tried, equal, killed = (total[kind] for kind in ("tried", "equivalent", "killed"))
+def _head(total: Counter[str], whole: Counter[str]) -> str:
+    others = total - whole
+    killed, real = others["killed"], others["tried"] - others["equivalent"]
+    interval = binomtest(killed, real).proportion_ci()
     return HEAD.format(
         mutmut=version("mutmut"),
         seconds=SECONDS,
-        killed=killed,
-        real=tried - equal,
-        rate=100 * killed / max(tried - equal, 1),
-        equal=equal,
-        tried=tried,
-        share=100 * equal / max(tried, 1),
+        killed=total["killed"],
+        real=total["tried"] - total["equivalent"],
+        rate=_rate(total),
+        equal=total["equivalent"],
+        tried=total["tried"],
+        share=100 * total["equivalent"] / total["tried"],
+        whole=f"{whole['killed']} of {whole['tried'] - whole['equivalent']} ({_rate(whole):.1f} %)",
+        part=100 * others["tried"] / (others["tried"] + others["left"]),
+        drawn=f"{killed} of {real} ({_rate(others):.1f} %)",
+        low=100 * interval.low,
+        high=100 * interval.high,
     )
+
+
+def _rate(counts: Counter[str]) -> float:
+    return 100 * counts["killed"] / (counts["tried"] - counts["equivalent"])

@@ -21,12 +21,11 @@ import io
 import json
 import os
 import resource
+import signal
 import sys
 import time
-import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from mutant_files import (
@@ -40,10 +39,12 @@ from mutant_files import (
     files,
     make,
     reasons,
+    tools,
 )
 from mutant_page import page
 
 MEMORY = 16 * 2**30  # of address space
+WAITING = 900  # seconds by the clock, after which a mutant waits for what does not come
 
 
 class Mutation:
@@ -53,6 +54,7 @@ class Mutation:
         self._wanted, self._until = wanted, time.monotonic() + given.seconds
         self._most = given.tests
         self._failed = False
+        self._killers: dict[str, Counter[str]] = defaultdict(Counter)  # by function
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test that fails ends its mutant."""
@@ -66,8 +68,8 @@ class Mutation:
         for number, (file, mutant) in enumerate(self._wanted, 1):
             if time.monotonic() > self._until:
                 break
-            chosen, total = self._chosen(mutant, tests, known)
-            result = self._tried(mutant, chosen, total) if chosen else UNREACHED
+            chosen = self._chosen(mutant, tests, known)
+            result = self._tried(mutant, chosen) if chosen else UNREACHED
             file.results[mutant] = result
             file.save()
             print(number, len(self._wanted), mutant, result, file=sys.__stderr__, flush=True)
@@ -75,18 +77,22 @@ class Mutation:
 
     def _chosen(
         self, mutant: str, tests: dict[str, pytest.Item], known: dict[str, tuple[float, list[str]]]
-    ) -> tuple[list[pytest.Item], float]:
-        """Tests that reach a mutant, quick ones that reach little else first, and their seconds."""
+    ) -> list[tuple[pytest.Item, float]]:
+        """Tests that reach a mutant, and their seconds.
+
+        What found others of its function is first, then what is quick and reaches little else.
+        """
         function = mutant.partition("__mutmut_")[0]
+        kills = self._killers[function]
         reach = [test for test in tests if function in known[test][1]]
-        reach.sort(key=lambda test: known[test][0] * len(known[test][1]))
+        reach.sort(key=lambda test: (-kills[test], known[test][0] * len(known[test][1])))
         total = 0.0
-        chosen: list[pytest.Item] = []
+        chosen = []
         for test in reach:
             if total + known[test][0] <= self._most or not chosen:
                 total += known[test][0]
-                chosen.append(tests[test])
-        return chosen, total
+                chosen.append((tests[test], known[test][0]))
+        return chosen
 
     def _reach(self, tests: dict[str, pytest.Item]) -> dict[str, tuple[float, list[str]]]:
         """Seconds of each test, and the functions it reaches; tests that are known are not run."""
@@ -115,20 +121,26 @@ class Mutation:
             os._exit(0)
         return dict(known)
 
-    def _tried(self, mutant: str, tests: list[pytest.Item], seconds: float) -> int:
+    def _tried(self, mutant: str, tests: list[tuple[pytest.Item, float]]) -> int:
         """Run tests with a mutant until one fails, in a process of its own."""
+        killer = FOLDER / "killer"
         if child := os.fork():
             status = os.waitpid(child, 0)[1]
+            self._killers[mutant.partition("__mutmut_")[0]][killer.read_text()] += 1
             return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else ENDLESS
-        limit = int(3 * seconds + 20 + time.process_time())
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        signal.alarm(WAITING)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         os.environ["MUTANT_UNDER_TEST"] = mutant
-        tests[0].config.get_terminal_writer()._file = io.StringIO()
-        for item, after in zip(tests, [*tests[1:], None], strict=True):
+        items = [item for item, _ in tests]
+        items[0].config.get_terminal_writer()._file = io.StringIO()
+        for (item, seconds), after in zip(tests, [*items[1:], None], strict=True):
+            killer.write_text(item.nodeid)
+            limit = int(time.process_time() + 3 * seconds + 6)
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             if self._failed:
                 os._exit(KILLED)
+        killer.write_text("none")
         os._exit(SURVIVED)
 
 
@@ -152,11 +164,6 @@ def wanted(share: float, seed: int) -> Iterator[tuple[File, str]]:
 def drawn(mutant: str, seed: int) -> float:
     """A number in [0, 1) that depends on the mutant and the seed alone."""
     return int(hashlib.sha256(f"{seed} {mutant}".encode()).hexdigest()[:8], 16) / 2**32
-
-
-def tools() -> dict[str, Any]:
-    """Settings of the tools."""
-    return dict(tomllib.loads(Path("pyproject.toml").read_text())["tool"])
 
 
 def run(given: argparse.Namespace) -> int:

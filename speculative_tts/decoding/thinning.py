@@ -7,8 +7,10 @@ The group after a rejection is drawn by thinning: draws from the target, each ke
 TV(P_c, Q_c).
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 Noise = Callable[[], float]  # a fresh uniform in [0, 1) at each call
 
@@ -65,11 +67,6 @@ def emit(
 
 
 def _choose(items: Sequence[int], mass: Callable[[int], float], uniform: float) -> int:
-    """Inverse-CDF draw of an item by its mass."""
-    masses = [mass(item) for item in items]
-    level, total = uniform * sum(masses), 0.0
-    for item, own in zip(items, masses, strict=True):
-        total += own
-        if level < total:
-            return item
-    return next(item for item, own in zip(items[::-1], masses[::-1], strict=True) if own > 0)
+    """Inverse-CDF draw of an item by its mass; an item without mass is never drawn."""
+    sums = list(accumulate(map(mass, items)))
+    return items[bisect_right(sums, uniform * sums[-1])]

@@ -126,6 +126,15 @@ def test_thinning_accepts_what_the_fast_rule_accepts() -> None:
 
             slow = thinning.emit(groups, q.tolist(), p.tolist(), token, noise)
             assert slow.accepted == fast[token]
+            assert (slow.trials == 0) == slow.accepted
+
+
+def test_thinning_takes_nothing_impossible_at_the_smallest_uniforms() -> None:
+    """Of three tokens alone the drafted one is impossible, and the next as likely in both laws."""
+    noise = iter([0, 0, 0, 0, 0, 0.9, 0, 0, 0]).__next__
+    alone = thinning.Groups([[0], [1], [2]], [1, 1, 1])
+    found = thinning.emit(alone, [0, 0.5, 0.5], [0.5, 0.5, 0], 0, noise)
+    assert found == thinning.Emission(2, 2, accepted=False, trials=2)
 
 
 def test_the_slow_law_is_a_law() -> None:

@@ -83,14 +83,23 @@ def test_sets_are_those_of_the_definition(
 
 
 def test_theta_one_leaves_every_token_alone_even_among_equal_vectors() -> None:
-    unit = unit_vectors(10)
-    unit[5] = unit[4]
-    sets = groups.distinct_sets(groups.similar_pairs(unit, 1.0), 1.0, 10)
-    assert sets.tokens.tolist() == list(range(10))
+    """Of some the product is above 1, by rounding."""
+    unit = unit_vectors(100).repeat(2, 1)
+    sets = groups.distinct_sets(groups.similar_pairs(unit, 1.0), 1.0, 200)
+    assert sets.tokens.tolist() == list(range(200))
+
+
+def test_a_cosine_at_theta_is_not_above_it() -> None:
+    unit = torch.tensor([[1.0, 0, 0, 0], [0.5, 0.5, 0.5, 0.5]])
+    assert len(groups.similar_pairs(unit, 0.5).first) == 0
+    pairs = groups.similar_pairs(unit, 0.4)
+    assert pairs.cosine.tolist() == [0.5]
+    assert groups.distinct_sets(pairs, 0.5, 2).sizes.tolist() == [1, 1]
 
 
 def test_zero_vectors_are_similar_to_nothing() -> None:
-    unit = groups.normalised(torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+    unit = groups.normalised(torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 3.0]]))
+    assert unit.norm(dim=1).tolist() == [0, 0, 1, 1]
     assert len(groups.similar_pairs(unit, 0.0).first) == 0
 
 
@@ -128,10 +137,13 @@ def test_the_median_of_an_even_number_of_groups_lies_between() -> None:
     assert provide.facts(sets, 0.5, 12)["median_size"] == 3
 
 
-def test_theta_is_found_under_a_cap() -> None:
+@pytest.mark.parametrize("wanted", [8, 10])
+def test_theta_is_found_under_a_cap(wanted: int) -> None:
+    """At the cap itself most groups are cut: pairs down to a lower theta are needed."""
     unit = unit_vectors(300, 8)
-    theta, pairs = groups.find_theta(unit, 8, 10)
-    assert groups.distinct_sets(pairs, theta, 300, 10).mean_size == pytest.approx(8, rel=0.01)
+    theta, pairs = groups.find_theta(unit, wanted, 10)
+    size = groups.distinct_sets(pairs, theta, 300, 10).mean_size
+    assert size == pytest.approx(wanted, rel=groups.CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +152,11 @@ def test_theta_is_found_under_a_cap() -> None:
 def test_mean_sizes_out_of_reach_are_refused(size: float, cap: int | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         groups.check_mean_size(size, 30, cap)
+    for within in (1, 1.5, 5):
+        groups.check_mean_size(within, 30, 5)
+    groups.check_mean_size(30, 30, None)
+    for theta in (-0.99, 1):
+        groups.check_theta(theta)
 
 
 @pytest.mark.parametrize("passes", [1, 2])
@@ -164,9 +181,13 @@ def test_every_stage_of_the_search_ends_at_its_work(
 
 
 def test_too_many_pairs_are_refused_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "MOST_PAIRS", 100)
+    unit = unit_vectors(1).repeat(4, 1)  # six pairs, in blocks of one row
+    monkeypatch.setattr(groups, "ROWS", 1)
+    monkeypatch.setattr(groups, "MOST_PAIRS", 6)
+    assert len(groups.similar_pairs(unit, 0.9).first) == 6
+    monkeypatch.setattr(groups, "MOST_PAIRS", 5)
     with pytest.raises(ValueError, match="raise theta or lower mean_size"):
-        groups.similar_pairs(unit_vectors(50), -0.9)
+        groups.similar_pairs(unit, 0.9)
 
 
 @pytest.fixture(scope="module")

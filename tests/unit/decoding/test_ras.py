@@ -58,9 +58,15 @@ def test_the_only_possible_token_stays() -> None:
     assert law(RepetitionAware(), logits, [3]).tolist() == [0.0, 0, 0, 1, 0, 0, 0, 0, 0]
 
 
-def test_of_equal_tokens_the_lower_ids_are_kept() -> None:
-    found = law(RepetitionAware(top_k=3), torch.zeros(9), [])
-    assert found.nonzero()[:, 0].tolist() == [0, 1, 2]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("options", "kept"), [({"top_k": 3}, [0, 1, 2]), ({"top_p": 0.5}, [0, 1])])
+def test_of_equal_tokens_the_lower_ids_are_kept(
+    options: dict[str, float], kept: list[int], dtype: torch.dtype
+) -> None:
+    """Those before a token may come to top_p exactly: then it is not wanted."""
+    logits = torch.tensor([0.0] * 4 + [-torch.inf] * 5, dtype=dtype)
+    found = law(RepetitionAware(**options), logits, [])
+    assert found.nonzero()[:, 0].tolist() == kept
 
 
 def test_positions_of_a_row_see_their_own_window() -> None:

@@ -89,6 +89,7 @@ def test_a_difference_in_few_units_has_no_interval(apart: int, bounded: bool) ->
     a, b = np.ones((12, 2)), np.ones((12, 2))
     b[:apart, 0] += np.arange(1, apart + 1)
     found = st.paired_bootstrap(a, b)
+    assert (found.value, found.n) == (pytest.approx(apart * (apart + 1) / 24), 12)
     assert (found.low is not None) is bounded
     assert found.p is not None
     assert found.p > 0.05
