@@ -27,7 +27,8 @@ class SpeakConfig(EngineConfig):
     prompt: ReadPath | None = None
     prompt_text: Words | None = None  # words spoken in a prompt wav; null: what is recognised
     out: WrittenPath = "out.wav"  # the wav; with stream=true also "-", standard output
-    # the speech is written piece by piece while it is made
+    # the speech is written piece by piece while it is made; the text is given whole (text in
+    # pieces, CosyVoice's bistream, is for Python: speculative_tts.integrations)
     stream: bool = False
     chunk: Count | None = None  # codes a piece of a stream; null: the codec's own
     encoding: Encoding = Encoding.wav  # of a stream

@@ -106,6 +106,8 @@ class Rater:
         assert wide <= room
         for box in self.page.locator("button:visible, #scale label:visible").all():
             assert box.bounding_box()["height"] >= 44
+        buttons = self.page.locator("#scale input:visible").all()
+        assert len({one.bounding_box()["width"] for one in buttons}) <= 1  # long words shrank some
 
 
 def test_the_whole_way_to_a_server(

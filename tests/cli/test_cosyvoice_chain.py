@@ -3,11 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 from cosyvoice_folders import write_official
+from official_cosyvoice import official
 from small_target import save_codes
 
-from speculative_tts.commands import decode, precompute, report, train_draft
+from speculative_tts.codecs.cosyvoice import N_CODES, CosyVoiceCodec
+from speculative_tts.commands import decode, precompute, report, speak, train_draft
 from speculative_tts.commands import eval as evaluate
 from speculative_tts.models import cosyvoice
 
@@ -91,3 +95,30 @@ def test_cosyvoice_3_learns_from_a_corpus_and_speaks_a_list(tmp_path: Path) -> N
     assert decode.main([*target, *short, *run, f"out={tmp_path / 'runs'}"]) == 0
     (row,) = map(json.loads, next(tmp_path.glob("runs/*/records.jsonl")).read_text().splitlines())
     assert row["tokens"] > 0
+
+
+def test_speech_comes_in_pieces_from_the_official_flow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Drafted and verified, cut at blocks of prompt and speech; together every code once."""
+    official(monkeypatch)
+    monkeypatch.setattr(CosyVoiceCodec, "_tokens", lambda _, mel: [*range(mel.shape[1] // 4)])
+    folder = tmp_path / "model"
+    for name in ("model", "draft"):
+        write_official(tmp_path / name, N_CODES)
+    (folder / "speech_tokenizer_v2.onnx").touch()
+    models = ["target=cosyvoice2", f"target.path={folder}", f"codec.path={folder}"]
+    models += ["codec=cosyvoice2", "draft=cosyvoice2", f"draft.path={tmp_path / 'draft'}"]
+    models += ["data=tiny", "runtime.warmup=0"]
+    length = ["sampling.min_tokens_per_word=20", "sampling.max_tokens_per_word=30"]
+    said, waves = ["text=alpha two", *models, *length], []
+    for name in ("whole", "pieces"):
+        own = ["stream=true", "chunk=10"] if name == "pieces" else []
+        assert speak.main([*said, *own, f"out={tmp_path / name}.wav"]) == 0
+        waves.append(soundfile.read(tmp_path / f"{name}.wav", dtype="int16")[0])
+    assert np.array_equal(*waves)
+    assert len(waves[0]) >= 40 * 960
+    told = capsys.readouterr().err
+    pieces = int(told.partition(" pieces")[0].split()[-1])
+    assert pieces >= 3
+    assert "accepted" in told

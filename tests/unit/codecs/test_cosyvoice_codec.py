@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
+from official_cosyvoice import Model, official
 from transformers import WhisperFeatureExtractor
 
 from speculative_tts.codecs import cosyvoice
@@ -18,38 +18,6 @@ from speculative_tts.codecs.cosyvoice import CosyVoiceCodec, log_mel
 from speculative_tts.codecs.registry import load_codec
 
 RATE = 24_000
-
-
-class Frontend:
-    def _extract_speech_feat(self, path: str) -> tuple[torch.Tensor, torch.Tensor]:
-        frames = soundfile.info(path).frames // 480 + 1
-        return torch.zeros(1, frames, 80), torch.tensor([frames])
-
-    def _extract_spk_embedding(self, path: str) -> torch.Tensor:
-        return torch.full((1, 192), 0.5)
-
-
-class Model:
-    token_hop_len = 25
-    flow = types.SimpleNamespace(pre_lookahead_len=3)
-
-    def __init__(self) -> None:
-        self.hift_cache_dict: dict[str, object] = {}
-        self.calls: list[dict[str, object]] = []
-
-    def token2wav(self, **arguments: object) -> torch.Tensor:
-        before = self.hift_cache_dict[str(arguments["uuid"])]
-        assert (before is None) == (arguments["token_offset"] == 0)
-        self.hift_cache_dict[str(arguments["uuid"])] = "the seam"
-        self.calls.append(arguments)
-        token = arguments["token"]
-        assert isinstance(token, torch.Tensor)
-        return torch.ones(1, 960 * token.shape[1])
-
-
-class AutoModel:
-    def __init__(self, model_dir: str) -> None:
-        self.frontend, self.model = Frontend(), Model()
 
 
 @pytest.fixture
@@ -60,15 +28,6 @@ def codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CosyVoiceCodec:
     assert isinstance(made, CosyVoiceCodec)
     monkeypatch.setattr(made, "_tokens", lambda mel: list(range(mel.shape[1] // 4)))
     return made
-
-
-def official(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("cosyvoice", "cosyvoice.cli", "cosyvoice.cli.cosyvoice")
-    package, cli, module = (types.ModuleType(name) for name in names)
-    module.AutoModel = AutoModel  # type: ignore[attr-defined]
-    cli.cosyvoice = module  # type: ignore[attr-defined]
-    for name, part in zip(names, (package, cli, module), strict=True):
-        monkeypatch.setitem(sys.modules, name, part)
 
 
 def test_a_prompt_gives_codes_and_its_voice_speaks(
