@@ -72,6 +72,18 @@ def test_a_visitors_questions_are_answered_first(tab: Any) -> None:
     assert tab.locator(".listen").bounding_box()["y"] < tab.locator("#papers").bounding_box()["y"]
 
 
+def test_too_few_utterances_are_told(chromium: Any, tmp_path: Path) -> None:
+    """A trial of four said "not timed" beside a plot of speeds, and spoke of bars that were not."""
+    make_ssd_runs(tmp_path / "runs", n=4)
+    assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}"]) == 0
+    shown = chromium.new_page()
+    shown.goto((tmp_path / "index.html").as_uri())
+    answers = shown.locator(".answers div").all_inner_texts()
+    assert "Too few utterances to say" in answers[1]
+    assert "4 utterances a system; below ten nothing has an interval." in answers[3]
+    shown.close()
+
+
 def test_nothing_is_wider_than_the_screen(tab: Any) -> None:
     tabs = tab.get_by_role("tab")
     for i in range(tabs.count()):

@@ -30,9 +30,9 @@ function summary() {
     answer("What", `${[...new Set(sections.filter((s) => s.points.length).map(short))].join(", ")}: systems that speak the same utterances, each beside its own target alone, decoded token by token.`),
     harmless ? answer("How much faster", times(harmless), `${interval(harmless.speedup, 2)} by ${named(harmless)}: `
       + (harmless.speedup[0] > 1 ? "the most without a loss of words that shows." : "nothing that keeps its words is faster on this machine."))
-      : answer("How much faster", fastest ? times(fastest) : "not timed", fastest ? `${interval(fastest.speedup, 2)} by ${named(fastest)}, the fastest here.` : ""),
+      : answer("How much faster", fastest ? times(fastest) : timed.length ? "Too few utterances to say; the plot shows what was measured." : "Not timed.", fastest ? `${interval(fastest.speedup, 2)} by ${named(fastest)}, the fastest here.` : ""),
     answer("What it costs", ...cost(harmless, fastest, sure)),
-    answer("How sure", counts.length ? `${Math.min(...counts) === Math.max(...counts) ? counts[0] : `${Math.min(...counts)} to ${Math.max(...counts)}`} utterances a system; bars are 95 % intervals. ` : "",
+    answer("How sure", counts.length ? `${Math.min(...counts) === Math.max(...counts) ? counts[0] : `${Math.min(...counts)} to ${Math.max(...counts)}`} utterances a system; ${timed.some((p) => p.speedup[1] !== null) ? "bars are 95 % intervals" : "below ten nothing has an interval"}. ` : "",
       "Models, data and machine are not the papers': compare order, not level."));
   const place = el("div"), picture = el("div", {}, el("h2", { textContent: "Speed against word errors" }));
   const entries = sections.filter((s) => s.points.length).map((s) => ({ label: short(s), colour: `var(--c${sections.indexOf(s) % 5})`, shape: SHAPES[sections.indexOf(s) % 5] }));
