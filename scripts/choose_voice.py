@@ -12,7 +12,7 @@ import csv
 import sys
 from pathlib import Path
 
-from speculative_tts.assets import ROOT
+from speculative_tts.assets import TINY
 from speculative_tts.records import write_json
 
 RULE = "fewest word errors on the dev list's strings, spoken as sst-speak speaks, by every voice"
@@ -20,7 +20,7 @@ GROUPS = ("all", "seen", "unseen")
 SHOWN = {"wer": "ssd_wer", "low": "ssd_wer_low", "high": "ssd_wer_high", "strings": "ssd_wer_n"}
 
 
-def main(table: str, out: str = str(ROOT / "tiny" / "testset" / "voices.json")) -> None:
+def main(table: str, out: str = str(TINY / "testset" / "voices.json")) -> None:
     """Write the choice that a voices.csv of sst-report leads to."""
     with Path(table).open(encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if line["key"] not in GROUPS]

@@ -66,7 +66,7 @@ def command_line() -> list[str]:
 
 
 def plain(config: Any) -> Any:
-    """A configuration as JSON values; enums by name, paths as text."""
+    """A configuration as JSON values; enums by name, paths as text, what ships as `tiny:target`."""
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
         return {
             entry.name: plain(getattr(config, entry.name)) for entry in dataclasses.fields(config)
@@ -77,7 +77,7 @@ def plain(config: Any) -> Any:
         return {str(key): plain(value) for key, value in config.items()}
     if isinstance(config, list | tuple):
         return [plain(value) for value in config]
-    return str(config) if isinstance(config, Path) else config
+    return assets.named(str(config)) if isinstance(config, str | Path) else config
 
 
 def signature(settings: Mapping[str, Any]) -> str:
@@ -95,8 +95,9 @@ def signature(settings: Mapping[str, Any]) -> str:
 def content_hash(path: Path) -> str:
     """SHA-256 of a file, or of the configuration and weight files in a checkpoint folder.
 
-    Of a list (.jsonl) the recordings that its rows name count too.
+    Of a list (.jsonl) the recordings that its rows name count too. ValueError where nothing is.
     """
+    assets.require(path)
     if path.suffix == ".jsonl":
         files = [path, *_recordings(path)]
         hashes = [_file_hash(*_identity(file)) for file in files if file.is_file()]

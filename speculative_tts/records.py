@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from speculative_tts.assets import require
 from speculative_tts.files import told, write_all, write_atomic
 from speculative_tts.typed import FLAT, typed
 
@@ -245,10 +246,8 @@ def read_list(path: Path) -> list[ListItem]:
 
     Raises ValueError for rows that cannot be decoded into a folder: an id names a file in it.
     """
-    if not path.is_file():
-        raise ValueError(
-            f"test list {path} not found; give data.path=<file.jsonl>, a row an utterance"
-        )
+    if not require(path).is_file():
+        raise ValueError(f"{path} is no test list; give data.path=<file.jsonl>, a row an utterance")
     items = list(read_rows(path, ListItem, whole=True))
     if not items:
         raise ValueError(f"test list {path} has no rows; give a JSON object an utterance")

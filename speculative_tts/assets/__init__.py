@@ -6,26 +6,37 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parent
+TINY = Path(__file__).parent / "tiny"
 PREFIX = "tiny:"
 
 
 def resolve(path: str) -> Path:
     """The place of `path`: below the shipped tiny assets for `tiny:target`, else the path as it is.
 
-    Raises ValueError when nothing is there, naming what is shipped or where it was looked for.
+    Something need not be there: `require` says so where it is read.
     """
-    packaged = path.startswith(PREFIX)
-    place = ROOT / "tiny" / path.removeprefix(PREFIX) if packaged else Path(path)
-    if place.exists():
-        return place
-    if not packaged:
+    return TINY / path.removeprefix(PREFIX) if path.startswith(PREFIX) else Path(path)
+
+
+def named(path: str) -> str:
+    """What `resolve` made a place of: `tiny:target` on every machine; another path as it is."""
+    inside = path.startswith(f"{TINY}/")
+    return PREFIX + path.removeprefix(f"{TINY}/") if inside else path
+
+
+def require(path: Path) -> Path:
+    """The path of what will be read. ValueError when nothing is there, with what could be given."""
+    if path.exists():
+        return path
+    if (name := named(str(path))).startswith(PREFIX):
+        shipped = sorted(PREFIX + entry.name for entry in TINY.glob("*"))
         raise ValueError(
-            f"{path} does not exist{'' if place.is_absolute() else f' in {Path.cwd()}'}; give a "
-            "path that does (docs/paper-scale.md: where the papers' models come from and go)"
+            f"{name} is not shipped; give an existing path or one of {', '.join(shipped)}"
         )
-    shipped = sorted(PREFIX + entry.name for entry in (ROOT / "tiny").glob("*"))
-    raise ValueError(f"{path} is not shipped; give an existing path or one of {', '.join(shipped)}")
+    raise ValueError(
+        f"{path} does not exist{'' if path.is_absolute() else f' in {Path.cwd()}'}; give a "
+        "path that does (docs/paper-scale.md: where the papers' models come from and go)"
+    )
 
 
 def configuration(name: str) -> dict[str, Any]:

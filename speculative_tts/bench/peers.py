@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.assets import resolve
 from speculative_tts.bench.engine import Decode, drafts
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.sampling import Sampler
@@ -25,7 +24,7 @@ def of_checkpoints(config: BenchConfig, engine: Engine) -> dict[str, Decode]:
     """
     if not drafts(engine):
         return {}
-    target, draft = resolve(config.target.path), resolve(config.draft.path)
+    target, draft = Path(config.target.path), Path(config.draft.path)
     dtype, device = getattr(torch, config.runtime.dtype.value), engine.target.device
     try:
         peer = Transformers(_load(target, dtype, device), _load(draft, dtype, device), device)

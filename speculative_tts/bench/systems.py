@@ -3,10 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import torch
 
-from speculative_tts.assets import resolve
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
 from speculative_tts.costs.lookahead import Row, best, table
 from speculative_tts.decoding.build import build_engine
@@ -86,10 +86,8 @@ def _of(engine: Engine, system: System) -> Decode:
 def heads_of(config: BenchConfig, engine: Engine) -> Heads | None:
     """All multi-token heads of the target; None where they or their transitions are not there."""
     heads, transitions = config.heads.path, config.viterbi.transitions.path
-    try:
-        folder, _ = resolve(heads or ""), resolve(transitions or "")
-    except ValueError:
+    if not all(path and Path(path).is_dir() for path in (heads, transitions)):
         return None
     dtype = getattr(torch, config.runtime.dtype.value)
-    target = resolve(config.target.path)
+    folder, target = Path(str(heads)), Path(config.target.path)
     return load_heads(folder, None, target=target, dtype=dtype, device=engine.target.device)

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from speculative_tts.assets import require
 from speculative_tts.codecs.cosyvoice import CosyVoiceCodec
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
@@ -125,7 +126,7 @@ def silence(codec: Codec) -> np.ndarray:
 
 
 def load_codec(name: str, path: Path) -> Codec:
-    """The codec `name` from its files at `path`; ValueError for an unknown name."""
+    """The codec `name` from its files at `path`; ValueError for an unknown name or place."""
     if name not in CODECS:
         raise ValueError(f"codec {name!r} is unknown; known codecs: {', '.join(sorted(CODECS))}")
-    return CODECS[name](path)
+    return CODECS[name](require(path))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
-from speculative_tts.commands.arguments import apart, expand_home, quoted, sources
+from speculative_tts.commands.arguments import apart, find_places, quoted, sources
 from speculative_tts.commands.sweeps import place
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
@@ -179,7 +179,7 @@ class Command(Generic[Config]):
         result = OmegaConf.to_object(checked)
         assert isinstance(result, self.schema)
         check(result)
-        expand_home(result)
+        find_places(result)
         return result
 
     def _written_out(self, argument: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.assets import resolve
 from speculative_tts.schema.verbatim import Holds, given_paths, verbatim_keys
 
 HYDRAS = ("null", "???")  # values that are Hydra's words even where words are verbatim
@@ -43,20 +44,24 @@ def quoted(argument: str, schema: type[Any]) -> str:
     return f"{key}='{text}'"
 
 
-def expand_home(config: object) -> None:
-    """Let paths begin at ~, which a shell knows at the start of a word only; none may be empty."""
+def find_places(config: object) -> None:
+    """Give every path of a configuration its real place; none may be empty.
+
+    Of what is read `tiny:target` is a shipped file. A shell knows ~ at the start of a word only.
+    """
     for one in given_paths(config):
         if not one.value:
             raise ValueError(f"{one.key} is empty; give a path")
         setattr(one.config, one.name, _at_home(one.value))
+    for one in given_paths(config, Holds.read):
+        setattr(one.config, one.name, str(resolve(one.value)))
 
 
 def sources(config: object) -> list[Path]:
     """What a configuration reads; ValueError when it would also be written."""
-    there = [one for one in given_paths(config) if Path(one.value).exists()]
-    read = [one for one in there if one.holds is Holds.read]
-    for out in (one for one in there if one.holds is Holds.written):
-        for one in read:
+    read = [one for one in given_paths(config, Holds.read) if Path(one.value).exists()]
+    for out in given_paths(config, Holds.written):
+        for one in read if Path(out.value).exists() else ():
             if Path(one.value).samefile(out.value):
                 raise ValueError(
                     f"{out.key}={out.value} is what {one.key} reads; give another {out.key}"

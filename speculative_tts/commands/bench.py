@@ -8,7 +8,6 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.files import write_atomic
 from speculative_tts.records import read_list, spread, write_json
@@ -93,7 +92,7 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
     from speculative_tts.models.prompt import Prompt
 
     prompts = []
-    for item in spread(read_list(resolve(config.data.path)), config.limit):
+    for item in spread(read_list(Path(config.data.path)), config.limit):
         wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
         codes = encode_prompt(engine.codec, wave, item.prompt_audio)
         asked = Prompt(item.text, item.prompt_text, codes)

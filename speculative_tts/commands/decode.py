@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.decoding.naming import DONE, label, run_name, settings, with_sizes
 from speculative_tts.files import held, write_atomic
@@ -40,7 +39,7 @@ def run(config: DecodeConfig) -> int:
         from speculative_tts.decoding.match import matched
 
         config = matched(config, run)
-    items = spread(read_list(resolve(config.data.path)), config.limit)
+    items = spread(read_list(Path(config.data.path)), config.limit)
     swapped = swap_source(config)
     folder = app.require_writable(config.out) / run_name(config)
     there = finished(folder)
@@ -121,7 +120,7 @@ def _plan(config: DecodeConfig) -> int:
     from speculative_tts.decoding.plan import Plan, plan
     from speculative_tts.provenance import peak_gib
 
-    items = spread(read_list(resolve(config.data.path)), config.limit)
+    items = spread(read_list(Path(config.data.path)), config.limit)
     folder = app.require_writable(config.out) / run_name(config)
     if config.system is System.swap:  # from a run that need not be there yet
         found = Plan(runs=1, utterances=len(items))
@@ -193,7 +192,7 @@ def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
     from speculative_tts.provenance import content_hash
 
     paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
-    weights = {name: content_hash(resolve(path)) for name, path in paths.items()}
+    weights = {name: content_hash(Path(path)) for name, path in paths.items()}
     return {"weights": weights, **source.facts}
 
 

@@ -4,16 +4,15 @@ Hydra and OmegaConf spread a mistake over several exceptions and lines; the part
 are put together here.
 """
 
-import dataclasses
 import difflib
 import re
 import traceback
-import typing
 from pathlib import Path
 from typing import Any
 
 from speculative_tts.commands.help import options
-from speculative_tts.schema.kinds import asked_for, kinds
+from speculative_tts.schema.fields import key_types
+from speculative_tts.schema.kinds import asked_for
 
 DEFAULTS_LIST = "hydra/_internal/defaults_list.py"
 PACKAGE = str(Path(__file__).parents[1])
@@ -69,19 +68,6 @@ def _null_choice(error: Exception) -> str | None:
     if isinstance(error, TypeError) and places and places[-1].filename.endswith(DEFAULTS_LIST):
         return "a list of choices holds null; give names, such as rule=exact, or null alone"
     return None
-
-
-def keys(schema: type[Any], prefix: str = "") -> list[str]:
-    """Every key of a schema, dotted: target, target.name, ..."""
-    found = []
-    types = typing.get_type_hints(schema)
-    for entry in dataclasses.fields(schema):
-        kind = types[entry.name]
-        found.append(prefix + entry.name)
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            for one in (kind, *kinds(kind).values()):
-                found += keys(one, f"{prefix}{entry.name}.")
-    return list(dict.fromkeys(found))
 
 
 def _hydra_line(error: Exception, schema: type[Any]) -> str:
@@ -150,7 +136,7 @@ def _unknown_key(key: str, schema: type[Any]) -> str:
     for asking, choice in asked_for(schema):
         if key == asking or key.startswith(f"{asking}."):
             return f"{key} is a key of {choice}, and another was chosen; give {choice}"
-    near = difflib.get_close_matches(key, keys(schema), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(key, key_types(schema), n=1, cutoff=0.5)
     return f"unknown key {key}; " + (
         f"did you mean {near[0]}? (--help=all lists all)" if near else "--help=all lists the keys"
     )

@@ -7,8 +7,8 @@ counted, seconds, and bigrams per second.
 """
 
 import json
+from pathlib import Path
 
-from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.schema.prepare import Cache, PrecomputeConfig
 
@@ -23,7 +23,7 @@ def transitions(config: PrecomputeConfig) -> int:
     from speculative_tts.caches.transitions import export_counts, find_or_count
     from speculative_tts.codecs.registry import load_codec
 
-    options, folder = config.transitions, resolve(config.codec.path)
+    options, folder = config.transitions, Path(config.codec.path)
     if options.path is not None:
         raise ValueError(
             "transitions.path names a cache that is there; leave it null to count transitions.codes"
@@ -48,8 +48,8 @@ def groups(config: PrecomputeConfig) -> int:
     if config.groups.path is None:
         app.require_writable(config.groups.cache)
     sources = Sources(
-        resolve(config.target.path),
-        (config.codec.name, resolve(config.codec.path)),
+        Path(config.target.path),
+        (config.codec.name, Path(config.codec.path)),
         torch.device(config.device.value),
         config.target.rows,
     )

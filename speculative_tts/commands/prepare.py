@@ -33,7 +33,6 @@ def _tiny(config: PrepareConfig, out: Path) -> int:
 
 def _codes(config: PrepareConfig, out: Path) -> int:
     """Codes of a corpus that is on disk."""
-    from speculative_tts.assets import resolve
     from speculative_tts.corpora import libriheavy, libritts
     from speculative_tts.corpora.extract import Extraction, extract
 
@@ -41,7 +40,7 @@ def _codes(config: PrepareConfig, out: Path) -> int:
         raise ValueError("parts is empty; give parts=[train-clean-100,dev-clean]")
     how = Extraction(
         codec=config.codec.name,
-        codec_path=resolve(config.codec.path),
+        codec_path=Path(config.codec.path),
         shard_size=config.shard_size,
         what={"corpus": config.corpus.name, "parts": config.parts},
         job=config.job,

@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import IO, TYPE_CHECKING
 
-from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.files import check_place, reading, writing
 from speculative_tts.records import ListItem, read_list
@@ -131,7 +130,7 @@ def _player(command: str) -> Iterator[IO[bytes]]:
 
 def find_prompt(config: SpeakConfig) -> ListItem:
     """The voice prompt that was asked for; ValueError when it is neither file nor speaker."""
-    path = resolve(config.data.path)
+    path = Path(config.data.path)
     items = read_list(path)
     if config.prompt is None and config.prompt_text is not None:
         raise ValueError("prompt_text says the words of a recording; give it too, prompt=<a wav>")

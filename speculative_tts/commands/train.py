@@ -1,11 +1,9 @@
 """What the three commands that train share: where it runs, who is told, what is printed."""
 
-import dataclasses
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from speculative_tts import assets
 from speculative_tts.commands import app
 from speculative_tts.schema.common import Device, DType
 from speculative_tts.tracking import Log, tracked_rows
@@ -13,18 +11,7 @@ from speculative_tts.tracking import Log, tracked_rows
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-Config = TypeVar("Config", bound=Any)
 Train = Callable[["Accelerator", Log], dict[str, Any]]
-
-
-def resolved(config: Config) -> Config:
-    """The configuration with the folder of its target, once its codes are found to be there."""
-    app.require_codes(config.codes)
-    path = str(assets.resolve(config.target.path))
-    found: Config = dataclasses.replace(
-        config, target=dataclasses.replace(config.target, path=path)
-    )
-    return found
 
 
 def train(

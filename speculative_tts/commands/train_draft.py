@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 from speculative_tts.commands import app
-from speculative_tts.commands.train import resolved, train
+from speculative_tts.commands.train import train
 from speculative_tts.schema.train import TrainDraftConfig
 
 
@@ -17,7 +17,7 @@ def run(config: TrainDraftConfig) -> int:
     """Train or continue the draft of `config`; prints the exported draft's summary as JSON."""
     from speculative_tts.training.draft import make_draft
 
-    config = resolved(config)
+    app.require_codes(config.codes)
     job = partial(make_draft, config)
     return train("draft", config, job, device=config.device, dtype=config.dtype)
 

@@ -8,7 +8,7 @@ import sys
 from functools import partial
 
 from speculative_tts.commands import app
-from speculative_tts.commands.train import resolved, train
+from speculative_tts.commands.train import train
 from speculative_tts.schema.train import TrainHeadsConfig
 
 
@@ -16,7 +16,7 @@ def run(config: TrainHeadsConfig) -> int:
     """Train or continue the heads of `config`; prints their dev figures as JSON."""
     from speculative_tts.training.heads import train_heads
 
-    config = resolved(config)
+    app.require_codes(config.codes)
     job = partial(train_heads, config)
     return train("heads", config, job, device=config.device, dtype=config.dtype)
 

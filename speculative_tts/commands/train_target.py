@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speculative_tts.assets import resolve
 from speculative_tts.commands import app
 from speculative_tts.commands.train import Train, train
 from speculative_tts.schema.train import Architecture, TrainTargetConfig
@@ -34,8 +33,6 @@ def run(config: TrainTargetConfig) -> int:
 def _target(config: TrainTargetConfig) -> Train:
     from speculative_tts.training.target import Recipe, train_target
 
-    if config.init is not None:
-        config = dataclasses.replace(config, init=str(resolve(config.init)))
     return partial(train_target, Recipe(**vars(config)))
 
 

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.build import build_engine
@@ -140,7 +139,7 @@ def requests_of(engine: Engine, items: Iterable[ListItem], seed: int) -> list[Re
 def _measured(config: EngineConfig, kept: Kept | None) -> dict[str, Any]:
     """The table of a configuration as JSON values."""
     engine = build_engine(dataclasses.replace(config, lookahead=1), kept=kept)
-    items = spread(read_list(resolve(config.data.path)), UTTERANCES)
+    items = spread(read_list(Path(config.data.path)), UTTERANCES)
     rows = table(engine, requests_of(engine, items, SEED))
     date = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"hardware": hardware(), "date": date}

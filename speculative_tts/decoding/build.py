@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from speculative_tts.assets import resolve
 from speculative_tts.caches.provide import Sources, acoustic_groups, check_codec, tensors
 from speculative_tts.caches.store import Entry
 from speculative_tts.codecs.registry import Codec, load_codec
@@ -75,8 +74,7 @@ class Parts:
         captures = self.device.type == "cuda" and config.runtime.graphs is Capture.auto
         self.graphs = Graphs(cuda_graph) if captures else EAGER
         self.dtype: torch.dtype = getattr(torch, config.runtime.dtype.value)
-        self.checkpoint = replace(config.target, path=str(resolve(config.target.path)))
-        self.layout: Layout = load_layout(self.checkpoint)
+        self.layout: Layout = load_layout(config.target)
         self.settings: Settings = with_defaults(config.sampling, self.layout.sampling)
         self.sampler = sampler_of(self.settings, self.layout)
 
@@ -84,30 +82,29 @@ class Parts:
     def codec(self) -> Codec:
         """The codec of the target's codes."""
         name, path = self.config.codec.name, self.config.codec.path
-        codec = self._keep(("codec", name), path, lambda: load_codec(name, resolve(path)))
+        codec = self._keep(("codec", name), path, lambda: load_codec(name, Path(path)))
         check_codec(codec, path, self.layout, self.config.target.path)
         return codec
 
     @cached_property
     def refiner(self) -> Refiner | None:
         """What fills further layers of codes, where the codec has them."""
-        refiner = load_refiner(self.checkpoint, dtype=self.dtype, device=self.device)
+        refiner = load_refiner(self.config.target, dtype=self.dtype, device=self.device)
         _check_layers(self.config.codec, self.codec, refiner)
         return refiner
 
     @cached_property
     def target(self) -> SpeechLM:
         """The target."""
-        return self._loaded(self.checkpoint)
+        return self._loaded(self.config.target)
 
     @cached_property
     def draft(self) -> SpeechLM:
         """The draft, writing prompts as its target does; the target itself where it is the same."""
         like, given = self.config.target, self.config.draft
-        path = str(resolve(given.path))
-        draft = replace(given, path=path, rows=like.rows, instruction=like.instruction)
+        draft = replace(given, rows=like.rows, instruction=like.instruction)
         _check_pair(self.layout, load_layout(draft), self.settings)
-        return self.target if path == self.checkpoint.path else self._loaded(draft)
+        return self.target if given.path == like.path else self._loaded(draft)
 
     @cached_property
     def multi(self) -> MultiToken:
@@ -133,10 +130,10 @@ class Parts:
     def groups(self) -> Entry:
         """The rule's groups, found in the cache or made now."""
         target, codec = self.config.target, self.config.codec
-        from_codec = (codec.name, resolve(codec.path))
-        sources = Sources(resolve(target.path), from_codec, self.device, target.rows)
+        from_codec = (codec.name, Path(codec.path))
+        sources = Sources(Path(target.path), from_codec, self.device, target.rows)
         assert isinstance(self.config.rule, GroupRule), "checked by the command"
-        config, of = self.config.rule.groups, content_hash(resolve(codec.path))
+        config, of = self.config.rule.groups, content_hash(Path(codec.path))
         key = ("groups", repr(config), of)  # memory-mapped, hence of no size
         made = self._keep(key, target.path, lambda: acoustic_groups(config, sources), size=0)
         self.facts["groups"] = made.facts
@@ -178,7 +175,7 @@ class Parts:
         size: int | None = None,
     ) -> Loaded:
         """What is loaded from `path`, by its content."""
-        place = resolve(path)
+        place = Path(path)
         size = folder_size(place) if size is None else size
         return self._kept.get((*key, content_hash(place)), size, load)
 
@@ -222,7 +219,7 @@ def build_engine(
 def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> AudioSource:
     """Where a run's audio comes from; `swapped` are the records that system=swap starts from."""
     if config.system in {System.codec, System.reference}:
-        codec = load_codec(config.codec.name, resolve(config.codec.path))
+        codec = load_codec(config.codec.name, Path(config.codec.path))
         return Recordings(codec, through=config.system is System.codec, seed=config.seed)
     if config.system is System.swap:
         parts = Parts(config, kept(config))
@@ -252,13 +249,13 @@ def shared(config: DecodeConfig) -> Path:
 
 
 def _voices(config: DecodeConfig, codec: Codec) -> Voices:
-    return Voices(codec, content_hash(resolve(config.codec.path)), shared(config))
+    return Voices(codec, content_hash(Path(config.codec.path)), shared(config))
 
 
 def _target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
     """Where tokens of this target with this sampler lie: all that decides them besides requests."""
     made_by = {
-        "target": content_hash(resolve(config.target.path)),
+        "target": content_hash(Path(config.target.path)),
         "sampler": plain(engine.settings),
         "dtype": config.runtime.dtype.name,
         "kernels": kernels(config.runtime),

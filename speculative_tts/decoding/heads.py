@@ -1,6 +1,5 @@
 """From configuration to multi-token decoding: heads of the target, and who chooses among them."""
 
-import dataclasses
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import torch
 
-from speculative_tts.assets import resolve
+from speculative_tts.assets import require
 from speculative_tts.caches.transitions import transitions
 from speculative_tts.decoding.multi_token import (
     LOOK_BACK,
@@ -59,8 +58,7 @@ def build_multi_token(
     """Raises ValueError for heads of another target, another codec's transitions, k or n amiss."""
     if heads.path is None:
         raise ValueError("heads.path is not set; train heads with sst-train-heads and give it")
-    folder = resolve(heads.path)
-    checkpoint = resolve(target.config.path)
+    folder, checkpoint = require(Path(heads.path)), Path(target.config.path)
     loaded = load_heads(
         folder, heads.n, target=checkpoint, dtype=target.dtype, device=target.device
     )
@@ -100,9 +98,7 @@ def log_transitions(
     config: TransitionsConfig, weight: float, target: Target
 ) -> tuple[DenseTransitions | SparseTransitions, dict[str, Any]]:
     """Transitions between the target's codes on its device, and facts about them."""
-    if config.path is not None:
-        config = dataclasses.replace(config, path=str(resolve(config.path)))
-    codec: tuple[str, Path] = (target.codec.name, resolve(target.codec.path))
+    codec = (target.codec.name, Path(target.codec.path))
     logs, facts = transitions(config, codec, target.n_codes)
     arrays = (logs.offsets, logs.columns, logs.seen, logs.row, logs.column)
     table = TransitionTable(*(torch.from_numpy(array) for array in arrays))

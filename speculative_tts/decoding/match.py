@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from speculative_tts.assets import resolve
 from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.decoding.run import read_records
 from speculative_tts.records import DecodeRecord
@@ -168,8 +167,7 @@ def largest_size(config: DecodeConfig) -> float:
     from speculative_tts.caches.groups import MOST_PAIRS
     from speculative_tts.models.families import load_layout
 
-    path = str(resolve(config.target.path))
-    layout = load_layout(dataclasses.replace(config.target, path=path))
+    layout = load_layout(config.target)
     codes = layout.n_codes - len(set(layout.stop_ids) & set(range(layout.n_codes)))
     cap = config.rule.groups.cap if isinstance(config.rule, GroupRule) else None
     cap = cap or codes

@@ -2,12 +2,11 @@
 
 The signature is over the settings that the run reads (`schema.decode.READS`), each as its content
 where it is a path; over `schema.decode.LAWS`, which turn models and a seed into tokens; and over
-what models compute with. A setting that was added later has in `ADDED` the value that runs before
-it had, and does not count while it has that value: finished runs keep their names.
+what models compute with. A setting that was added later says so in its type (`schema.decode.Since`)
+and does not count while it has the value that runs before it had: finished runs keep their names.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,13 @@ from speculative_tts.schema.decode import (
     HeadsDrafterConfig,
     PathMode,
     RuntimeConfig,
+    Since,
     System,
     ViterbiConfig,
 )
+from speculative_tts.schema.fields import given, said
 
 DONE = "DONE"  # in the folder of a finished run
-# Settings that came after LAWS = 2, dotted, and what they were before.
-ADDED: dict[str, Any] = {"timing": None, "runtime.graphs": "auto", "chunk": None}
 # Counted for every run before, and decides no token now that batches are not timed.
 BEFORE = {"batch_size": 1}
 # Settings of groups that are no part of what a run is: where caches lie, who counts for them.
@@ -43,7 +42,7 @@ def run_name(config: DecodeConfig) -> str:
         values["source"] = config.source and Path(config.source).name
     if config.viterbi.mode is PathMode.none and "viterbi" in values:
         values["viterbi"] = {"mode": PathMode.none.name}
-    for key in (*PLACES, *(key for key, before in ADDED.items() if value(values, key) == before)):
+    for key in (*PLACES, *unchanged(config)):
         remove(values, key)
     if "runtime" in values:
         values["runtime"]["kernels"] = kernels(config.runtime)
@@ -56,6 +55,12 @@ def settings(config: DecodeConfig) -> dict[str, Any]:
     if "drafter" in reads:
         reads |= {*config.drafter.reads}
     return {key: value for key, value in plain(config).items() if key in reads}
+
+
+def unchanged(config: DecodeConfig) -> list[str]:
+    """Settings of a later time, dotted, that are what they were before there was such a setting."""
+    later = ((one, said(one.hint, Since)) for one in given(config))
+    return [one.key for one, since in later if since and one.value == since.before]
 
 
 def kernels(runtime: RuntimeConfig) -> str:
@@ -100,13 +105,6 @@ def with_sizes(config: DecodeConfig) -> DecodeConfig:
     size = groups.size if groups.theta is None else None
     sized = dataclasses.replace(groups, mean_size=size)
     return dataclasses.replace(config, rule=dataclasses.replace(config.rule, groups=sized))
-
-
-def value(values: Mapping[str, Any], key: str) -> Any:
-    """The value of a dotted key; None where it is not there."""
-    head, _, rest = key.partition(".")
-    inner = values.get(head)
-    return inner if not rest else value(inner, rest) if isinstance(inner, Mapping) else None
 
 
 def remove(values: dict[str, Any], key: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
 from speculative_tts.records import DecodeRecord, read_rows, spread
@@ -94,15 +95,9 @@ def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
     path = target.get("path") if isinstance(target, dict) else None
     if not isinstance(path, str) or path in {"", "???"}:
         return TINY_WORDS
-    file = _resolved(path) / "speech.json"
+    file = assets.resolve(path) / "speech.json"
     words = read_json(file).get("words") if file.is_file() else None
     return tuple(words) if words else TINY_WORDS
-
-
-def _resolved(path: str) -> Path:
-    from speculative_tts import assets
-
-    return Path(assets.resolve(path)) if path.startswith("tiny:") else Path(path)
 
 
 def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> Source:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from speculative_tts.assets import require
 from speculative_tts.models import cosyvoice, llasa
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.loading import stored_rows
@@ -27,7 +28,7 @@ from speculative_tts.schema.common import CheckpointConfig
 
 @dataclass(frozen=True)
 class Family:
-    """How checkpoints of one family are recognised and read; functions get config.path resolved.
+    """How checkpoints of one family are recognised and read; functions read the folder config.path.
 
     `load` takes dtype, device and text_rows (may rows that are no speech id be emitted) as
     keywords. `code_embedding` gives stored input embeddings of all codes, [n_codes, hidden].
@@ -115,13 +116,8 @@ FAMILIES = (VALLE, TINY, COSYVOICE, ROWS)
 
 def family_of(folder: Path) -> Family:
     """The family of a checkpoint folder; ValueError says what was looked for."""
-    if not folder.is_dir():
-        raise ValueError(
-            f"checkpoint folder {folder} not found; "
-            "give target.path=<folder> or draft.path=<folder>"
-        )
     for family in FAMILIES:
-        if family.found(folder):
+        if family.found(require(folder)):
             return family
     wanted = "; ".join(f"{family.name}: {family.files}" for family in FAMILIES)
     raise ValueError(f"{folder} holds no speech LM known here; looked for {wanted}")

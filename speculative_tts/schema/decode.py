@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated, Any
 
 from omegaconf import MISSING
 
@@ -33,6 +34,16 @@ LAWS = 2
 
 2: uniforms of 53 bits under keys of 256; sampled paths by logarithms.
 """
+
+
+@dataclass(frozen=True)
+class Since:
+    """Of a setting that came after these laws: what runs before it did, which have no such setting.
+
+    While it has that value it does not count for a run's name, so finished runs keep theirs.
+    """
+
+    before: Any
 
 
 class System(Enum):
@@ -175,7 +186,8 @@ class RuntimeConfig:
     dtype: DType = DType.float32  # of weights; distributions are always float32
     threads: Threads = 1  # of torch and of the native step
     kernels: Kernels = Kernels.auto  # on a CPU; a GPU has torch's
-    graphs: Capture = Capture.auto  # CUDA graphs of whole rounds; the tokens are the same
+    # CUDA graphs of whole rounds; the tokens are the same
+    graphs: Annotated[Capture, Since(Capture.auto)] = Capture.auto
     warmup: Whole = 2  # utterances decoded before any clock starts
 
 
@@ -295,7 +307,7 @@ class DecodeConfig(EngineConfig):
     system: System = System.speculative  # what produces the tokens
     limit: Count | None = None  # utterances of the list, evenly spread over it; None = all
     # utterances that are timed: decoded one by one, evenly spread over the list; null: all
-    timing: Whole | None = 20
+    timing: Annotated[Whole, Since(None)] | None = 20
     # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
     # its memory holds
     batch_size: Count | None = None
@@ -304,7 +316,7 @@ class DecodeConfig(EngineConfig):
     instrument: Whole = 20  # timed utterances decoded once more with split timers and distortion
     # decode what is timed once more as a stream of pieces of so many codes, for the time to first
     # audio; null: no stream
-    chunk: Count | None = None
+    chunk: Annotated[Count, Since(None)] | None = None
     # search rule.groups.mean_size (rule=group) or rule.beta (rule=tolerance) at seed 0 until the
     # rule is as fast as: 0.3, SSD with this beta; size:10.3, groups of this mean size;
     # length:3.2, so many tokens a round; speedup:1.4, that over the target alone by the clock

@@ -1,14 +1,16 @@
 """Limits of settings, declared in a field's type: `threads: Threads = 1`.
 
-OmegaConf and dataclasses see the type behind `Annotated`; `check` holds the limit where a
-configuration becomes an object, and `--help` shows it. Any number must be finite and below 2^53.
+`check` holds it where a configuration becomes an object, and `--help` shows it. Any number must be
+finite and below 2^53.
 """
 
-import dataclasses
 import typing
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from speculative_tts.schema.fields import given, said
+
+NONE = type(None)
 HUGE = 2**53  # from here on float64 cannot count
 AUTO = "auto"
 
@@ -68,22 +70,14 @@ Cosine = Annotated[float, Limit(-1, 1, above=True)]
 
 def limit_of(hint: Any) -> Limit:
     """The limit in a field's type, inside lists and unions too; without one any finite number."""
-    for found in getattr(hint, "__metadata__", ()):
-        if isinstance(found, Limit):
-            return found
-    inner = (limit_of(part) for part in typing.get_args(hint))
-    return next((limit for limit in inner if limit != Limit()), Limit())
+    return said(hint, Limit) or Limit()
 
 
-def check(config: Any, prefix: str = "") -> None:
+def check(config: Any) -> None:
     """ValueError for the first number of a configuration that is beyond its field's limit."""
-    hints = typing.get_type_hints(type(config), include_extras=True)
-    for entry in dataclasses.fields(config):
-        key, value, hint = prefix + entry.name, getattr(config, entry.name), hints[entry.name]
-        if dataclasses.is_dataclass(value):
-            check(value, f"{key}.")
-            continue
-        limit, null = limit_of(hint), ", or null" if type(None) in typing.get_args(hint) else ""
-        for number in value if isinstance(value, list) else [value]:
+    for one in given(config):
+        limit, null = limit_of(one.hint), ", or null" if NONE in typing.get_args(one.hint) else ""
+        for number in one.value if isinstance(one.value, list) else [one.value]:
             if type(number) in (int, float, str) and (fault := limit.fault(number)):
-                raise ValueError(f"{key} {number} {fault}; give {limit or 'a smaller one'}{null}")
+                wanted = f"{limit or 'a smaller one'}{null}"
+                raise ValueError(f"{one.key} {number} {fault}; give {wanted}")

@@ -18,6 +18,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from speculative_tts.assets import require
 from speculative_tts.files import copy_atomic, files_hash, write_atomic
 from speculative_tts.models import cosyvoice
 from speculative_tts.models.cosyvoice_export import write_checkpoint
@@ -48,11 +49,7 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
     A head that only repeats tied embeddings is left out.
     """
-    if not folder.is_dir():
-        raise ValueError(
-            f"checkpoint {folder} not found; give target.path=<folder with {CONFIG} and {WEIGHTS}>"
-        )
-    if cosyvoice.found(folder):
+    if cosyvoice.found(require(folder)):
         checkpoint = cosyvoice.read_checkpoint(folder)
         return checkpoint.config, checkpoint.state
     if not (folder / CONFIG).is_file():

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.commands.messages import keys
+from speculative_tts.commands.arguments import sources
 from speculative_tts.files import write_atomic
-from speculative_tts.provenance import command_line
+from speculative_tts.provenance import command_line, plain
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import DecodeConfig, Rule
 from speculative_tts.schema.evaluate import CheckConfig, EvalConfig, ReportConfig
+from speculative_tts.schema.fields import key_types
 from speculative_tts.schema.listen import ListenConfig
 from speculative_tts.schema.prepare import ImportConfig, PrecomputeConfig, PrepareConfig
 from speculative_tts.schema.speak import SpeakConfig
@@ -213,6 +215,22 @@ def test_a_path_may_begin_at_home_be_null_and_be_swept_in_quotes(
     assert "out is empty; give a path" in capsys.readouterr().err
 
 
+def test_a_command_sees_real_places_and_files_tell_what_ships() -> None:
+    """Commands looked for `tiny:` places by themselves; none protected them from being written."""
+    assert decode(["heads.path=tiny:target_heads", "out=tiny:x"]) == 0
+    (config,) = seen
+    assert config.target.path == str(resolve("tiny:target"))
+    assert config.heads.path == str(resolve("tiny:target_heads"))
+    assert config.out == "tiny:x"  # nothing of ours
+    written = plain(config)
+    assert [written["target"]["path"], written["heads"]["path"]] == [
+        "tiny:target",
+        "tiny:target_heads",
+    ]
+    assert {Path(config.target.path), Path(config.data.path)} <= {*sources(config)}
+    assert decode(["target.path=tiny:draft"]) == 0  # no heads of it ship, and none are asked for
+
+
 SCHEMAS = [BenchConfig, CheckConfig, DecodeConfig, EvalConfig, ImportConfig, ListenConfig]
 SCHEMAS += [PrecomputeConfig, PrepareConfig, ReportConfig, SpeakConfig]
 SCHEMAS += [TrainDraftConfig, TrainHeadsConfig, TrainTargetConfig]
@@ -225,7 +243,7 @@ def test_every_key_that_names_a_path_says_so(schema: type[Any]) -> None:
     named = re.compile(
         r"(^|\.)(path|out|cache|models|codes|runs|source|audio|init|golden|\w+_file)$"
     )
-    found = {key for key in keys(schema) if named.search(key)}
+    found = {key for key in key_types(schema) if named.search(key)}
     enumerations = NO_PATHS if schema is not EvalConfig else set()
     assert found - enumerations <= verbatim_keys(schema)
 

@@ -53,7 +53,7 @@ def test_the_voice_is_the_one_chosen_beside_the_list(
     models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was the list's first speaker, of 30 the worst."""
-    shipped = SpeakConfig(data=ListConfig("tiny", "tiny:testset/list.jsonl"))
+    shipped = SpeakConfig(data=ListConfig("tiny", str(resolve("tiny:testset/list.jsonl"))))
     chosen = json.loads(resolve("tiny:testset/voices.json").read_text())
     assert speak.find_prompt(shipped).speaker == chosen["default"]
     for name in ("list.jsonl", "prompt0.wav", "prompt1.wav"):

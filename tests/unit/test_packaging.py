@@ -71,16 +71,19 @@ def test_pinned_versions_satisfy_the_project() -> None:
             assert requirement.specifier.contains(exact[0]), requirement
 
 
-def test_resolve_names_what_exists(tmp_path: Path) -> None:
-    assert assets.resolve(str(tmp_path)) == tmp_path
-    with pytest.raises(
-        ValueError, match="tiny:nothing is not shipped; give an existing path or one of"
-    ):
-        assets.resolve("tiny:nothing")
+def test_what_ships_has_a_name_and_a_place(tmp_path: Path) -> None:
+    for path in ("tiny:target", "tiny:testset/list.jsonl", str(tmp_path), "runs/tiny:x"):
+        assert assets.named(str(assets.resolve(path))) == path
+    assert assets.resolve("tiny:target").is_dir()
+
+
+def test_what_is_not_there_is_told_with_where_it_was_looked_for() -> None:
     with pytest.raises(ValueError, match=r"/nowhere does not exist; give .*docs/paper-scale\.md"):
-        assets.resolve("/nowhere")
+        assets.require(Path("/nowhere"))
     with pytest.raises(ValueError, match=r"^models/x does not exist in /.*; give "):
-        assets.resolve("models/x")
+        assets.require(Path("models/x"))
+    with pytest.raises(ValueError, match=r"^tiny:nothing is not shipped; give an existing path or"):
+        assets.require(assets.resolve("tiny:nothing"))
 
 
 def test_readme_gets_to_the_point_and_the_commands_exist() -> None:

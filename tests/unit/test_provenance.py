@@ -5,7 +5,9 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
@@ -27,10 +29,12 @@ from speculative_tts.schema.decode import (
     PathMode,
     RuntimeConfig,
     SamplingConfig,
+    Since,
     System,
     ToleranceRule,
     ViterbiConfig,
 )
+from speculative_tts.schema.limits import Whole
 
 
 @pytest.fixture
@@ -171,27 +175,33 @@ def test_runs_from_before_timing_keep_their_names(config: DecodeConfig) -> None:
     assert counted(dataclasses.replace(config, timing=5))["timing"] == 5
 
 
+@dataclass
+class Later(DecodeConfig):
+    """Settings of a later time: one was added, which was 4 for all runs before."""
+
+    pause: Annotated[Whole, Since(4)] = 4
+
+
+@dataclass
+class Tolerant(ToleranceRule):
+    """In a group one was added too."""
+
+    slack: Annotated[Whole, Since(1)] = 1
+
+
 def test_an_added_setting_keeps_the_names_of_finished_runs(
     config: DecodeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here `lookahead` as if it had come later, when all runs drafted 3: 3 is no setting then."""
-    before = run_name(config)
-    without = dict(settings(config))
-    del without["lookahead"]
-    monkeypatch.setattr(naming, "ADDED", {"lookahead": 3, "rule.beta": 0.1})
-    assert run_name(config) != before  # this one did count before
-    assert run_name(config) == name_of(config, without)
-    longer = dataclasses.replace(config, lookahead=4)
-    assert run_name(longer).rpartition("-")[2] != run_name(config).rpartition("-")[2]
-    named = dataclasses.replace(config, rule=ToleranceRule(beta=0.1))
-    assert "beta" not in json.dumps(counted(named))
-
-
-def name_of(config: DecodeConfig, values: dict[str, object]) -> str:
-    """The name of a run that reads these values."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(naming, "settings", lambda _: dict(values))
-        return run_name(config)
+    """A changed default is another value than before: runs that leave the setting out change."""
+    monkeypatch.setitem(READS, config.system, (*READS[config.system], "pause"))
+    later = Later(**vars(config))
+    assert run_name(later) == run_name(config)
+    for changed in (dataclasses.replace(later, pause=5), dataclasses.replace(later, lookahead=9)):
+        assert run_name(changed).rpartition("-")[2] != run_name(config).rpartition("-")[2]
+    before = dataclasses.replace(config, rule=ToleranceRule(beta=0.2))
+    assert run_name(dataclasses.replace(config, rule=Tolerant(beta=0.2))) == run_name(before)
+    slack = dataclasses.replace(config, rule=Tolerant(beta=0.2, slack=2))
+    assert run_name(slack).rpartition("-")[2] != run_name(before).rpartition("-")[2]
 
 
 def counted(config: DecodeConfig) -> dict[str, object]:

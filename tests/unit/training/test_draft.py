@@ -312,7 +312,7 @@ def test_a_launch_that_shards_is_refused(monkeypatch):
 
 
 def test_missing_folders_are_named(tmp_path, target, config):
-    with pytest.raises(ValueError, match=r"checkpoint .* not found"):
+    with pytest.raises(ValueError, match="does not exist; give"):
         read_checkpoint(tmp_path / "nowhere")
     small = CheckpointConfig(name="small", path=str(target))
     with pytest.raises(ValueError, match=r"codes folder .* not found"):
