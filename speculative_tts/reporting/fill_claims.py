@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
+from speculative_tts.reporting import paper
 from speculative_tts.reporting.captions import few
+from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
 from speculative_tts.reporting.definitions import Claim, ClaimTable
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
@@ -51,12 +53,13 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
     """One table of all papers' claims, a block a paper."""
     used = [chosen[one.name] for one in definitions]
     runs = list({run.name: run for one in used for run in one.runs}.values())
-    notes = dict.fromkeys(note for one in used for note in one.selection.notes)
+    made = [*draft_notes(runs, paper.PCG_DRAFT), *heads_notes(runs, paper.MTP_HEADS)]
+    found = dict.fromkeys(note for one in used for note in one.selection.notes)
     return Table(
         NAME,
         "What reproduces: the papers' claims on the tiny systems",
         [CAPTION],
-        [*mixed(runs), *notes],
+        [*mixed(runs), *made, *found],
         origin(runs),
         (),  # each line has its command
         few([result for one in used for result in one.results.values()]),

@@ -164,9 +164,16 @@ PCG_MEASURED = {
     "speedup": "SD at that θ",
 }
 
+PCG_DRAFT = DraftPolicy(
+    "3 of 32 layers, trained on the recorded tokens without distillation",
+    train_layers=3,
+    losses=("ce",),
+)
+
 PCG_TABLE_1 = PaperTable(
     source=f"{PCG}, Table 1",
     settings=PCG_SETTINGS,
+    draft=PCG_DRAFT,
     measured={key: PCG_MEASURED[key] for key in ("wer", "cer", "sim", "nmos")},
     rows=_rows(
         "speedup wer cer sim nmos",

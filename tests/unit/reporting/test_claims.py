@@ -17,7 +17,7 @@ from speculative_tts.reporting.results import Measure
 
 FINE: dict[str, Any] = {
     "target": {"name": "tiny_fine", "path": "tiny:target_fine"},
-    "draft": {"name": "paper", "path": "tiny:draft_fine"},
+    "draft": {"name": "paper", "path": "tiny:draft"},
 }
 RISES = Claim("", "", "wer", "a", "b", above=0.0)
 SAME = Claim("", "", "wer", "a", "b", above=-2.0, below=2.0)
@@ -100,7 +100,10 @@ def test_a_speed_that_no_run_has_gives_no_verdict(tmp_path: Path) -> None:
     make_run(runs, "speculative", rule="group", beta=0.0, groups=groups_of(4.5), **FINE)
     page = claims_of(runs)
     assert told(page, "PCG has fewer word errors") == Verdict.missing.value
-    assert "not met by any run" in (tmp_path / "out" / "claims" / "claims.md").read_text()
+    text = (tmp_path / "out" / "claims" / "claims.md").read_text()
+    assert "not met by any run" in text
+    assert "The draft (tiny:draft) is layers" in text
+    assert "This is not the paper's policy: 3 of 32 layers" in text
     assert (tmp_path / "out" / "claims" / "matched_length.md").is_file()
 
 
