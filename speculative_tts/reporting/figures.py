@@ -91,7 +91,7 @@ def _draw_plot(axes: Axes, plot: Plot) -> None:
         axes.plot(ends, [x + 1 for x in ends], color=PAPER, ls=":", lw=1.2, label=plot.ceiling)
     if plot.chosen is not None:
         axes.axvline(plot.chosen, color=PAPER, ls=":", lw=1.0, zorder=1)
-    axes.set(xlabel=plot.x_label, ylabel=_wrapped(plot.y_label))
+    axes.set(xlabel=_wrapped(plot.x_label, 44), ylabel=_wrapped(plot.y_label))
     if plot.sweep:
         axes.set_xticks(list(plot.sweep))
         axes.margins(x=0.06)
@@ -152,9 +152,9 @@ def _legend(axes: Axes, title: str) -> None:
     axes.set_title(title, pad=8 + 14 * lines)
 
 
-def _wrapped(label: str) -> str:
+def _wrapped(label: str, longest: int = 26) -> str:
     """A long label on two lines, what stands in brackets on the second."""
-    return label if len(label) <= 26 else label.replace(" (", "\n(", 1)
+    return label if len(label) <= longest else label.replace(" (", "\n(", 1)
 
 
 def _extent(point: Point) -> Sequence[float | None]:
@@ -193,18 +193,20 @@ def _draw_mark(axes: Axes, series: Series, plot: Plot) -> None:
     x, y = _xy(series.points)
     others = [one for one in plot.series if one.kind == "mark"]
     marker = MARKS[others.index(series) % len(MARKS)]
-    axes.plot(x, y, color=INK, marker=marker, ms=9, ls="", label=series.label, zorder=4)
+    (made,) = axes.plot(x, y, color=INK, marker=marker, ms=9, ls="", label=series.label, zorder=4)
+    made.set_clip_on(False)  # whole on the axis too
     _bars(axes, series.points, INK)
 
 
-def _draw_published(axes: Axes, series: Series, _plot: Plot) -> None:
+def _draw_published(axes: Axes, series: Series, plot: Plot) -> None:
     x, y = _xy(series.points)
+    others = [one for one in plot.series if one.kind == "published"]
     line = (0, (4, 2)) if len(x) > 1 else ""
     axes.plot(
         x,
         y,
         color=PAPER,
-        marker="o",
+        marker=STYLES[others.index(series) % len(STYLES)][1],
         mfc="white",
         ms=6,
         lw=1.2,

@@ -201,7 +201,7 @@ def _groups(made_by: Experiment) -> TableDefinition:
     k, where = made_by.settings["lookahead"], at(made_by, GROUPS)
     return TableDefinition(
         name="groups",
-        title=f"PCG: the groups of every mean size, and what their rule costs (lookahead {k})",
+        title=f"PCG groups: those of every mean size, and what their rule costs (lookahead {k})",
         experiment=made_by.name,
         paper=paper.PCG_TABLE_2,
         spread="sd",

@@ -61,7 +61,7 @@ def figure_2(made_by: Experiment, ssd: Experiment, theta: Experiment | None) -> 
         thetas = theta.values("rule.groups.theta")
         curves.append(Curve("PCG, θ", where, "rule.groups.theta", thetas, style=2, optional=True))
     points = (Level("exact SD", at(made_by, EXACT)), TARGET_LEVEL)
-    printed = [_published(*one) for one in (("exact", "sd"), ("ssd", "ssd"), ("pcg", "pcg"))]
+    printed = [_published(*one) for one in (("exact", "SD"), ("ssd", "SSD"), ("pcg", "PCG"))]
 
     def frontier(title: str, y: str, x: str, label: str, *published: Published) -> Axes:
         """All curves over one measure of speed."""
@@ -84,7 +84,7 @@ def figure_2(made_by: Experiment, ssd: Experiment, theta: Experiment | None) -> 
             "Numbers beside the points are β, the mean group size (θ of each: groups.md) or θ.",
             (
                 "Distortion is the total variation between the target's next-token law and the "
-                "emitted one. PCG's law of the *group* is the target's, whatever its distortion of "
+                "emitted one. PCG's law of the group is the target's, whatever its distortion of "
                 "tokens."
             ),
             "The paper's points are those of its Table 1; its WER is by HuBERT on LibriTTS.",

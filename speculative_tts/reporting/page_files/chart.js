@@ -58,13 +58,21 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
       dot.append(svg("title", {}, p.about));
       picture.append(dot);
     }
+    const crossed = (s) => lines.some((line) => line.points.slice(1).some((end, i) => {
+      const [ax, ay, bx, by] = [atX(line.points[i].x), freely(line.points[i].y), atX(end.x), freely(end.y)];
+      return Array.from({ length: 33 }, (_, k) => k / 32).some((k) => {
+        const [cx, cy] = [ax + k * (bx - ax), ay + k * (by - ay)];
+        return cx > s[0] && cx < s[2] && cy > s[1] + 2 && cy < s[3] - 1;
+      });
+    }));
     for (const p of points) {
       const outside = p.y > high || p.y < low, tag = outside ? `${p.tag || ""} ${+p.y.toPrecision(3)}`.trim() : p.tag;
       if (!tag) continue;
       const [px, py] = [atX(p.x), atY(p.y)], wide = tag.length * 6.1;
       const spots = [[8, -3], [8, 12], [-8 - wide, -3], [-8 - wide, 12], [-wide / 2, -9], [-wide / 2, 19], [8, -16], [-8 - wide, -16], [8, 25], [-8 - wide, 25]]
         .map(([dx, dy]) => [px + dx, py + dy - 10, px + dx + wide, py + dy + 2]);
-      const free = spots.find((s) => s[0] > left - 4 && s[2] < width + 2 && s[1] > 0 && s[3] < height - bottom + 4 && !taken.some((t) => s[0] < t[2] && s[2] > t[0] && s[1] < t[3] && s[3] > t[1]));
+      const open = spots.filter((s) => s[0] > left - 4 && s[2] < width + 2 && s[1] > 0 && s[3] < height - bottom + 4 && !taken.some((t) => s[0] < t[2] && s[2] > t[0] && s[1] < t[3] && s[3] > t[1]));
+      const free = open.find((s) => !crossed(s)) || open[0];
       if (!free) continue; // its title says it
       taken.push(free);
       picture.append(svg("text", { x: free[0], y: free[3] - 2, style: `fill:${p.colour}` }, tag));
@@ -91,7 +99,7 @@ function figurePlot(plot) {
   const own = plot.series.filter((s) => s.kind === "curve" || s.kind === "mark").flatMap((s) => s.points.map((p) => p.y.value)).filter((v) => v !== null);
   const span = Math.max(...own) - Math.min(...own) || Math.abs(own[0]) || 1;
   const far = (v) => v > Math.max(...own) + span || v < Math.min(...own) - span; // a paper's scale would flatten ours
-  let marks = 0;
+  let marks = 0, papers = 0;
   for (const one of plot.series) {
     const kept = one.points.filter((p) => p.y.value !== null);
     const paper = one.kind === "published", single = one.kind === "level" || one.kind === "mark";
@@ -101,7 +109,7 @@ function figurePlot(plot) {
       entries.push({ label: one.label, colour, dash: "6 4" });
       continue;
     }
-    const shape = single ? LEVELS[marks++ % LEVELS.length] : paper ? SHAPES[0] : SHAPES[one.style % 5];
+    const shape = single ? LEVELS[marks++ % LEVELS.length] : paper ? SHAPES[papers++ % 5] : SHAPES[one.style % 5];
     const made = kept.map((p) => ({ x: p.x, y: p.y.value, low: p.y.low, high: p.y.high, colour, shape, hollow: paper,
       tag: !plot.sweep.length && !paper ? p.tag : "", aside: paper && far(p.y.value),
       about: `${one.label}${p.tag ? ", " + p.tag : ""}: ${+p.y.value.toPrecision(4)}${p.y.low === null ? "" : ` [${+p.y.low.toPrecision(4)}, ${+p.y.high.toPrecision(4)}]`}` }));

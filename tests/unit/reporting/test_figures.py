@@ -67,6 +67,24 @@ def test_tags_do_not_cover_each_other_and_curves_run_along_x() -> None:
         assert xs == sorted(xs)
 
 
+def test_marks_and_papers_points_have_markers_of_their_own_and_labels_fit() -> None:
+    """PCG's figure 2: three papers' points were one circle, and its right x axis was cut."""
+    alike = [
+        Series(f"{kind} {i}", kind, [Point(1.0 + i, Measure(0.5))])
+        for kind in ("mark", "published")
+        for i in range(3)
+    ]
+    label = "speedup by acceptance length (no timing noise)"
+    canvas = _canvas(figure(Plot("p", label, "y", [CURVE, *alike]), columns=1))
+    canvas.draw_without_rendering()  # type: ignore[no-untyped-call]
+    (axes,) = canvas.axes
+    shapes = {line.get_label(): (line.get_marker(), line.get_mfc()) for line in axes.lines}
+    assert len({shapes[one.label] for one in alike}) == 6
+    assert axes.xaxis.label.get_text().count("\n") == 1
+    box = axes.xaxis.label.get_window_extent()
+    assert canvas.bbox.x0 <= box.x0 < box.x1 <= canvas.bbox.x1
+
+
 def test_plots_fill_rows() -> None:
     plot = Plot("p", "x", "y", [CURVE], sweep=[1, 2])
     wide, tall = (

@@ -131,9 +131,9 @@ def test_figure2_has_both_frontiers_and_the_papers_points(results: Path) -> None
     sizes = [row["tag"] for row in first if row["series"] == "PCG, mean group size"]
     assert sizes == ["1", "4.5", "10.3", "40", "140"]
     assert {row["series"] for row in first if row["kind"] == "published"} == {
-        "paper: sd",
-        "paper: ssd",
-        "paper: pcg",
+        "paper: SD",
+        "paper: SSD",
+        "paper: PCG",
     }
 
 
