@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,17 @@ class Continuation:
 
     request: Request
     ids: list[int]
+
+    @property
+    def tokens(self) -> int:
+        """How many it is continued by."""
+        return self.request.max_tokens
+
+    @property
+    def first(self) -> "Continuation":
+        """Its first token alone: what a prompt costs."""
+        request = replace(self.request, min_tokens=1, max_tokens=1)
+        return Continuation(request, self.ids)
 
 
 @dataclass(frozen=True)

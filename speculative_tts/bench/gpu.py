@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.bench.random import KINDS
-from speculative_tts.bench.random_cosyvoice import Use
-from speculative_tts.bench.random_llasa import LLASA_8B
+from speculative_tts.bench import sizes
+from speculative_tts.bench.sizes import Size
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -30,7 +29,7 @@ from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
-SIZES = {**KINDS, "llasa_8b": LLASA_8B}
+SIZES = {**sizes.SIZES, "llasa_8b": sizes.LLASA_8B}
 BATCHES = (1, 8, 64)
 RATES = (0.6, 0.8)  # of drafted tokens that pass
 CPU = torch.device("cpu")
@@ -73,9 +72,9 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
             "by random=cosyvoice2"
         )
     device, made = torch.device("cuda"), {}
-    for name, use in SIZES.items():
+    for name, size in SIZES.items():
         torch.cuda.reset_peak_memory_stats()
-        made[name] = measured(use, config, device, {"on": cuda_graph, "off": None}, BATCHES)
+        made[name] = measured(size, config, device, {"on": cuda_graph, "off": None}, BATCHES)
         made[name]["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
     result = {
         "sizes": made,
@@ -93,32 +92,32 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
 
 
 def measured(
-    use: Use,
+    size: Size,
     config: BenchConfig,
     device: torch.device,
     captures: dict[str, Capture | None],
     batches: Sequence[int],
 ) -> dict[str, Any]:
     """Tokens a second of one size in bfloat16, by graphs, batch and system."""
-    target = use.make(torch.bfloat16, device, config.seed)
-    drafter = LMDrafter(use.draft_of(target))
+    target = size.make(torch.bfloat16, device, config.seed)
+    drafter = LMDrafter(size.draft_of(target))
     speeds = []
     for graphs, capture in captures.items():
         kept = EAGER if capture is None else Graphs(capture)
         for batch in batches:
             requests = [
-                Request(str(row), use.prompt(target, row), None, config.tokens, config.tokens, 0)
+                Request(str(row), size.prompt(target, row), None, config.tokens, config.tokens, 0)
                 for row in range(batch)
             ]
             row: dict[str, Any] = {"graphs": graphs, "batch": batch}
-            systems = {"alone": partial(autoregressive, target, (), use.sampler, requests, kept)}
+            systems = {"alone": partial(autoregressive, target, (), size.sampler, requests, kept)}
             for rate in RATES:
-                parts = (target, drafter, Coin(rate), use.sampler, (), config.drafted, kept)
+                parts = (target, drafter, Coin(rate), size.sampler, (), config.drafted, kept)
                 systems[f"{rate}"] = partial(Speculation(*parts).decode, requests)
             for name, decode in systems.items():
                 row[name] = batch * config.tokens / fastest(decode, device)
             speeds.append(row)
-    return {"title": use.title, "bytes_per_step": target.step_bytes, "speeds": speeds}
+    return {"title": size.title, "bytes_per_step": target.step_bytes, "speeds": speeds}
 
 
 def fastest(decode: Callable[[], object], device: torch.device) -> float:
@@ -134,7 +133,7 @@ def fastest(decode: Callable[[], object], device: torch.device) -> float:
 
 
 @torch.inference_mode()
-def parity(use: Use, seed: int, device: torch.device) -> dict[str, float]:
+def parity(size: Size, seed: int, device: torch.device) -> dict[str, float]:
     """Mean total variation of next-token laws from those of the CPU in float32, by number format.
 
     float32 is that of torch: products are not rounded to TensorFloat-32.
@@ -142,8 +141,8 @@ def parity(use: Use, seed: int, device: torch.device) -> dict[str, float]:
     codes = torch.arange(0, 160, 10)[None]
 
     def laws(where: torch.device, dtype: torch.dtype) -> Tensor:
-        model = use.make(dtype, where, seed)
-        given = use.prompt(model, seed)
+        model = size.make(dtype, where, seed)
+        given = size.prompt(model, seed)
         cache = model.cache(1, len(given) + codes.shape[1])
         model.prefill([given], cache)
         start = torch.tensor([len(given)], device=where)

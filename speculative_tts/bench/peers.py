@@ -1,6 +1,8 @@
-"""Decoding by transformers on the same weights: the public baseline of our engine."""
+"""Others on the same weights: transformers, the public baseline, and what else runs on a CPU."""
 
 import time
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,9 @@ import torch
 from torch import Tensor
 
 from speculative_tts.bench.engine import Decode, drafts
+from speculative_tts.bench.llama_cpp import LlamaCpp
+from speculative_tts.bench.openvino import OpenVino
+from speculative_tts.bench.sizes import Size, Weights
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.schema.bench import BenchConfig
@@ -33,22 +38,22 @@ def of_checkpoints(config: BenchConfig, engine: Engine) -> dict[str, Decode]:
             f"transformers cannot load {target} or {draft}; give transformers=false"
         ) from error
     lookahead = USUAL if config.seeks_lookahead else config.drafted
-    return peer.systems(config.tokens, engine.sampler, lookahead)
+    return peer.systems(engine.sampler, lookahead)
 
 
 class Transformers:
     """Plain and assisted `generate` of a merged-vocabulary model and its draft, batch 1."""
 
     def __init__(self, target: Any, draft: Any, device: torch.device) -> None:
-        self._target, self._draft, self._device = target, draft, device
+        self.target, self._draft, self._device = target, draft, device
         draft.generation_config.num_assistant_tokens_schedule = "constant"
         draft.generation_config.assistant_confidence_threshold = 0.0
 
-    def systems(self, tokens: int, sampler: Sampler, lookahead: int) -> dict[str, Decode]:
-        """Both, to continue by so many tokens."""
+    def systems(self, sampler: Sampler, lookahead: int) -> dict[str, Decode]:
+        """Both."""
         return {
-            GENERATE: lambda prompt: self.seconds(prompt.ids, tokens, sampler, None),
-            ASSISTED: lambda prompt: self.seconds(prompt.ids, tokens, sampler, lookahead),
+            GENERATE: lambda prompt: self.seconds(prompt.ids, prompt.tokens, sampler, None),
+            ASSISTED: lambda prompt: self.seconds(prompt.ids, prompt.tokens, sampler, lookahead),
         }
 
     @torch.inference_mode()
@@ -72,7 +77,7 @@ class Transformers:
             }
         )
         begin = time.perf_counter()
-        out = self._target.generate(
+        out = self.target.generate(
             ids,
             attention_mask=torch.ones_like(ids),
             max_new_tokens=tokens,
@@ -87,6 +92,43 @@ class Transformers:
         elapsed = time.perf_counter() - begin
         assert out.shape[1] == len(prompt) + tokens, "generate stopped early"
         return elapsed
+
+
+def transformers_of(
+    size: Size, weights: Weights, dtype: torch.dtype, device: torch.device
+) -> Transformers:
+    """The same of random weights."""
+    both = (weights.checkpoint(), weights.some(size.draft).checkpoint())
+    target, draft = (build_model(*one, dtype, device).train(mode=False) for one in both)
+    return Transformers(target, draft, device)
+
+
+def others(
+    config: BenchConfig, size: Size, weights: Weights, device: torch.device
+) -> tuple[dict[str, Decode], dict[str, str]]:
+    """Who else runs these weights here; and of each that is not installed how to get it."""
+    dtype = getattr(torch, config.runtime.dtype.value)
+    systems: dict[str, Decode] = {}
+    missing: dict[str, str] = {}
+    if config.transformers:
+        peer = transformers_of(size, weights, dtype, device)
+        systems |= peer.systems(size.sampler, config.drafted)
+    if config.peers and device.type == "cpu":
+        context, threads = size.length + config.tokens + 1, config.runtime.threads
+        made: dict[str, tuple[str, Callable[[], LlamaCpp | OpenVino]]] = {
+            "llama.cpp": ("llama_cpp", lambda: LlamaCpp(weights, dtype, context, threads)),
+            "OpenVINO": ("openvino", lambda: OpenVino(weights, dtype, threads)),
+        }
+        for name, (module, make) in made.items():
+            if find_spec(module) is None:
+                missing[name] = "pip install 'speculative_tts[peers]'"
+            else:
+                systems[name] = _continues(make(), size.sampler)
+    return systems, missing
+
+
+def _continues(peer: LlamaCpp | OpenVino, sampler: Sampler) -> Decode:
+    return lambda prompt: peer.seconds(prompt.ids, prompt.tokens, sampler)
 
 
 def _load(folder: Path, dtype: torch.dtype, device: torch.device) -> Any:

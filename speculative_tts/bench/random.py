@@ -6,17 +6,35 @@ speed is also given for other acceptance rates, computed from the steps.
 
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 
-from speculative_tts.bench.engine import synthetic_groups
-from speculative_tts.bench.random_cosyvoice import COSYVOICE2, Use, continue_prompts
-from speculative_tts.bench.random_llasa import LLASA_1B
+from speculative_tts.bench.engine import (
+    OURS,
+    Continuation,
+    Decode,
+    continuations,
+    synthetic_groups,
+    verify_step,
+)
+from speculative_tts.bench.peers import others
+from speculative_tts.bench.roofline import limits
+from speculative_tts.bench.sizes import SIZES, Size
+from speculative_tts.bench.table import memory_lines, ratios, step_lines, system_lines
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.engine import timed
+from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.files import write_atomic
+from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.native.library import select
+from speculative_tts.progress import progress
 from speculative_tts.provenance import peak_gib, provenance
 from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
@@ -24,15 +42,17 @@ from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.decode import GroupRule, RuleConfig, ToleranceRule
 
-KINDS: dict[str, Use] = {"cosyvoice2": COSYVOICE2, "llasa_1b": LLASA_1B}
+SPECULATIVE = "speculative"
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed
+CONTEXT = 200  # cached positions of a step that is timed
+STEPS = 20  # repeats of one, at most
 
 
 def run_random(config: BenchConfig, out: Path) -> int:
     """Time continuations and steps of random weights, print the table, keep both."""
-    if config.random not in KINDS:
-        raise ValueError(f"random {config.random!r} is unknown; known: {', '.join(KINDS)}")
-    use = KINDS[config.random]
+    if config.random not in SIZES:
+        raise ValueError(f"random {config.random!r} is unknown; known: {', '.join(SIZES)}")
+    size = SIZES[config.random]
     groups = config.rule.groups if isinstance(config.rule, GroupRule) else GroupsConfig()
     if groups.theta is not None or groups.path is not None:
         raise ValueError(
@@ -41,36 +61,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
         )
     torch.set_num_threads(config.runtime.threads)
     select(config.runtime.kernels)
-    device = torch.device(config.runtime.device.value)
-    dtype = getattr(torch, config.runtime.dtype.value)
-    target = use.make(dtype, device, config.seed)
-    draft = use.draft_of(target)
-    runs = continue_prompts(
-        target,
-        draft,
-        rule_of(config.rule, target.vocab_size, device),
-        lookahead=config.drafted,
-        tokens=config.tokens,
-        count=config.limit,
-        seed=config.seed,
-        use=use,
-    )
-    steps = _steps(config, target, draft)
-    sped = [run.outcome.counts for run in runs["speculative"]]
-    result: dict[str, Any] = {
-        "model": f"{use.title}, random weights, {_label(config.rule)}",
-        "tokens_per_second": {
-            name: config.tokens * len(own) / sum(run.seconds for run in own)
-            for name, own in runs.items()
-        },
-        "acceptance_rate": sum(o.accepted for o in sped) / max(1, sum(o.drafted for o in sped)),
-        "steps": steps,
-        "computed_speedup": {rate: computed(steps, rate, config.drafted) for rate in RATES},
-        "peak_gib": peak_gib(),
-        "tokens": config.tokens,
-        "prompts": config.limit,
-        "provenance": provenance(config),
-    }
+    result = measured(config, size) | {"provenance": provenance(config)}
     name = f"{config.random}_random"
     write_json(out / f"{name}.json", result)
     write_atomic(out / f"{name}.md", table(result))
@@ -79,20 +70,93 @@ def run_random(config: BenchConfig, out: Path) -> int:
     return 0
 
 
-def _steps(config: BenchConfig, target: Any, draft: Any) -> dict[str, float]:
-    """Median seconds of a target step, a verification and a draft step at 200 positions."""
-    start, found = torch.tensor([200], device=target.device), {}
+def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
+    """Speeds of one size, ours and others'."""
+    device = torch.device(config.runtime.device.value)
+    dtype = getattr(torch, config.runtime.dtype.value)
+    weights = size.weights(dtype, config.seed)
+    target = weights.model(dtype, device)
+    draft = size.draft_of(target)
+    prompts = [prompt_of(config, size, target, config.seed + n) for n in range(config.limit)]
+    made: list[Outcome] = []
+    systems = ours(config, size, target, draft, made)
+    for decode in systems.values():
+        decode(prompts[0])
+    peak = peak_gib()  # ours: others come later
+    systems_of_others, missing = others(config, size, weights, device)
+    systems |= systems_of_others
+    with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
+        spent = continuations(systems, prompts, bar.update)
+    first = continuations(systems, [prompt.first for prompt in prompts], lambda: None)
+    seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
+    steps = _steps(config, target, draft)
+    read = {"target": target.step_bytes, "draft": draft.step_bytes}
+    counts = [outcome.counts for outcome in made]
+    return {
+        "model": f"{size.title}, {config.runtime.dtype.name}, random weights, "
+        f"{_label(config.rule)}, lookahead {config.drafted}",
+        "continuations": {name: ratios(config, seconds, name) for name in seconds},
+        "missing": missing,
+        "seconds": seconds,
+        "core_seconds": {name: [one.cores for one in own] for name, own in spent.items()},
+        "prompt_core_seconds": {
+            name: median(one.cores for one in own) for name, own in first.items()
+        },
+        "acceptance_rate": sum(c.accepted for c in counts) / max(1, sum(c.drafted for c in counts)),
+        "steps": steps,
+        "context": CONTEXT,
+        "computed_speedup": {rate: computed(steps, rate, config.drafted) for rate in RATES},
+        "bytes_per_step": read,
+        "bytes_per_second": limits(read, config.runtime.threads),
+        "peak_gib": peak,
+        "tokens": config.tokens,
+        "prompts": config.limit,
+        "threads": config.runtime.threads,
+    }
+
+
+def prompt_of(config: BenchConfig, size: Size, target: CodeLM, seed: int) -> Continuation:
+    """One prompt to continue, for all."""
+    lengths = (config.tokens, config.tokens)
+    request = Request(str(seed), size.prompt(target, seed), None, *lengths, config.seed)
+    return Continuation(request, size.ids(seed))
+
+
+def ours(
+    config: BenchConfig, size: Size, target: CodeLM, draft: CodeLM, made: list[Outcome]
+) -> dict[str, Decode]:
+    """The target alone, and with its draft; `made` gets what the draft's rounds came to."""
+    rule = rule_of(config.rule, target.vocab_size, target.device)
+    stops: tuple[int, ...] = ()  # none: every continuation has its length
+    given = (target, LMDrafter(draft), rule, size.sampler, stops, config.drafted)
+    speculation = Speculation(*given)
+
+    def alone(prompt: Continuation) -> float:
+        decode = partial(autoregressive, target, stops, size.sampler, [prompt.request])
+        return timed(target.device, decode).seconds
+
+    def sped(prompt: Continuation) -> float:
+        found = timed(target.device, partial(speculation.decode, [prompt.request]))
+        made.extend(found.outcomes)
+        return found.seconds
+
+    return {OURS: alone, SPECULATIVE: sped}
+
+
+def _steps(config: BenchConfig, target: CodeLM, draft: CodeLM) -> dict[str, float]:
+    """Median seconds of a target step, a verification and a draft step."""
+    start, found = torch.tensor([CONTEXT], device=target.device), {}
     cases = {
         "target step (1 token)": (target, 1),
-        "verify": (target, config.drafted + 1),
+        verify_step(config.drafted): (target, config.drafted + 1),
         "draft step (1 token)": (draft, 1),
     }
     with torch.inference_mode():
         for name, (model, new) in cases.items():
-            cache = model.cache(1, 200 + new)
+            cache = model.cache(1, CONTEXT + new)
             ids = torch.zeros(1, new, dtype=torch.int64, device=target.device)
             step = partial(model.extend, ids, cache, start)
-            found[name] = median_seconds(step, min(config.steps, 20))
+            found[name] = median_seconds(step, min(config.steps, STEPS))
     return found
 
 
@@ -118,19 +182,32 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
     Tokens of a round are 1 + rate + ... + rate^lookahead (Leviathan et al., 2023, equation 1).
     """
     tokens = sum(rate**n for n in range(lookahead + 1))
-    cost = steps["verify"] + lookahead * steps["draft step (1 token)"]
+    cost = steps[verify_step(lookahead)] + lookahead * steps["draft step (1 token)"]
     return tokens * steps["target step (1 token)"] / cost
 
 
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
-    lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", ""]
-    lines += ["| system | tokens/s |", "|---|---|"]
-    lines += [f"| {name} | {speed:.2f} |" for name, speed in result["tokens_per_second"].items()]
-    lines += ["", "| step at 200 cached positions | median ms |", "|---|---|"]
-    lines += [f"| {name} | {1000 * value:.1f} |" for name, value in result["steps"].items()]
+    lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", "", *system_lines(result)]
+    lines += [
+        f"| {name} | not installed: {how} | | | | |" for name, how in result["missing"].items()
+    ]
+    lines += ["", *_parts(result), "", *step_lines(result), "", *memory_lines(result), ""]
     rates = ", ".join(f"{rate}: {x:.2f}" for rate, x in result["computed_speedup"].items())
-    lines += ["", f"Acceptance rate of the random draft {result['acceptance_rate']:.2f}."]
+    lines += [f"{result['tokens']} tokens each, {result['threads']} thread(s)."]
+    lines += [f"Acceptance rate of the random draft {result['acceptance_rate']:.2f}."]
     lines += [f"Speedup computed from the steps by acceptance rate: {rates}."]
-    lines += [f"Peak memory {result['peak_gib']:.1f} GiB.", "", made_by(result["provenance"])]
-    return "\n".join(lines) + "\n"
+    lines += [f"Peak memory of ours {result['peak_gib']:.1f} GiB.", ""]
+    return "\n".join([*lines, made_by(result["provenance"])]) + "\n"
+
+
+def _parts(result: dict[str, Any]) -> list[str]:
+    """What of a core a prompt takes, and a token behind the first; of median continuations."""
+    lines = [
+        "| system | prompt and first token, core ms | a further token, core ms |",
+        "|---|---|---|",
+    ]
+    for name, first in result["prompt_core_seconds"].items():
+        further = (median(result["core_seconds"][name]) - first) / (result["tokens"] - 1)
+        lines.append(f"| {name} | {1000 * first:.0f} | {1000 * further:.1f} |")
+    return lines

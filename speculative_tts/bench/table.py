@@ -33,21 +33,7 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
 
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
-    head = ["system", "tokens/s", "ms/token", "of a core"]
-    head += ["x autoregressive (95 % CI)", "x generate (95 % CI)"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for name, row in result["continuations"].items():
-        cells = [_interval(row.get(key)) for key in ("vs_autoregressive", "vs_generate")]
-        cores = 1000 * _core_seconds(result, name)
-        speed = f"{row['tokens_per_second']:.0f} | {row['ms_per_token']:.2f} | {cores:.2f}"
-        lines.append(f"| {name} | {speed} | {' | '.join(cells)} |")
-    lines += _pays(result)
-    lines += ["", f"| step at {result['context']} cached positions | median ms | of the limit |"]
-    lines += ["|---|---|---|"]
-    lines += [
-        f"| {name} | {1000 * value:.3f} | {share(name, value, result)} |"
-        for name, value in result["steps"].items()
-    ]
+    lines = [*system_lines(result), *_pays(result), "", *step_lines(result)]
     tokens, size, positions, threads = GROUP_RULE
     lines += [
         f"| group rule, {tokens} tokens, groups of {size}, {positions} positions, {name}, "
@@ -60,18 +46,44 @@ def table(result: dict[str, Any]) -> str:
         f"| {name} | {1000 * value:.3f} | {value / result['steps'][pass_name]:.1%} |"
         for name, value in result["path_search"].items()
     ]
-    lines += ["", *_limits(result)]
-    sizes = ", ".join(f"{k} {v / 1e6:.1f} MB" for k, v in result["bytes_per_step"].items())
+    lines += ["", *memory_lines(result)]
     prompts = len(next(iter(result["seconds"].values())))
     amount = f"{prompts} prompts, {result['tokens']} tokens each"
     lines += ["", f"{amount}, batch 1, {result['threads']} thread(s)."]
-    lines += [f"Weights read per step: {sizes}."]
     if "draft" not in result["bytes_per_step"]:
         lines += [
             "The target has no draft: a draft's rounds and steps and transformers are left out."
         ]
     lines += ["", made_by(result["provenance"])]
     return "\n".join(lines) + "\n"
+
+
+def system_lines(result: dict[str, Any]) -> list[str]:
+    """Whole continuations."""
+    head = ["system", "tokens/s", "ms/token", "of a core"]
+    head += ["x autoregressive (95 % CI)", "x generate (95 % CI)"]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for name, row in result["continuations"].items():
+        cells = [_interval(row.get(key)) for key in ("vs_autoregressive", "vs_generate")]
+        cores = 1000 * _core_seconds(result, name)
+        speed = f"{row['tokens_per_second']:.{digits(row['tokens_per_second'])}f}"
+        speed += f" | {row['ms_per_token']:.2f} | {cores:.2f}"
+        lines.append(f"| {name} | {speed} | {' | '.join(cells)} |")
+    return lines
+
+
+def digits(speed: float) -> int:
+    """Decimals of so many tokens a second."""
+    return 0 if speed >= 100 else 1
+
+
+def step_lines(result: dict[str, Any]) -> list[str]:
+    """Single steps and what of the memory's limit they reach."""
+    lines = [f"| step at {result['context']} cached positions | median ms | of the limit |"]
+    return [*lines, "|---|---|---|"] + [
+        f"| {name} | {1000 * value:.3f} | {share(name, value, result)} |"
+        for name, value in result["steps"].items()
+    ]
 
 
 def _pays(result: dict[str, Any]) -> list[str]:
@@ -105,19 +117,22 @@ def share(step: str, seconds: float, result: dict[str, Any]) -> str:
     return f"{least / seconds:.0%}"
 
 
-def _limits(result: dict[str, Any]) -> list[str]:
+def memory_lines(result: dict[str, Any]) -> list[str]:
     """What reading the weights alone would take, beside whole continuations."""
-    lines = ["| memory, one core | GB/s | limit, steps/s | autoregressive reaches |"]
-    lines += ["|---|---|---|---|"]
+    lines, threads = [], int(result["threads"])
     for name, speed in result["bytes_per_second"].items():
-        cells = ["-"] * 2
+        cells = ["-"] * 3
         if name in result["bytes_per_step"]:
-            limit = speed / result["bytes_per_step"][name]
-            cells[0] = f"{limit:.0f}"
-        if name == "target":
-            cells[1] = f"{1 / _core_seconds(result, OURS) / limit:.0%}"
+            size = result["bytes_per_step"][name]
+            cells[:2] = [f"{size / 1e6:.1f}", f"{speed / size:.{digits(speed / size)}f}"]
+        if name == "target":  # by cores, which other programs do not lengthen, where it is one
+            alone = result["core_seconds" if threads == 1 else "seconds"][OURS]
+            token = float(median(alone)) / int(result["tokens"])
+            cells[2] = f"{result['bytes_per_step'][name] / speed / token:.0%}"
         lines.append(f"| {name} | {speed / 1e9:.1f} | {' | '.join(cells)} |")
-    return lines if len(lines) > 2 else []
+    head = [f"memory, {threads} thread(s)", "GB/s", "MB a step", "limit, steps/s"]
+    head += ["autoregressive reaches"]
+    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines] if lines else []
 
 
 def _core_seconds(result: dict[str, Any], name: str) -> float:

@@ -71,7 +71,7 @@ def run(config: BenchConfig) -> int:
         "group_rule": benchmark.group_rule_costs(*GROUP_RULE, 30, engine.target.device),
         "path_search": search_costs(*PATH_SEARCH, config.steps, engine.target.device),
         "bytes_per_step": read,
-        "bytes_per_second": limits(read),
+        "bytes_per_second": limits(read, config.runtime.threads),
         "tokens": config.tokens,
         "threads": config.runtime.threads,
         "provenance": provenance(config),
@@ -110,7 +110,7 @@ main = app.command(
         "sst-bench",
         "sst-bench lookahead=5 tokens=200 out=bench",
         "sst-bench target=tiny_valle",
-        "sst-bench random=cosyvoice2 limit=3 tokens=50 runtime.threads=2",
+        "sst-bench random=cosyvoice2 runtime.dtype=bfloat16 limit=3 tokens=50 runtime.threads=2",
         "sst-bench gpu=true tokens=200",
     ),
     first=(

@@ -33,6 +33,9 @@ EXTRAS = {  # module whose absence means that an extra was not installed
     "torchaudio": "papers",
     "wandb": "cluster",
     "ray": "ray",
+    "gguf": "peers",
+    "llama_cpp": "peers",
+    "openvino": "peers",
 }
 
 

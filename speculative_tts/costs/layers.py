@@ -11,6 +11,8 @@ from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.decoder import Decoder, Layer
 from speculative_tts.models.loading import build_decoder
 
+State = dict[str, Tensor]  # of a decoder of one layer, as checkpoints name it
+
 
 def random_decoder(
     config: DecoderConfig,
@@ -20,30 +22,36 @@ def random_decoder(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Decoder:
-    """A decoder of one layer a scale, which says how much that layer adds.
+    """A decoder of one layer a scale, which says how much that layer adds."""
+    return decoder_of(config, random_layers(config, scales, generator), dtype=dtype, device=device)
 
-    Layers of one scale are drawn once and copied, each into memory of its own: a step reads as much
-    as with real weights, and a billion numbers need not be drawn.
-    """
+
+def random_layers(
+    config: DecoderConfig, scales: Sequence[float], generator: torch.Generator
+) -> list[State]:
+    """A state a layer; layers of one scale are drawn once, a billion numbers need not be."""
+    kinds = {scale: _state(config, generator, scale) for scale in dict.fromkeys(scales)}
+    return [kinds[scale] for scale in scales]
+
+
+def decoder_of(
+    config: DecoderConfig, layers: Sequence[State], *, dtype: torch.dtype, device: torch.device
+) -> Decoder:
+    """A decoder of these layers, each in memory of its own: a step reads what real weights take."""
+    one = replace(config, layers=1)
     kinds = {
-        scale: build_decoder(
-            replace(config, layers=1),
-            _state(config, generator, scale),
-            dtype=dtype,
-            device=device,
-            prefix="",
-        )
-        for scale in dict.fromkeys(scales)
+        id(state): build_decoder(one, state, dtype=dtype, device=device, prefix="")
+        for state in {id(state): state for state in layers}.values()
     }
-    layers = [_copied(kinds[scale].layers[0]) for scale in scales]
-    return Decoder(replace(config, layers=len(layers)), layers, kinds[scales[0]].norm)
+    made = [_copied(kinds[id(state)].layers[0]) for state in layers]
+    return Decoder(replace(config, layers=len(made)), made, kinds[id(layers[0])].norm)
 
 
 def _copied(layer: Layer) -> Layer:
     return Layer(*(matrix.copied() for matrix in layer.matrices()))
 
 
-def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> dict[str, Tensor]:
+def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:
     """State dict of a decoder of one layer, variance-preserving."""
 
     def matrix(rows: int, columns: int, size: float = 1.0) -> Tensor:

@@ -1,11 +1,12 @@
 """All that decoding needs in one object: requests in, timed tokens and waves out."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from speculative_tts.codecs.registry import Codec, FlowCodec, decode_voice
 from speculative_tts.decoding.batch import Request
@@ -31,6 +32,15 @@ class Timed:
 
     outcomes: list[Outcome]
     seconds: float
+
+
+def timed(device: torch.device, decode: Callable[[], list[Outcome]]) -> Timed:
+    """A batch decoded, the device idle at both ends."""
+    synchronise(device)
+    begin = time.perf_counter()
+    outcomes = decode()
+    synchronise(device)
+    return Timed(outcomes, time.perf_counter() - begin)
 
 
 @dataclass(frozen=True)
@@ -86,9 +96,7 @@ class Engine:
         self, system: System, requests: list[Request], observer: Observer | None = None
     ) -> Timed:
         """Decode a batch with a system that has a model, the device idle at both ends."""
-        begin = self._now()
-        outcomes = self._outcomes(system, requests, observer)
-        return Timed(outcomes, self._now() - begin)
+        return timed(self.target.device, lambda: self._outcomes(system, requests, observer))
 
     def stream(
         self, system: System, requests: list[Request], size: int | None = None

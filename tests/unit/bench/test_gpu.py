@@ -1,23 +1,18 @@
 """sst-bench gpu=true: what it does on a GPU, tried in little on a CPU, and what it says without."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from test_random import SMALL
+from test_sizes import SMALL
 
-from speculative_tts.bench import gpu, random_cosyvoice
+from speculative_tts.bench import gpu
 from speculative_tts.commands import bench
 from speculative_tts.decoding.graphs import Capture
 from speculative_tts.schema.bench import BenchConfig
 
 CPU = torch.device("cpu")
-USE = dataclasses.replace(
-    random_cosyvoice.COSYVOICE2,
-    make=lambda dtype, device, seed: random_cosyvoice.cosyvoice2(dtype, device, seed, SMALL),
-)
 
 
 def config() -> BenchConfig:
@@ -43,7 +38,7 @@ def test_every_row_is_measured() -> None:
         return step
 
     captures: dict[str, Capture | None] = {"on": capture, "off": None}
-    made = gpu.measured(USE, config(), CPU, captures, (1, 3))
+    made = gpu.measured(SMALL, config(), CPU, captures, (1, 3))
     assert [(row["graphs"], row["batch"]) for row in made["speeds"]] == [
         ("on", 1), ("on", 3), ("off", 1), ("off", 3),
     ]  # fmt: skip
@@ -68,7 +63,7 @@ def test_a_coin_passes_as_often_as_it_says() -> None:
 
 
 def test_parity_of_a_machine_with_itself() -> None:
-    found = gpu.parity(USE, 0, CPU)
+    found = gpu.parity(SMALL, 0, CPU)
     assert found["float32"] == 0
     assert 0 < found["bfloat16"] < 0.05
 

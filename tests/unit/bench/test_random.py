@@ -1,37 +1,27 @@
 """sst-bench random=: what is timed is what was asked for."""
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 import torch
+from test_sizes import SMALL
 
-from speculative_tts.bench import random, random_cosyvoice
+from speculative_tts.bench import peers, random
+from speculative_tts.bench.random import computed
 from speculative_tts.commands import bench
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.groups import Group
 from speculative_tts.schema.decode import ExactRule, ToleranceRule
 
-SMALL = dataclasses.replace(
-    random_cosyvoice.CONFIG,
-    hidden=32,
-    heads=4,
-    head_dim=8,
-    intermediate=48,
-    vocab_size=random_cosyvoice.CODES + 3 + 100 + 2,
-)
 ASKED = ["random=cosyvoice2", "limit=1", "tokens=6", "steps=1", "draws=10"]
+ALONE = ["transformers=false", "peers=false"]
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shape shrunken; everything else as it is."""
-    use = dataclasses.replace(
-        random.KINDS["cosyvoice2"],
-        make=lambda dtype, device, seed: random_cosyvoice.cosyvoice2(dtype, device, seed, SMALL),
-    )
-    monkeypatch.setitem(random.KINDS, "cosyvoice2", use)
+    monkeypatch.setitem(random.SIZES, "cosyvoice2", SMALL)
 
 
 @pytest.mark.usefixtures("small")
@@ -48,14 +38,14 @@ def test_the_rule_that_was_asked_for_is_timed(
 ) -> None:
     """rule=group timed the exact rule and did not say so."""
     timed = []
-    run = random.continue_prompts
+    run = random.Speculation
 
-    def watched(*arguments: object, **settings: object) -> object:
+    def watched(*arguments: object) -> object:
         timed.append(arguments[2])
-        return run(*arguments, **settings)  # type: ignore[arg-type]
+        return run(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(random, "continue_prompts", watched)
-    assert bench.main([*ASKED, *rule, f"out={tmp_path}"]) == 0
+    monkeypatch.setattr(random, "Speculation", watched)
+    assert bench.main([*ASKED, *ALONE, *rule, f"out={tmp_path}"]) == 0
     assert [type(one) for one in timed] == [kind]
     assert told in (tmp_path / "cosyvoice2_random.md").read_text()
     made = json.loads((tmp_path / "cosyvoice2_random.json").read_text())
@@ -77,3 +67,36 @@ def test_groups_by_similarity_are_refused(
     assert bench.main([*ASKED, "rule=group", key, f"out={tmp_path}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "give rule.groups.mean_size=<tokens of a group>" in line
+
+
+@pytest.mark.usefixtures("small")
+def test_others_stand_beside_ours_or_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without them has its own table all the same."""
+    there = peers.find_spec
+    monkeypatch.setattr(
+        peers, "find_spec", lambda name: None if name == "llama_cpp" else there(name)
+    )
+    settings = ["runtime.dtype=bfloat16", "limit=2", "runtime.threads=2"]
+    assert bench.main([*ASKED, *settings, f"out={tmp_path}"]) == 0
+    printed = (tmp_path / "cosyvoice2_random.md").read_text()
+    assert "CosyVoice 2, bfloat16, random weights, rule exact, lookahead 3" in printed
+    others = ["transformers generate", "transformers assisted"]
+    others += ["OpenVINO"] if there("openvino") else []
+    made = json.loads((tmp_path / "cosyvoice2_random.json").read_text())
+    assert [*made["continuations"]] == ["autoregressive", "speculative", *others]
+    for name in made["continuations"]:
+        assert printed.count(f"\n| {name} |") == 2  # whole, and its prompt apart
+        assert made["prompt_core_seconds"][name] > 0
+    remedy = "pip install 'speculative_tts[peers]'"
+    assert f"| llama.cpp | not installed: {remedy} |" in printed
+    assert made["missing"]["llama.cpp"] == remedy
+    assert 0 < made["acceptance_rate"] < 1
+    torch.set_num_threads(1)
+
+
+def test_speedup_of_a_free_perfect_draft() -> None:
+    steps = {"target step (1 token)": 1.0, "verify (4 tokens)": 1.0, "draft step (1 token)": 0.0}
+    assert computed(steps, 1.0, 3) == 4.0
+    assert computed(steps, 0.0, 3) == 1.0

@@ -35,8 +35,8 @@ def test_one_prompt_alone_has_no_interval(interval: list[float | None], cell: st
 
 def test_limits_stand_beside_what_is_reached() -> None:
     printed = table(RESULT)
-    assert "| target | 44.0 | 2000 | 10% |" in printed
-    assert "| main memory | 30.0 | - | - |" in printed
+    assert "| target | 44.0 | 22.0 | 2000 | 10% |" in printed
+    assert "| main memory | 30.0 | - | - | - |" in printed
     assert "| target step (1 token) | 1.000 | 50% |" in printed
     assert "| target pass (8 tokens) | 10.000 | 5% |" in printed
     assert "| accept | 1.000 | - |" in printed
