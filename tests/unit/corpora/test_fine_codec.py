@@ -1,0 +1,75 @@
+"""sst-prepare makes two codecs of the same takes: the fine one stays nearer to what was said."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, TinyCodec
+from speculative_tts.corpora import features, tiny
+from speculative_tts.corpora.features import SpokenTake, read_feature_shard
+from speculative_tts.corpora.plan import Take
+
+COLUMNS = 27  # of a frame
+RECIPE = tiny.Recipe(n_takes=60, takes_per_shard=20, n_codes=8, n_fine_codes=64, workers=1)
+
+
+def spoken(take: Take, seed: int) -> Iterator[SpokenTake]:
+    """Noise in place of speech: a token a word and one more at each end."""
+    rng = np.random.default_rng([seed, *take.id.encode()])
+    count = len(take.words)
+    frames = rng.standard_normal((FRAMES_PER_TOKEN * (count + 2), COLUMNS)).astype(np.float32)
+    ends = tuple(float(2 + index) for index in range(count))
+    yield SpokenTake(take.id, take.speakers[0].name, take.words, 1.0, ends, frames)
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A corpus of 60 takes with codebooks of 8 and 64 entries; the lists are left out."""
+    monkeypatch.setattr(features, "speak_take", spoken)
+    for unspoken in ("write_dev_codes", "write_list", "prepare_residual"):
+        monkeypatch.setattr(tiny, unspoken, lambda *_: None)
+    tiny.prepare_tiny(RECIPE, tmp_path)
+    return tmp_path
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [
+        row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()
+    ]
+
+
+def distance(codec: TinyCodec, corpus: Path) -> float:
+    """Mean squared distance of the takes' tokens to the entries that stand for them."""
+    takes = [
+        t for path in sorted((corpus / "features").iterdir()) for t in read_feature_shard(path)
+    ]
+    tokens = np.concatenate([t.features.reshape(-1, FRAMES_PER_TOKEN * COLUMNS) for t in takes])
+    weighed = tokens * np.tile(codec.weights, FRAMES_PER_TOKEN)
+    return float(((weighed[:, None] - codec.codebook[None]) ** 2).sum(-1).min(1).mean())
+
+
+def test_both_say_the_same_takes_the_fine_one_more_closely(prepared: Path) -> None:
+    coarse, fine = (TinyCodec.load(prepared / name) for name in ("codec", "codec_fine"))
+    assert (len(coarse.codebook), len(fine.codebook)) == (8, 64)
+    assert distance(fine, prepared) < 0.9 * distance(coarse, prepared)
+    pairs = list(zip(rows(prepared / "codes"), rows(prepared / "codes_fine"), strict=True))
+    assert len(pairs) == 60
+    for one, other in pairs:
+        differing = {key for key in one if one[key] != other[key]}
+        assert differing <= {"codes"}
+        assert len(one["codes"]) == len(other["codes"])
+        assert max(one["codes"]) < 8
+    assert max(code for _, row in pairs for code in row["codes"]) >= 8
+
+
+def test_what_is_there_is_kept(prepared: Path) -> None:
+    """A corpus that was made before the fine codec gets it without being spoken again."""
+    before = {path: path.read_bytes() for path in prepared.rglob("*.*")}
+    for path in (prepared / "codec_fine").iterdir():
+        path.unlink()
+    tiny.prepare_tiny(RECIPE, prepared)
+    assert {path: path.read_bytes() for path in prepared.rglob("*.*")} == before
