@@ -100,7 +100,7 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_read.argtypes, found.sst_read.restype = [pointer, count], ctypes.c_float
     found.sst_laws.argtypes = [pointer, pointer, pointer]
     found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
-    found.sst_verify.argtypes = [pointer, *[count] * 3, *[pointer] * 8]
+    found.sst_verify.argtypes = [pointer, *[count] * 3, *[pointer] * 8, ctypes.c_int32]
     found.sst_walk.argtypes, found.sst_rounds.argtypes = [pointer] * 5, [pointer] * 6
     found.sst_blocks.argtypes = [pointer] * 5
     found.sst_heads.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]

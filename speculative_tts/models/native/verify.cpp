@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+#include "threads.h"
+
 namespace {
 
 class Tolerance : public Judge {
@@ -49,8 +51,8 @@ Value sum_of(const Value* x, const Index* i, const Index* end) {
 template <class Index>  // of tokens and groups: 16 bits, half to read, or 32
 class Grouped : public Judge {
  public:
-  explicit Grouped(const Groups& groups)
-      : g(groups), own((const Index*)g.token_groups), members((const Index*)g.group_tokens),
+  Grouped(const Groups& groups, int threads)
+      : g(groups), threads(threads), own((const Index*)g.token_groups), members((const Index*)g.group_tokens),
         ratio(g.count), coarse(g.count), pairs(2 * g.tokens) {}
 
   // u P(K) < Q(K), with K by the auxiliary uniform; looks at the members of K only.
@@ -112,29 +114,40 @@ class Grouped : public Judge {
     }
   }
 
-  // Two passes over all memberships: tokens to groups, and back. A token that is alone in its one
-  // group has max(q - p, 0) without rounding.
+  // Two passes over all memberships, shared among threads.
   void everywhere(const float* q, const float* p, float* out) {
     for (int64_t i = 0; i < g.tokens; i++)
       pairs[2 * i] = q[i] / (float)g.total[i], pairs[2 * i + 1] = p[i] / (float)g.total[i];
+    Pool::run(threads, [&](Team& team) {
+      to_groups(team.share(g.count));
+      team.barrier();
+      back_to_tokens(team.share(g.tokens), q, p, out);
+    });
+  }
+
+  void to_groups(std::pair<long, long> part) {
     const Two* both_of = (const Two*)pairs.data();
-    for (int64_t k = 0; k < g.count; k++) {
+    for (int64_t k = part.first; k < part.second; k++) {
       const float score = (float)g.scores[k];
       const Two both =
           sum_of(both_of, members + g.group_offsets[k], members + g.group_offsets[k + 1]);
       const float target = both[0] * score, left = target - both[1] * score;
       ratio[k] = (left < 0 ? 0 : left) / std::max(target, TINY) * score;
     }
-    for (int64_t i = 0; i < g.tokens; i++) {
-      if (q[i] == 0) {
-        out[i] = 0;
-        continue;
-      }
+  }
+
+  // A token that is alone in its one group has max(q - p, 0) without rounding.
+  void back_to_tokens(std::pair<long, long> part, const float* q, const float* p, float* out) {
+    for (int64_t i = part.first; i < part.second; i++) {
       const Index *begin = own + g.token_offsets[i], *end = own + g.token_offsets[i + 1];
       const bool alone = end - begin == 1 && size_of(*begin) == 1;
       const float left = q[i] - p[i];
-      out[i] = alone ? left < 0 ? 0 : left
-                     : q[i] * (sum_of(ratio.data(), begin, end) / (float)g.total[i]);
+      if (q[i] == 0)
+        out[i] = 0;
+      else if (alone)
+        out[i] = left < 0 ? 0 : left;
+      else
+        out[i] = q[i] * (sum_of(ratio.data(), begin, end) / (float)g.total[i]);
     }
   }
 
@@ -142,6 +155,7 @@ class Grouped : public Judge {
     double q, p;
   };
   const Groups& g;
+  const int threads;
   const Index *own, *members;  // groups of tokens, tokens of groups
   std::vector<int64_t> possible;
   std::vector<float> ratio;
@@ -151,10 +165,10 @@ class Grouped : public Judge {
 
 }  // namespace
 
-std::unique_ptr<Judge> judge(const Rule& rule, int64_t vocab) {
+std::unique_ptr<Judge> judge(const Rule& rule, int64_t vocab, int threads) {
   if (!rule.groups) return std::make_unique<Tolerance>(rule.beta, vocab);
-  if (rule.groups->wide) return std::make_unique<Grouped<int32_t>>(*rule.groups);
-  return std::make_unique<Grouped<uint16_t>>(*rule.groups);
+  if (rule.groups->wide) return std::make_unique<Grouped<int32_t>>(*rule.groups, threads);
+  return std::make_unique<Grouped<uint16_t>>(*rule.groups, threads);
 }
 
 bool following(Judge& judge, int64_t vocab, const float* q, const float* p, float* next) {
@@ -181,8 +195,9 @@ extern "C" {
 // 2]. Out: accepted and fallback [batch], and the law of the token behind, next [batch, vocab].
 void sst_verify(const Rule* rule, int64_t batch, int64_t drafted, int64_t vocab,
                 const float* target, const float* draft, const int64_t* ids, const int64_t* lengths,
-                const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next) {
-  const auto by = judge(*rule, vocab);
+                const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next,
+                int32_t threads) {
+  const auto by = judge(*rule, vocab, threads);
   for (int64_t b = 0; b < batch; b++, next += vocab) {
     const float *q = target + b * (drafted + 1) * vocab, *p = draft + b * drafted * vocab;
     int64_t n = 0;

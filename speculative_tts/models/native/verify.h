@@ -15,7 +15,7 @@ class Judge {
   virtual void residual(const float* q, const float* p, float* out) = 0;
 };
 
-std::unique_ptr<Judge> judge(const Rule& rule, int64_t vocab);
+std::unique_ptr<Judge> judge(const Rule& rule, int64_t vocab, int threads);
 
 // The law of the token behind the accepted ones: the residual, or q itself where nothing was
 // rejected (p is null) or nothing is left, which it returns.

@@ -65,5 +65,5 @@ def verify(
     given = [target_probs, draft_probs, drafted, lengths, uniforms]
     kept = [tensor.contiguous() for tensor in given]
     pointers = [tensor.data_ptr() for tensor in (*kept, accepted, fallback, following)]
-    native.sst_verify(ctypes.byref(rule), batch, number, vocab, *pointers)
+    native.sst_verify(ctypes.byref(rule), batch, number, vocab, *pointers, torch.get_num_threads())
     return accepted, following, fallback

@@ -100,7 +100,7 @@ int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sa
                    const Rows* rows, const Tokens* batch, Rounds* rounds) {
   const long n = rows->batch, vocab = rows->vocab, lookahead = rounds->lookahead;
   Reading read(*target, *batch, *rows);
-  const auto rule = judge(*rounds->rule, vocab);
+  const auto rule = judge(*rounds->rule, vocab, target->pass->threads);
   std::vector<int64_t> drafted(n), at(n);
   std::vector<float> laws(n * lookahead * vocab), q(vocab), next(vocab);
   int64_t made = 0;

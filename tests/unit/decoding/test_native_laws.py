@@ -226,3 +226,15 @@ def test_numbers_of_more_than_16_bits_verify_alike(monkeypatch: pytest.MonkeyPat
     wide = verification.verify(random_cover(50, 3).rule(), *given)
     assert wide.accepted.equal(narrow.accepted)
     assert wide.next_probs.allclose(narrow.next_probs, 0, 0, True)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("laws", [FEW_OF_MANY, ALL], ids=["top-k", "all"])
+def test_threads_change_nothing_of_a_verification(laws: tuple[int, Sampler]) -> None:
+    rule, given = random_cover(laws[0], 3).rule(), verification_of(*laws, 4, 0)
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        found.append(verification.verify(rule, *given).next_probs)
+    torch.set_num_threads(before)
+    assert found[0].allclose(found[1], 0, 0, equal_nan=True)
