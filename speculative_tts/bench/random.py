@@ -173,7 +173,7 @@ def _label(config: RuleConfig) -> str:
         detail = f", beta {config.beta:g}"
     if isinstance(config, GroupRule):
         detail = f", synthetic groups of {round(config.groups.size)}"
-    return f"rule {config.name.name}{detail}"
+    return f"rule {config.name}{detail}"
 
 
 def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:

@@ -207,7 +207,7 @@ def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
 
     if not isinstance(config.rule, GroupRule):
         raise ValueError(
-            f"system=swap swaps within groups, and rule is {config.rule.name.name}; give rule=group"
+            f"system=swap swaps within groups, and rule is {config.rule.name}; give rule=group"
         )
     target = dataclasses.replace(config, system=System.target, source=None)
     folder = Path(config.source or Path(config.out) / run_name(target))

@@ -189,7 +189,7 @@ def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
     """Figures, by setting, of the finished runs in `trial.out` that differ in the setting alone."""
     files = Path(trial.out).glob("*/config.json")
     rules = [json.loads(file.read_text(encoding="utf-8")).get("rule", {}) for file in files]
-    same = [rule for rule in rules if rule.get("name") == trial.rule.name.name]
+    same = [rule for rule in rules if rule.get("name") == trial.rule.name]
     by_size = isinstance(trial.rule, GroupRule)
     settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in same}
     found = {setting: finished(with_setting(trial, setting), figure) for setting in settings}

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any
 
-from omegaconf import MISSING
-
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -15,6 +13,7 @@ from speculative_tts.schema.common import (
     ListConfig,
     TransitionsConfig,
 )
+from speculative_tts.schema.kinds import Kind
 from speculative_tts.schema.limits import (
     AUTO,
     Count,
@@ -75,45 +74,30 @@ READS: dict[System, tuple[str, ...]] = {
 ALWAYS = ("system", "codec", "data", "limit")
 
 
-class Rule(Enum):
-    """Acceptance rules of `decoding.acceptance`."""
-
-    exact = "exact"
-    tolerance = "tolerance"
-    group = "group"
-
-
 @dataclass
-class RuleConfig:
+class RuleConfig(Kind):
     """Acceptance rule."""
 
-    name: Rule = MISSING
-
-    def __post_init__(self) -> None:
-        """A name is not what chooses a rule."""
-        if self.name != (chosen := type(self).name):
-            raise ValueError(
-                f"rule.name={self.name.name} renames rule={chosen.name}; give rule={self.name.name}"
-            )
+    group = "rule"
 
     @property
     def label(self) -> list[str]:
         """What it is in the name of a run."""
-        return [self.name.name]
+        return [self.name]
 
 
 @dataclass
 class ExactRule(RuleConfig):
     """The emitted law is the target's."""
 
-    name: Rule = Rule.exact
+    name: str = "exact"
 
 
 @dataclass
 class ToleranceRule(RuleConfig):
     """SSD's: accept when u < min(1, q/p) + beta."""
 
-    name: Rule = Rule.tolerance
+    name: str = "tolerance"
     beta: NonNegative = 0.0  # 0 is the exact rule
 
     @property
@@ -126,7 +110,7 @@ class ToleranceRule(RuleConfig):
 class GroupRule(RuleConfig):
     """PCG's: accept by groups of similar tokens."""
 
-    name: Rule = Rule.group
+    name: str = "group"
     groups: GroupsConfig = field(default_factory=GroupsConfig)
 
     @property
@@ -227,18 +211,11 @@ class ViterbiConfig:
     transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
 
 
-class Drafting(Enum):
-    """Drafters of `decoding.drafters`."""
-
-    lm = "lm"  # a second, smaller language model: draft.path
-    heads = "heads"  # the target's own multi-token heads: heads.path, chosen as viterbi.* says
-
-
 @dataclass
-class DrafterConfig:
+class DrafterConfig(Kind):
     """Who proposes the tokens that the target verifies: each kind reads settings of its own."""
 
-    name: Drafting = MISSING
+    group = "drafter"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -250,7 +227,7 @@ class DrafterConfig:
 class LMDrafterConfig(DrafterConfig):
     """A second language model."""
 
-    name: Drafting = Drafting.lm
+    name: str = "lm"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -262,7 +239,7 @@ class LMDrafterConfig(DrafterConfig):
 class HeadsDrafterConfig(DrafterConfig):
     """The target's own multi-token heads."""
 
-    name: Drafting = Drafting.heads
+    name: str = "heads"
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -6,7 +6,27 @@ its defaults, so that a key which the chosen kind does not have is refused.
 
 import dataclasses
 import typing
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from omegaconf import MISSING
+
+
+@dataclass
+class Kind:
+    """Base of the base class of a group."""
+
+    group: ClassVar[str]  # of configs/
+    name: str = MISSING
+
+    def __post_init__(self) -> None:
+        """A name is not what chooses a kind."""
+        if self.name != (chosen := type(self).name):
+            there = ", ".join(kinds(type(self).__bases__[0]))
+            raise ValueError(
+                f"{self.group}.name={self.name} renames {self.group}={chosen}; "
+                f"give {self.group}=<one of {there}>"
+            )
 
 
 def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
@@ -19,7 +39,7 @@ def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
 
 def kinds(base: Any) -> dict[str, type[Any]]:
     """Subclasses of a group by their names."""
-    return {kind().name.name: kind for kind in base.__subclasses__()}
+    return {kind().name: kind for kind in base.__subclasses__()}
 
 
 def own_keys(base: type[Any]) -> set[str]:

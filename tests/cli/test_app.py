@@ -15,7 +15,7 @@ from speculative_tts.commands.arguments import sources
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line, plain
 from speculative_tts.schema.bench import BenchConfig
-from speculative_tts.schema.decode import DecodeConfig, Rule
+from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.evaluate import CheckConfig, EvalConfig, ReportConfig
 from speculative_tts.schema.fields import key_types
 from speculative_tts.schema.listen import ListenConfig
@@ -63,7 +63,7 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("limit=three", ["limit=three", "Integer"]),
         ("limit=1.5", ["limit=1.5", "Integer"]),
         ("system=foo", ["system=foo", "target, draft, speculative", "codec, reference"]),
-        ("rule.name=foo", ["rule.name=foo", "exact, tolerance"]),
+        ("rule.name=foo", ["rule.name=foo", "exact, tolerance, group"]),
         ("rule=foo", ["rule=foo", "there are exact, group, tolerance", "--config-dir"]),
         ("experiment=ssd/foo", ["experiment=ssd/foo", "ssd/table1"]),
         ("rule.beta=", ["rule.beta="]),
@@ -142,7 +142,7 @@ def test_sweep_runs_every_job_and_returns_the_largest_code() -> None:
 def test_experiment_sweeps_by_itself() -> None:
     assert decode(["experiment=ssd/table3", "limit=5"]) == 0
     assert [config.rule.beta for config in seen] == [0.0, 0.1, 0.2, 0.3, 0.4]
-    assert {config.rule.name for config in seen} == {Rule.tolerance}
+    assert {config.rule.name for config in seen} == {"tolerance"}
     assert {config.limit for config in seen} == {5}
 
 
