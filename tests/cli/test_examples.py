@@ -1,13 +1,19 @@
 """The Python of README and docs/api.md runs as it stands there; pages lead where they say."""
 
+import importlib
 import pkgutil
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from speculative_tts.assets import resolve
+from speculative_tts.records import read_list, write_jsonl
+
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
 
 
 def blocks(page: str) -> list[str]:
@@ -24,6 +30,37 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for text in found:
         exec(compile(text, page, "exec"), names)
     assert (tmp_path / "hello.wav").stat().st_size > 10_000
+
+
+QUICK = {"decode": ["instrument=0", "runtime.warmup=0"], "eval": ["metrics=[wer]", "workers=1"]}
+
+
+@pytest.mark.slow
+def test_the_readmes_walk_from_decoding_to_a_page_with_other_audio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands one after another in an empty folder, of two utterances, judged by words."""
+    monkeypatch.chdir(tmp_path)
+    block = README.partition("## Decode, score, report")[2].split("```")[1].removeprefix("bash\n")
+    walk = [shlex.split(line, comments=True) for line in block.splitlines()]
+    assert [Path(words[0]).name for words in walk] == [
+        *("sst-decode", "sst-eval", "sst-eval", "sst-report")
+    ]
+    test_list = resolve("tiny:testset/list.jsonl")
+    items = read_list(test_list)
+    theirs = [
+        {"id": one.id, "text": one.text, "audio": str(one.reference_audio)}
+        for one in (items[0], items[len(items) // 2])
+    ]
+    write_jsonl(tmp_path / "theirs.jsonl", theirs)
+    for program, *given in walk:
+        name = Path(program).name.removeprefix("sst-")
+        words = [word.replace("limit=20", "limit=2") for word in given] + QUICK.get(name, [])
+        assert importlib.import_module(f"speculative_tts.commands.{name}").main(words) == 0
+    page = (tmp_path / "runs" / "results" / "index.html").read_text()
+    assert 'data-section="ssd"' in page
+    assert 'data-section="others"' in page
+    assert '"theirs"' in page
 
 
 def test_promised_names_are_shown_in_an_example() -> None:
