@@ -7,7 +7,7 @@ it runs, and is printed when it is done.
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
-from hydra.core.utils import JobReturn, JobStatus, filter_overrides, run_job, setup_globals
+from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -77,6 +77,7 @@ class RayLauncher(Launcher):
         assert self._sweep is not None
         sweep, found = self._sweep, dict[int, JobReturn]()
         points = [(initial_job_idx + n, tuple(one)) for n, one in enumerate(job_overrides)]
+        shared = set(points[0][1]).intersection(*(one for _, one in points))
         work = partial(run_point, sweep, Singleton.get_state())
         with (
             ray_workers(self._cluster, threads=1) as workers,
@@ -87,7 +88,7 @@ class RayLauncher(Launcher):
                 return share_of(sweep.point(*point), workers.share, max(cpus_of_nodes()))
 
             def tell(places: list[tuple[Point, str]]) -> None:
-                text = "; ".join(f"{where}: {_short(one)}" for (_, one), where in places)
+                text = "; ".join(f"{where}: {_own(one, shared)}" for (_, one), where in places)
                 bar.set_postfix_str(text, refresh=watched())
 
             workers.told = tell
@@ -140,6 +141,6 @@ def register() -> None:
     Plugins.instance().class_name_to_class[TARGET] = RayLauncher
 
 
-def _short(overrides: Sequence[str]) -> str:
-    """What a job is, in few words: the settings that a sweep begins with."""
-    return " ".join(filter_overrides(overrides)[:2])
+def _own(overrides: Sequence[str], shared: Collection[str]) -> str:
+    """What a job is among the others: the settings that not all have."""
+    return " ".join(one for one in overrides if one not in shared)

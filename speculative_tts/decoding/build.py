@@ -122,6 +122,7 @@ class Parts:
                 self.device,
             ),
             self.sampler,
+            self._keep,
         )
         self.facts["multi_token"] = made.facts
         return made

@@ -9,6 +9,7 @@ import torch
 
 from speculative_tts.assets import require
 from speculative_tts.caches.transitions import transitions
+from speculative_tts.decoding.kept import Keep
 from speculative_tts.decoding.multi_token import (
     LOOK_BACK,
     Chooser,
@@ -53,14 +54,18 @@ class MultiToken:
 
 
 def build_multi_token(
-    heads: HeadsConfig, viterbi: ViterbiConfig, target: Target, sampler: Sampler
+    heads: HeadsConfig, viterbi: ViterbiConfig, target: Target, sampler: Sampler, keep: Keep
 ) -> MultiToken:
     """Raises ValueError for heads of another target, another codec's transitions, k or n amiss."""
     if heads.path is None:
         raise ValueError("heads.path is not set; train heads with sst-train-heads and give it")
     folder, checkpoint = require(Path(heads.path)), Path(target.config.path)
-    loaded = load_heads(
-        folder, heads.n, target=checkpoint, dtype=target.dtype, device=target.device
+    loaded = keep(
+        ("heads", heads.n, content_hash(checkpoint), target.dtype, target.device),
+        heads.path,
+        lambda: load_heads(
+            folder, heads.n, target=checkpoint, dtype=target.dtype, device=target.device
+        ),
     )
     if loaded.vocab_size != target.vocab_size:
         raise ValueError(
@@ -70,7 +75,7 @@ def build_multi_token(
     facts: dict[str, Any] = {"heads": content_hash(folder), "n": loaded.n}
     if viterbi.mode is PathMode.none:
         return MultiToken(loaded, IndependentHeads(sampler), facts)
-    table, about = log_transitions(viterbi.transitions, viterbi.weight, target)
+    table, about = _kept_transitions(viterbi.transitions, viterbi.weight, target, keep)
     search = PathSearch(
         table,
         viterbi.top_k,
@@ -92,6 +97,17 @@ def build_multi_token(
         end_when_likeliest=sampler.end_when_likeliest,
     )
     return MultiToken(loaded, choose, {**facts, "transitions": about})
+
+
+def _kept_transitions(
+    config: TransitionsConfig, weight: float, target: Target, keep: Keep
+) -> tuple[DenseTransitions | SparseTransitions, dict[str, Any]]:
+    """Those of a named folder are kept; the store's are memory-mapped, and its codes may change."""
+    if config.path is None or not Path(config.path).exists():
+        return log_transitions(config, weight, target)
+    of = content_hash(Path(target.codec.path))
+    key = ("transitions", repr(config), weight, of, target.vocab_size, target.device)
+    return keep(key, config.path, lambda: log_transitions(config, weight, target))
 
 
 def log_transitions(

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Loaded = TypeVar("Loaded")
 
@@ -33,6 +33,16 @@ class Kept:
     def size(self) -> int:
         """Bytes that are kept."""
         return sum(size for _, size in self._things.values())
+
+
+class Keep(Protocol):
+    """What a process holds on to from one run to the next: by `key` and the content of `path`."""
+
+    def __call__(
+        self, key: tuple[Hashable, ...], path: str, load: Callable[[], Loaded], /
+    ) -> Loaded:
+        """It, loaded if it is not there."""
+        ...
 
 
 def folder_size(path: Path) -> int:

@@ -1,11 +1,12 @@
 """Models, codec and groups stay loaded between the runs of a process, within a bound."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import build, graphs
+from speculative_tts.decoding import build, graphs, heads
 from speculative_tts.decoding.kept import Kept, folder_size
 from tests.fake_models import FakeModels, write_fake_models
 
@@ -58,6 +59,27 @@ def test_a_sweep_loads_once_and_other_weights_are_others(
     assert sorted(loaded) == ["draft", "target"]
     run(write_fake_models(tmp_path / "wider", utterances=2), "runtime.kernels=torch")
     assert sorted(loaded) == ["draft", "draft", "target", "target"]
+
+
+def test_heads_and_transitions_are_loaded_once_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for each number of heads and each weight of transitions, whatever chooses among them."""
+    loaded: list[str] = []
+
+    def noting(name: str) -> Callable[..., object]:
+        real = getattr(heads, name)
+        return lambda *given, **named: loaded.append(name) or real(*given, **named)
+
+    for name in ("load_heads", "log_transitions"):
+        monkeypatch.setattr(heads, name, noting(name))
+    kept = Kept(1e9)
+    monkeypatch.setattr(build, "_memory", lambda _: kept)
+    common = ["method=mtp", "limit=1", "timing=0", f"out={tmp_path}", "seed=0,1"]
+    assert decode.main([*common, "viterbi.mode=none,best,sample", "heads.n=2"]) == 0
+    assert sorted(loaded) == ["load_heads", "log_transitions"]
+    assert decode.main([*common, "heads.n=2,3", "viterbi.weight=0.5"]) == 0
+    assert sorted(loaded) == ["load_heads"] * 2 + ["log_transitions"] * 2
 
 
 def test_size_and_rows_that_fit(tmp_path: Path) -> None:

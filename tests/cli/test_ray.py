@@ -1,0 +1,182 @@
+"""Work on a Ray cluster of two nodes: what one process makes, whatever is lost on the way."""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from pathlib import Path
+from random import Random
+
+import pytest
+from fake_models import FakeModels, write_fake_models
+from killing import (
+    TwoNodes,
+    command_of,
+    kill_driver,
+    killed,
+    processes,
+    start,
+    through,
+    two_nodes,
+    written,
+)
+from omegaconf import OmegaConf
+
+from speculative_tts.commands import decode
+from speculative_tts.commands.eval import main as evaluate
+from speculative_tts.commands.ray_launcher import share_of
+from speculative_tts.files import held, patient
+from speculative_tts.ray_workers import Share
+
+CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "split", "nar_seconds")
+CLOCKS += ("codec_seconds",)
+POINTS = ("rule.beta=0,0.4", "seed=0,1", "batch_size=2", "timing=0")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
+    return write_fake_models(tmp_path_factory.mktemp("models"), utterances=10)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TwoNodes]:
+    pytest.importorskip("ray", reason="extra ray")
+    with two_nodes() as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def whole(models: FakeModels, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of one process."""
+    out = tmp_path_factory.mktemp("whole")
+    assert decode.main([*models.overrides, *POINTS, f"out={out}"]) == 0
+    return out
+
+
+def made(out: Path) -> dict[str, tuple[list[object], dict[str, bytes]]]:
+    """By run: records without their times, and audio."""
+    found = {}
+    for done in out.glob("*/DONE"):
+        rows = map(json.loads, (done.parent / "records.jsonl").read_text().splitlines())
+        records = [{key: row[key] for key in row if key not in CLOCKS} for row in rows]
+        audio = {path.name: path.read_bytes() for path in (done.parent / "audio").iterdir()}
+        found[done.parent.name] = records, audio
+    return found
+
+
+def on(cluster: TwoNodes, *settings: str) -> list[str]:
+    return ["hydra/launcher=ray", f"hydra.launcher.address={cluster.address}", *settings]
+
+
+@pytest.mark.slow
+def test_a_sweep_on_two_nodes_makes_what_one_process_makes(
+    cluster: TwoNodes, models: FakeModels, whole: Path, tmp_path: Path
+) -> None:
+    said = through(start("decode", [*models.overrides, *POINTS, f"out={tmp_path}", *on(cluster)]))
+    assert made(tmp_path) == made(whole)
+    assert len(made(whole)) == 4
+    assert said.count("10 utterances (0 of them from an earlier run)") == 4
+    logs = [path.read_text() for path in sorted((tmp_path / ".sweep").glob("*.log"))]
+    assert all(f"job {number + 1} of 4" in log for number, log in enumerate(logs))
+
+
+@pytest.mark.slow
+def test_lost_nodes_and_workers_and_a_killed_command_change_nothing(
+    cluster: TwoNodes, models: FakeModels, whole: Path, tmp_path: Path
+) -> None:
+    arguments = [*models.overrides, *POINTS, f"out={tmp_path / 'cut'}", *on(cluster)]
+    kills = [kill_driver, cluster.kill_worker, cluster.kill_node]
+    assert killed("decode", arguments, tmp_path / "cut", written(whole), kills, Random(0)) == 3
+    assert made(tmp_path / "cut") == made(whole)
+
+
+@pytest.mark.slow
+def test_a_failed_job_does_not_stop_the_others(
+    cluster: TwoNodes, models: FakeModels, tmp_path: Path
+) -> None:
+    settings = ["limit=0,1", "timing=0", f"out={tmp_path}"]
+    process = start("decode", [*models.overrides, *settings, *on(cluster)])
+    said = process.communicate()[0].decode()
+    assert process.returncode == 2, said
+    assert "a job failed" in said
+    assert len(made(tmp_path)) == 1
+
+
+@pytest.mark.slow
+def test_a_cluster_of_the_command_leaves_nothing(models: FakeModels, tmp_path: Path) -> None:
+    """Neither one that ends nor, after the next, one that is killed."""
+    pytest.importorskip("ray", reason="extra ray")
+    arguments = [*models.overrides, "seed=0,1", "limit=1", "timing=0", "hydra/launcher=ray"]
+    cut = start("decode", [*arguments, f"out={tmp_path / 'cut'}"])
+    while not list((tmp_path / "cut").glob(".sweep/*.log")):
+        assert cut.poll() is None, cut.communicate()[0].decode()
+        time.sleep(0.05)
+    cut.send_signal(signal.SIGKILL)
+    cut.communicate()
+    whole = start("decode", [*arguments, f"out={tmp_path / 'whole'}"])
+    through(whole)
+    until = time.monotonic() + 60
+    while left := [pid for pid, _, _ in processes() if f"sst-ray-{cut.pid}" in command_of(pid)]:
+        assert time.monotonic() < until, [command_of(pid) for pid in left]
+        time.sleep(0.2)
+    assert not [pid for pid, _, _ in processes() if f"sst-ray-{whole.pid}" in command_of(pid)]
+    assert not list(Path("/tmp").glob(f"sst-ray-{whole.pid}*"))
+    assert not list(Path("/tmp").glob(f"sst-ray-{cut.pid}*"))
+
+
+ASKED = Share(cpus=1, gpus=0.5)
+TIMED = {"timing": 10, "runtime": {"threads": 2, "device": "cpu"}}
+
+
+@pytest.mark.parametrize(
+    ("config", "got"),
+    [
+        (TIMED, Share(16, 0.5)),  # all of a node
+        (TIMED | {"timing": None}, Share(16, 0.5)),  # all utterances are timed
+        (TIMED | {"timing": 0}, Share(2, 0.5)),
+        (TIMED | {"runtime": {"threads": 3, "device": "cuda"}}, Share(3, 1.0)),
+        ({"n": 3}, ASKED),
+    ],
+)
+def test_a_timed_run_has_its_device_for_itself(config: dict[str, object], got: Share) -> None:
+    assert share_of(OmegaConf.create(config), ASKED, cores=16) == got
+
+
+def test_without_ray_one_line_says_how_to_get_it(
+    models: FakeModels,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    row = {"id": "a", "text": "alpha", "audio": str(models.root / "prompt0.wav")}
+    (tmp_path / "list.jsonl").write_text(json.dumps(row))
+    asked = {
+        decode.main: ["seed=0,1", "hydra/launcher=ray", f"out={tmp_path}"],
+        evaluate: ["cluster=ray", f"list={tmp_path / 'list.jsonl'}", "metrics=[wer]"],
+    }
+    for command, arguments in asked.items():
+        assert command(arguments) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "pip install 'speculative_tts[ray]'" in line
+
+
+def enter(folder: Path) -> None:
+    with held(folder, "out=<other>"):
+        pass
+
+
+def test_a_job_waits_for_a_run_that_another_has(tmp_path: Path) -> None:
+    """Two points may be of one run, and a lost worker's may still be ending."""
+    with ThreadPoolExecutor(1) as pool, held(tmp_path, "out=<other>"):
+        with pytest.raises(ValueError, match="is in use by another process"):
+            pool.submit(enter, tmp_path).result()
+        with patient():
+            context = copy_context()
+        waiting = pool.submit(context.run, enter, tmp_path)
+        time.sleep(0.2)
+        assert not waiting.done()
+    waiting.result(timeout=10)
