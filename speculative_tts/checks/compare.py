@@ -1,5 +1,6 @@
 """Comparing what was computed with what a golden file holds."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,16 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
             return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError) as error:
         raise FormatError(f"{path} is not a readable .npz file ({error}); copy it again") from error
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file; FormatError when it is missing or not one."""
+    if not path.is_file():
+        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FormatError(f"{path} is not JSON ({error}); copy it again") from error
 
 
 def need(arrays: dict[str, Any], name: str, path: Path) -> Any:

@@ -5,7 +5,6 @@ and .npz, and a model directory for each model that is named there. Sizes, vocab
 sizes come from the folder.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.checks.chi_square import chi_square, two_samples
-from speculative_tts.checks.compare import close, need, read_arrays, same
+from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.acceptance import Tolerance
@@ -45,7 +44,7 @@ VARIANTS = {
 
 def check(folder: Path) -> Iterator[Row]:
     """All cases of a golden folder. FormatError when it is not in the format."""
-    cases = _json(folder / "cases.json")
+    cases = read_json(folder / "cases.json")
     if not isinstance(cases, dict) or not isinstance(cases.get("greedy"), list):
         raise FormatError(f"{folder / 'cases.json'} has no list 'greedy'; give golden=<folder>")
     golden = _Golden(folder, cases)
@@ -242,7 +241,7 @@ def _tables(folder: Path) -> Iterator[Row]:
         return
     path = folder / "ras_counts.npz"
     arrays = read_arrays(path)
-    for case in _json(folder / "ras_cases.json"):
+    for case in read_json(folder / "ras_cases.json"):
         logits = torch.from_numpy(need(arrays, f"{case['id']}/logp", path))
         counts = need(arrays, f"{case['id']}/counts", path)
         law = closed_form(case, logits).double().numpy()
@@ -272,7 +271,7 @@ def _sequences(golden: _Golden) -> Iterator[Row]:
     path = golden.folder / "ras_sequences.json"
     if not path.is_file():
         return
-    facts = _json(path)
+    facts = read_json(path)
     case = next(c for c in golden.cases["greedy"] if c["id"] == facts["case"])
     case = case | {"min_len": facts["min_len"], "max_len": facts["max_len"]}
     model, options = golden.model(case["model"]), facts["params"]
@@ -319,12 +318,3 @@ def _cells(sequences: np.ndarray, place: int | str | tuple[int, int]) -> np.ndar
         return first * 100_000 + second
     assert isinstance(place, int)
     return sequences[:, place].astype(np.int64)
-
-
-def _json(path: Path) -> Any:
-    if not path.is_file():
-        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise FormatError(f"{path} is not JSON ({error}); copy it again") from error

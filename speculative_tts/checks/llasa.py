@@ -5,7 +5,6 @@ model_<style> for each style in expected.json. Sizes, names and lengths come fro
 arrays that are not there are not checked.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.caches.groups import normalised
-from speculative_tts.checks.compare import close, need, read_arrays, same
+from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.codecs import fsq
@@ -71,10 +70,7 @@ class _Golden:
     folder: Path
 
     def json(self, name: str) -> Any:
-        path = self.folder / name
-        if not path.is_file():
-            raise FormatError(f"{path} not found; give golden=<folder> in the LLaSA golden format")
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(self.folder / name)
 
     @cached_property
     def layout(self) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """VALL-E and USLM beside their official classes: teacher forcing, decoding, NAR, the sampler."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.compare import close, need, read_arrays, relative, same
+from speculative_tts.checks.compare import close, need, read_arrays, read_json, relative, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
-from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.checks.registry import Row
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.sampling import Sampler
@@ -78,16 +77,6 @@ def check(folder: Path) -> Iterator[Row]:
         yield from variants(folder)
     if (folder / "text_frontend.json").is_file():
         yield from text_ids(folder)
-
-
-def read_json(path: Path) -> Any:
-    """A JSON file; FormatError when it is missing or not one."""
-    if not path.is_file():
-        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"{path} is not JSON ({error}); copy it again") from error
 
 
 def _stored(path: Path, valle: Valle) -> Row:

@@ -5,7 +5,6 @@ possible path) and mtp_decode.npz with mtp_decode_info.json; the last need the m
 in the folder valle beside. What is checked is what decodes: `PathSearch` and `multi_token`.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.compare import close, need, read_arrays, same
+from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.multi_token import ViterbiHeads, multi_token
@@ -96,7 +95,7 @@ def _blocks(folder: Path) -> Iterator[Row]:
     """Decoding by `multi_token`, the loop that users run."""
     path, info_path = folder / "mtp_decode.npz", folder / "mtp_decode_info.json"
     cases = read_arrays(path)
-    limit = int(need(json.loads(info_path.read_text(encoding="utf-8")), "limit", info_path))
+    limit = int(need(read_json(info_path), "limit", info_path))
     valle = folder.parent / "valle"
     main, model = read_arrays(_one(valle, "*main.npz")), ValleLM.load(_one(valle, "*checkpoint.pt"))
     text, codes = main["x"][0].tolist(), main["y"][0, :, 0].tolist()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -35,8 +36,62 @@ OTHER_WEIGHTS = (0.5, 0.5, 0.3)
 """Of log F0, voicing and aperiodicity after division by their sd: words matter more."""
 
 
+class WorldCodec:
+    """What both tiny codecs do: weighted WORLD features are theirs to turn into codes and back."""
+
+    sample_rate = world.SAMPLE_RATE
+    token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
+    books: ClassVar[str]  # the field that holds the codebooks
+
+    def encode(self, wave: world.Wave) -> Int64[np.ndarray, "*layers tokens"]:
+        """Codes of every full 40 ms of a mono 16 kHz wave in [-1, 1]."""
+        if wave.ndim != 1:
+            raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
+        if len(wave) < SAMPLES_PER_TOKEN:
+            return self.encode_features(np.zeros((0, world.N_FEATURES)))
+        return self.encode_features(world.frame_features(world.analyse(wave)))
+
+    def decode(self, codes: Int64[np.ndarray, "*layers tokens"]) -> world.Wave:
+        """Wave of codes: 640 samples a token."""
+        if codes.shape[-1] == 0:
+            return np.zeros(0, dtype=np.float32)
+        return world.synthesise(world.frames_from_features(self.decode_features(codes)))
+
+    def save(self, folder: Path) -> None:
+        """Write `codec.safetensors` (float16 codebooks) and `codec.json` into `folder`."""
+        values = vars(self)
+        tensors = {self.books: values[self.books].astype(np.float16), "weights": values["weights"]}
+        meta = {
+            "format_version": FORMAT_VERSION,
+            **self.sizes,
+            "sample_rate": self.sample_rate,
+            "token_rate": self.token_rate,
+            "frames_per_token": FRAMES_PER_TOKEN,
+            "features": "24 mel-cepstra, log F0 (relative, voiced), voicing, band aperiodicity",
+        }
+        write_atomic(folder / "codec.safetensors", save(tensors))
+        write_json(folder / "codec.json", meta)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What codec.json says of the codebooks."""
+        raise NotImplementedError
+
+    def encode_features(
+        self, features: Float64[np.ndarray, "frames 27"]
+    ) -> Int64[np.ndarray, "*layers tokens"]:
+        """Codes of frame features; frames beyond a multiple of four are dropped."""
+        raise NotImplementedError
+
+    def decode_features(
+        self, codes: Int64[np.ndarray, "*layers tokens"]
+    ) -> Float64[np.ndarray, "frames 27"]:
+        """Frame features of codes, four frames a token; ValueError for codes out of range."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class TinyCodec:
+class TinyCodec(WorldCodec):
     """Waves of 16 kHz to codes at 25 a second and back.
 
     `codebook` holds weighted features; a feature times `weights` is its weighted value.
@@ -45,62 +100,38 @@ class TinyCodec:
     codebook: Float32[np.ndarray, "codes 108"]
     weights: Float32[np.ndarray, " 27"]
 
-    sample_rate = world.SAMPLE_RATE
-    token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
     n_layers = 1
+    books = "codebook"
 
     @property
     def n_codes(self) -> int:
         """Codebook entries."""
         return len(self.codebook)
 
-    def encode(self, wave: world.Wave) -> Int64[np.ndarray, " tokens"]:
-        """Codes of every full 40 ms of a mono 16 kHz wave in [-1, 1]."""
-        if wave.ndim != 1:
-            raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
-        if len(wave) < SAMPLES_PER_TOKEN:
-            return np.zeros(0, dtype=np.int64)
-        return self.encode_features(world.frame_features(world.analyse(wave)))
+    @property
+    def sizes(self) -> dict[str, int]:
+        """See `WorldCodec`."""
+        return {"n_codes": self.n_codes}
 
     def encode_features(
         self, features: Float64[np.ndarray, "frames 27"]
     ) -> Int64[np.ndarray, " tokens"]:
-        """Codes of frame features; frames beyond a multiple of four are dropped."""
+        """See `WorldCodec`."""
         return nearest(stack_frames(features, self.weights), self.codebook)
 
     def decode_features(
         self, codes: Int64[np.ndarray, " tokens"]
     ) -> Float64[np.ndarray, "frames 27"]:
-        """Frame features of codes, four frames a token."""
+        """See `WorldCodec`."""
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
             raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
         frames = self.codebook[codes].astype(np.float64).reshape(-1, world.N_FEATURES)
         features: NDArray[np.float64] = frames / self.weights
         return features
 
-    def decode(self, codes: Int64[np.ndarray, " tokens"]) -> world.Wave:
-        """Wave of codes: 640 samples a token."""
-        if len(codes) == 0:
-            return np.zeros(0, dtype=np.float32)
-        return world.synthesise(world.frames_from_features(self.decode_features(codes)))
-
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:  # noqa: ARG002
         """An utterance in pieces (`codecs.pieces`), which are the whole one's samples."""
         return Windowed(self.decode, WINDOW, chunk, np.zeros(0, dtype=np.int64))
-
-    def save(self, folder: Path) -> None:
-        """Write `codec.safetensors` (float16 codebook) and `codec.json` into `folder`."""
-        tensors = {"codebook": self.codebook.astype(np.float16), "weights": self.weights}
-        meta = {
-            "format_version": FORMAT_VERSION,
-            "n_codes": self.n_codes,
-            "sample_rate": self.sample_rate,
-            "token_rate": self.token_rate,
-            "frames_per_token": FRAMES_PER_TOKEN,
-            "features": "24 mel-cepstra, log F0 (relative, voiced), voicing, band aperiodicity",
-        }
-        write_atomic(folder / "codec.safetensors", save(tensors))
-        write_json(folder / "codec.json", meta)
 
     @classmethod
     def load(cls, folder: Path) -> TinyCodec:

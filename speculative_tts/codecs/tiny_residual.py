@@ -14,27 +14,21 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import (
-    FRAMES_PER_TOKEN,
-    SAMPLES_PER_TOKEN,
     TOKEN_FEATURES,
+    WorldCodec,
     feature_weights,
     k_means,
     nearest,
     read_codec,
     stack_frames,
 )
-from speculative_tts.files import write_atomic
-from speculative_tts.records import write_json
-
-FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
-class ResidualTinyCodec:
+class ResidualTinyCodec(WorldCodec):
     """Waves of 16 kHz to layers of codes at 25 a second and back.
 
     `codebooks` hold weighted features; a feature times `weights` is its weighted value.
@@ -43,8 +37,7 @@ class ResidualTinyCodec:
     codebooks: Float32[np.ndarray, "layers codes 108"]
     weights: Float32[np.ndarray, " 27"]
 
-    sample_rate = world.SAMPLE_RATE
-    token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
+    books = "codebooks"
 
     @property
     def n_codes(self) -> int:
@@ -62,18 +55,15 @@ class ResidualTinyCodec:
         first: NDArray[np.float32] = self.codebooks[0]
         return first
 
-    def encode(self, wave: world.Wave) -> Int64[np.ndarray, "layers tokens"]:
-        """Codes of every full 40 ms of a mono 16 kHz wave in [-1, 1]."""
-        if wave.ndim != 1:
-            raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
-        if len(wave) < SAMPLES_PER_TOKEN:
-            return np.zeros((self.n_layers, 0), dtype=np.int64)
-        return self.encode_features(world.frame_features(world.analyse(wave)))
+    @property
+    def sizes(self) -> dict[str, int]:
+        """See `WorldCodec`."""
+        return {"n_codes": self.n_codes, "n_layers": self.n_layers}
 
     def encode_features(
         self, features: Float64[np.ndarray, "frames 27"]
     ) -> Int64[np.ndarray, "layers tokens"]:
-        """Codes of frame features; frames beyond a multiple of four are dropped."""
+        """See `WorldCodec`."""
         left = stack_frames(features, self.weights)
         codes = np.empty((self.n_layers, len(left)), dtype=np.int64)
         for layer, codebook in enumerate(self.codebooks):
@@ -98,27 +88,6 @@ class ResidualTinyCodec:
             sums += codebook[layer]
         features: NDArray[np.float64] = sums.reshape(-1, world.N_FEATURES) / self.weights
         return features
-
-    def decode(self, codes: Int64[np.ndarray, "layers tokens"]) -> world.Wave:
-        """Wave of codes: 640 samples a token; all layers, or the first ones alone."""
-        if codes.shape[-1] == 0:
-            return np.zeros(0, dtype=np.float32)
-        return world.synthesise(world.frames_from_features(self.decode_features(codes)))
-
-    def save(self, folder: Path) -> None:
-        """Write `codec.safetensors` (float16 codebooks) and `codec.json` into `folder`."""
-        tensors = {"codebooks": self.codebooks.astype(np.float16), "weights": self.weights}
-        write_atomic(folder / "codec.safetensors", save(tensors))
-        meta = {
-            "format_version": FORMAT_VERSION,
-            "n_codes": self.n_codes,
-            "n_layers": self.n_layers,
-            "sample_rate": self.sample_rate,
-            "token_rate": self.token_rate,
-            "frames_per_token": FRAMES_PER_TOKEN,
-            "features": "24 mel-cepstra, log F0 (relative, voiced), voicing, band aperiodicity",
-        }
-        write_json(folder / "codec.json", meta)
 
     @classmethod
     def load(cls, folder: Path) -> ResidualTinyCodec:

@@ -127,3 +127,8 @@ def read_feature_shard(path: Path) -> list[SpokenTake]:
         )
         for i in range(len(words))
     ]
+
+
+def frames_of(shards: list[Path]) -> list[np.ndarray]:
+    """Features of every take in some shards."""
+    return [one.features.astype(np.float64) for path in shards for one in read_feature_shard(path)]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-
-import numpy as np
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec, train_residual_codec
 from speculative_tts.corpora.codes import RESIDUAL_SCHEMA, write_codes
-from speculative_tts.corpora.features import read_feature_shard
+from speculative_tts.corpora.features import frames_of
 
 CODEC = "codec_residual"
 CODES = "codes_residual"
@@ -39,8 +36,7 @@ def make_residual_codec(
 ) -> ResidualTinyCodec:
     """Train the codec on the first feature shards, unless `folder` has one."""
     if not (folder / "codec.json").exists():
-        spoken = chain.from_iterable(map(read_feature_shard, shards[: config.codec_shards]))
-        features = [item.features.astype(np.float64) for item in spoken]
+        features = frames_of(shards[: config.codec_shards])
         train_residual_codec(
             features, config.n_layers, config.n_codes, config.iterations, config.seed
         ).save(folder)

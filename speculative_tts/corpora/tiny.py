@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-
-import numpy as np
 
 from speculative_tts.codecs.tiny import TinyCodec, train_codec
 from speculative_tts.corpora.codes import CODES_SCHEMA, RESIDUAL_SCHEMA, write_codes
-from speculative_tts.corpora.features import read_feature_shard, write_feature_shard
+from speculative_tts.corpora.features import frames_of, write_feature_shard
 from speculative_tts.corpora.heldout import write_dev_codes
 from speculative_tts.corpora.plan import Take, Words, plan_list, plan_takes
 from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_residual
@@ -85,7 +82,6 @@ def make_features(takes: list[Take], config: Recipe, folder: Path) -> list[Path]
 def make_codec(shards: list[Path], book: CodebookConfig, seed: int, folder: Path) -> TinyCodec:
     """Train the codec on the first shards, unless `folder` has one."""
     if not (folder / "codec.json").exists():
-        spoken = chain.from_iterable(map(read_feature_shard, shards[: book.shards]))
-        features = [item.features.astype(np.float64) for item in spoken]
+        features = frames_of(shards[: book.shards])
         train_codec(features, book.n_codes, book.iterations, seed).save(folder)
     return TinyCodec.load(folder)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from speculative_tts.models.valle.ar import top10
@@ -104,29 +104,6 @@ class ValleNAR(nn.Module):
         mode 1; mode 0 has none).
         """
         return self._teach((text, text_lengths), codes, code_lengths, stage, prefix)
-
-    def forward_prompted(
-        self,
-        text: Int64[Tensor, "batch text"],
-        text_lengths: Int64[Tensor, " batch"],
-        codes: Int64[Tensor, "batch frames layers"],
-        code_lengths: Int64[Tensor, " batch"],
-        stage: int,
-        prompt: Int64[Tensor, "batch prompt layers"],
-        unscored: Bool[Tensor, "batch frames"] | None = None,
-    ) -> NARTraining:
-        """Teacher forcing behind a prompt of its own, all layers of which are seen.
-
-        Prefix mode 4: a prompt of another utterance. Mode 2: a piece of the same one, whose frames
-        are `unscored`.
-        """
-        size = prompt.shape[1]
-        joined = torch.cat([prompt, codes], 1)
-        out = self._teach((text, text_lengths), joined, code_lengths + size, stage, size)
-        targets = out.targets
-        if unscored is not None:
-            targets = targets.masked_fill(unscored, self.config.eos_id)
-        return NARTraining(targets, out.logits, code_lengths.sum())
 
     def _teach(
         self,
