@@ -1,6 +1,7 @@
 """Verdicts: where the interval of a figure lies beside where a claim says that it must."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
@@ -19,7 +20,7 @@ CAPTION = (
     "A claim *shows* where the whole 95 % interval lies where the test says, is *opposite* where "
     "none of it does, and else *does not show*: these runs cannot tell. Intervals are of the "
     "bootstrap over utterances, seeds of an utterance averaged first; differences are paired. "
-    "They are not corrected for the number of claims: one verdict in forty is wrong by chance."
+    "They are not corrected for the number of claims: about one verdict in forty errs by chance."
 )
 HEADINGS = tuple(
     Heading(text, "", text)
@@ -54,17 +55,26 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
     used = [chosen[one.name] for one in definitions]
     runs = list({run.name: run for one in used for run in one.runs}.values())
     made = [*draft_notes(runs, paper.PCG_DRAFT), *heads_notes(runs, paper.MTP_HEADS)]
+    blocks = [_block(one, chosen[one.name]) for one in definitions]
     found = dict.fromkeys(note for one in used for note in one.selection.notes)
     return Table(
         NAME,
         "What reproduces: the papers' claims on the tiny systems",
-        [CAPTION],
+        [_count(blocks), CAPTION],
         [*mixed(runs), *made, *found],
         origin(runs),
         (),  # each line has its command
         few([result for one in used for result in one.results.values()]),
-        [_block(one, chosen[one.name]) for one in definitions],
+        blocks,
     )
+
+
+def _count(blocks: Sequence[Block]) -> str:
+    """How many claims have which verdict."""
+    place = [heading.name for heading in HEADINGS].index("verdict")
+    told = Counter(line.cells[place].value for block in blocks for line in block.lines)
+    counts = ", ".join(f"{one.value} {told[one.value]}" for one in Verdict if told[one.value])
+    return f"{told.total()} claims: {counts}."
 
 
 def _block(definition: ClaimTable, chosen: Chosen) -> Block:

@@ -101,6 +101,7 @@ def test_a_speed_that_no_run_has_gives_no_verdict(tmp_path: Path) -> None:
     page = claims_of(runs)
     assert told(page, "PCG has fewer word errors") == Verdict.missing.value
     text = (tmp_path / "out" / "claims" / "claims.md").read_text()
+    assert f"{len(page)} claims: not measured yet {len(page)}." in text
     assert "not met by any run" in text
     assert "The draft (tiny:draft) is layers" in text
     assert "This is not the paper's policy: 3 of 32 layers" in text
