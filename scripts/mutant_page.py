@@ -32,10 +32,12 @@ reach their function, the most direct first. *Left* have not been tried: `make m
 them.
 
 Killed: **{killed} of {real} ({rate:.1f} %)** that are not equivalent; equivalent: {equal} of
-{tried} tried ({share:.1f} %). Files with a law, or with what a law is made of, are tried whole:
-{whole}. Of the others {part:.0f} % are, drawn by a seed: {drawn}, so that of all
-theirs [{low:.1f}, {high:.1f}] % are killed (95 %, Clopper and Pearson).
+{tried} tried ({share:.1f} %). Of a file in part those tried are drawn by a seed; the interval is
+that of 95 % (Clopper and Pearson) for what would be killed of all.
+
+{parts}
 """
+WHOLE, PART, OTHERS = "with a law, whole", "with a law, in part", "others, in part"
 TABLE = (
     "made",
     "refused",
@@ -69,13 +71,13 @@ def kinds(file: File, listed: dict[str, Reason]) -> dict[str, list[str]]:
 def page() -> int:
     """Write the page; 1 if a survivor has no reason, or a reason no survivor."""
     listed, table, said, faults = reasons(), [], [], []
-    total, whole = Counter[str](), Counter[str]()
+    total, parts = Counter[str](), {name: Counter[str]() for name in (WHOLE, PART, OTHERS)}
     for file in files():
         found, known = kinds(file, listed[file.name]), listed.pop(file.name)
         counts = {kind: len(found[kind]) for kind in TABLE}
         total.update(counts)
-        if file.name in tools()["mutants"]["whole"]:
-            whole.update(counts)
+        law = file.name in tools()["mutants"]["whole"]
+        parts[OTHERS if not law else PART if counts["left"] else WHOLE].update(counts)
         if counts["made"]:
             table.append(f"| `{file.name}` | " + " | ".join(map(str, counts.values())) + " |")
         alive = found["equivalent"] + found["survived"]
@@ -97,32 +99,42 @@ def page() -> int:
         *table,
         "| all | " + " | ".join(str(total[kind]) for kind in TABLE) + " |",
     ]
-    parts = [_head(total, whole), *table, "\n## What survives, and why", *said]
-    PAGE.write_text("\n".join(parts) + "\n")
+    lines = [_head(total, parts), *table, "\n## What survives, and why", *said]
+    PAGE.write_text("\n".join(lines) + "\n")
     print(*faults, sep="\n", file=sys.stderr)
     return int(bool(faults))
 
 
-def _head(total: Counter[str], whole: Counter[str]) -> str:
-    others = total - whole
-    killed, real = others["killed"], others["tried"] - others["equivalent"]
-    interval = binomtest(killed, real).proportion_ci()
+def _head(total: Counter[str], parts: dict[str, Counter[str]]) -> str:
+    rows = [
+        "| files | to try | tried | killed, not equivalent | of all |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    rows += [_row(name, counts) for name, counts in parts.items() if counts["tried"]]
     return HEAD.format(
         mutmut=version("mutmut"),
         seconds=SECONDS,
         killed=total["killed"],
-        real=total["tried"] - total["equivalent"],
-        rate=_rate(total),
+        real=_real(total),
+        rate=100 * total["killed"] / _real(total),
         equal=total["equivalent"],
         tried=total["tried"],
         share=100 * total["equivalent"] / total["tried"],
-        whole=f"{whole['killed']} of {whole['tried'] - whole['equivalent']} ({_rate(whole):.1f} %)",
-        part=100 * others["tried"] / (others["tried"] + others["left"]),
-        drawn=f"{killed} of {real} ({_rate(others):.1f} %)",
-        low=100 * interval.low,
-        high=100 * interval.high,
+        parts="\n".join(rows),
     )
 
 
-def _rate(counts: Counter[str]) -> float:
-    return 100 * counts["killed"] / (counts["tried"] - counts["equivalent"])
+def _row(name: str, counts: Counter[str]) -> str:
+    killed, real, tried = counts["killed"], _real(counts), counts["tried"]
+    every = tried + counts["left"]
+    interval = binomtest(killed, real).proportion_ci()
+    low, high = 100 * interval.low, 100 * interval.high
+    found = [f"{every}", f"{tried} ({100 * tried / every:.0f} %)"]
+    found += [f"{killed} of {real} ({100 * killed / real:.1f} %)"]
+    found += [f"[{low:.1f}, {high:.1f}] %" if counts["left"] else "-"]
+    return f"| {name} | " + " | ".join(found) + " |"
+
+
+def _real(counts: Counter[str]) -> int:
+    """Those tried that are faults."""
+    return counts["tried"] - counts["equivalent"]

@@ -10,8 +10,9 @@ time is the process's own, since a busy machine must not kill a mutant.
 
 `run` goes on where the last one ended: with mutants that have no result (of functions that changed
 since, too), then with the survivors that tests/mutants.yaml does not call equivalent. The files of
-`[tool.mutants]` come first and whole, of the others a share, drawn by `--seed`. `page` writes
-tests/mutants.md and fails if an entry of tests/mutants.yaml belongs to no survivor.
+`[tool.mutants]` come first and whole, of the others a share, both in an order drawn by `--seed`:
+those tried are a fair sample at any time. `page` writes tests/mutants.md and fails if an entry of
+tests/mutants.yaml belongs to no survivor.
 """
 
 import argparse
@@ -147,12 +148,11 @@ class Mutation:
 def wanted(share: float, seed: int) -> Iterator[tuple[File, str]]:
     """Mutants to be tried: whole files, then a share of the others, then survivors again."""
     every, listed, whole = files(), reasons(), tools()["mutants"]["whole"]
-    place = {name: number for number, name in enumerate(whole)}
-    every.sort(key=lambda file: place.get(file.name, len(whole)))
-    for file in every:
-        for mutant, code in file.results.items():
-            if code is None and (file.name in place or drawn(mutant, seed) < share):
-                yield file, mutant
+    left = [(f, m) for f in every for m, code in f.results.items() if code is None]
+    left.sort(key=lambda one: (one[0].name not in whole, drawn(one[1], seed)))
+    for file, mutant in left:
+        if file.name in whole or drawn(mutant, seed) < share:
+            yield file, mutant
     for file in every:
         for mutant, code in file.results.items():
             if code in (SURVIVED, UNREACHED):

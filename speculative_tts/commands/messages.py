@@ -14,7 +14,7 @@ from speculative_tts.commands.help import options
 from speculative_tts.schema.fields import key_types
 from speculative_tts.schema.kinds import asked_for
 
-DEFAULTS_LIST = "hydra/_internal/defaults_list.py"
+DEFAULTS_LIST, SLURM = "hydra/_internal/defaults_list.py", "submitit/slurm/slurm.py"
 PACKAGE = str(Path(__file__).parents[1])
 EXTRAS = {  # module whose absence means that an extra was not installed
     "faiss": "tiny",
@@ -61,15 +61,22 @@ def one_line(error: Exception, schema: type[Any]) -> str | None:
     elif isinstance(error, ValueError):
         text = str(error) if _raised_here(error) else f"{error} (SST_DEBUG=1 shows where)"
     else:
-        return _null_choice(error)
+        return _others_line(error)
     return " ".join(text.split())
 
 
-def _null_choice(error: Exception) -> str | None:
-    """Hydra looks into each choice of a list, `rule=[null]`, as if it were text."""
+def _others_line(error: Exception) -> str | None:
+    """Mistakes that Hydra and submitit take for defects.
+
+    Hydra looks into each choice of a list, `rule=[null]`, as if it were text; submitit finds out by
+    itself that there is no Slurm.
+    """
     places = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, TypeError) and places and places[-1].filename.endswith(DEFAULTS_LIST):
+    raised = places[-1].filename if places else ""
+    if isinstance(error, TypeError) and raised.endswith(DEFAULTS_LIST):
         return "a list of choices holds null; give names, such as rule=exact, or null alone"
+    if isinstance(error, RuntimeError) and raised.endswith(SLURM):
+        return f"{error} hydra/launcher=submitit_local runs the jobs on this machine"
     return None
 
 

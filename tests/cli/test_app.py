@@ -412,6 +412,18 @@ def test_own_configs_that_are_none(
     assert said in line
 
 
+def test_a_launcher_without_its_cluster_names_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without Slurm `hydra/launcher=submitit_slurm` ended in a traceback of submitit's."""
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert decode(["hydra/launcher=submitit_slurm", "seed=1,2"]) == app.BAD_INPUT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "hydra/launcher=submitit_local runs the jobs on this machine" in line
+
+
 def test_a_launcher_that_is_not_installed_names_its_extra(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -119,7 +119,16 @@ def test_theta_is_found_for_a_mean_size(wanted: float) -> None:
     theta, pairs = groups.find_theta(unit, wanted, None)
     size = groups.distinct_sets(pairs, theta, 300).mean_size
     assert size == pytest.approx(wanted, rel=0.01)
-    assert theta == round(theta, 6)
+    assert -1 < theta == round(theta, 6)
+
+
+def test_theta_does_not_depend_on_the_global_generator() -> None:
+    """Of more tokens than the sample a part is drawn."""
+    unit, found = unit_vectors(2000, 8), set()
+    for seed in range(2):
+        torch.manual_seed(seed)
+        found.add(groups.find_theta(unit, 4, None)[0])
+    assert len(found) == 1
 
 
 def test_at_mean_size_one_all_are_alone_however_near(monkeypatch: pytest.MonkeyPatch) -> None:
