@@ -8,11 +8,11 @@ time is the process's own, since a busy machine must not kill a mutant.
     python scripts/mutants.py run [--share 0.25] [--seconds 600]
     python scripts/mutants.py page
 
-`run` goes on where the last one ended: with mutants that have no result (of functions that changed
-since, too), then with the survivors that tests/mutants.yaml does not call equivalent. The files of
-`[tool.mutants]` come first and whole, of the others a share, both in an order drawn by `--seed`:
-those tried are a fair sample at any time. `page` writes tests/mutants.md and fails if an entry of
-tests/mutants.yaml belongs to no survivor.
+`run` goes on where the last one ended: first with the survivors that tests/mutants.yaml does not
+call equivalent, as tests may be new; then with mutants that have no result (of functions that
+changed since, too), in an order drawn by `--seed`: those tried are at any time a fair sample. The
+files of `[tool.mutants]` are tried whole, of the others a share. `page` writes tests/mutants.md and
+fails if an entry of tests/mutants.yaml belongs to no survivor.
 """
 
 import argparse
@@ -146,19 +146,18 @@ class Mutation:
 
 
 def wanted(share: float, seed: int) -> Iterator[tuple[File, str]]:
-    """Mutants to be tried: whole files, then a share of the others, then survivors again."""
+    """Mutants to be tried: survivors again, then those of whole files and a share of the others."""
     every, listed, whole = files(), reasons(), tools()["mutants"]["whole"]
-    left = [(f, m) for f in every for m, code in f.results.items() if code is None]
-    left.sort(key=lambda one: (one[0].name not in whole, drawn(one[1], seed)))
-    for file, mutant in left:
-        if file.name in whole or drawn(mutant, seed) < share:
-            yield file, mutant
     for file in every:
         for mutant, code in file.results.items():
             if code in (SURVIVED, UNREACHED):
                 reason = listed[file.name].get(file.change(mutant)[0])
                 if reason is None or not reason.equivalent:
                     yield file, mutant
+    left = [(f, m) for f in every for m, code in f.results.items() if code is None]
+    for file, mutant in sorted(left, key=lambda one: drawn(one[1], seed)):
+        if file.name in whole or drawn(mutant, seed) < share:
+            yield file, mutant
 
 
 def drawn(mutant: str, seed: int) -> float:

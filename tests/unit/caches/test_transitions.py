@@ -142,6 +142,7 @@ def test_the_store_finds_what_it_made_and_shipped_counts_equal_it(
     config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"))
     entry = find_or_count(config, ("tiny", codec), SIZE)
     assert find_or_count(config, ("tiny", codec), SIZE).folder == entry.folder
+    assert (entry.description["smoothing"], entry.description["strength"]) == ("unigram", 1.0)
     export_counts(entry, tmp_path / "shipped")
     logs, _ = transitions.transitions(config, ("tiny", codec), SIZE)
     for path in (tmp_path / "shipped", entry.folder):
@@ -156,6 +157,9 @@ def test_shipped_counts_may_be_large(codes: Path, codec: Path, tmp_path: Path) -
     """Small ones take two bytes; of 65,536 nothing would be left."""
     config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"))
     entry = find_or_count(config, ("tiny", codec), SIZE)
+    export_counts(entry, tmp_path)
+    with np.load(tmp_path / "counts.npz") as shipped:
+        assert {shipped[name].dtype.name for name in ("lengths", "columns", "counts")} == {"uint16"}
     many = entry.arrays["counts"].astype(np.int64)
     many[0] = 2**16
     export_counts(dataclasses.replace(entry, arrays={**entry.arrays, "counts": many}), tmp_path)
@@ -163,6 +167,24 @@ def test_shipped_counts_may_be_large(codes: Path, codec: Path, tmp_path: Path) -
     _, facts = transitions.transitions(named, ("tiny", codec), SIZE)
     assert facts["bigrams"] == many.sum()
     assert facts["distinct"] == len(many)
+    with np.load(tmp_path / "counts.npz") as shipped:
+        assert (shipped["counts"] == many).all()
+
+
+@pytest.mark.parametrize("most", [2**31 - 1, 2**31])
+def test_a_pair_may_come_more_often_than_four_bytes_hold(
+    codes: Path, codec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    def count(*given: Any, **options: Any) -> bigrams.Bigrams:
+        found = count_bigrams(*given, **options)
+        found.counts[0] = most
+        return found
+
+    monkeypatch.setattr(transitions, "count_bigrams", count)
+    config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"))
+    entry = find_or_count(config, ("tiny", codec), SIZE)
+    assert entry.arrays["counts"][0] == most
+    assert entry.arrays["counts"].itemsize == (4 if most < 2**31 else 8)
 
 
 def test_mistakes_are_told(codes: Path, codec: Path, tmp_path: Path) -> None:

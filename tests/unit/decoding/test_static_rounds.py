@@ -179,6 +179,19 @@ def test_two_batches_at_a_time_have_loops_of_their_own() -> None:
         assert found == [o.tokens for o in outcomes]
 
 
+def test_a_kept_loop_is_of_its_model_ends_and_sampler() -> None:
+    graphs, plain = Graphs(lambda step: step), Sampler()
+    one, other = (build(state(seed)) for seed in (3, 4))
+    for given in (
+        (one, STOPS, plain),
+        (other, STOPS, plain),
+        (one, (*STOPS, 0, 1), plain),
+        (one, STOPS, Sampler(temperature=0.0)),
+    ):
+        alone = autoregressive(*given, requests(4))
+        assert autoregressive(*given, requests(4), graphs) == alone
+
+
 def test_what_was_left_without_a_law_is_not_kept() -> None:
     """NaN in a cache would pass through the mask of the next batch."""
     made = speculation("exact", "all", "lm", Graphs(lambda step: step))
