@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState
@@ -23,6 +24,8 @@ from speculative_tts.models.native.walk import Batch, Walk, Walkable, rounds
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
 
+PerRow = Int64[Tensor, " batch"]
+
 
 @dataclass(frozen=True)
 class Walking:
@@ -32,8 +35,8 @@ class Walking:
     sampler: Sampler
 
     def draft(
-        self, rows: BatchState, wanted: Tensor, lookahead: int, behind: int
-    ) -> tuple[Tensor, Tensor]:
+        self, rows: BatchState, wanted: PerRow, lookahead: int, behind: int
+    ) -> tuple[PerRow, Float[Tensor, "batch drafted vocab"]]:
         """As `LMDrafting.propose`: how many tokens count in each row, and their laws."""
         steps = min(int(wanted.max()), lookahead)
         batch = self._batch(rows)
@@ -53,7 +56,7 @@ class Walking:
         return rounds(*given, rule=rule, lookahead=tally.lookahead)
 
     def blocks(
-        self, rows: BatchState, heads: Heads, search: Search | None, made: Tensor, dead: Tensor
+        self, rows: BatchState, heads: Heads, search: Search | None, made: PerRow, dead: PerRow
     ) -> Callable[[int], None]:
         """As `multi_token.Blocks.step`, so many times; by the sampler without a search."""
         return blocks(self.walk, self._batch(rows), heads, search, made, dead)
@@ -65,7 +68,7 @@ class Walking:
         return Batch(*state, places, settings_of(self.sampler))
 
 
-def walking(model: object, cache: Any, lengths: Tensor, sampler: Sampler) -> Walking | None:
+def walking(model: object, cache: Any, lengths: PerRow, sampler: Sampler) -> Walking | None:
     """None where tokens are made one by one in Python."""
     if type(sampler) not in SAMPLERS or not isinstance(model, Walkable):
         return None
