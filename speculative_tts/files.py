@@ -150,6 +150,11 @@ def patient() -> Iterator[None]:
         _patient.reset(token)
 
 
+def text_hash(text: str) -> str:
+    """SHA-256 of a text, in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def file_hash(path: Path) -> str:
     """SHA-256 of a file, in hex."""
     with path.open("rb") as file:

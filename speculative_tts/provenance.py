@@ -5,7 +5,6 @@ And the signature of a run, which names its folder.
 
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import platform
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts import assets
-from speculative_tts.files import file_hash, files_hash
+from speculative_tts.files import file_hash, files_hash, text_hash
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig
 
@@ -89,7 +88,7 @@ def signature(settings: Mapping[str, Any]) -> str:
     leads nowhere.
     """
     text = json.dumps(_by_content(dict(settings)), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    return text_hash(text)[:8]
 
 
 def content_hash(path: Path) -> str:
@@ -101,12 +100,12 @@ def content_hash(path: Path) -> str:
     if path.suffix == ".jsonl":
         files = [path, *_recordings(path)]
         hashes = [_file_hash(*_identity(file)) for file in files if file.is_file()]
-        return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+        return text_hash(" ".join(hashes))
     if path.is_file():
         return _file_hash(*_identity(path))
     files = sorted({file for pattern in CONTENT for file in path.glob(pattern)})
     text = "".join(f"{file.name} {_file_hash(*_identity(file))}\n" for file in files)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text_hash(text)
 
 
 def _recordings(path: Path) -> list[Path]:

@@ -3,12 +3,12 @@
 Without a network set WANDB_MODE=offline; `wandb sync` sends later what was kept.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.files import text_hash
 from speculative_tts.provenance import plain
 
 PROJECT = "speculative_tts"
@@ -60,5 +60,5 @@ def _run_of(folder: Path, settings: dict[str, Any]) -> Any:
     """
     import wandb
 
-    id_ = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    id_ = text_hash(str(folder.resolve()))[:16]
     return wandb.init(project=PROJECT, name=folder.name, id=id_, resume="allow", config=settings)

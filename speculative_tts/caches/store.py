@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative_tts.files import file_hash, write_atomic, writing
+from speculative_tts.files import file_hash, text_hash, write_atomic, writing
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -53,7 +53,7 @@ class Entry:
 
 def key_of(description: Description) -> str:
     """64 hex digits of a description."""
-    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
+    return text_hash(json.dumps(description, sort_keys=True))
 
 
 def folder_of(root: Path, kind: str, description: Description) -> Path:

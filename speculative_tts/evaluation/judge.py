@@ -8,7 +8,6 @@ imports nothing heavy before `load`, and says by `missing` whether it can run he
 """
 
 import functools
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from speculative_tts.evaluation.audio import Wave
+from speculative_tts.files import text_hash
 from speculative_tts.records import DecodeRecord
 
 Measure = Callable[[Wave], Any]
@@ -134,7 +134,7 @@ def describe(judge: Judge) -> dict[str, Any]:
 def signature(judge: Judge) -> str:
     """Key of a judge's cached measurements: id and a hash of version and options."""
     text = json.dumps([judge.version, judge.options], sort_keys=True)
-    return f"{judge.id}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"{judge.id}-{text_hash(text)[:12]}"
 
 
 def installed(*modules: str) -> bool:

@@ -4,13 +4,13 @@ It stays with the experimenter (`key.json`); raters get `Trial`s alone (`public`
 """
 
 import dataclasses
-import hashlib
 import json
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.files import text_hash
 from speculative_tts.provenance import plain
 from speculative_tts.records import write_json
 from speculative_tts.schema.limits import Whole
@@ -176,7 +176,7 @@ def read_key(folder: Path) -> Key:
 def identity(clips: dict[str, Clip], raters: list[list[Trial]]) -> str:
     """Which test it is: a hash of who hears what."""
     text = json.dumps([sorted(clips), [[dataclasses.asdict(one) for one in r] for r in raters]])
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return text_hash(text)[:12]
 
 
 def public(key: Key) -> dict[str, Any]:

@@ -6,7 +6,6 @@ added tokens that match anywhere in a text, so a text that holds one is refused.
 """
 
 import dataclasses
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from speculative_tts.files import text_hash
 from speculative_tts.models.config import DecoderConfig
 from speculative_tts.models.layout import words_in
 from speculative_tts.models.prompt import Prompt
@@ -86,7 +86,7 @@ class RowLayout:
     def vocabulary(self) -> str:
         """A hash of all tokens and their ids: equal where text rows mean the same."""
         names = sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])
-        return hashlib.sha256(json.dumps([self.rows, names]).encode()).hexdigest()
+        return text_hash(json.dumps([self.rows, names]))
 
     def width(self, *, text_rows: bool) -> int:
         """Ids that the head has."""

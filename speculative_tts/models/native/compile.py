@@ -4,7 +4,6 @@ A compiled file is named by what it was made from. It is kept in a folder that i
 and loaded only if folder, owner and content are what they were when it was written.
 """
 
-import hashlib
 import os
 import platform
 import shlex
@@ -13,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from speculative_tts.files import file_hash, write_atomic
+from speculative_tts.files import file_hash, text_hash, write_atomic
 from speculative_tts.models.native.flags import LINKING, SOURCES, options
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -42,7 +41,7 @@ def cached(instructions: str) -> Path:
     folder = _own_folder()
     command = [*compiler(), *options(instructions), *LINKING]
     made_from = " ".join([platform.machine(), platform.platform(), *command, _version(command[0])])
-    name = hashlib.sha256(made_from.encode()).hexdigest()[:16]
+    name = text_hash(made_from)[:16]
     path = folder / f"native-{instructions}-{name}.so"
     if not _verified(path):
         _compile(command, path)
