@@ -18,6 +18,8 @@ from speculative_tts.decoding.viterbi import PathSearch
 class Mixed:
     """As `models.heads.Heads`: [batch, vocab] -> [batch, n, vocab]."""
 
+    native = None
+
     def __init__(self, vocab: int, n: int, seed: int = 5) -> None:
         self.n, self.vocab_size = n, vocab
         generator = torch.Generator().manual_seed(seed)

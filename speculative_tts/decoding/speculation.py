@@ -16,6 +16,7 @@ import torch
 from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.drafters.heads import HeadsDrafting
 from speculative_tts.decoding.drafters.lm import LMDrafting
 from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.loops import emit_one
@@ -99,16 +100,17 @@ class Rounds:
         self._native = self._natively()
 
     def _natively(self) -> Callable[[int], None] | None:
-        """Rounds in one call, where both models walk, the rule is native and nobody watches."""
+        """Rounds in one call, where target, drafter and rule are native and nobody watches."""
         a, drafting = self._speculation, self._drafting
         if type(self._watch) is not Observer:
             return None
         target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
-        draft = drafting.walking(a.sampler) if isinstance(drafting, LMDrafting) else None
-        rule = None if target is None else native_rule(a.rule)
-        if target is None or draft is None or rule is None:
+        if target is None or not isinstance(drafting, LMDrafting | HeadsDrafting):
             return None
-        return target.rounds(draft, self.rows, self.tally, rule)
+        drafter, rule = drafting.native(a.sampler, a.lookahead), native_rule(a.rule)
+        if drafter is None or rule is None:
+            return None
+        return target.rounds(drafter, self.rows, self.tally, rule)
 
     def finish(self) -> None:
         """All rounds that are left, if that is one call."""

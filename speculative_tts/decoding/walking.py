@@ -20,7 +20,7 @@ from speculative_tts.decoding.sampling import Sampler, settings_of
 from speculative_tts.models.native.blocks import Heads, Search, blocks
 from speculative_tts.models.native.sample import Places
 from speculative_tts.models.native.verify import Rule
-from speculative_tts.models.native.walk import Batch, Walk, Walkable, rounds
+from speculative_tts.models.native.walk import Batch, Drafter, Walk, Walkable, rounds
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
 
@@ -49,10 +49,10 @@ class Walking:
         rows.grown()
 
     def rounds(
-        self, draft: "Walking", rows: BatchState, tally: Tally, rule: Rule
+        self, drafter: Drafter, rows: BatchState, tally: Tally, rule: Rule
     ) -> Callable[[int], None]:
         """As `speculation.Rounds.step`, so many times, this model verifying by the rule."""
-        given = (self.walk, draft.walk, self._batch(rows), tally.sums)
+        given = (self.walk, drafter, self._batch(rows), tally.sums)
         return rounds(*given, rule=rule, lookahead=tally.lookahead)
 
     def blocks(

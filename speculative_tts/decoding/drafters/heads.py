@@ -17,6 +17,8 @@ from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most
 from speculative_tts.decoding.multi_token import Chooser
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.heads import Heads
+from speculative_tts.models.native import blocks
+from speculative_tts.models.native.walk import Drafter
 
 
 def check_lookahead(lookahead: int, heads: Heads) -> None:
@@ -61,6 +63,17 @@ class HeadsDrafting:
         one = copy(self)
         one._hidden = self._hidden[index : index + 1]
         return one
+
+    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:
+        """The same natively, where heads, chooser and states are; they read the states in place."""
+        heads, chosen = self._heads.native, self._chooser.native
+        if heads is None or chosen is None or self._hidden is None:
+            return None
+        own, search = chosen
+        if search is None and own != sampler:  # the batch's draws from each head
+            return None
+        check_lookahead(lookahead, self._heads)
+        return blocks.drafter(heads, search, self._hidden)
 
     def propose(
         self,

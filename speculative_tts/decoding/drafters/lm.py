@@ -12,6 +12,7 @@ from speculative_tts.decoding.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.walking import Walking, walking
 from speculative_tts.models.host import readable
+from speculative_tts.models.native import walk as native
 from speculative_tts.models.speech_lm import Model
 
 
@@ -78,8 +79,13 @@ class LMDrafting:
         empty = torch.zeros(len(drafted), 0, model.vocab_size, device=drafted.device)
         return drafted, torch.cat(laws, 1) if laws else empty
 
-    def walking(self, sampler: Sampler) -> Walking | None:
+    def native(self, sampler: Sampler, lookahead: int) -> native.Drafter | None:  # noqa: ARG002 - any
         """The same natively."""
+        walk = self.walking(sampler)
+        return None if walk is None else walk.walk.drafter()
+
+    def walking(self, sampler: Sampler) -> Walking | None:
+        """One round's drafts natively."""
         return walking(self._model, self._cache, self._lengths, sampler)
 
     def _first(self, rows: BatchState) -> Tensor:

@@ -1,11 +1,11 @@
 // Blocks of several tokens a pass, by heads on the target's hidden state.
 //
-// The readable references are decoding/multi_token.py (`Blocks`, `IndependentHeads`) and
-// models/heads.py (`Heads`).
+// The readable references are decoding/multi_token.py (`Blocks`) and models/heads.py (`Heads`).
 
 #include <algorithm>
 #include <vector>
 
+#include "draft.h"
 #include "native.h"
 #include "reading.h"
 #include "search.h"
@@ -20,25 +20,6 @@ void commit(const Tokens& t, const int64_t* tokens, long b, int64_t n) {
   while (length < n && !ended) ended = t.ends[tokens[t.count[b] + length++]];
   t.count[b] = std::min(t.count[b] + length, t.limit[b]);
   t.done[b] = ended || t.count[b] >= t.limit[b];
-}
-
-// Each head's token by the sampler, which sees those before; logits [n, batch, vocab].
-void independent(const Sampling& sampling, const Rows& rows, const Tokens& t, int64_t n,
-                 const float* logits, std::vector<float>& laws) {
-  const long batch = rows.batch, vocab = rows.vocab;
-  laws.resize(batch * vocab);
-  std::vector<int64_t> at(t.count, t.count + batch);
-  Rows here = rows;
-  here.positions = at.data(), here.fresh = 1;
-  for (int64_t head = 0; head < n; head++) {
-    here.logits = logits + head * batch * vocab;
-    sst_laws(&sampling, &here, laws.data());
-    for (long b = 0; b < batch; b++) {
-      int64_t* token = t.tokens + b * rows.capacity + at[b];
-      sst_draw(&laws[b * vocab], 1, vocab, &uniforms_at(t, rows, b, at[b])[NEXT], token);
-      at[b]++;
-    }
-  }
 }
 
 }  // namespace
@@ -70,7 +51,7 @@ int64_t sst_blocks(const Reader* target, const Sampling* sampling, const Rows* r
                    const Tokens* batch, const Blocks* blocks) {
   const long n = rows->batch, vocab = rows->vocab, tokens = blocks->heads->n;
   Reading read(*target, *batch, *rows);
-  std::vector<float> logits(tokens * n * vocab), laws;
+  std::vector<float> logits(tokens * n * vocab);
   const auto search =
       blocks->search ? path_search(*blocks->search, *rows, tokens) : nullptr;
   int64_t made = 0;
@@ -78,7 +59,7 @@ int64_t sst_blocks(const Reader* target, const Sampling* sampling, const Rows* r
     if (std::all_of(batch->done, batch->done + n, [](uint8_t done) { return done; })) break;
     if (!read.feed(batch->count, tokens, 1)) return -1;
     sst_heads(blocks->heads, read.states.data(), n, logits.data(), target->pass->threads);
-    if (!search) independent(*sampling, *rows, *batch, tokens, logits.data(), laws);
+    if (!search) independent(*sampling, *rows, *batch, NEXT, tokens, logits.data(), nullptr);
     for (long b = 0; b < n; b++) {
       if (batch->done[b]) continue;
       int64_t *row = batch->tokens + b * rows->capacity, begin = batch->count[b];

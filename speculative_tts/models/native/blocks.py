@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.native.step import Linear
-from speculative_tts.models.native.walk import Batch, Walk
+from speculative_tts.models.native.walk import Batch, Drafter, Walk
 
 
 class Heads(ctypes.Structure):
@@ -84,6 +84,17 @@ def logits(native: ctypes.CDLL, heads: Heads, hidden: Tensor, vocab: int) -> Ten
     given = (hidden.data_ptr(), len(hidden), out.data_ptr(), torch.get_num_threads())
     native.sst_heads(ctypes.byref(heads), *given)
     return out.transpose(0, 1)
+
+
+def drafter(heads: Heads, search: Search | None, states: Tensor) -> Drafter:
+    """Heads as the drafter of rounds; states: float32 [batch, hidden], which stay where they are.
+
+    search: None: each head by the batch's sampler.
+    """
+    chosen = None if search is None else ctypes.addressof(search)
+    made = Drafter(None, ctypes.addressof(heads), chosen, states.data_ptr())
+    made.kept = (heads, search, states)
+    return made
 
 
 def blocks(

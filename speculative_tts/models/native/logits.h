@@ -12,6 +12,7 @@
 namespace {
 
 constexpr float NONE = -std::numeric_limits<float>::infinity();
+constexpr float NO_LAW = std::numeric_limits<float>::quiet_NaN();
 constexpr int FEW = 256;  // likeliest ids that are kept in order while looking; more are sorted
 
 struct Best {  // the likeliest ids, the largest value first; of equal ones the lower id

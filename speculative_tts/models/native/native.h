@@ -120,6 +120,12 @@ struct Search {  // for a path through the heads' candidates; decoding/viterbi.p
   int32_t sample;    // a path is drawn, or the best one
   int32_t end_when_likeliest, unused;
 };
+struct Drafter {  // who proposes: a model, or heads on the target's newest states
+  const Reader* reader;
+  const Heads* heads;    // null: the model
+  const Search* search;  // null: each head's token by the sampler
+  float* states;         // [batch, hidden]: those that the newest tokens were drawn from
+};
 struct Blocks {  // of tokens by heads
   const Heads* heads;
   const Search* search;  // null: each head's by the sampler
@@ -146,6 +152,6 @@ void sst_heads(const Heads* heads, const float* states, int64_t rows, float* log
                int32_t threads);
 int64_t sst_blocks(const Reader* target, const Sampling* sampling, const Rows* rows,
                    const Tokens* batch, const Blocks* blocks);
-int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sampling,
+int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling* sampling,
                    const Rows* rows, const Tokens* batch, Rounds* rounds);
 }

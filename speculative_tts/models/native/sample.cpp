@@ -16,8 +16,6 @@
 
 namespace {
 
-constexpr float NO_LAW = std::numeric_limits<float>::quiet_NaN();
-
 class Sampler {
  public:
   Sampler(const Sampling& sampling, const Rows& rows) : s(sampling), rows(rows), n(rows.vocab) {}

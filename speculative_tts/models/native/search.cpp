@@ -63,9 +63,37 @@ class PathSearch : public Paths {
     return dead;
   }
 
+  void draft(const float* logits, long apart, int64_t early, int64_t last, const double* uniforms,
+             long draws, int64_t* tokens, float* laws) override {
+    if (!s.sample) {
+      block(logits, apart, early, last, uniforms, draws, tokens);
+      for (long t = 0; t < n; t++, laws += vocab) {
+        std::fill(laws, laws + vocab, tokens[t] == vocab ? NO_LAW : 0);
+        if (tokens[t] < vocab) laws[tokens[t]] = 1;
+      }
+      return;
+    }
+    for (long t = 0; t < n; t++) read(t, logits + t * apart, t < early, 0);
+    gather();
+    if (s.boundary) boundary((int32_t)last);
+    pass_messages();
+    float ended = 0;
+    for (long t = 0, state = 0; t < n; t++, laws += vocab) {
+      const float before = ended;
+      ended = std::max(ended, given[t].over);
+      weigh(t, state);
+      law(t, before < 1 ? (ended - before) / (1 - before) : 1, laws);
+      sst_draw(laws, 1, vocab, &uniforms[t * draws + DRAFT], &tokens[t]);
+      const int32_t* of = &ids[s.joint ? 0 : t * m];
+      for (state = m - 1; state > 0; state--)  // any where the token is no candidate: 0
+        if (of[state] == tokens[t] && masses[state] > 0) break;
+    }
+  }
+
  private:
   struct Given {  // what a head says by itself
     bool lawful, ends;
+    float over;   // how probable it is that the utterance has ended by its token
     int64_t end;  // its likeliest stop id, -1 without any
   };
 
@@ -80,7 +108,7 @@ class PathSearch : public Paths {
       for (long i = 0; i < vocab; i++) x[i] /= s.temperature;
     const long top = likeliest(x, vocab);
     Given& head = given[t];
-    head = {top >= 0, false, -1};
+    head = {top >= 0, false, 0, -1};
     if (!head.lawful) std::fill(x, x + vocab, NONE);
     for (int64_t stop : stops)
       if (head.end < 0 || x[stop] > x[head.end]) head.end = stop;
@@ -91,7 +119,8 @@ class PathSearch : public Paths {
       for (long i = 0; i < k; i++)
         if (rows.stops[best.id[i]]) over += std::exp(best.value[i] - best.value[0]) / sum;
       if (s.end_when_likeliest && rows.stops[best.id[0]]) over = 1;
-      head.ends = !stops.empty() && ends >= 1 - std::min(over, 1.f);
+      head.over = std::min(over, 1.f);
+      head.ends = !stops.empty() && ends >= 1 - head.over;
     } else {
       head.ends = head.lawful && rows.stops[top];
     }
@@ -195,6 +224,55 @@ class PathSearch : public Paths {
     return drawn(uniform);
   }
 
+  // Of each state the logarithm of the mass of all ways on from it to the end.
+  void pass_messages() {
+    messages.assign(n * stride, 0);
+    for (long t = n - 1; t > 0; t--)
+      for (long i = 0; i < stride; i += LANES) {
+        Vec most = all(NONE), sum = all(0.f);
+        for (long j = 0; j < m; j++) {
+          const Vec v = way(t, j, i);
+          most = v > most ? v : most;
+        }
+        for (long j = 0; j < m; j++) {
+          const Vec v = way(t, j, i) - most;
+          sum += v > all(-87.f) ? exponential(v) : all(0.f);
+        }
+        for (int l = 0; l < LANES; l++)
+          messages[(t - 1) * stride + i + l] = most[l] == NONE ? NONE : std::log(sum[l]) + most[l];
+      }
+  }
+
+  // From states i .. i + LANES of position t - 1 through state j of position t.
+  Vec way(long t, long j, long i) const {
+    return load(step(t) + j * stride + i) + all(at[t * stride + j] + messages[t * stride + j]);
+  }
+
+  // The law of position t's state behind `before`, in `masses`: each head's own candidates where no
+  // path is possible, all alike where they are not either.
+  void weigh(long t, long before) {
+    masses.assign(stride, NONE);
+    for (long j = 0; j < m; j++) {
+      const float into = t ? at[t * stride + j] + step(t)[j * stride + before] : reached[j];
+      masses[j] = into + messages[t * stride + j];
+    }
+    float top = largest(masses.data(), stride);
+    if (top == NONE) {
+      std::copy_n(&at[t * stride], stride, masses.begin());
+      top = largest(masses.data(), stride);
+    }
+    if (top == NONE) std::fill_n(masses.begin(), m, top = 0);
+    const float sum = (float)exponentials(masses.data(), m, top, 1);
+    for (long j = 0; j < m; j++) masses[j] /= sum;
+  }
+
+  // Of tokens by the states' law, and the likeliest stop id with the probability `ends`.
+  void law(long t, float ends, float* out) const {
+    std::fill(out, out + vocab, given[t].lawful ? 0 : NO_LAW);
+    for (long j = 0; j < m; j++) out[ids[(s.joint ? 0 : t * m) + j]] += masses[j] * (1 - ends);
+    if (!stops.empty()) out[given[t].end] += ends;
+  }
+
   // A state by the logarithms in `masses`; the last where there is no mass.
   long drawn(double uniform) {
     exponentials(masses.data(), m, std::max(largest(masses.data(), stride), -3e38f), 1);
@@ -215,7 +293,7 @@ class PathSearch : public Paths {
   std::vector<int32_t> own, ids;   // candidates of each head [n, k]; of the lattice [n or 1, m]
   std::vector<uint8_t> marked;     // [vocab]
   std::vector<float> at, reached;  // [n, stride]: scores of states, and of the paths to them
-  std::vector<float> steps, masses;
+  std::vector<float> steps, masses, messages;
   long m = 0, stride = 0;
   Best best;
 };

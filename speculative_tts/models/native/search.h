@@ -14,6 +14,9 @@ class Paths {
   // was possible.
   virtual bool block(const float* logits, long apart, int64_t early, int64_t last,
                      const double* uniforms, long draws, int64_t* tokens) = 0;
+  // The same to be verified: laws [n, vocab] of the tokens, each given those before.
+  virtual void draft(const float* logits, long apart, int64_t early, int64_t last,
+                     const double* uniforms, long draws, int64_t* tokens, float* laws) = 0;
 };
 
 // For blocks of n tokens.

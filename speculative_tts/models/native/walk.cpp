@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "draft.h"
 #include "native.h"
 #include "reading.h"
 #include "verify.h"
@@ -96,11 +97,12 @@ int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* row
 
 // Round after round: draft, verify, accept, append. Returns how many, or -1 where a cache is too
 // short.
-int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sampling,
+int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling* sampling,
                    const Rows* rows, const Tokens* batch, Rounds* rounds) {
   const long n = rows->batch, vocab = rows->vocab, lookahead = rounds->lookahead;
   Reading read(*target, *batch, *rows);
   const auto rule = judge(*rounds->rule, vocab, target->pass->threads);
+  const auto draft = drafting(*drafter, *sampling, *rows, *batch, *rounds, target->pass->threads);
   std::vector<int64_t> drafted(n), at(n);
   std::vector<float> laws(n * lookahead * vocab), q(vocab), next(vocab);
   int64_t made = 0;
@@ -110,19 +112,18 @@ int64_t sst_rounds(const Reader* target, const Reader* draft, const Sampling* sa
       const int64_t room = std::min<int64_t>(batch->limit[b] - batch->count[b] - 1, lookahead);
       drafted[b] = batch->done[b] ? 0 : std::max<int64_t>(0, room);
     }
-    const Walk walk{DRAFT, rounds->behind, 0, 0, lookahead, drafted.data(), laws.data()};
-    const int64_t number = sst_walk(draft, sampling, rows, batch, &walk);
+    const int64_t number = draft->propose(drafted.data(), laws.data());
     for (long b = 0; b < n; b++) at[b] = batch->count[b] + number;
     if (number < 0 || !read(at.data(), number + 1, number + 1)) return -1;
     Rows here = *rows;
     here.logits = read.logits.data(), here.fresh = number + 1;
-    rounds->behind = 1;
     for (long b = 0; b < n; b++) {
       if (batch->done[b]) continue;
       const float* own = laws.data() + b * lookahead * vocab;
       const int64_t accepted =
           verify(*sampling, here, *batch, *rounds, *rule, b, drafted[b], own, q, next);
-      if (accepted && accepted == drafted[b]) rounds->behind = 2;  // its last token is not in yet
+      draft->saw(b, accepted && accepted == drafted[b],
+                 &read.states[(b * (number + 1) + accepted) * target->model->hidden]);
     }
   }
   return made;

@@ -35,6 +35,12 @@ class _Tokens(ctypes.Structure):
     )
 
 
+class Drafter(ctypes.Structure):
+    """Who proposes the tokens of a round; see native.h."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("reader", "heads", "search", "states"))
+
+
 class _Walk(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("purpose", "behind", "emit", "unused")),
@@ -124,6 +130,12 @@ class Walk:
             *added, walker.embedding.dtype == torch.bfloat16, 0,
         )  # fmt: skip
 
+    def drafter(self) -> Drafter:
+        """The model as one of rounds; keeps it."""
+        made = Drafter(ctypes.addressof(self.reader))
+        made.kept = self
+        return made
+
     def draft(
         self, batch: Batch, wanted: Tensor, *, steps: int, behind: int, purpose: int
     ) -> tuple[Tensor, Tensor]:
@@ -159,7 +171,7 @@ class Walkable(Protocol):
 
 
 def rounds(
-    target: Walk, draft: Walk, batch: Batch, counts: Tensor, *, rule: Rule, lookahead: int
+    target: Walk, drafter: Drafter, batch: Batch, counts: Tensor, *, rule: Rule, lookahead: int
 ) -> Callable[[int], None]:
     """What makes so many rounds of speculation, or all that are left of the batch if fewer.
 
@@ -167,9 +179,9 @@ def rounds(
     """
     rows, tokens = batch.described()
     made = _Rounds(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0)
-    parts = (target.reader, draft.reader, batch.sampling, rows, tokens, made)
+    parts = (target.reader, drafter, batch.sampling, rows, tokens, made)
     given = [ctypes.byref(part) for part in parts]
-    kept = (target, draft, batch, counts, rule)  # what the structures point into
+    kept = (target, drafter, batch, counts, rule)  # what the structures point into
 
     def go(number: int) -> None:
         made.rounds = number

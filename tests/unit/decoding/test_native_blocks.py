@@ -5,10 +5,13 @@ from collections.abc import Callable
 import pytest
 import torch
 from decoders import CPU, HIDDEN, STOPS, VOCAB, build, requests, state
+from group_laws import random_cover
 
 from speculative_tts.assets import resolve
 from speculative_tts.decoding import loops
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.multi_token import (
     Blocks,
     Chooser,
@@ -20,6 +23,7 @@ from speculative_tts.decoding.multi_token import (
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.speculation import Rounds, Speculation
 from speculative_tts.decoding.transitions import TransitionTable
 from speculative_tts.decoding.viterbi import PathSearch
 from speculative_tts.models.heads import Heads, HeadTensors
@@ -156,6 +160,34 @@ def test_block_by_block(name: str) -> None:
         assert all(0 <= b - a <= N for a, b in zip(before, now, strict=True))
         before = now
     assert made.outcomes() == whole
+
+
+def verified(name: str, count: int, lookahead: int, rule: AcceptanceRule) -> list[Outcome]:
+    """Heads as the drafter, the sampler that of the chooser or a plain one."""
+    chooser = CHOOSERS[name]()
+    sampler = Sampler(0.9, 20)
+    if isinstance(chooser, IndependentHeads):
+        assert chooser.native is not None
+        sampler = chooser.native[0]
+    heads = heads_of(7, residual=True)
+    given = (build(state(3)), HeadsDrafter(heads, chooser), rule, sampler, STOPS, lookahead)
+    return Speculation(*given).decode(requests(count))
+
+
+@pytest.mark.parametrize("rule", [Tolerance(), Tolerance(0.3), random_cover(VOCAB, 12).rule()])
+@pytest.mark.parametrize(("count", "lookahead"), [(1, 3), (5, 1), (5, 6)])
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_rounds_of_heads_that_are_verified(
+    name: str, count: int, lookahead: int, rule: AcceptanceRule
+) -> None:
+    """All of an outcome; drafts of each kind, rejected and accepted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rounds, "_round", lambda _: pytest.fail("not native"))
+        ours = verified(name, count, lookahead, rule)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rounds, "_natively", lambda _: None)
+        assert verified(name, count, lookahead, rule) == ours
+    assert count == 1 or sum(out.counts.residuals for out in ours) > 0
 
 
 @pytest.mark.parametrize("residual", [False, True])
