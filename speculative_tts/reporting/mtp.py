@@ -78,7 +78,7 @@ def _table_1(made_by: Experiment, name: str, published: paper.PaperTable) -> Tab
             rows[f"{mode}{n}"] = Row(f"{n} heads, {MODES[mode]}", where, ours)
     return TableDefinition(
         name=name,
-        title=f"MTP Table I: several tokens a pass, {made_by.target} beside {published.system}",
+        title=f"MTP Table I, {made_by.target}: several tokens a pass, beside {published.system}",
         experiment=made_by.name,
         paper=published,
         rows={

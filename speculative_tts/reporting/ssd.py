@@ -228,7 +228,7 @@ def _beta(made_by: Experiment) -> FigureDefinition:
 
     return FigureDefinition(
         name="beta",
-        title=f"SSD: what the tolerance β buys and costs (lookahead {curve.where['lookahead']})",
+        title=f"SSD tolerance: what β buys and costs (lookahead {curve.where['lookahead']})",
         experiment=made_by.name,
         columns=2,
         axes=(
@@ -262,7 +262,7 @@ def _tradeoff(made_by: Experiment) -> FigureDefinition:
     first, last = min(curve.values), max(curve.values)
     return FigureDefinition(
         name="tradeoff",
-        title=f"SSD: word errors against speed (lookahead {curve.where['lookahead']})",
+        title=f"SSD trade-off: word errors against speed (lookahead {curve.where['lookahead']})",
         experiment=made_by.name,
         columns=1,
         axes=(

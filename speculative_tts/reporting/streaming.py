@@ -39,7 +39,7 @@ def report(_scale: Scale) -> Report:
         tables=(
             TableDefinition(
                 name="streaming",
-                title="Time to first audio, real-time factor and gaps, by pieces of so many codes",
+                title="Time to first audio: real-time factor and gaps too, by size of pieces",
                 experiment=MADE_BY.name,
                 paper=NOT_PUBLISHED,
                 rows=rows,

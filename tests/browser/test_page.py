@@ -151,6 +151,13 @@ def test_tables_sort_and_utterances_filter(tab: Any) -> None:
     assert tab.locator("td .substitute").count() + tab.locator("td .delete").count() > 0
 
 
+def test_no_tab_has_the_name_of_a_file(tab: Any) -> None:
+    """Two titles that began alike became "beta" and "tradeoff"."""
+    names = [one.inner_text() for one in tab.get_by_role("tab").all() if one.is_visible()]
+    assert {"SSD tolerance", "SSD trade-off"} <= set(names)
+    assert all(name[0].isupper() for name in names), names
+
+
 def test_tabs_by_keyboard(tab: Any) -> None:
     first = tab.get_by_role("tab", name="SSD Table 1")
     first.focus()
