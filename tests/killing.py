@@ -4,6 +4,7 @@ A moment is drawn by what a command has written, so that it does not depend on h
 machine is; a third of them come soon after the start, while nothing is written yet.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -25,6 +26,8 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
 }
+CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "split", "nar_seconds")
+CLOCKS += ("codec_seconds",)
 Kill = Callable[[subprocess.Popen[bytes], Random], bool]
 
 
@@ -108,6 +111,17 @@ def kill_child(process: subprocess.Popen[bytes], random: Random) -> bool:
     if not workers:
         return kill_driver(process, random)
     return gone(random.choice(workers))
+
+
+def untimed_runs(out: Path) -> dict[str, tuple[list[object], dict[str, bytes]]]:
+    """By run: records without their times, and audio."""
+    found = {}
+    for done in out.glob("*/DONE"):
+        rows = map(json.loads, (done.parent / "records.jsonl").read_text().splitlines())
+        records = [{key: row[key] for key in row if key not in CLOCKS} for row in rows]
+        audio = {path.name: path.read_bytes() for path in (done.parent / "audio").iterdir()}
+        found[done.parent.name] = records, audio
+    return found
 
 
 def processes() -> Iterator[tuple[int, int, str]]:

@@ -21,6 +21,7 @@ from killing import (
     start,
     through,
     two_nodes,
+    untimed_runs,
     written,
 )
 from omegaconf import OmegaConf
@@ -31,8 +32,6 @@ from speculative_tts.commands.ray_launcher import share_of
 from speculative_tts.files import held, patient
 from speculative_tts.ray_workers import Share
 
-CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "split", "nar_seconds")
-CLOCKS += ("codec_seconds",)
 POINTS = ("rule.beta=0,0.4", "seed=0,1", "batch_size=2", "timing=0")
 
 
@@ -56,17 +55,6 @@ def whole(models: FakeModels, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def made(out: Path) -> dict[str, tuple[list[object], dict[str, bytes]]]:
-    """By run: records without their times, and audio."""
-    found = {}
-    for done in out.glob("*/DONE"):
-        rows = map(json.loads, (done.parent / "records.jsonl").read_text().splitlines())
-        records = [{key: row[key] for key in row if key not in CLOCKS} for row in rows]
-        audio = {path.name: path.read_bytes() for path in (done.parent / "audio").iterdir()}
-        found[done.parent.name] = records, audio
-    return found
-
-
 def on(cluster: TwoNodes, *settings: str) -> list[str]:
     return ["hydra/launcher=ray", f"hydra.launcher.address={cluster.address}", *settings]
 
@@ -76,8 +64,8 @@ def test_a_sweep_on_two_nodes_makes_what_one_process_makes(
     cluster: TwoNodes, models: FakeModels, whole: Path, tmp_path: Path
 ) -> None:
     said = through(start("decode", [*models.overrides, *POINTS, f"out={tmp_path}", *on(cluster)]))
-    assert made(tmp_path) == made(whole)
-    assert len(made(whole)) == 4
+    assert untimed_runs(tmp_path) == untimed_runs(whole)
+    assert len(untimed_runs(whole)) == 4
     assert said.count("10 utterances (0 of them from an earlier run)") == 4
     logs = [path.read_text() for path in sorted((tmp_path / ".sweep").glob("*.log"))]
     assert all(f"job {number + 1} of 4" in log for number, log in enumerate(logs))
@@ -90,7 +78,7 @@ def test_lost_nodes_and_workers_and_a_killed_command_change_nothing(
     arguments = [*models.overrides, *POINTS, f"out={tmp_path / 'cut'}", *on(cluster)]
     kills = [kill_driver, cluster.kill_worker, cluster.kill_node]
     assert killed("decode", arguments, tmp_path / "cut", written(whole), kills, Random(0)) == 3
-    assert made(tmp_path / "cut") == made(whole)
+    assert untimed_runs(tmp_path / "cut") == untimed_runs(whole)
 
 
 @pytest.mark.slow
@@ -102,7 +90,7 @@ def test_a_failed_job_does_not_stop_the_others(
     said = process.communicate()[0].decode()
     assert process.returncode == 2, said
     assert "a job failed" in said
-    assert len(made(tmp_path)) == 1
+    assert len(untimed_runs(tmp_path)) == 1
 
 
 @pytest.mark.slow
