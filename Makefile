@@ -33,6 +33,9 @@ SCORER ?= $(VENV)
 # With SCALE=paper DEVICE=cpu decodes on the CPU in float32 (small checkpoints), and JUDGES names a preset in the papers' place.
 DEVICE ?= cuda
 JUDGES ?=
+# And LAUNCH what sweeps add (hydra/launcher=ray), SCORING what sst-eval does (cluster=ray): scripts/paper.sh gives both.
+LAUNCH ?=
+SCORING ?=
 CHECKED = $(if $(filter cpu,$(DEVICE)),device=cpu) $(if $(JUDGES),preset=$(JUDGES))
 comma := ,
 space := $(subst ,, )
@@ -75,9 +78,9 @@ ifeq ($(SCALE),paper)
 ssd pcg mtp: preflight
 
 # $(call decode_paper,experiments,target's folder,codec's folder)
-decode_paper = for one in $(1); do $(BIN)/sst-decode experiment=$@/paper_$$one out=$(OUT)/$@ target.path='$(MODELS)/$(2)' codec.path='$(MODELS)/$(3)' $(if $(filter cpu,$(DEVICE)),runtime=cpu) $(GIVEN); done
+decode_paper = for one in $(1); do $(BIN)/sst-decode experiment=$@/paper_$$one out=$(OUT)/$@ target.path='$(MODELS)/$(2)' codec.path='$(MODELS)/$(3)' $(if $(filter cpu,$(DEVICE)),runtime=cpu) $(GIVEN) $(LAUNCH); done
 define score_paper
-	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ judges=$(or $(JUDGES),$@) judges.models='$(MODELS)/judges' judges.device=$(DEVICE) workers=1
+	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ judges=$(or $(JUDGES),$@) judges.models='$(MODELS)/judges' judges.device=$(DEVICE) workers=1 $(SCORING)
 	$(BIN)/sst-report runs=$(OUT)/$@ out=$(RESULTS)/paper/$@ paper=$@
 endef
 

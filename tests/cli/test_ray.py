@@ -1,6 +1,7 @@
 """Work on a Ray cluster of two nodes: what one process makes, whatever is lost on the way."""
 
 import json
+import shutil
 import signal
 import sys
 import time
@@ -69,6 +70,33 @@ def test_a_sweep_on_two_nodes_makes_what_one_process_makes(
     assert said.count("10 utterances (0 of them from an earlier run)") == 4
     logs = [path.read_text() for path in sorted((tmp_path / ".sweep").glob("*.log"))]
     assert all(f"job {number + 1} of 4" in log for number, log in enumerate(logs))
+
+
+@pytest.mark.slow
+def test_jobs_of_submitit_make_what_one_process_makes(
+    models: FakeModels, whole: Path, tmp_path: Path
+) -> None:
+    """Its local executor, which has Slurm's interface."""
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="extra cluster")
+    launcher = ["hydra/launcher=submitit_local", "hydra.launcher.timeout_min=10"]
+    through(start("decode", [*models.overrides, *POINTS, f"out={tmp_path}", *launcher]))
+    assert untimed_runs(tmp_path) == untimed_runs(whole)
+
+
+@pytest.mark.slow
+def test_scores_shards_and_counts_on_two_nodes_are_those_of_one_process(
+    cluster: TwoNodes, whole: Path, tmp_path: Path
+) -> None:
+    asked = ["cluster=ray", f"cluster.address={cluster.address}"]
+    found = {}
+    for name, settings in {"here": ["workers=1"], "there": [*asked, "judges.batch=3"]}.items():
+        runs = tmp_path / name
+        shutil.copytree(whole, runs)
+        arguments = [f"runs={runs}", "metrics=[wer,similarity]", "draws=50", *settings]
+        through(start("eval", arguments))
+        found[name] = [path.read_bytes() for path in sorted(runs.glob("*/scores.jsonl"))]
+    assert found["here"] == found["there"]
+    assert len(found["here"]) == 4
 
 
 @pytest.mark.slow
