@@ -10,7 +10,7 @@ token* after a rejection or the *bonus token* from the target after full accepta
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -49,6 +49,25 @@ class AcceptanceRule(Protocol):
 
     def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
         """Probability that a token drawn from the draft is accepted."""
+        ...
+
+
+@runtime_checkable
+class BlockRule(Protocol):
+    """A rule that looks at all drafted tokens before it accepts any (`decoding.block`).
+
+    A draft that it throws away decided where the round ends, so uniforms are drawn anew each round.
+    """
+
+    def judge(
+        self,
+        target_probs: Float[Tensor, "batch fed vocab"],
+        draft_probs: Float[Tensor, "batch lookahead vocab"],
+        drafted: Int64[Tensor, "batch lookahead"],
+        lengths: Int64[Tensor, " batch"],
+        uniforms: Float[Tensor, "batch lookahead 2"],
+    ) -> "Verdict":
+        """As `verify` takes and gives it."""
         ...
 
 
@@ -108,6 +127,8 @@ class Verdict:
     accepted: Int64[Tensor, " batch"]  # length of the accepted prefix
     next_probs: Float[Tensor, "batch vocab"]  # normalised law of the residual or bonus token
     fallback: Bool[Tensor, " batch"]  # the residual had no mass (rounding): the target stands in
+    # of a block rule, before each position: the output law is the one of draft_probs / weights
+    weights: Float[Tensor, "batch lookahead"] | None = None
 
 
 def verify(
@@ -122,6 +143,8 @@ def verify(
 
     Of a row's drafted tokens the first `lengths` count; fed is lookahead + 1.
     """
+    if isinstance(rule, BlockRule):
+        return rule.judge(target_probs, draft_probs, drafted, lengths, uniforms)
     lookahead = drafted.shape[1]
     used = torch.arange(lookahead, device=drafted.device) < lengths[:, None]
     passed = rule.accept(target_probs[:, :lookahead], draft_probs, drafted, uniforms) & used
@@ -135,7 +158,11 @@ def verify(
         else torch.zeros_like(target_row)
     )
     mass = rule.residual(target_row, draft_row * rejected[:, None])
+    return Verdict(accepted, *normalised(mass, target_row))
+
+
+def normalised(mass: Probs, instead: Probs) -> tuple[Probs, Flags]:
+    """A law from its mass, and where it has none: `instead` stands in."""
     total = mass.sum(-1, keepdim=True)
     empty = total <= 0
-    next_probs = torch.where(empty, target_row, mass / total)
-    return Verdict(accepted, next_probs, empty[:, 0])
+    return torch.where(empty, instead, mass / total), empty[..., 0]

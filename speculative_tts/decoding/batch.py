@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from speculative_tts.decoding.randomness import DRAWS, uniforms
+from speculative_tts.decoding.randomness import DRAWS, NEXT, uniforms
 from speculative_tts.decoding.sampling import StopRule
 
 Block = Int64[Tensor, "batch number"]
@@ -78,9 +78,14 @@ class BatchState:
     requests: list[Request]
 
     def __init__(
-        self, size: Size, stop_ids: tuple[int, ...], vocab_size: int, device: torch.device
+        self,
+        size: Size,
+        stop_ids: tuple[int, ...],
+        vocab_size: int,
+        device: torch.device,
+        again: int = 0,
     ) -> None:
-        """`load` says of which requests."""
+        """`load` says of which requests. So many positions have uniforms of each round's own."""
         batch = size.batch
         self.tokens = torch.zeros(batch, size.tokens, dtype=torch.int64, device=device)
         self.lengths, self.limit, self.count = self.tokens.new_zeros(3, batch).unbind()
@@ -89,6 +94,7 @@ class BatchState:
         self.ends = F.pad(self.stop.is_stop, (0, 1), value=True)  # bool [vocab + 1]
         shape = (batch, size.tokens, DRAWS)
         self.uniforms = torch.zeros(shape, dtype=torch.float64, device=device)
+        self._again = self.uniforms.new_zeros(batch, size.tokens if again else 0, again, DRAWS)
 
     @classmethod
     def of(
@@ -110,11 +116,15 @@ class BatchState:
         capacity, device = self.tokens.shape[1], torch.device("cpu")
         drawn = [uniforms(r.seed, [r.id], capacity, device=device) for r in requests]
         self.uniforms.copy_(torch.cat(drawn))
+        _, starts, again, _ = self._again.shape
+        for row, r in enumerate(requests if again else ()):
+            own = uniforms(r.seed, [f"{r.id}\0again"], starts * again, device=device)
+            self._again[row].copy_(own.view(starts, again, DRAWS))
 
     def row(self, index: int) -> "BatchState":
         """One row in the same tensors."""
         one, at = copy(self), slice(index, index + 1)
-        for name in ("tokens", "lengths", "limit", "count", "done", "uniforms"):
+        for name in ("tokens", "lengths", "limit", "count", "done", "uniforms", "_again"):
             setattr(one, name, getattr(self, name)[at])
         one.stop, one.requests = self.stop.row(index), self.requests[at]
         return one
@@ -155,6 +165,18 @@ class BatchState:
     def uniform(self, positions: Block, purpose: int) -> Float64[Tensor, "batch number"]:
         """Uniforms of one purpose at output positions."""
         return self.uniforms[:, :, purpose].gather(1, positions)
+
+    def renew(self) -> None:
+        """Draw the uniforms of the next positions anew, where rounds have their own.
+
+        They are keyed by the position at which the round begins, and by how far behind it.
+        """
+        again = self._again.shape[2]
+        if again:
+            row, last = torch.arange(len(self.count), device=self.count.device), NEXT
+            self.uniforms[row[:, None], self.positions(again), :last] = self._again[
+                row, self.count
+            ][..., :last]
 
     def emit(
         self, accepted: Int64[Tensor, " batch"], token: Int64[Tensor, " batch"]

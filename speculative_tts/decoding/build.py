@@ -14,6 +14,7 @@ from speculative_tts.caches.provide import Sources, acoustic_groups, check_codec
 from speculative_tts.caches.store import Entry
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.decoded import Decoded
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter, check_lookahead
@@ -182,9 +183,9 @@ class Parts:
 
 
 RULES: dict[type[RuleConfig], Callable[[Any, Parts], AcceptanceRule]] = {
-    ExactRule: lambda _, __: Tolerance(0.0),
+    ExactRule: lambda rule, _: Block() if rule.block else Tolerance(0.0),
     ToleranceRule: lambda rule, _: Tolerance(rule.beta),
-    GroupRule: lambda _, parts: parts.group_rule(),
+    GroupRule: lambda rule, parts: Block(parts.group_rule()) if rule.block else parts.group_rule(),
 }
 DRAFTERS: dict[type[DrafterConfig], Callable[[Parts], Drafter]] = {
     LMDrafterConfig: lambda parts: LMDrafter(parts.draft),

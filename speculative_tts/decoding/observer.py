@@ -76,7 +76,8 @@ class Instruments(Observer):
         reached = made.reached(draft_probs.shape[1])
         # Rounding of float32 is above the floor: a token that is never emitted would count as 1e-8.
         target_probs, draft_probs = (_normalised(x) for x in (target_probs, draft_probs))
-        emitted = self._rule.output_law(target_probs, draft_probs)
+        drafts = draft_probs if made.weights is None else draft_probs / made.weights[..., None]
+        emitted = self._rule.output_law(target_probs, drafts)
         ratio = target_probs / emitted.clamp(min=KL_FLOOR)
         found = {
             "tv": (emitted - target_probs).abs().sum(-1) / 2,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState
@@ -26,6 +26,7 @@ class Round:
     bare: Bool[
         Tensor, " batch"
     ]  # no token after the accepted ones, because they end with a stop id
+    weights: Float[Tensor, "batch depths"] | None = None  # see `acceptance.Verdict`
 
     def reached(self, depths: int) -> Bool[Tensor, "batch depths"]:
         """Positions whose verdict counted: the accepted and the first rejected."""

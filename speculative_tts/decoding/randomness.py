@@ -4,7 +4,8 @@ Batches, shards and resumed runs draw the same ones.
 
 A position keeps its uniforms when it is drafted again after a rejection. That is exact: what is
 emitted at a position depends on its own uniforms and the tokens before it, and a draft thrown away
-decided nothing that was kept.
+decided nothing that was kept. A rule that judges whole blocks looks at such drafts: its rounds have
+uniforms of their own (`BatchState.renew`).
 """
 
 import hashlib

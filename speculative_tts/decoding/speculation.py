@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.acceptance import AcceptanceRule, BlockRule
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafting
@@ -81,7 +81,8 @@ class Rounds:
 
     def __init__(self, speculation: Speculation, size: Size, watch: Observer) -> None:
         target, lookahead = speculation.target, speculation.lookahead
-        self.rows = BatchState(size, speculation.stop_ids, target.vocab_size, target.device)
+        again = lookahead if isinstance(speculation.rule, BlockRule) else 0
+        self.rows = BatchState(size, speculation.stop_ids, target.vocab_size, target.device, again)
         self.tally = Tally(size.batch, lookahead, target.device)
         self._cache = target.cache(size.batch, size.positions)
         self._drafting = speculation.drafter.start(size)
@@ -127,6 +128,7 @@ class Rounds:
     def _round(self) -> None:
         """Draft, verify, accept, append."""
         a, rows, drafting, watch = self._speculation, self.rows, self._drafting, self._watch
+        rows.renew()
         with watch.section("draft"):
             drafted, draft_probs = drafting.propose(rows, a.sampler, a.lookahead)
         number = draft_probs.shape[1]
@@ -143,7 +145,7 @@ class Rounds:
             active = ~rows.done
             bare = rows.emit(verdict.accepted, token)
             drafting.saw(hidden, verdict.accepted)
-        made = Round(active, drafted, verdict.accepted, verdict.fallback, bare)
+        made = Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)
         self.tally.add(made)
         watch.verified(target_probs[:, :number], draft_probs, made)
 

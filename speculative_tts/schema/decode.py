@@ -91,6 +91,13 @@ class ExactRule(RuleConfig):
     """The emitted law is the target's."""
 
     name: str = "exact"
+    # judge all drafted tokens together: the same law, more of them accepted
+    block: Annotated[bool, Since(False)] = False
+
+    @property
+    def label(self) -> list[str]:
+        """exact, exact-block."""
+        return [*super().label, *(["block"] if self.block else [])]
 
 
 @dataclass
@@ -112,11 +119,13 @@ class GroupRule(RuleConfig):
 
     name: str = "group"
     groups: GroupsConfig = field(default_factory=GroupsConfig)
+    # judge the groups of all drafted tokens together
+    block: Annotated[bool, Since(False)] = False
 
     @property
     def label(self) -> list[str]:
-        """group, m10 (mean size) or t0.5 (theta)."""
-        return [*super().label, *self.groups.label]
+        """group, m10 (mean size) or t0.5 (theta), block."""
+        return [*super().label, *self.groups.label, *(["block"] if self.block else [])]
 
 
 class Repetition(Enum):
