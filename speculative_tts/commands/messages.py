@@ -12,7 +12,7 @@ from typing import Any
 
 from speculative_tts.commands.help import options
 from speculative_tts.schema.fields import key_types
-from speculative_tts.schema.kinds import asked_for
+from speculative_tts.schema.kinds import kinds_in, own_keys
 
 DEFAULTS_LIST, SLURM = "hydra/_internal/defaults_list.py", "submitit/slurm/slurm.py"
 PACKAGE = str(Path(__file__).parents[1])
@@ -143,9 +143,12 @@ def _module_line(error: ModuleNotFoundError) -> str:
 
 
 def _unknown_key(key: str, schema: type[Any]) -> str:
-    for asking, choice in asked_for(schema):
-        if key == asking or key.startswith(f"{asking}."):
-            return f"{key} is a key of {choice}, and another was chosen; give {choice}"
+    group, _, own = key.partition(".")
+    known = kinds_in(schema).get(group, {})
+    having = [name for name, kind in known.items() if own.partition(".")[0] in own_keys(kind)]
+    if having:
+        choice = " or ".join(f"{group}={name}" for name in having)
+        return f"{key} is a key of {choice}, and another was chosen; give {choice}"
     near = difflib.get_close_matches(key, key_types(schema), n=1, cutoff=0.5)
     return f"unknown key {key}; " + (
         f"did you mean {near[0]}? (--help=all lists all)" if near else "--help=all lists the keys"

@@ -149,6 +149,7 @@ def test_a_rules_own_setting_asks_for_the_rule(
         (["method=pcg", "rule.beta=0.2"], "rule.beta is a key of rule=tolerance"),
         (["method=ssd", "rule.groups.cap=9"], "rule.groups.cap is a key of rule=group"),
         (["rule=tolerance", "+rule.groups.cap=9"], "rule.groups is a key of rule=group"),
+        (["method=ssd", "rule.block=true"], "rule.block is a key of rule=exact or rule=group"),
         (
             ["rule.name=tolerance"],
             "rule.name=tolerance renames rule=exact; give rule=<",
