@@ -147,6 +147,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results
 	$(BIN)/sst-bench out=results/bench
+	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 3 hours on two cores, needs flite; resumable
 	$(BIN)/sst-prepare # 30 minutes
@@ -191,7 +192,7 @@ browser: $(STAMP) ## Get Debian's Chromium and Playwright, without which tests/b
 	scripts/install_chromium.sh
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[browser]"
 
-bench: $(STAMP) ## Measure what a step of the engine costs on this machine
+bench: $(STAMP) ## Measure on this machine what a step costs, what memory allows, which lookahead pays: about 3 minutes
 	$(BIN)/sst-bench
 
 clean: ## Remove .venv, builds and caches; keeps data/, runs/ and results/
