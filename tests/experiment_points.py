@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+import yaml
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
@@ -36,7 +37,7 @@ def points(experiment: str) -> Iterator[Any]:
         config = composed([*chosen, *("=".join(pair) for pair in choice)])
         for settings in product(*values):
             for key, value in settings:
-                OmegaConf.update(config, key, value)
+                OmegaConf.update(config, key, yaml.safe_load(value))
             yield OmegaConf.to_container(config, resolve=True, enum_to_str=True)
 
 
