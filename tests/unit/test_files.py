@@ -249,6 +249,7 @@ def test_no_other_module_writes_files_by_hand() -> None:
     by_hand = {"write_text", "write_bytes", "copyfile", "copy2", "save_file", "to_parquet"}
     # what lhotse and the compiler wrote into a folder of ours
     moves = {"libritts.py", "compile.py", "files.py"}
+    grows = {"files.py", "ray_launcher.py"}  # what a job says is read while it goes on
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -258,7 +259,7 @@ def test_no_other_module_writes_files_by_hand() -> None:
             if ast.unparse(node.func) == "os.replace":
                 assert path.name in moves, f"{where} replaces a file; use files.writing"
             mode = [ast.unparse(argument) for argument in node.args[-1:]]
-            if name == "open" and path.name != "files.py":
+            if name == "open" and path.name not in grows:
                 assert mode not in (["'w'"], ["'wb'"]), f"{where} opens to write; use files.writing"
 
 
