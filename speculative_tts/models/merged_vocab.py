@@ -36,11 +36,6 @@ class MergedVocabLM(CodeLM):
     @classmethod
     def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "MergedVocabLM":
         """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
-        if not folder.is_dir():
-            raise ValueError(
-                f"checkpoint folder {folder} not found; "
-                "give target.path=<folder> or draft.path=<folder>"
-            )
         config, layout = DecoderConfig.from_folder(folder), SpeechLayout.from_folder(folder)
         state = read_state(folder)
         decoder = build_decoder(config, state, dtype=dtype, device=device)
