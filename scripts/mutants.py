@@ -96,12 +96,23 @@ class Mutation:
         return chosen
 
     def _reach(self, tests: dict[str, pytest.Item]) -> dict[str, tuple[float, list[str]]]:
-        """Seconds of each test, and the functions it reaches; tests that are known are not run."""
-        functions = sorted({name.partition("__mutmut_")[0] for f in files() for name in f.results})
-        digest = hashlib.sha256("\n".join(functions).encode()).hexdigest()[:12]
-        path = FOLDER / f"reach-{digest}.json"  # of other functions another one
+        """Seconds of each test, and the functions it reaches; tests that are known are not run.
+
+        They are while their file and the names of all functions are as they were.
+        """
+        names = sorted({name.partition("__mutmut_")[0] for f in files() for name in f.results})
+        functions = hashlib.sha256("\n".join(names).encode()).hexdigest()
+        digests = {
+            path: functions + hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in {item.path for item in tests.values()}
+        }
+        path = FOLDER / "reach.json"
         known = json.loads(path.read_text()) if path.exists() else {}
-        new = [tests[test] for test in tests if test not in known]
+        new = [
+            item
+            for test, item in tests.items()
+            if test not in known or known[test][2] != digests[item.path]
+        ]
         if new and (child := os.fork()):
             if os.waitpid(child, 0)[1]:
                 pytest.exit("this test fails without any mutant", 1)
@@ -114,13 +125,14 @@ class Mutation:
                 state()._stats.clear()
                 began = time.process_time()
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-                known[item.nodeid] = (time.process_time() - began, sorted(state()._stats))
+                seconds = time.process_time() - began
+                known[item.nodeid] = (seconds, sorted(state()._stats), digests[item.path])
                 if self._failed:
                     print(item.nodeid, file=sys.__stderr__, flush=True)
                     os._exit(1)
                 path.write_text(json.dumps(known))
             os._exit(0)
-        return dict(known)
+        return {test: (seconds, reached) for test, (seconds, reached, _) in known.items()}
 
     def _tried(self, mutant: str, tests: list[tuple[pytest.Item, float]]) -> int:
         """Run tests with a mutant until one fails, in a process of its own."""
