@@ -32,8 +32,9 @@ reach their function, the most direct first. *Left* have not been tried: `make m
 them.
 
 Killed: **{killed} of {real} ({rate:.1f} %)** that are not equivalent; equivalent: {equal} of
-{tried} tried ({share:.1f} %). Of a file in part those tried are drawn by a seed; the interval is
-that of 95 % (Clopper and Pearson) for what would be killed of all.
+{tried} tried ({share:.1f} %). Of a file in part those tried are drawn by a seed (but for the
+first 140 of `caches/groups`, tried in their order); the interval is that of 95 % (Clopper and
+Pearson) for what would be killed of all.
 
 {parts}
 """

@@ -52,8 +52,8 @@ def rule(name: str) -> AcceptanceRule:
     return cover.rule(partial(Group, readable=host.readable))  # type: ignore[arg-type]
 
 
-def heads() -> Heads:
-    generator = torch.Generator().manual_seed(8)
+def heads(seed: int = 8) -> Heads:
+    generator = torch.Generator().manual_seed(seed)
     return Heads(HeadTensors(0.5 * torch.randn(LOOKAHEAD + 1, VOCAB, 32, generator=generator)))
 
 

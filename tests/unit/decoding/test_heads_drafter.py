@@ -162,3 +162,14 @@ def test_heads_that_break_down_are_told(name: str) -> None:
     made = Speculation(TARGET, drafter, Tolerance(0.0), PLAIN, STOPS, 2)
     (out,) = made.decode([request(minimum=2, maximum=4)])
     assert "no law for token 1" in str(out.failure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_drafted_laws_are_laws_where_the_end_is_likely(name: str) -> None:
+    rows = BatchState.of([request(minimum=1, maximum=6)], STOPS, VOCAB, slack=3)
+    rows.tokens[0, 0], rows.count[0] = 1, 1
+    logits = torch.randn(1, 3, VOCAB, generator=torch.Generator().manual_seed(0)).double()
+    logits[0, 1, STOPS[0]] = 2
+    laws = choosers(VOCAB, STOPS, PLAIN, torch.float64)[name].draft(logits, rows)
+    torch.testing.assert_close(laws.sum(-1), torch.ones(1, 3, dtype=laws.dtype))
+    assert laws[0, 1, STOPS[0]] > 0.5

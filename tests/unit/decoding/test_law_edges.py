@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.outcome import Counts, Round, Tally, outcomes
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.randomness import draw
@@ -31,10 +32,14 @@ def test_a_tail_below_float32_is_reached() -> None:
     assert draw(probs, torch.tensor([1 - 2.0**-40], dtype=torch.float64)).tolist() == [1]
 
 
-def test_an_impossible_token_is_not_accepted_at_the_smallest_uniform() -> None:
+ALONE = (torch.arange(3), torch.arange(2))
+
+
+@pytest.mark.parametrize("rule", [Tolerance(), Group(*ALONE, *ALONE)])
+def test_an_impossible_token_is_not_accepted_at_the_smallest_uniform(rule: AcceptanceRule) -> None:
     target, draft = torch.tensor([[[0.0, 1.0]]]), torch.tensor([[[1.0, 0.0]]])
     drafted, uniforms = torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 1, 2)
-    assert not Tolerance().accept(target, draft, drafted, uniforms.double())
+    assert not rule.accept(target, draft, drafted, uniforms.double())
 
 
 def test_the_largest_logit_may_be_zero() -> None:

@@ -192,6 +192,14 @@ def test_a_kept_loop_is_of_its_model_ends_and_sampler() -> None:
         assert autoregressive(*given, requests(4), graphs) == alone
 
 
+def test_a_kept_block_is_of_its_heads() -> None:
+    graphs, target = Graphs(lambda step: step), build(state(3))
+    choose = choosers(VOCAB, STOPS, Sampler())["independent"]
+    for seed in (5, 6):
+        given = (target, heads(seed), choose, STOPS, requests(2))
+        assert multi_token(*given, graphs) == multi_token(*given)
+
+
 def test_what_was_left_without_a_law_is_not_kept() -> None:
     """NaN in a cache would pass through the mask of the next batch."""
     made = speculation("exact", "all", "lm", Graphs(lambda step: step))
