@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
+from speculative_tts.assets import require
 from speculative_tts.models.heads import save_heads, target_hash
 from speculative_tts.progress import progress
 from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
@@ -103,7 +104,7 @@ def train_heads(
 
     Raises ValueError when the folder holds another training, or the loss is not a number.
     """
-    out, target = Path(config.out), Path(config.target.path)
+    out, target = Path(config.out), require(Path(config.target.path))
     settings = settings_of(
         config,
         target=config.target.name,
