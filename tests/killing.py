@@ -85,13 +85,13 @@ def killed(
         until = time.monotonic() + wait
         while process.poll() is None and (written(out) < goal or time.monotonic() < until):
             time.sleep(0.01)
-        if process.poll() is not None:
-            through(process)
-            shutil.rmtree(out, ignore_errors=True)
-        elif left[-1](process, random):
+        if process.poll() is None and left[-1](process, random):
             hit += 1
             left.pop()
         if process.poll() is not None:
+            if process.returncode != -signal.SIGKILL:  # it was through before
+                through(process)
+                shutil.rmtree(out, ignore_errors=True)
             process = start(command, arguments)
     through(process)
     return hit
