@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding import build, graphs, heads
@@ -57,7 +58,11 @@ def test_a_sweep_loads_once_and_other_weights_are_others(
     (tmp_path / "models").rename(tmp_path / "moved")
     run(FakeModels(tmp_path / "moved"), "seed=5")
     assert sorted(loaded) == ["draft", "target"]
-    run(write_fake_models(tmp_path / "wider", utterances=2), "runtime.kernels=torch")
+    other = write_fake_models(tmp_path / "other", utterances=2)
+    for name in ("target", "draft"):
+        file = other.root / name / "model.safetensors"
+        save_file({key: 1.01 * value for key, value in load_file(file).items()}, file)
+    run(other)
     assert sorted(loaded) == ["draft", "draft", "target", "target"]
 
 
