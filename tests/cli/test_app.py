@@ -305,7 +305,7 @@ def test_help_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
         "sst-decode limit=5",
         "lookahead=3",
         "tokens drafted per round",  # a comment of the schema
-        "exact, group, tolerance. Keys: name, beta, groups",
+        "exact, group, tolerance. Keys: name, block, beta",
         "method=",
         "A method by its name",
         "ssd/table3",
