@@ -7,6 +7,7 @@ is sent home, no dashboard is started, nothing is installed on workers or copied
 import logging
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -104,15 +105,26 @@ def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
 
     with _folder() as folder:
         try:
-            ray.init(**_cluster(config, folder), log_to_driver=False, logging_level=logging.ERROR)
+            _join(config, folder)
             yield RayWorkers(config, threads)
-        except ConnectionError as error:
-            raise ValueError(
-                f"cluster.address={config.address} answers to nobody; start one with ray start "
-                "--head, or leave it null for one on this machine"
-            ) from error
         finally:
             ray.shutdown()
+
+
+def _join(config: ClusterConfig, folder: Path) -> None:
+    """ValueError when nobody answers, at once: Ray itself asks for minutes."""
+    import ray
+
+    try:
+        host, colon, port = (config.address or "").rpartition(":")
+        if colon and port.isdecimal() and "/" not in host:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        ray.init(**_cluster(config, folder), log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, TimeoutError, socket.gaierror) as error:
+        raise ValueError(
+            f"cluster.address={config.address} answers to nobody; start one with ray start "
+            "--head, or leave it null for one on this machine"
+        ) from error
 
 
 def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:
