@@ -194,6 +194,9 @@ def two_nodes() -> Iterator[TwoNodes]:
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
     folder = Path(f"/tmp/sst-two-{os.getpid()}")  # names of sockets must be short
+    noted = Path("/tmp/ray")  # where Ray writes the address, whatever folder it is given
+    new = not noted.exists()
+    noted.mkdir(exist_ok=True)
     try:
         cluster = TwoNodes(folder)
         try:
@@ -201,7 +204,8 @@ def two_nodes() -> Iterator[TwoNodes]:
         finally:
             cluster.close()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        for one in (folder, *([noted] if new else [])):
+            shutil.rmtree(one, ignore_errors=True)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
