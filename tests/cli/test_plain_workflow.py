@@ -71,12 +71,12 @@ def test_make_results_is_what_writes_the_tables_that_ship() -> None:
         return [line for line in out.splitlines() if "sst-report" in line or "sst-bench" in line]
 
     shipped = planned("results")
-    assert len(shipped) == 7
+    assert len(shipped) == 9
     assert all("out=results" in line for line in shipped)
     plain = [
         line
-        for name in ("ssd", "pcg", "mtp", "tiny-system", "streaming", "voices", "bench")
+        for name in ("ssd", "pcg", "mtp", "tiny-system", "streaming", "voices", "fresh", "bench")
         for line in planned(name)
     ]
-    assert len(plain) == 7
+    assert len(plain) == 8
     assert not any("out=results" in line for line in plain)
