@@ -34,7 +34,11 @@ def run(config: BenchConfig) -> int:
         from speculative_tts.bench.random import run_random
 
         return run_random(config, out)
+    return _run_checkpoints(config, out)
 
+
+def _run_checkpoints(config: BenchConfig, out: Path) -> int:
+    """Trained models, by prompts of the test list."""
     from speculative_tts.bench import engine as benchmark
     from speculative_tts.bench.peers import of_checkpoints
     from speculative_tts.bench.roofline import limits
