@@ -12,7 +12,7 @@ from speculative_tts.commands.speak import find_prompt, main, prompt_of
 from speculative_tts.costs.lookahead import settled
 from speculative_tts.decoding.build import build_engine
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.streaming import Stream
+from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.decode import System
 
@@ -98,7 +98,7 @@ class Speaker:
         """
         asked = self._asked(text, prompt, prompt_text)
         request = self.engine.request("speak", asked, seed)
-        return Stream(self.engine, System[system], request, asked, chunk)
+        return Stream(self.engine, growing(self.engine, System[system], request), asked, chunk)
 
     def _asked(self, text: str, prompt: str | None, prompt_text: str | None) -> Prompt:
         """A text in a voice."""

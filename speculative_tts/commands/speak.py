@@ -2,6 +2,10 @@
 
 The prompt is a recording or a speaker of the test list. Words of a recording that prompt_text does
 not give are recognised, if the model has a vocabulary of words.
+
+text=- reads the text from standard input: to its end, or with stream=true and CosyVoice while it
+arrives, word by word. Speech then begins before the text has ended (the official bistream mode: the
+target alone, one token a step).
 """
 
 import json
@@ -10,11 +14,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import IO, TYPE_CHECKING
 
-from speculative_tts.commands import app
+from speculative_tts.commands import app, stdin
 from speculative_tts.files import check_place, reading, writing
 from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema.decode import System
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from speculative_tts.models.prompt import Prompt
 
 VOICES = "voices.json"
-STDOUT = "-"
+STDOUT = STDIN = "-"
 # Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
 ORDER = (System.speculative, System.target, System.target, System.speculative)
 
@@ -37,7 +42,8 @@ def run(config: SpeakConfig) -> int:
     from speculative_tts.codecs.audio import write_wave
     from speculative_tts.costs.lookahead import settled
     from speculative_tts.decoding.build import build_engine
-    from speculative_tts.decoding.streaming import Stream
+    from speculative_tts.decoding.streaming import Stream, growing
+    from speculative_tts.models import cosyvoice
 
     _check_stream(config)
     out = Path(config.out)
@@ -45,6 +51,10 @@ def run(config: SpeakConfig) -> int:
     with reading([Path(prompt.prompt_audio)]):
         if not config.stream or (config.player is None and config.out != STDOUT):
             check_place(out)
+    if config.text == STDIN:
+        if config.stream and cosyvoice.found(Path(config.target.path)):
+            return _speak_words(config, prompt)
+        config = replace(config, text=" ".join(stdin.words()))
     config, _ = settled(config)
     engine = build_engine(config)
     asked = prompt_of(config.text, prompt, engine)
@@ -54,7 +64,7 @@ def run(config: SpeakConfig) -> int:
     for system in order[: 1 if config.stream else 2] * config.runtime.warmup:
         engine.decode(system, [request])
     if config.stream:
-        stream = Stream(engine, order[0], request, asked, config.chunk)
+        stream = Stream(engine, growing(engine, order[0], request), asked, config.chunk)
         return _play(config, stream, engine.codec.sample_rate)
     timed = [(system, engine.decode(system, [request])) for system in order]
     for broken in filter(None, (one.outcomes[0].failure for _, one in timed)):
@@ -68,6 +78,20 @@ def run(config: SpeakConfig) -> int:
     seconds = len(spoken) / engine.codec.sample_rate
     print(summary(out, seconds, None if alone else (plain, baseline), (outcome, own)))
     return 0
+
+
+def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:
+    """Speak the words of standard input while they arrive."""
+    from speculative_tts.decoding.build import build_engine
+    from speculative_tts.decoding.streaming import Stream, given
+    from speculative_tts.integrations.bistream import spoken
+
+    engine = build_engine(config, System.target)
+    asked = prompt_of("", prompt, engine)
+    codes = spoken(engine, asked, stdin.words(), config.seed)
+    return _play(
+        config, Stream(engine, given(codes), asked, config.chunk), engine.codec.sample_rate
+    )
 
 
 def _check_stream(config: SpeakConfig) -> None:
@@ -247,6 +271,7 @@ main = app.command(
         'sst-speak text="lima nine" prompt=voice.wav out=x.wav',
         'sst-speak text="lima nine" prompt=voice.wav prompt_text="echo two zulu"',
         'sst-speak text="seven kilo" stream=true player="aplay -q"',
+        "echo seven kilo | sst-speak text=-",
     ),
     first=(
         *("text", "prompt", "prompt_text", "out", "target"),

@@ -16,7 +16,7 @@ from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.run import check_audio, of_row, record
 from speculative_tts.decoding.settings import Settings
-from speculative_tts.decoding.streaming import Stream
+from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.decoding.target_tokens import TargetTokens
 from speculative_tts.decoding.voices import Voices
 from speculative_tts.models.prompt import Prompt
@@ -192,7 +192,8 @@ class Decoded:
     def _streamed(self, request: Request, expected: Outcome, prompt: Prompt) -> Arrivals:
         """Decode once more, in pieces: same tokens."""
         config = self._config
-        stream = Stream(self._engine, config.system, request, prompt, config.chunk)
+        grow = growing(self._engine, config.system, request)
+        stream = Stream(self._engine, grow, prompt, config.chunk)
         deque(stream, maxlen=0)
         assert stream.outcome == expected, "streaming changed the tokens"
         return stream.arrivals

@@ -1,11 +1,10 @@
 """An utterance as waves while it is being made, and when each of them came."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import numpy as np
-from torch import Tensor
 
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.pieces import StreamCodec
@@ -22,7 +21,12 @@ from speculative_tts.schema.decode import System
 
 STREAMED = (System.target, System.draft, System.speculative, System.multi_token)
 
-Growing = Iterator[tuple[BatchState, Callable[[], list[Outcome]]]]
+Codes = np.ndarray
+Growing = Iterator[Codes | Outcome]
+"""All codes so far, again and again; at last what they came to."""
+Grow = Callable[[Iterator[int]], Growing]
+"""Makes codes, told how many more each next piece of the wave needs."""
+Rounds = Iterator[tuple[BatchState, Callable[[], list[Outcome]]]]
 """Rows so far, and what they came to once they are finished; the same objects each time."""
 
 
@@ -34,20 +38,16 @@ class Stream:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        system: System,
-        request: Request,
-        prompt: Prompt,
-        chunk: int | None = None,
+        self, engine: Engine, grow: Grow, prompt: Prompt, chunk: int | None = None
     ) -> None:
+        """`grow`: `growing` in the engine, or `given`."""
         codec = engine.codec
         if engine.refiner is not None or not isinstance(codec, StreamCodec):
             raise ValueError(
                 f"{type(codec).__name__} makes waves of whole utterances only; leave streaming out "
                 "(stream=false, chunk=null), or take another target and codec"
             )
-        self._engine, self._system, self._request = engine, system, request
+        self._engine, self._grow = engine, grow
         self._speaking = codec.speaking(prompt.voice.cpu().numpy(), chunk)
         self._times: list[tuple[float, float]] = []
         self.outcome: Outcome | None = None
@@ -65,12 +65,11 @@ class Stream:
             yield wave
 
     def _waves(self) -> Iterator[Wave]:
-        strides = self._speaking.strides()
-        for rows, finish in _growing(self._engine, self._system, self._request, strides):
-            if rows.finished:
-                (self.outcome,) = finish()
+        for grown in self._grow(self._speaking.strides()):
+            if isinstance(grown, Outcome):
+                self.outcome = grown
             else:
-                yield from self._speaking.ready(self._codes(rows.tokens[0, : int(rows.count[0])]))
+                yield from self._speaking.ready(grown)
         assert self.outcome is not None
         if self.outcome.failure:
             raise ValueError(self.outcome.failure)
@@ -79,13 +78,35 @@ class Stream:
         if not len(codes):
             yield silence(self._engine.codec)
 
-    def _codes(self, tokens: Tensor) -> np.ndarray:
-        found: np.ndarray = tokens[tokens < self._engine.codec.n_codes].cpu().numpy()
-        return found
+
+def growing(engine: Engine, system: System, request: Request) -> Grow:
+    """The codes of an utterance after each round or block, or of a model alone each stride."""
+
+    def grow(strides: Iterator[int]) -> Growing:
+        for rows, finish in _rounds(engine, system, request, strides):
+            if rows.finished:
+                yield from finish()
+            else:
+                tokens = rows.tokens[0, : int(rows.count[0])]
+                yield tokens[tokens < engine.codec.n_codes].cpu().numpy()
+
+    return grow
 
 
-def _growing(engine: Engine, system: System, request: Request, strides: Iterator[int]) -> Growing:
-    """The tokens of an utterance after each round or block, or of a model alone each stride."""
+def given(codes: Iterable[int]) -> Grow:
+    """Codes that come one by one from elsewhere."""
+
+    def grow(_: Iterator[int]) -> Growing:
+        said: list[int] = []
+        for code in codes:
+            said.append(code)
+            yield np.array(said)
+        yield Outcome(said, stopped=True)
+
+    return grow
+
+
+def _rounds(engine: Engine, system: System, request: Request, strides: Iterator[int]) -> Rounds:
     synchronise(engine.target.device)
     if system is System.speculative:
         assert engine.speculation is not None, "built for another system"

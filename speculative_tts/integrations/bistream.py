@@ -8,15 +8,19 @@ text never came is dropped, and length limits do not hold.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import failure
 from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.models.cosyvoice import CosyVoiceLayout
+from speculative_tts.models.cosyvoice_text import END_OF_PROMPT
+from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Model
 
 NEVER = 2**62  # a minimum length that is not reached: the end of speech stays barred
@@ -30,6 +34,35 @@ def seeded(seed: int) -> Noise:
     """Uniform numbers of one utterance, keyed by a seed."""
     generator = torch.Generator().manual_seed(seed)
     return lambda: float(torch.rand((), dtype=torch.float64, generator=generator))
+
+
+def spoken(engine: Engine, prompt: Prompt, words: Iterable[str], seed: int) -> Iterator[int]:
+    """Codes in the voice of a prompt, whose text `words` takes the place of, while words arrive.
+
+    Their ids go in one by one, as the official frontend gives them, and are those of the whole
+    text: no id of this tokenizer reaches over a space. Once the text has ended its length limit
+    holds.
+    """
+    layout = engine.target.layout
+    assert isinstance(layout, CosyVoiceLayout), "checked by the command"
+    instruction = "" if END_OF_PROMPT in prompt.voice_text else layout.instruction
+    most = inf
+
+    def ids() -> Iterator[list[int]]:
+        nonlocal most
+        number = 0
+        for at, word in enumerate(words):
+            for id_ in layout.encode(f" {word}" if at else word):
+                number += 1
+                yield [id_]
+        most = number * engine.settings.max_tokens_per_word
+
+    before = layout.encode(instruction + prompt.voice_text)
+    given = (engine.target, layout, engine.sampler, ids(), before, prompt.codes, seeded(seed))
+    for said, code in enumerate(bistream(*given)):
+        if said >= most:
+            return
+        yield code
 
 
 def bistream(

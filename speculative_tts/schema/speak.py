@@ -21,14 +21,15 @@ class Encoding(Enum):
 class SpeakConfig(EngineConfig):
     """sst-speak: text and a voice prompt in, a wav out."""
 
-    text: Words = MISSING  # what to say; the tiny target knows the digits and the spelling alphabet
+    # what to say; the tiny target knows the digits and the spelling alphabet. "-": standard input,
+    # to its end; by CosyVoice with stream=true while it arrives
+    text: Words = MISSING
     # a wav, or a speaker of the test list; None = the one that voices.json beside the list
     # chooses (scripts/choose_voice.py), or the list's first
     prompt: ReadPath | None = None
     prompt_text: Words | None = None  # words spoken in a prompt wav; null: what is recognised
     out: WrittenPath = "out.wav"  # the wav; with stream=true also "-", standard output
-    # the speech is written piece by piece while it is made; the text is given whole (text in
-    # pieces, CosyVoice's bistream, is for Python: speculative_tts.integrations)
+    # the speech is written piece by piece while it is made
     stream: bool = False
     chunk: Count | None = None  # codes a piece of a stream; null: the codec's own
     encoding: Encoding = Encoding.wav  # of a stream

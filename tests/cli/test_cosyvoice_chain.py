@@ -1,21 +1,32 @@
 """A CosyVoice-shaped checkpoint through the whole chain, the tiny codec standing in for its own."""
 
+import io
 import json
+import sys
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import soundfile
+import torch
 from cosyvoice_folders import write_official
 from official_cosyvoice import official
 from small_target import save_codes
 
+from speculative_tts.assets import resolve
+from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.cosyvoice import N_CODES, CosyVoiceCodec
 from speculative_tts.commands import decode, precompute, report, speak, train_draft
 from speculative_tts.commands import eval as evaluate
+from speculative_tts.integrations.cosyvoice import Inference
 from speculative_tts.models import cosyvoice
+from speculative_tts.records import read_list
 
 TINY_CODES = 2048
+LIST = "tiny:testset/list.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +108,9 @@ def test_cosyvoice_3_learns_from_a_corpus_and_speaks_a_list(tmp_path: Path) -> N
     assert row["tokens"] > 0
 
 
-def test_speech_comes_in_pieces_from_the_official_flow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Drafted and verified, cut at blocks of prompt and speech; together every code once."""
+@pytest.fixture
+def speaking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Settings of a target and its draft whose audio the stand-ins make."""
     official(monkeypatch)
     monkeypatch.setattr(CosyVoiceCodec, "_tokens", lambda _, mel: [*range(mel.shape[1] // 4)])
     folder = tmp_path / "model"
@@ -109,9 +119,15 @@ def test_speech_comes_in_pieces_from_the_official_flow(
     (folder / "speech_tokenizer_v2.onnx").touch()
     models = ["target=cosyvoice2", f"target.path={folder}", f"codec.path={folder}"]
     models += ["codec=cosyvoice2", "draft=cosyvoice2", f"draft.path={tmp_path / 'draft'}"]
-    models += ["data=tiny", "runtime.warmup=0"]
+    return [*models, "data=tiny", "runtime.warmup=0"]
+
+
+def test_speech_comes_in_pieces_from_the_official_flow(
+    speaking: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Drafted and verified, cut at blocks of prompt and speech; together every code once."""
     length = ["sampling.min_tokens_per_word=20", "sampling.max_tokens_per_word=30"]
-    said, waves = ["text=alpha two", *models, *length], []
+    said, waves = ["text=alpha two", *speaking, *length], []
     for name in ("whole", "pieces"):
         own = ["stream=true", "chunk=10"] if name == "pieces" else []
         assert speak.main([*said, *own, f"out={tmp_path / name}.wav"]) == 0
@@ -122,3 +138,83 @@ def test_speech_comes_in_pieces_from_the_official_flow(
     pieces = int(told.partition(" pieces")[0].split()[-1])
     assert pieces >= 3
     assert "accepted" in told
+
+
+class Typing:
+    """Standard input on which text arrives bit by bit; says how much was heard before each bit."""
+
+    def __init__(self, *bits: str, heard: io.BytesIO) -> None:
+        self.buffer, self.before, self._heard = self, list[int](), heard
+        self._bits = iter([*(bit.encode() for bit in bits), b""])
+
+    def read1(self) -> bytes:
+        self.before.append(len(self._heard.getvalue()))
+        return next(self._bits)
+
+
+TEXT = "alpha two, bravo seven lima nine; kilo 7 8 and echo four to whiskey five again"
+PIECES = ["text=-", "stream=true", "chunk=5", "encoding=raw", "out=-", "prompt=slt_f100_p100"]
+
+
+def listen(
+    monkeypatch: pytest.MonkeyPatch, speaking: list[str], *bits: str, own: Sequence[str] = ()
+) -> tuple[int, bytes, Typing]:
+    """sst-speak while bits of text arrive: its exit code, what it put out, its input."""
+    heard = io.BytesIO()
+    typing = Typing(*bits, heard=heard)
+    monkeypatch.setattr(sys, "stdin", typing)
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=heard, flush=lambda: None))
+    code = speak.main([*speaking, *PIECES, "sampling.max_tokens_per_word=4", *own])
+    return code, heard.getvalue(), typing
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_text_arrives_while_it_is_spoken(
+    speaking: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    version: int,
+) -> None:
+    """The codes of the Python bistream, however the text is cut; heard before it has ended."""
+    folder = tmp_path / "model"
+    if version == 3:
+        folder = tmp_path / "three"
+        state = write_official(folder, N_CODES, version=3)
+        state["llm_decoder.weight"][N_CODES:] = 0  # 200 ids of which few may be said here
+        torch.save(state, folder / "llm.pt")
+        (folder / "speech_tokenizer_v3.onnx").touch()
+        speaking += ["target=cosyvoice3", f"target.path={folder}", f"codec.path={folder}"]
+    code, heard, typing = listen(monkeypatch, speaking, TEXT[:40], TEXT[40:70], f"{TEXT[70:]}\n")
+    assert code == 0
+    told = capsys.readouterr().err
+    assert "one by one" in told
+    assert 0 < typing.before[1] < typing.before[2] < len(heard)
+    _, again, _ = listen(monkeypatch, speaking, *TEXT.replace(" ", "\n  "))
+    assert again == heard
+
+    made = Inference.load(folder)
+    instruction = "You are a helpful assistant.<|endofprompt|>" if version == 3 else ""
+    prompt = next(item for item in read_list(resolve(LIST)) if item.speaker == "slt_f100_p100")
+    voice = CosyVoiceCodec.load(folder).encode_prompt(read_wave(Path(prompt.prompt_audio), 24_000))
+    texts = (made.layout.encode(text) for text in (TEXT, instruction + prompt.prompt_text))
+    text, before = (torch.tensor([ids]) for ids in texts)
+    none = torch.tensor([0])
+    expected = made.bistream(text.T, before, none, torch.as_tensor(voice)[None], none)
+    codes = np.frombuffer(heard, "<i2")[::960].tolist()
+    assert codes == [*islice(expected, 4 * text.shape[1])]
+
+
+def test_a_pipe_of_text_that_ends_is_told_in_one_line(
+    speaking: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a word of text; with a player that leaves."""
+    for bits in ((), (" \n", "\n")):
+        code, heard, _ = listen(monkeypatch, speaking, *bits)
+        assert (code, heard) == (2, b"")
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "no text on standard input, which text=- reads; pipe some in" in line
+    code, _, _ = listen(monkeypatch, speaking, TEXT, own=["out=x.raw", "player=false"])
+    assert code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert 'player "false" ended with 1' in line

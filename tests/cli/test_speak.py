@@ -1,8 +1,10 @@
 """sst-speak as a newcomer runs it, on random little models."""
 
 import dataclasses
+import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -248,13 +250,15 @@ def test_a_stream_is_written_as_it_comes(
     assert "accepted" in printed
 
 
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "import sys; from speculative_tts.commands.speak import main; sys.exit(main())",
+]
+
+
 def test_standard_output_has_the_speech_alone(models: FakeModels, tmp_path: Path) -> None:
-    program = [
-        sys.executable,
-        "-c",
-        "import sys; from speculative_tts.commands.speak import main; sys.exit(main())",
-    ]
-    own = [*program, *models.overrides, *STREAM, "out=-"]
+    own = [*PROGRAM, *models.overrides, *STREAM, "out=-"]
     wav = subprocess.run(own, capture_output=True, check=True).stdout
     raw = subprocess.run([*own, "encoding=raw"], capture_output=True, check=True).stdout
     assert wav[:4] == b"RIFF"
@@ -283,3 +287,46 @@ def test_a_streams_mistakes_are_one_line(
     assert speak.main([*models.overrides, "text=alpha", "runtime.warmup=0", *arguments]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert message in line
+
+
+def test_text_of_standard_input_is_read_to_its_end(
+    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waves = []
+    for said in (["text=alpha two"], ["text=-"], ["text=-", "stream=true"]):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"alpha\n two")))
+        out = tmp_path / f"{len(waves)}.wav"
+        assert speak.main([*models.overrides, "runtime.warmup=0", *said, f"out={out}"]) == 0
+        waves.append(soundfile.read(out, dtype="int16")[0])
+    assert np.array_equal(waves[0], waves[1])
+    assert np.abs(waves[2].astype(int) - waves[0]).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b" \n", "no text on standard input, which text=- reads; pipe some in"),
+        (None, "no text on standard input"),  # <&-
+        (b"alpha \xff", "is not UTF-8"),
+    ],
+)
+def test_standard_input_without_a_text_is_one_line(
+    models: FakeModels,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    text: bytes | None,
+    message: str,
+) -> None:
+    given = None if text is None else SimpleNamespace(buffer=io.BytesIO(text))
+    monkeypatch.setattr(sys, "stdin", given)
+    assert speak.main([*models.overrides, "text=-"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_a_listener_who_leaves_is_no_bad_input(models: FakeModels) -> None:
+    """A pipe closed at its other end while text comes by another: 1, and nothing is said."""
+    own = shlex.join([*PROGRAM, *models.overrides, *STREAM, "text=-", "out=-"])
+    line = f"echo alpha two | {own} | true; exit ${{PIPESTATUS[1]}}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, b"")

@@ -11,7 +11,7 @@ from speculative_tts.commands import decode
 from speculative_tts.decoding.build import build_engine
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.run import read_records
-from speculative_tts.decoding.streaming import STREAMED, Stream
+from speculative_tts.decoding.streaming import STREAMED, Stream, growing
 from speculative_tts.evaluation.rows import decode_counts
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals
@@ -40,7 +40,7 @@ def test_a_stream_is_the_utterance(system: System, kernels: str, models: FakeMod
     (whole,) = engine.decode(system, [request]).outcomes
     wave = engine.audio(whole, prompt).wave
     for chunk in (1, 4, None):
-        stream = Stream(engine, system, request, prompt, chunk)
+        stream = Stream(engine, growing(engine, system, request), prompt, chunk)
         pieces = list(stream)
         assert stream.outcome == whole
         np.testing.assert_array_equal(np.concatenate(pieces), wave)
@@ -58,7 +58,7 @@ def test_systems_that_make_no_speech_bit_by_bit_say_so() -> None:
     prompt = Prompt("one", "two", torch.zeros(4, 20, dtype=torch.int64))
     request = engine.request("u", prompt, 0)
     with pytest.raises(ValueError, match="makes waves of whole utterances only; leave streaming"):
-        Stream(engine, System.target, request, prompt)
+        Stream(engine, growing(engine, System.target, request), prompt)
 
 
 def test_gaps_are_silence_that_a_listener_waits_in() -> None:
