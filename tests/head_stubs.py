@@ -6,8 +6,8 @@ from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
-from speculative_tts.decoding.multi_token import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.speculation import Speculation

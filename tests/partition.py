@@ -16,7 +16,7 @@ import torch
 from reference import Law
 from torch import Tensor
 
-from speculative_tts.decoding import batch, loops, multi_token, speculation
+from speculative_tts.decoding import batch, choosers, loops, speculation
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.drafters import lm
@@ -130,7 +130,7 @@ def _run(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "uniforms", lambda seed, ids, n, device: points[[int(ids[0])], :n])
         patch.setattr(BatchState, "uniform", recorder.watching())
-        for module in (loops, speculation, lm, multi_token):
+        for module in (loops, speculation, lm, choosers):
             patch.setattr(module, "draw", recorder.draw)
         return decode(rule, rows), recorder.questions
 

@@ -17,7 +17,8 @@ from torch import Tensor
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.multi_token import ViterbiHeads, multi_token
+from speculative_tts.decoding.choosers import ViterbiHeads
+from speculative_tts.decoding.multi_token import multi_token
 from speculative_tts.decoding.sampling import StopRule
 from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch

@@ -9,13 +9,8 @@ import torch
 
 from speculative_tts.assets import require
 from speculative_tts.caches.transitions import transitions
+from speculative_tts.decoding.choosers import LOOK_BACK, Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.kept import Keep
-from speculative_tts.decoding.multi_token import (
-    LOOK_BACK,
-    Chooser,
-    IndependentHeads,
-    ViterbiHeads,
-)
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import (
     DenseTransitions,

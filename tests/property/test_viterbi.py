@@ -14,7 +14,7 @@ from torch import Tensor
 
 from speculative_tts.checks.viterbi import check
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.multi_token import ViterbiHeads
+from speculative_tts.decoding.choosers import ViterbiHeads
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import (
     IMPOSSIBLE,

@@ -3,7 +3,7 @@
 The token after a verification was drawn from a state of the target. The heads read that state:
 head 0 says that token's law, head i that of the i-th token behind it. So the residual or bonus
 token leads the next block, and n heads draft up to n - 1 tokens. `chooser` draws them with their
-laws: each from its own head, or a path through the lattice of all (`decoding.multi_token`).
+laws: each from its own head, or a path through the lattice of all (`decoding.choosers`).
 """
 
 from copy import copy
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.choosers import Chooser
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
-from speculative_tts.decoding.multi_token import Chooser
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.native import blocks

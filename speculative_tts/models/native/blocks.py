@@ -67,7 +67,7 @@ def search(
     sample: bool,
     end_when_likeliest: bool,
 ) -> Search:
-    """Of `decoding.multi_token.ViterbiHeads`; transitions: by their names in native.h."""
+    """Of `decoding.choosers.ViterbiHeads`; transitions: by their names in native.h."""
     kept = {name: tensor.contiguous() for name, tensor in transitions.items()}
     pointers = {name: tensor.data_ptr() for name, tensor in kept.items()}
     table = _Transitions(**pointers, ids=ids, pairs=len(kept.get("keys", ())))

@@ -10,12 +10,14 @@ from stubs import Markov, ragged, request
 from test_enumeration import distance
 from torch import Tensor
 
-from speculative_tts.decoding import multi_token, viterbi
+from speculative_tts.decoding import viterbi
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.choosers import ViterbiHeads
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.randomness import DRAFT
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Speculation
@@ -64,15 +66,15 @@ def said_law_is_another(patch: pytest.MonkeyPatch) -> None:
     def law(self: viterbi.Walk, place: int, before: Tensor | None) -> Tensor:
         return real(self, place, None if place == 0 else torch.zeros_like(before))  # type: ignore[arg-type]
 
-    def draft(self: multi_token.ViterbiHeads, logits: Tensor, rows: BatchState) -> Tensor:
+    def draft(self: ViterbiHeads, logits: Tensor, rows: BatchState) -> Tensor:
         said = honest(self, logits, rows)
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(viterbi.Walk, "law", law)
             honest(self, logits, rows)
         return said
 
-    honest = multi_token.ViterbiHeads.draft
-    patch.setattr(multi_token.ViterbiHeads, "draft", draft)
+    honest = ViterbiHeads.draft
+    patch.setattr(ViterbiHeads, "draft", draft)
 
 
 def drawn_from_its_end(patch: pytest.MonkeyPatch) -> None:
@@ -80,7 +82,7 @@ def drawn_from_its_end(patch: pytest.MonkeyPatch) -> None:
     real = BatchState.uniform
 
     def uniform(rows: BatchState, positions: Tensor, purpose: int) -> Tensor:
-        shifted = positions + 1 if purpose == multi_token.DRAFT else positions
+        shifted = positions + 1 if purpose == DRAFT else positions
         return real(rows, shifted, purpose)
 
     patch.setattr(BatchState, "uniform", uniform)

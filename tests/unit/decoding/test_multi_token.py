@@ -9,13 +9,9 @@ import torch
 from fake_models import N_CODES, WORDS, write_checkpoint
 
 from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.loops import autoregressive, uncached
-from speculative_tts.decoding.multi_token import (
-    Chooser,
-    IndependentHeads,
-    ViterbiHeads,
-    multi_token,
-)
+from speculative_tts.decoding.multi_token import multi_token
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
@@ -125,7 +121,7 @@ class Script:
         self._blocks = iter(blocks)
 
     def __call__(self, logits: torch.Tensor, rows: object, before: object) -> object:
-        from speculative_tts.decoding.multi_token import Block
+        from speculative_tts.decoding.choosers import Block
 
         return Block(torch.tensor([next(self._blocks)]))
 

@@ -11,15 +11,9 @@ from speculative_tts.assets import resolve
 from speculative_tts.decoding import loops
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
-from speculative_tts.decoding.multi_token import (
-    Blocks,
-    Chooser,
-    IndependentHeads,
-    ViterbiHeads,
-    blocks,
-    multi_token,
-)
+from speculative_tts.decoding.multi_token import Blocks, blocks, multi_token
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule

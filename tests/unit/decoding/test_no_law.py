@@ -11,12 +11,9 @@ from stubs import CPU, Markov, request, speculative
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.choosers import IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.loops import autoregressive, uncached
-from speculative_tts.decoding.multi_token import (
-    IndependentHeads,
-    ViterbiHeads,
-    multi_token,
-)
+from speculative_tts.decoding.multi_token import multi_token
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.transitions import DenseTransitions
