@@ -6,7 +6,7 @@ Written from the formulas, not from the package, so that both being wrong alike 
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from stubs import Markov
@@ -17,6 +17,8 @@ from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.schema.decode import Repetition
 
 Law = dict[tuple[int, ...], float]
+# Of a target's and a draft's law: of emitting each token accepted, and drawn after a rejection.
+Masses = Callable[[list[float], list[float]], tuple[list[float], list[float]]]
 END = -1  # the token of a place behind the end
 
 
@@ -121,15 +123,13 @@ def _grow(
 def speculative_law(
     target: Markov,
     draft: Markov,
-    beta: float,
+    masses: Masses,
     lookahead: int,
     sampler: Sampler,
     stops: tuple[int, ...],
     request: Request,
 ) -> Law:
-    """Law of the outputs of tolerance speculation: a drafted x passes with a(x) = min(1, min(1,
-    q/p) + beta).
-    """
+    """Law of the outputs of speculation by a rule that looks at one token after the other."""
     q = Chain(target, sampler, stops, request)
     p = Chain(draft, sampler, stops, request)
     law: defaultdict[tuple[int, ...], float] = defaultdict(float)
@@ -144,7 +144,7 @@ def speculative_law(
         fresh = max(min(lookahead, request.max_tokens - len(output) - 2), 0)  # next round's room
         accepted, drawn = [0.0] * target.vocab_size, q.next(output)
         if room > 0:
-            accepted, drawn = tolerance_masses(drawn, p.next(output), beta)
+            accepted, drawn = masses(drawn, p.next(output))
         for token, (passes, fails) in enumerate(zip(accepted, drawn, strict=True)):
             emit((*output, token), mass * passes, room - 1)
             emit((*output, token), mass * fails, fresh)
@@ -154,9 +154,12 @@ def speculative_law(
 
 
 def tolerance_masses(
-    q: list[float], p: list[float], beta: float
+    beta: float, q: list[float], p: list[float]
 ) -> tuple[list[float], list[float]]:
-    """Probabilities of emitting each token as an accepted draft, and as a residual token."""
+    """Probabilities of emitting each token as an accepted draft, and as a residual token.
+
+    A drafted x passes with a(x) = min(1, min(1, q/p) + beta).
+    """
     accepted = [
         y * min(1.0, min(1.0, x / y) + beta) if y > 0 else 0.0 for x, y in zip(q, p, strict=True)
     ]

@@ -17,12 +17,14 @@ from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.graphs import EAGER, Graphs, Loop
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.loops import Autoregression
 from speculative_tts.decoding.multi_token import Blocks
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Rounds, Speculation
 from speculative_tts.models import host
@@ -41,15 +43,19 @@ SAMPLERS = {
     "ras": RepetitionAware(1.0, 10, 0.8, window=6, tau=0.2),
     "ras, older": RepetitionAware(1.0, 10, 0.8, variant=Repetition.redraw_eos, barred=STOPS[:1]),
 }
-DRAFTERS = ("lm", *choosers(VOCAB, STOPS, Sampler()))
-RULES = ("exact", "tolerance", "groups")
-
-
-def rule(name: str) -> AcceptanceRule:
-    if name != "groups":
-        return Tolerance(0.0 if name == "exact" else 0.3)
-    cover = Cover(VOCAB, COVER, (1.0,) * len(COVER))
-    return cover.rule(partial(Group, readable=host.readable))  # type: ignore[arg-type]
+DRAFTERS = ("lm", "adaptive", "lookup", *choosers(VOCAB, STOPS, Sampler()))
+RULES: dict[str, AcceptanceRule] = {
+    "exact": Tolerance(0.0),
+    "tolerance": Tolerance(0.3),
+    "groups": Cover(VOCAB, COVER, (1.0,) * len(COVER)).rule(
+        partial(Group, readable=host.readable)  # type: ignore[arg-type]
+    ),
+    "typical": Typical(),
+    "top": Top(5, 0.1),
+    "divergence": Divergence(),
+    "neighbours": Neighbours((torch.arange(VOCAB)[:, None] + torch.tensor([1, 2])) % VOCAB),
+    "dynamic": Dynamic(torch.linspace(0, 3, VOCAB)[:, None]),
+}
 
 
 def heads(seed: int = 8) -> Heads:
@@ -59,10 +65,12 @@ def heads(seed: int = 8) -> Heads:
 
 def speculation(rule_name: str, sampler: str, drafter: str, graphs: Graphs = EAGER) -> Speculation:
     weights, chosen = state(3), SAMPLERS[sampler]
-    who: Drafter = LMDrafter(build(weights, (0, 2, 5)))
-    if drafter != "lm":
+    who: Drafter = LMDrafter(build(weights, (0, 2, 5)), 1.0 if drafter == "adaptive" else None)
+    if drafter == "lookup":
+        who = LookupDrafter(VOCAB, torch.device("cpu"))
+    elif drafter not in ("lm", "adaptive"):
         who = HeadsDrafter(heads(), choosers(VOCAB, STOPS, chosen)[drafter])
-    return Speculation(build(weights), who, rule(rule_name), chosen, STOPS, LOOKAHEAD, graphs)
+    return Speculation(build(weights), who, RULES[rule_name], chosen, STOPS, LOOKAHEAD, graphs)
 
 
 def rounds(made: Speculation, given: list[Request]) -> Rounds:

@@ -185,7 +185,7 @@ METRICS = {
 def register() -> None:
     """The line of each registry."""
     build.RULES[TimidConfig] = lambda rule, _: Timid(trust=rule.trust)
-    build.DRAFTERS[AgainConfig] = lambda parts: Again(parts.target.vocab_size)
+    build.DRAFTERS[AgainConfig] = lambda _, parts: Again(parts.target.vocab_size)
     families.FAMILIES = (BIGRAMS, *families.FAMILIES)
     registry.JUDGES["loudest"] = lambda *_: Loudness()
     registry.METRICS |= METRICS

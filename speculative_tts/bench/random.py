@@ -40,7 +40,7 @@ from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.common import GroupsConfig
-from speculative_tts.schema.decode import GroupRule, RuleConfig, ToleranceRule
+from speculative_tts.schema.decode import ExactRule, GroupRule, RuleConfig, ToleranceRule
 
 SPECULATIVE = "speculative"
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed
@@ -164,6 +164,10 @@ def rule_of(config: RuleConfig, vocab: int, device: torch.device) -> AcceptanceR
     """The rule that was asked for; its groups, where it has some, are synthetic."""
     if isinstance(config, GroupRule):
         return synthetic_groups(vocab, round(config.groups.size), device)
+    if not isinstance(config, ExactRule | ToleranceRule):
+        raise ValueError(
+            f"rule={config.name} is not timed with random weights; give exact, tolerance or group"
+        )
     return Tolerance(config.beta if isinstance(config, ToleranceRule) else 0.0)
 
 

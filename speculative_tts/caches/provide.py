@@ -161,6 +161,20 @@ def _grown(offsets: Tensor, steps: Tensor) -> Tensor:
     return torch.cat([offsets, offsets[-1] + steps])
 
 
+def code_vectors(source: Similarity, sources: Sources) -> Tensor:
+    """What similarity is measured on, of each speech id: float32 [ids, size].
+
+    NaN of ids that are no sound: stop ids.
+    """
+    layout, codec = load_layout(sources.checkpoint), load_codec(*sources.codec)
+    check_codec(codec, sources.codec[1], layout, sources.target)
+    known = _vectors(source, layout, codec, sources)
+    out = known.new_full((layout.speech_vocab_size, known.shape[1]), torch.nan)
+    out[: layout.n_codes] = known[: layout.n_codes]
+    out[list(layout.stop_ids)] = torch.nan
+    return out
+
+
 def count_codes(folder: Path, size: int) -> Tensor:
     """How often each speech id is in the training codes of a store: int64 [size]."""
     import pyarrow.compute as pc
@@ -216,6 +230,8 @@ def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, A
     }
     if source is Similarity.mel:
         return origin | {"codec": content_hash(sources.codec[1]), "mel": vectors.MEL_DEFINITION}
+    if source is Similarity.codebook:
+        return origin | {"codec": content_hash(sources.codec[1])}
     stored = code_embedding(sources.checkpoint)
     return origin | {"embedding": vectors.embedding_hash(stored)}
 
@@ -224,6 +240,8 @@ def _vectors(source: Similarity, layout: Layout, codec: Codec, sources: Sources)
     """float32 [n_codes, size] on the device."""
     if source is Similarity.mel:
         return vectors.mel_vectors(codec, layout.n_codes, bar).to(sources.device)
+    if source is Similarity.codebook:
+        return vectors.codebook_vectors(codec, sources.codec[1]).to(sources.device)
     return code_embedding(sources.checkpoint).to(sources.device, torch.float32)
 
 

@@ -1,5 +1,7 @@
 """What similarity of tokens is measured on: the target's input embeddings, or the sound of a token.
 
+The sound is mel vectors, or the entries of a codebook.
+
 Mel vectors (PCG's table 3; the paper does not say how it makes them). Definition used here: token t
 is decoded between three tokens of silence on each side, where the silence is the code whose own
 sound, held for three tokens, has the least energy in its middle. Log-mel frames (80 Slaney bands, a
@@ -8,6 +10,7 @@ the token's time are averaged, and the mean over all codes is taken away. Cosine
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -42,6 +45,31 @@ def mel_vectors(codec: Codec, n_codes: int, stage: Stage = silent) -> Tensor:
             progress(len(codes))
     vectors = torch.cat(found)
     return vectors - vectors.mean(0)
+
+
+def codebook_vectors(codec: Codec, folder: str | Path) -> Tensor:
+    """Entries of the codec's (first) codebook: float32 [n_codes, size]."""
+    codebook = getattr(codec, "codebook", None)
+    if codebook is None:
+        raise ValueError(f"codec {folder} has no codebook; give source=embedding or source=mel")
+    return torch.from_numpy(np.asarray(codebook, dtype=np.float32))
+
+
+def nearest(vectors: Tensor, k: int) -> Tensor:
+    """Of each vector the k nearest others by distance, the nearest first: int64 [n, k].
+
+    Its own number stands for none: where there are no more, and of a vector of NaN.
+    """
+    known = (~vectors.isnan().any(-1)).nonzero()[:, 0]
+    k = min(k, len(known) - 1)
+    own = torch.arange(len(vectors), device=vectors.device)
+    found = own[:, None].repeat(1, k)
+    for begin in range(0, len(known), CHUNK):
+        rows = known[begin : begin + CHUNK]
+        apart = torch.cdist(vectors[rows], vectors[known])
+        apart[rows[:, None] == known] = -1.0
+        found[rows] = known[apart.topk(k + 1, -1, largest=False).indices[:, 1:]]
+    return found
 
 
 def quietest(codec: Codec, n_codes: int, stage: Stage = silent) -> int:

@@ -71,8 +71,39 @@ class BlockRule(Protocol):
         ...
 
 
+@runtime_checkable
+class RejectedRule(Protocol):
+    """A rule whose residual depends on which token was rejected, too."""
+
+    def residual_of(self, target_probs: Probs, draft_probs: Probs, rejected: Ids) -> Probs:
+        """As `residual`, after this token of a row."""
+        ...
+
+
+class TokenRule:
+    """Laws of a rule that looks at one token: from the mass that passes, and the residual."""
+
+    def accepted_mass(self, target_probs: Probs, draft_probs: Probs) -> Probs:
+        """p(x) a(x): the probability that x is drafted and passes."""
+        raise NotImplementedError
+
+    def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
+        """max(q - p, 0)."""
+        return (target_probs - draft_probs).clamp_(min=0)
+
+    def output_law(self, target_probs: Probs, draft_probs: Probs) -> Probs:
+        """P a + (1 - sum p a) norm(residual)."""
+        accepted = self.accepted_mass(target_probs, draft_probs)
+        residual, _ = normalised(self.residual(target_probs, draft_probs), target_probs)
+        return accepted + (1 - accepted.sum(-1, keepdim=True)).clamp(min=0) * residual
+
+    def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
+        """sum_x p(x) a(x)."""
+        return self.accepted_mass(target_probs, draft_probs).sum(-1)
+
+
 @dataclass(frozen=True)
-class Tolerance:
+class Tolerance(TokenRule):
     """SSD's tolerance rule: accept x iff u < min(1, q(x) / p(x)) + beta.
 
     Source: Lin et al., 2025, algorithm 1. beta = 0 is exact speculative sampling (Leviathan et al.,
@@ -98,24 +129,11 @@ class Tolerance:
         p = draft_probs.gather(-1, drafted[..., None])[..., 0]
         return (uniforms[..., 0] - self.beta) * p < q
 
-    def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """max(q - p, 0)."""
-        return (target_probs - draft_probs).clamp_(min=0)
+    def accepted_mass(self, target_probs: Probs, draft_probs: Probs) -> Probs:
+        """With a = min(1, min(1, q / p) + beta), written min(p, min(p, q) + beta p): no division.
 
-    def output_law(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """It is p a + (1 - sum p a) norm(max(q - p, 0)) with a = min(1, min(1, q / p) + beta)."""
-        accepted = self._accepted_mass(target_probs, draft_probs)
-        residual = self.residual(target_probs, draft_probs)
-        total = residual.sum(-1, keepdim=True)
-        residual = torch.where(total > 0, residual / total, target_probs)
-        return accepted + (1 - accepted.sum(-1, keepdim=True)).clamp(min=0) * residual
-
-    def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
-        """sum_x p(x) a(x); sum min(p, q) = 1 - TV(p, q) for beta 0."""
-        return self._accepted_mass(target_probs, draft_probs).sum(-1)
-
-    def _accepted_mass(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """p(x) a(x), written min(p, min(p, q) + beta p) to need no division."""
+        Sums to sum min(p, q) = 1 - TV(p, q) for beta 0.
+        """
         capped = torch.minimum(draft_probs, target_probs) + self.beta * draft_probs
         return torch.minimum(draft_probs, capped)
 
@@ -157,8 +175,19 @@ def verify(
         if lookahead
         else torch.zeros_like(target_row)
     )
-    mass = rule.residual(target_row, draft_row * rejected[:, None])
+    left = (target_row, draft_row * rejected[:, None])
+    if isinstance(rule, RejectedRule) and lookahead:
+        token = drafted[row, accepted.clamp(max=lookahead - 1)]
+        mass = rule.residual_of(*left, token)
+    else:
+        mass = rule.residual(*left)
     return Verdict(accepted, *normalised(mass, target_row))
+
+
+def entropy(law: Probs) -> Numbers:
+    """In nats."""
+    found: Tensor = -torch.special.xlogy(law, law).sum(-1)
+    return found
 
 
 def normalised(mass: Probs, instead: Probs) -> tuple[Probs, Flags]:

@@ -28,7 +28,7 @@ class Request:
     min_tokens: int
     max_tokens: int
     seed: int
-    prompt_tokens: tuple[int, ...] = ()  # speech ids in the prompt, where a sampler counts them
+    prompt_tokens: tuple[int, ...] = ()  # speech ids in the prompt, in order
     last_code: int | None = None  # the prompt's last, where it has any
 
     def __post_init__(self) -> None:

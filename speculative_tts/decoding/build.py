@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
-from speculative_tts.caches.provide import Sources, acoustic_groups, check_codec, tensors
+from speculative_tts.caches.groups import normalised
+from speculative_tts.caches.provide import (
+    Sources,
+    acoustic_groups,
+    check_codec,
+    code_vectors,
+    tensors,
+)
 from speculative_tts.caches.store import Entry
+from speculative_tts.caches.vectors import nearest
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.block import Block
@@ -19,6 +29,7 @@ from speculative_tts.decoding.decoded import Decoded
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter, check_lookahead
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.groups import Group
@@ -26,6 +37,7 @@ from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
 from speculative_tts.decoding.kept import Kept, folder_size
 from speculative_tts.decoding.naming import kernels
 from speculative_tts.decoding.recordings import Recordings
+from speculative_tts.decoding.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
 from speculative_tts.decoding.run import AudioSource
 from speculative_tts.decoding.settings import Settings, sampler_of, with_defaults
 from speculative_tts.decoding.speculation import Speculation
@@ -38,19 +50,25 @@ from speculative_tts.models.native.library import select
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.provenance import content_hash, plain, source_hash
 from speculative_tts.records import DecodeRecord
-from speculative_tts.schema.common import CheckpointConfig, CodecConfig
+from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
 from speculative_tts.schema.decode import (
     Capture,
     DecodeConfig,
+    DivergenceRule,
     DrafterConfig,
+    DynamicRule,
     EngineConfig,
     ExactRule,
     GroupRule,
     HeadsDrafterConfig,
     LMDrafterConfig,
+    LookupDrafterConfig,
+    NeighboursRule,
     RuleConfig,
     System,
     ToleranceRule,
+    TopRule,
+    TypicalRule,
 )
 
 Loaded = TypeVar("Loaded")
@@ -131,13 +149,12 @@ class Parts:
     @cached_property
     def groups(self) -> Entry:
         """The rule's groups, found in the cache or made now."""
-        target, codec = self.config.target, self.config.codec
-        from_codec = (codec.name, Path(codec.path))
-        sources = Sources(Path(target.path), from_codec, self.device, target.rows)
         assert isinstance(self.config.rule, GroupRule), "checked by the command"
-        config, of = self.config.rule.groups, content_hash(Path(codec.path))
+        config, of = self.config.rule.groups, content_hash(Path(self.config.codec.path))
         key = ("groups", repr(config), of)  # memory-mapped, hence of no size
-        made = self._keep(key, target.path, lambda: acoustic_groups(config, sources), size=0)
+        made = self._keep(
+            key, self.config.target.path, lambda: acoustic_groups(config, self._sources), size=0
+        )
         self.facts["groups"] = made.facts
         return made
 
@@ -146,16 +163,47 @@ class Parts:
         width = self.layout.width(text_rows=self.settings.text_rows)
         return Group(**tensors(self.groups, self.device, width), readable=readable)
 
+    def neighbours(self, rule: NeighboursRule) -> Neighbours:
+        """LANTERN's rule."""
+        vectors = self._code_vectors(rule.source)
+        return Neighbours(nearest(vectors, rule.k), rule.delta, rule.ratio)
+
+    def dynamic(self, rule: DynamicRule) -> Dynamic:
+        """GSD's rule."""
+        vectors = normalised(self._code_vectors(rule.source))
+        return Dynamic(vectors, rule.reach, rule.gap, rule.distance)
+
+    def _code_vectors(self, source: Similarity) -> Tensor:
+        """Of each row of the head; NaN of one that is no sound."""
+        known = code_vectors(source, self._sources)
+        width = self.layout.width(text_rows=self.settings.text_rows)
+        return functional.pad(known, (0, 0, 0, width - len(known)), value=torch.nan)
+
+    @property
+    def _sources(self) -> Sources:
+        target, codec = self.config.target, self.config.codec
+        return Sources(Path(target.path), (codec.name, Path(codec.path)), self.device, target.rows)
+
     def heads_drafter(self) -> HeadsDrafter:
         """The heads as a drafter."""
         check_lookahead(self.config.drafted, self.multi.heads)
         return HeadsDrafter(self.multi.heads, self.multi.choose)
 
+    def lookup(self, given: LookupDrafterConfig) -> LookupDrafter:
+        """Copies of what was said before."""
+        if given.shortest > given.longest:
+            raise ValueError(
+                f"drafter.shortest {given.shortest} is above drafter.longest {given.longest}; "
+                "lower the one or raise the other"
+            )
+        size, device = self.target.vocab_size, self.device
+        return LookupDrafter(size, device, given.longest, given.shortest)
+
     def speculation(self) -> Speculation:
         """Who proposes, who verifies, and by which rule."""
         config = self.config
         rule = RULES[type(config.rule)](config.rule, self)
-        drafter = DRAFTERS[type(config.drafter)](self)
+        drafter = DRAFTERS[type(config.drafter)](config.drafter, self)
         given = (self.sampler, self.layout.stop_ids, config.drafted, self.graphs)
         return Speculation(self.target, drafter, rule, *given)
 
@@ -185,11 +233,17 @@ class Parts:
 RULES: dict[type[RuleConfig], Callable[[Any, Parts], AcceptanceRule]] = {
     ExactRule: lambda rule, _: Block() if rule.block else Tolerance(0.0),
     ToleranceRule: lambda rule, _: Tolerance(rule.beta),
+    TypicalRule: lambda rule, _: Typical(rule.epsilon, rule.alpha),
+    TopRule: lambda rule, _: Top(rule.k, rule.delta),
+    DivergenceRule: lambda rule, _: Divergence(rule.most),
+    NeighboursRule: lambda rule, parts: parts.neighbours(rule),
+    DynamicRule: lambda rule, parts: parts.dynamic(rule),
     GroupRule: lambda rule, parts: Block(parts.group_rule()) if rule.block else parts.group_rule(),
 }
-DRAFTERS: dict[type[DrafterConfig], Callable[[Parts], Drafter]] = {
-    LMDrafterConfig: lambda parts: LMDrafter(parts.draft),
-    HeadsDrafterConfig: Parts.heads_drafter,
+DRAFTERS: dict[type[DrafterConfig], Callable[[Any, Parts], Drafter]] = {
+    LMDrafterConfig: lambda drafter, parts: LMDrafter(parts.draft, drafter.entropy),
+    HeadsDrafterConfig: lambda _, parts: parts.heads_drafter(),
+    LookupDrafterConfig: lambda drafter, parts: parts.lookup(drafter),
 }
 
 

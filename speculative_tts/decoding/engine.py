@@ -80,7 +80,6 @@ class Engine:
         fewest, most = target.layout.limits(
             prompt.text, len(rows), settings.min_tokens_per_word, settings.max_tokens_per_word
         )
-        counted = settings.repetition_penalty != 1  # the sampler looks at the prompt's tokens too
         return Request(
             id=id_,
             prompt=target.prompt(rows),
@@ -88,7 +87,7 @@ class Engine:
             min_tokens=fewest,
             max_tokens=most,
             seed=seed,
-            prompt_tokens=tuple(sorted(set(target.speech_ids(rows)))) if counted else (),
+            prompt_tokens=tuple(target.speech_ids(rows)),
             last_code=next(reversed(prompt.codes), None),
         )
 

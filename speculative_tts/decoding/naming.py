@@ -79,7 +79,7 @@ def label(config: DecodeConfig) -> str:
     if config.system is System.swap and isinstance(config.rule, GroupRule):
         parts += config.rule.groups.label
     if config.system is System.speculative:
-        parts += [*config.rule.label, f"k{config.drafted}"]
+        parts += [*config.rule.label, f"k{config.drafted}", *config.drafter.label]
         if isinstance(config.drafter, HeadsDrafterConfig):
             parts += ["heads", *search_label(config.heads, config.viterbi)]
     if config.system is System.multi_token:

@@ -111,6 +111,7 @@ class Similarity(Enum):
 
     embedding = "embedding"  # the target's input embeddings
     mel = "mel"  # log-mel frames of each token's sound
+    codebook = "codebook"  # the codec's entries, of a codec that has them
 
 
 class Weights(Enum):

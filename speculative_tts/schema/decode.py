@@ -11,6 +11,7 @@ from speculative_tts.schema.common import (
     DType,
     GroupsConfig,
     ListConfig,
+    Similarity,
     TransitionsConfig,
 )
 from speculative_tts.schema.kinds import Kind
@@ -23,6 +24,8 @@ from speculative_tts.schema.limits import (
     PerWord,
     Positive,
     Seed,
+    Share,
+    Size,
     Threads,
     Whole,
 )
@@ -128,6 +131,81 @@ class GroupRule(RuleConfig):
         return [*super().label, *self.groups.label, *(["block"] if self.block else [])]
 
 
+@dataclass
+class TypicalRule(RuleConfig):
+    """Medusa's: accept what is likelier than a threshold that falls with the target's entropy."""
+
+    name: str = "typical"
+    epsilon: NonNegative = 0.3  # the threshold at most
+    alpha: NonNegative = 0.09  # the threshold of a law with entropy H is alpha exp(-H)
+
+    @property
+    def label(self) -> list[str]:
+        """typical, e0.3, a0.09."""
+        return [*super().label, f"e{self.epsilon:g}", f"a{self.alpha:g}"]
+
+
+@dataclass
+class TopRule(RuleConfig):
+    """LLaSA+'s: accept the target's k likeliest tokens; with delta TensorRT-LLM's."""
+
+    name: str = "top"
+    k: Count = 50
+    delta: Share = 1.0  # as likely as the likeliest, but for so much; 1: anything
+
+    @property
+    def label(self) -> list[str]:
+        """top, 50, d0.1."""
+        return [*super().label, f"{self.k}", *([f"d{self.delta:g}"] if self.delta < 1 else [])]
+
+
+@dataclass
+class DivergenceRule(RuleConfig):
+    """FSD's: accept anything where draft and target are alike."""
+
+    name: str = "divergence"
+    most: NonNegative = 0.2  # Jensen-Shannon divergence, nats; 0.69 is all
+
+    @property
+    def label(self) -> list[str]:
+        """divergence, 0.2."""
+        return [*super().label, f"{self.most:g}"]
+
+
+@dataclass
+class NeighboursRule(RuleConfig):
+    """LANTERN's: a token borrows the probability of its nearest neighbours."""
+
+    name: str = "neighbours"
+    source: Similarity = Similarity.codebook  # what near is measured on
+    k: Count = 1000  # neighbours looked at
+    delta: Share = 0.1  # probability borrowed at most; 0: the exact rule
+    # instead (LANTERN++): own and borrowed at most so many times the own; 1: the exact rule
+    ratio: Size | None = None
+
+    @property
+    def label(self) -> list[str]:
+        """neighbours, 1000, d0.1 or r2."""
+        most = f"d{self.delta:g}" if self.ratio is None else f"r{self.ratio:g}"
+        return [*super().label, f"{self.k}", most]
+
+
+@dataclass
+class DynamicRule(RuleConfig):
+    """GSD's: accept by groups of tokens that are alike in probability, here, and in sound."""
+
+    name: str = "dynamic"
+    source: Similarity = Similarity.embedding  # what alike is measured on
+    reach: Whole = 7  # tokens on either side in the order of probability; 0: the exact rule
+    gap: Share = 0.15  # between their probabilities
+    distance: NonNegative = 0.5  # squared, of vectors of length 1: 2 - 2 x their cosine
+
+    @property
+    def label(self) -> list[str]:
+        """dynamic, 7, g0.15, d0.5."""
+        return [*super().label, f"{self.reach}", f"g{self.gap:g}", f"d{self.distance:g}"]
+
+
 class Repetition(Enum):
     """Versions of CosyVoice's repetition-aware sampler (`decoding.ras`)."""
 
@@ -231,12 +309,25 @@ class DrafterConfig(Kind):
         """Settings beside its own that it reads."""
         raise NotImplementedError
 
+    @property
+    def label(self) -> list[str]:
+        """What it is in the name of a run, besides what it reads."""
+        return []
+
 
 @dataclass
 class LMDrafterConfig(DrafterConfig):
     """A second language model."""
 
     name: str = "lm"
+    # lookahead is the most; a round's drafts end with a token whose law has more entropy (nats),
+    # for it is likely to be rejected; null: they do not
+    entropy: Annotated[NonNegative, Since(None)] | None = None
+
+    @property
+    def label(self) -> list[str]:
+        """h1.5."""
+        return [] if self.entropy is None else [f"h{self.entropy:g}"]
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -254,6 +345,25 @@ class HeadsDrafterConfig(DrafterConfig):
     def reads(self) -> tuple[str, ...]:
         """The heads, and how a block is chosen from them."""
         return ("heads", "viterbi")
+
+
+@dataclass
+class LookupDrafterConfig(DrafterConfig):
+    """What was said before: copies of what followed the newest tokens then."""
+
+    name: str = "lookup"
+    longest: Count = 3  # tokens that must be the same, tried first
+    shortest: Count = 1  # at least; without a match nothing is drafted
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    @property
+    def label(self) -> list[str]:
+        """lookup, 1-3."""
+        return [self.name, f"{self.shortest}-{self.longest}"]
 
 
 @dataclass

@@ -8,9 +8,11 @@ here fails only after a change. `test_negative_controls` shows that the same com
 faults.
 """
 
+from functools import partial
+
 import pytest
 from goodness import mismatches
-from reference import autoregressive_law, speculative_law
+from reference import autoregressive_law, speculative_law, tolerance_masses
 from stubs import Markov, request, speculative
 
 from speculative_tts.decoding.acceptance import Tolerance
@@ -47,7 +49,7 @@ def test_tolerance_follows_its_closed_form_and_not_the_target() -> None:
     negative control.
     """
     found = speculative(TARGET, DRAFT, Tolerance(0.4), STOPS, SAMPLER, 3, MANY)
-    relaxed = speculative_law(TARGET, DRAFT, 0.4, 3, SAMPLER, STOPS, ONE)
+    relaxed = speculative_law(TARGET, DRAFT, partial(tolerance_masses, 0.4), 3, SAMPLER, STOPS, ONE)
     assert mismatches(found, relaxed) == []
     assert mismatches(found, autoregressive_law(TARGET, SAMPLER, STOPS, ONE))
 

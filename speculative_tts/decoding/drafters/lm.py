@@ -4,8 +4,10 @@ from copy import copy
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
+from speculative_tts.decoding.acceptance import entropy
 from speculative_tts.decoding.batch import BatchState, Request, Size, lengths_of
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room
 from speculative_tts.decoding.randomness import DRAFT, draw
@@ -18,9 +20,15 @@ from speculative_tts.models.speech_lm import Model
 
 @dataclass(frozen=True)
 class LMDrafter:
-    """Drafts token by token with a model of the target's vocabulary."""
+    """Drafts token by token with a model of the target's vocabulary.
+
+    With `entropy` up to a token whose law has more of it (nats), `lookahead` at most: the bound of
+    AdaEDL (Agrawal et al., 2024) on the acceptance of a token falls with its law's entropy. Where a
+    round's drafts end hangs on the tokens before alone, so the output's law is the same.
+    """
 
     model: Model
+    entropy: float | None = None
 
     @property
     def reach(self) -> None:
@@ -29,14 +37,14 @@ class LMDrafter:
 
     def start(self, size: Size) -> "LMDrafting":
         """See `Drafter`."""
-        return LMDrafting(self.model, size)
+        return LMDrafting(self.model, size, self.entropy)
 
 
 class LMDrafting:
     """One batch's cache. It keeps the newest token out, as the target's does."""
 
-    def __init__(self, model: Model, size: Size) -> None:
-        self._model = model
+    def __init__(self, model: Model, size: Size, entropy: float | None = None) -> None:
+        self._model, self._entropy = model, entropy
         self._lengths = torch.zeros(size.batch, dtype=torch.int64, device=model.device)
         self._cache = model.cache(size.batch, size.positions)
         self._behind = 1  # tokens the model may not have seen
@@ -73,11 +81,17 @@ class LMDrafting:
             laws.append(sampler(logits, rows.tokens, position, rows.stop))
             token = draw(laws[-1], rows.uniform(position, DRAFT))
             rows.tokens.scatter_(1, position, token)
-            stopped = rows.ends[token[:, 0]]
+            stopped = rows.ends[token[:, 0]] | self._doubtful(laws[-1])
             drafted = torch.where(stopped, drafted.clamp(max=len(laws)), drafted)
         self._drafted = drafted
         empty = torch.zeros(len(drafted), 0, model.vocab_size, device=drafted.device)
         return drafted, torch.cat(laws, 1) if laws else empty
+
+    def _doubtful(self, law: Laws) -> Bool[Tensor, " batch"]:
+        """Is a token of this law the last one to draft?"""
+        if self._entropy is None:
+            return law.new_zeros(len(law), dtype=torch.bool)
+        return entropy(law[:, 0]) > self._entropy
 
     def native(self, sampler: Sampler, lookahead: int) -> native.Drafter | None:  # noqa: ARG002 - any
         """The same natively."""
@@ -85,7 +99,9 @@ class LMDrafting:
         return None if walk is None else walk.walk.drafter()
 
     def walking(self, sampler: Sampler) -> Walking | None:
-        """One round's drafts natively."""
+        """One round's drafts natively; it does not look at entropies."""
+        if self._entropy is not None:
+            return None
         return walking(self._model, self._cache, self._lengths, sampler)
 
     def _first(self, rows: BatchState) -> Tensor:

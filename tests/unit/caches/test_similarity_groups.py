@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from speculative_tts.caches import groups, provide, store, vectors
 from speculative_tts.caches.progress import Progress
+from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.groups import Group
 from speculative_tts.models.loading import EMBEDDING, stored_rows
 from speculative_tts.schema.common import GroupsConfig, Similarity, Weights
@@ -227,6 +229,32 @@ def test_groups_of_a_checkpoint(
     assert entry.facts["max_size"] > 10
     law = torch.full((N + 1,), 1 / (N + 1))
     torch.testing.assert_close(rule.coarse(law).sum(), torch.tensor(1.0))
+
+
+def test_neighbours_are_the_nearest_others() -> None:
+    """Against all distances; what has no place is nobody's neighbour and has none itself."""
+    points = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))  # more than a piece
+    points[[7, 299]] = torch.nan
+    found = vectors.nearest(points, 4)
+    for row in (0, 150, 298):
+        apart = (points - points[row]).norm(dim=1)
+        others = [i for i in apart.argsort().tolist() if i not in (row, 7, 299)]
+        assert found[row].tolist() == others[:4]
+    assert found[7].tolist() == [7] * 4
+    assert vectors.nearest(points[:3], 9).shape == (3, 2)
+
+
+@pytest.mark.parametrize("source", Similarity)
+def test_vectors_of_speech_ids(source: Similarity, sources: provide.Sources) -> None:
+    """Of the codes; stop ids are no sound."""
+    found = provide.code_vectors(source, sources)
+    assert found.isnan().any(-1).nonzero()[:, 0].tolist() == STOPS
+    assert len(found) == N + 1
+
+
+def test_a_codec_without_a_codebook_is_told() -> None:
+    with pytest.raises(ValueError, match=r"codec x has no codebook; give source=embedding"):
+        vectors.codebook_vectors(cast(Codec, object()), "x")
 
 
 def test_a_second_look_makes_nothing(

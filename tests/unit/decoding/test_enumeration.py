@@ -2,11 +2,13 @@
 references.
 """
 
+from functools import partial
+
 import pytest
 import torch
 from faults import FAULTS, Fault
 from partition import induced_law
-from reference import Law, autoregressive_law, speculative_law
+from reference import Law, autoregressive_law, speculative_law, tolerance_masses
 from stubs import Markov, request, speculative
 
 from speculative_tts.decoding.acceptance import AcceptanceRule
@@ -59,7 +61,8 @@ def test_speculation_induces_its_law(
 
     law = induced_law(decode, one, lookahead=lookahead, beta=beta)
     exact = autoregressive_law(target, sampler, STOPS, one)
-    relaxed = speculative_law(target, draft, beta, lookahead, sampler, STOPS, one)
+    masses = partial(tolerance_masses, beta)
+    relaxed = speculative_law(target, draft, masses, lookahead, sampler, STOPS, one)
     assert sum(law.values()) == pytest.approx(1, abs=1e-12)
     assert distance(law, relaxed) < 1e-12
     assert (distance(law, exact) < 1e-12) == (beta == 0)

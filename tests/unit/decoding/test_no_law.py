@@ -7,6 +7,7 @@ until the limit, and a path search took them as they were.
 import pytest
 import torch
 from group_laws import Cover
+from relaxed_laws import CASES
 from stubs import CPU, Markov, request, speculative
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
@@ -34,6 +35,7 @@ SAMPLERS = {
 RULES: dict[str, AcceptanceRule] = {
     "tolerance": Tolerance(0.3),
     "group": Cover(VOCAB, ((0, 1, 3), (1, 2), (4, 5)), (1.0, 1.0, 1.0)).rule(),
+    **{name: case.rule for name, case in CASES.items()},
 }
 
 

@@ -64,7 +64,7 @@ def test_distortion_equals_a_direct_computation() -> None:
     for target, draft, reached in ledger.calls:
         for row, depth in reached.nonzero().tolist():
             q, p = target[row, depth].tolist(), draft[row, depth].tolist()
-            law = [a + b for a, b in zip(*tolerance_masses(q, p, BETA), strict=True)]
+            law = [a + b for a, b in zip(*tolerance_masses(BETA, q, p), strict=True)]
             tv[depth] += sum(abs(a - b) for a, b in zip(q, law, strict=True)) / 2
             kl[depth] += sum(a * math.log(a / b) for a, b in zip(q, law, strict=True) if a > 0)
             positions[depth] += 1

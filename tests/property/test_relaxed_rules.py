@@ -1,0 +1,103 @@
+"""The relaxed rules by algebra: what they do, against the papers' formulas in plain floats."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from relaxed_laws import CASES, NEAREST, VECTORS, Case
+from test_acceptance import drafts, spread
+from torch import Tensor
+
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance, verify
+from speculative_tts.decoding.relaxed import Divergence, Dynamic, Neighbours, Typical
+
+TIGHT = 1e-12
+VOCAB = len(NEAREST)
+seeds = st.integers(0, 2**31)
+cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+# Shares of 60, so that ties are frequent and sums do not hang on the order of additions.
+shares = st.lists(st.sampled_from([0, 0, 1, 2, 3, 7, 12]), min_size=VOCAB, max_size=VOCAB)
+laws = shares.map(lambda parts: floats([*parts[:-1], 60 - sum(parts[:-1])]) / 60)
+
+
+def floats(values: list[float]) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@cases
+@given(laws, laws)
+def test_closed_forms_are_the_papers(case: Case, target: Tensor, draft: Tensor) -> None:
+    accepted, drawn = case.masses(target.tolist(), draft.tolist())
+    law = floats(accepted) + floats(drawn)
+    found = case.rule.output_law(target, draft)
+    torch.testing.assert_close(found, law, atol=TIGHT, rtol=0)
+    torch.testing.assert_close(found.sum(), torch.tensor(1.0).double(), atol=TIGHT, rtol=0)
+    passed = float(case.rule.acceptance_probability(target, draft))
+    assert passed == pytest.approx(sum(accepted), abs=TIGHT)
+
+
+@cases
+@given(laws, laws, st.floats(0, 1, exclude_max=True))
+def test_verification_is_the_papers(case: Case, target: Tensor, draft: Tensor, u: float) -> None:
+    """Every drafted token, judged and followed; `u` on neither side of a chance by rounding."""
+    q, p = target.tolist(), draft.tolist()
+    tokens = draft.nonzero()
+    chances = floats([case.chance(q, p, x) for (x,) in tokens.tolist()])
+    rows = (len(tokens), 2, VOCAB)
+    uniforms = torch.full((len(tokens), 1, 2), u, dtype=torch.float64)
+    ones = torch.ones(len(tokens), dtype=torch.int64)
+    made = verify(case.rule, target.expand(rows), draft.expand(rows)[:, :1], tokens, ones, uniforms)
+    clear = (chances - u).abs() > TIGHT
+    assert torch.equal(made.accepted.bool()[clear], (u < chances)[clear])
+    for (x,), passed, law in zip(tokens.tolist(), made.accepted, made.next_probs, strict=True):
+        after = q if passed else case.law_after(q, p, x)
+        torch.testing.assert_close(law, floats(after), atol=TIGHT, rtol=0)
+
+
+@cases
+@given(laws)
+def test_nothing_drafted_is_drawn_from_the_target(case: Case, target: Tensor) -> None:
+    nothing = 0 * target
+    assert torch.equal(case.rule.residual(target, nothing), target)
+    torch.testing.assert_close(case.rule.output_law(target, nothing), target, atol=TIGHT, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("strict", "same"),
+    [
+        (Neighbours(torch.tensor(NEAREST), 0.0), True),
+        (Neighbours(torch.tensor(NEAREST), ratio=1.0), True),
+        (Neighbours(torch.empty(VOCAB, 0, dtype=torch.int64)), True),
+        (Dynamic(VECTORS, reach=0), True),
+        (Dynamic(VECTORS, gap=0.0), True),
+        (Typical(1.0, 1e9), False),
+        (Divergence(0.0), False),
+    ],
+)
+@given(laws, laws, seeds)
+def test_a_rule_at_its_strictest_has_the_targets_law(
+    strict: AcceptanceRule, same: bool, target: Tensor, draft: Tensor, seed: int
+) -> None:
+    """And decides like the exact rule, where it is one."""
+    torch.testing.assert_close(strict.output_law(target, draft), target, atol=TIGHT, rtol=0)
+    drafted, uniforms = drafts(draft[None], 20, seed)
+    wide = [law[None, None].expand(1, 20, -1) for law in (target, draft)]
+    if same:
+        exact = Tolerance(0.0).accept(*wide, drafted, uniforms)
+        assert torch.equal(strict.accept(*wide, drafted, uniforms), exact)
+
+
+@cases
+@given(st.lists(st.tuples(laws, laws), min_size=2, max_size=4), seeds)
+def test_a_batch_is_its_rows(case: Case, pairs: list[tuple[Tensor, Tensor]], seed: int) -> None:
+    target, draft = (torch.stack(one) for one in zip(*pairs, strict=True))
+    drafted, uniforms = drafts(draft, 1, seed)
+    ones = torch.ones(len(pairs), dtype=torch.int64)
+    given = (*spread(target, draft), drafted, ones, uniforms)
+    whole = verify(case.rule, *given)
+    law = case.rule.output_law(target, draft)
+    for row in range(len(pairs)):
+        alone = verify(case.rule, *(x[row : row + 1] for x in given))
+        assert torch.equal(alone.accepted[0], whole.accepted[row])
+        assert torch.equal(alone.next_probs[0], whole.next_probs[row])
+        assert torch.equal(case.rule.output_law(target[row], draft[row]), law[row])

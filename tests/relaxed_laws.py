@@ -1,0 +1,112 @@
+"""The relaxed rules by recursion over plain floats, written from the papers' formulas: what a
+drafted x passes with, and what is drawn after its rejection.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
+
+Floats = list[float]
+# Of six tokens in a plane: 0, 1 and 3 are close, 2 and 4 are, 5 (a stop id) has no place.
+PLANE = ((1.0, 0.0), (0.9, 0.3), (-0.2, 1.0), (1.0, -0.3), (-0.4, 0.9))
+NEAREST = ((1, 3), (0, 3), (4, 1), (0, 1), (2, 0), (5, 5))  # the own id: none
+VECTORS = torch.tensor([*PLANE, (math.nan, math.nan)], dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rule, and its chance a(q, p, x) and mass(q, p, x) of the token after x's rejection."""
+
+    rule: AcceptanceRule
+    chance: Callable[[Floats, Floats, int], float]
+    after: Callable[[Floats, Floats, int], Floats] = lambda q, p, x: q
+
+    def masses(self, q: Floats, p: Floats) -> tuple[Floats, Floats]:
+        """Probabilities of emitting each token accepted, and drawn after a rejection."""
+        accepted, drawn = [0.0] * len(q), [0.0] * len(q)
+        for x, drafted in enumerate(p):
+            if drafted > 0:
+                chance = self.chance(q, p, x)
+                accepted[x] = drafted * chance
+                for y, mass in enumerate(self.law_after(q, p, x)):
+                    drawn[y] += drafted * (1 - chance) * mass
+        return accepted, drawn
+
+    def law_after(self, q: Floats, p: Floats, x: int) -> Floats:
+        """Normalised; the target where there is no mass."""
+        mass = self.after(q, p, x)
+        total = math.fsum(mass)
+        return [m / total for m in mass] if total > 0 else q
+
+
+def positive(q: Floats, p: Floats, x: int) -> Floats:
+    return [max(a - b, 0.0) for a, b in zip(q, p, strict=True)]
+
+
+def typical(q: Floats, p: Floats, x: int) -> float:
+    entropy = -math.fsum(a * math.log(a) for a in q if a > 0)
+    return float(q[x] > min(0.3, 0.6 * math.exp(-entropy)))
+
+
+def top(q: Floats, p: Floats, x: int) -> float:
+    likelier = sum(a > q[x] for a in q)
+    return float(q[x] > 0 and likelier < 3 and q[x] >= max(q) - 0.25)
+
+
+def divergence(q: Floats, p: Floats, x: int) -> float:
+    def to_middle(law: Floats) -> float:
+        pairs = zip(law, [(a + b) / 2 for a, b in zip(q, p, strict=True)], strict=True)
+        return math.fsum(a * math.log(a / m) for a, m in pairs if a > 0)
+
+    return float((to_middle(q) + to_middle(p)) / 2 <= 0.0731)
+
+
+def lenders(q: Floats, x: int, ratio: float | None) -> set[int]:
+    """LANTERN's A(x), x not among them."""
+    found, mass = set(), 0.0
+    most = 0.2 if ratio is None else (ratio - 1) * q[x]
+    for y in NEAREST[x]:
+        mass += q[y]
+        if y == x or mass > most:
+            break
+        found.add(y)
+    return found
+
+
+def neighbours(ratio: float | None) -> Case:
+    def chance(q: Floats, p: Floats, x: int) -> float:
+        return min(1.0, (q[x] + math.fsum(q[y] for y in lenders(q, x, ratio))) / p[x])
+
+    def after(q: Floats, p: Floats, x: int) -> Floats:
+        moved = list(q)
+        for y in lenders(q, x, ratio):
+            moved[x], moved[y] = moved[x] + q[y], 0.0
+        return positive(moved, p, x)
+
+    return Case(Neighbours(torch.tensor(NEAREST), 0.2, ratio), chance, after)
+
+
+def dynamic(q: Floats, p: Floats, x: int) -> float:
+    order = sorted(range(len(q)), key=lambda y: -q[y])
+    place = order.index(x)
+    alike = {x}
+    for y in order[max(place - 2, 0) : place + 3]:
+        near = x < len(PLANE) and y < len(PLANE) and math.dist(PLANE[x], PLANE[y]) ** 2 < 0.6
+        if near and abs(q[y] - q[x]) < 0.15:
+            alike.add(y)
+    return min(1.0, math.fsum(q[y] for y in alike) / math.fsum(p[y] for y in alike))
+
+
+CASES = {
+    "typical": Case(Typical(0.3, 0.6), typical),
+    "top": Case(Top(3, 0.25), top),
+    "divergence": Case(Divergence(0.0731), divergence),
+    "neighbours": neighbours(None),
+    "neighbours by ratio": neighbours(1.5),
+    "dynamic": Case(Dynamic(VECTORS, 2, 0.15, 0.6), dynamic, positive),
+}
