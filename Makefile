@@ -113,7 +113,7 @@ mtp: $(STAMP) ## MTP + Viterbi: the same
 	$(BIN)/sst-report paper=mtp runs=$(OUT)/mtp out=$(RESULTS)
 endif
 
-claims: $(STAMP) ## What reproduces, claim by claim (after `make mtp` those of MTP too); the fine ground is not shipped yet: tiny-models first
+claims: $(STAMP) ## What reproduces, claim by claim (after `make mtp` those of MTP too)
 	for one in $(FINE_RUNS); do $(BIN)/sst-decode experiment=fine/$$one seed=$(SEEDS) out=$(OUT)/fine $(SHARED) $(QUICK); done
 	$(BIN)/sst-eval runs=$(OUT)/fine metrics=[wer,similarity]
 	$(BIN)/sst-report paper=claims runs=$(OUT) out=$(RESULTS)
@@ -155,10 +155,14 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target init=runs/draft-first steps=1000 learning_rate=2.5e-3 # 13 minutes
-	$(BIN)/sst-train-target family=tiny_fine # 8 minutes of one core
-	$(BIN)/python scripts/pack.py runs/fine/target runs/fine/packed
-	$(BIN)/sst-train-draft recipe=paper steps=50 learning_rate=2e-3 out=runs/draft-paper-first # 1 minute
-	$(BIN)/sst-train-draft recipe=paper init=runs/draft-paper-first out=runs/draft-paper # 3 minutes
+	$(BIN)/sst-train-target family=tiny_fine # 8 minutes of one core, as the next
+	$(BIN)/sst-train-target family=tiny_fine init=runs/fine/target decay_steps=48 out=runs/fine-on
+	$(BIN)/python scripts/pack.py runs/fine-mean runs/fine/target runs/fine-on/target
+	$(BIN)/sst-train-target family=tiny_fine init=runs/fine-mean first_shard=90 steps=300 decay_steps=150 out=runs/fine-new # 15 minutes of one core
+	$(BIN)/python scripts/pack.py runs/fine-new/packed runs/fine-new/target runs/fine-mean
+	$(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed steps=50 learning_rate=2e-3 out=runs/draft-paper-50
+	from=50; for to in 200 500 1000; do $(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-$$from steps=$$((to - from)) out=runs/draft-paper-$$to; from=$$to; done # 20 minutes of one core
+	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1000
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 	$(BIN)/sst-precompute cache=transitions codec=tiny_residual codec.path=data/tiny/codec_residual transitions.codes=data/tiny/codes_residual export=runs/transitions_residual

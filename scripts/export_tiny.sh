@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 assets=speculative_tts/assets/tiny
-mkdir -p "$assets"/{codec,codec_transitions,target_heads,codec_residual,codec_residual_transitions,target,draft,valle,valle_heads,testset}
+mkdir -p "$assets"/{codec,codec_transitions,target_heads,codec_residual,codec_residual_transitions,target,draft,codec_fine,target_fine,draft_fine,valle,valle_heads,testset}
 cp data/tiny/codec/* "$assets/codec/"
 cp data/tiny/codec_residual/* "$assets/codec_residual/"
 cp runs/target/target/* "$assets/target/"
@@ -13,6 +13,9 @@ cp runs/heads/heads.{json,safetensors} "$assets/target_heads/"
 cp runs/transitions/* "$assets/codec_transitions/"
 cp runs/transitions_residual/* "$assets/codec_residual_transitions/"
 cp runs/draft/{config.json,model.safetensors,speech.json,inheritance.json} "$assets/draft/"
+cp data/tiny/codec_fine/* "$assets/codec_fine/"
+cp runs/fine-new/packed/* "$assets/target_fine/"
+cp runs/draft-paper/packed/* "$assets/draft_fine/"
 cp -r data/tiny/test/{prompts,references} "$assets/testset/"
 cp data/tiny/test/list.jsonl "$assets/testset/"
 du -sh "$assets"

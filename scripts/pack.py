@@ -1,12 +1,13 @@
-"""Write a checkpoint again with its matrices in 8 bits, half of what float16 takes.
+"""Write checkpoints as one, their mean, with its matrices in 8 bits: half of what float16 takes.
 
-python scripts/pack.py runs/fine/target runs/fine/packed
+python scripts/pack.py runs/fine/packed runs/fine/target
 """
 
 import shutil
 import sys
 from pathlib import Path
 
+import torch
 from safetensors.torch import save
 
 from speculative_tts.files import write_atomic
@@ -16,10 +17,12 @@ from speculative_tts.models.packed import pack
 WEIGHTS = "model.safetensors"
 
 
-def main(source: str, out: str) -> None:
-    """Pack `source`'s weights into `out`, and copy its small files."""
-    write_atomic(Path(out) / WEIGHTS, save(pack(read_state(Path(source))), {"format": "pt"}))
-    for path in sorted(Path(source).glob("*.json")):
+def main(out: str, *sources: str) -> None:
+    """Pack the mean of the sources' weights into `out`, and copy the first one's small files."""
+    states = [read_state(Path(source)) for source in sources]
+    mean = {n: torch.stack([s[n].float() for s in states]).mean(0).half() for n in states[0]}
+    write_atomic(Path(out) / WEIGHTS, save(pack(mean), {"format": "pt"}))
+    for path in sorted(Path(sources[0]).glob("*.json")):
         shutil.copy(path, out)
     print(f"{out}: {(Path(out) / WEIGHTS).stat().st_size / 1e6:.1f} MB")
 

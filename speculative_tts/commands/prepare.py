@@ -123,7 +123,7 @@ main = app.command(
     run,
     examples=(
         "sst-prepare",
-        "sst-prepare n_takes=200 out=data/small",
+        "sst-prepare n_takes=200 n_fine_takes=0 out=data/small",
         "sst-prepare corpus=libritts path=corpora/LibriTTS codec=speechtokenizer workers=8",
         "sst-prepare corpus=libritts path=corpora/LibriTTS cluster=ray cluster.address=auto",
         "sst-prepare corpus=list path=corpora/LibriTTS list_file=testsetB_utt2prompt",

@@ -24,7 +24,8 @@ def plan_fresh(config: PrepareConfig) -> tuple[list[VoicePrompt], list[ListedUtt
     taken: set[Words] = set()
     plan_list("test", config.test_rows_per_speaker, config.seed, taken)
     plan_list("dev", config.dev_rows_per_speaker, config.seed, taken)
-    taken |= {take.words for take in plan_takes(config.n_takes, (1, 1), config.seed, taken)}
+    spoken = plan_takes(config.n_takes + config.n_fine_takes, (1, 1), config.seed, taken)
+    taken |= {take.words for take in spoken}
     return plan_list("fresh", ROWS, config.seed, taken)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 from speculative_tts.codecs.tiny import TinyCodec, train_codec
@@ -48,16 +49,18 @@ def prepare_tiny(config: Recipe, out: Path) -> None:
     reserved: set[Words] = set()
     test = plan_list("test", config.test_rows_per_speaker, config.seed, reserved)
     dev = plan_list("dev", config.dev_rows_per_speaker, config.seed, reserved)
-    takes = plan_takes(config.n_takes, config.warps_per_take, config.seed, reserved)
-    shards = make_features(takes, config, out / "features")
+    n_takes = config.n_takes + config.n_fine_takes
+    takes = plan_takes(n_takes, config.warps_per_take, config.seed, reserved)
+    every = make_features(takes, config, out / "features")
+    shards = every[: ceil(config.n_takes / config.takes_per_shard)]
     books = {
-        "": CodebookConfig(config.n_codes),
-        "_fine": CodebookConfig(config.n_fine_codes, 40, 15),
+        "": (CodebookConfig(config.n_codes), shards),
+        "_fine": (CodebookConfig(config.n_fine_codes, 40, 15), every),
     }
-    for suffix, book in books.items():
+    for suffix, (book, heard) in books.items():
         codec = make_codec(shards, book, config.seed, out / f"codec{suffix}")
         codes = out / f"codes{suffix}"
-        write_codes(shards, codec, codes, CODES_SCHEMA)
+        write_codes(heard, codec, codes, CODES_SCHEMA)
         write_dev_codes(*dev, codec, codes / "dev-0000.parquet", CODES_SCHEMA)
     layered = prepare_residual(shards, config.residual, out)
     write_dev_codes(*dev, layered, out / CODES / "dev-0000.parquet", RESIDUAL_SCHEMA)

@@ -2,8 +2,8 @@
 
 Speculation's are held on the fine tiny ground with the papers' kind of draft (configs/experiment/
 fine), those of several tokens a pass on the tiny VALL-E. Margins (`claimed`) and settings were
-written down before the whole list was decoded, but after 80 of its utterances were, with this
-target and draft: the page that ships, made from those 80, is no blind test.
+written down before the target and draft that ship were made, but after 80 utterances of the test
+list were decoded with earlier ones.
 """
 
 from speculative_tts.reporting import mtp, paper

@@ -55,6 +55,7 @@ class PrepareConfig:
     allow_missing: bool = False  # leave out rows whose audio or text is missing
 
     n_takes: Many = 9000  # utterances to speak
+    n_fine_takes: Whole = 6000  # further ones, which the fine target alone hears
     n_codes: Several = 2048  # entries of the codec's codebook
     n_fine_codes: Several = 8192  # entries of the fine target's, codec_fine
     test_rows_per_speaker: Few = 8  # utterances of each speaker in the test list

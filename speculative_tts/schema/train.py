@@ -53,8 +53,9 @@ class TrainTargetConfig:
     prepared: ReadPath = "data/tiny"  # what sst-prepare wrote
     # the codec in `prepared` whose codes are learnt: `codec_fine` has them in codes_fine/
     codec: str = "codec"
-    # a target of prepared's codec/ to begin with, made as fine and as deep as is asked for
+    # a target of `codec` or of prepared's codec/ to begin with, made as fine and deep as asked for
     init: ReadPath | None = None
+    first_shard: Whole = 0  # codes before it are passed over: `init` knows them by heart
     layers: Count = 12  # of the trunk
     steps: Count = 2750  # optimiser steps
     warmup_steps: Count = 40  # linear rise of the learning rates

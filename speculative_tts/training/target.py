@@ -202,6 +202,15 @@ def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
     layout.save(folder)
 
 
+def begun(
+    config: Recipe, source: Path, codec: TinyCodec, layout: SpeechLayout
+) -> dict[str, Tensor]:
+    """The weights of `source`, grown to what is asked for; it speaks codec's codes or codec/'s."""
+    same = SpeechLayout.from_folder(source).n_codes == codec.n_codes
+    spoken = codec if same else TinyCodec.load(Path(config.prepared) / "codec")
+    return grown(source, spoken, codec, layout, config.layers)
+
+
 def train_target(config: Recipe, accelerator: Accelerator, track: Log = silent) -> dict[str, Any]:
     """Train on what `prepare_tiny` left in `config.prepared`; again after a kill it goes on.
 
@@ -218,15 +227,12 @@ def train_target(config: Recipe, accelerator: Accelerator, track: Log = silent) 
         return done
     codec = TinyCodec.load(corpus / config.codec)
     layout = SpeechLayout.merged(codec.n_codes, WORDS, asdict(config.sampling))
-    begin = None
-    if config.init is not None:
-        coarse = TinyCodec.load(corpus / "codec")
-        begin = grown(Path(config.init), coarse, codec, layout, config.layers)
+    begin = None if config.init is None else begun(config, Path(config.init), codec, layout)
     pull = AcousticPull(torch.from_numpy(codec.codebook).float(), config.acoustic_pull)
     watch = Watch.load(
         corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
     )
-    data = load_recordings(corpus / config.codes, layout)
+    data = load_recordings(corpus / config.codes, layout, config.first_shard)
     training = TargetTraining(
         out, config, layout, data, accelerator, begin=begin, pull=pull, watch=watch
     )

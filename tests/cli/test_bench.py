@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from speculative_tts.assets import resolve
 from speculative_tts.bench import table
 from speculative_tts.commands import bench, decode, precompute
 from speculative_tts.commands.app import Command
@@ -77,8 +78,8 @@ def test_the_tiny_valle_brings_its_codec(command: Command[bench.BenchConfig]) ->
 @pytest.mark.parametrize("command", [bench.main, decode.main])
 def test_the_fine_target_brings_its_codec_and_draft(command: Command[bench.BenchConfig]) -> None:
     config = command.compose(["target=tiny_fine"])
-    assert config.codec.path == "data/tiny/codec_fine"
-    assert config.draft.path == "runs/draft-paper"
+    assert config.codec.path == str(resolve("tiny:codec_fine"))
+    assert config.draft.path == str(resolve("tiny:draft_fine"))
     assert command.compose(["target=tiny_fine", "draft=itself"]).draft.name == "itself"
 
 

@@ -77,14 +77,17 @@ class Batch:
     next_word: Int64[Tensor, "rows length"]
 
 
-def load_recordings(folder: Path, layout: SpeechLayout, split: str = "train") -> Recordings:
-    """Read the codes store `folder/<split>-*.parquet`."""
+def load_recordings(folder: Path, layout: SpeechLayout, first: int = 0) -> Recordings:
+    """Read the shards `folder/train-*.parquet` from `first` on."""
     index = {word: i for i, word in enumerate(layout.words)}
     speakers: dict[str, dict[int, list[Recording]]] = {}
-    paths = sorted(folder.glob(f"{split}-*.parquet"))
-    if not paths:
-        raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
-    for path in paths:
+    paths = sorted(folder.glob("train-*.parquet"))
+    if not paths[first:]:
+        raise ValueError(
+            f"{folder} has {len(paths)} shards train-*.parquet, and first_shard is {first}; run "
+            "sst-prepare with more takes, or give fewer"
+        )
+    for path in paths[first:]:
         with shard(path):
             rows = pq.read_table(path).to_pylist()
             words_of = [np.array([index[word] for word in row["text"].split()]) for row in rows]

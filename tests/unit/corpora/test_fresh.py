@@ -25,7 +25,8 @@ def test_no_string_was_heard_before() -> None:
     reserved = set[tuple[str, ...]]()
     for name, count in (("test", 8), ("dev", 4)):
         plan_list(name, count, config.seed, reserved)
-    takes = plan_takes(config.n_takes, (1, 3), config.seed, reserved)  # as training speaks them
+    n_takes = config.n_takes + config.n_fine_takes
+    takes = plan_takes(n_takes, (1, 3), config.seed, reserved)  # as training speaks them
     shipped = read_list(resolve("tiny:testset/list.jsonl"))
     assert not strings & reserved
     assert not strings & {take.words for take in takes}

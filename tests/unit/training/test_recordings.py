@@ -1,6 +1,11 @@
 """Training batches: layout, labels, determinism."""
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 import torch
 
 from speculative_tts.models.layout import SpeechLayout
@@ -13,6 +18,7 @@ from speculative_tts.training.data.recordings import (
     Stage,
     collate,
     draw_sequences,
+    load_recordings,
     sequence_arrays,
 )
 
@@ -91,3 +97,19 @@ def test_a_speaker_without_short_utterances_gives_its_shortest() -> None:
     config = BatchConfig(tokens=200, single_share=1.0, stages=(Stage(1 << 30, 1),))
     inputs = draw_batch(data, config, seed=1, step=0).inputs
     assert (inputs[:, 1:3] == torch.tensor([LAYOUT.text_offset, LAYOUT.text_offset + 1])).all()
+
+
+def test_shards_that_are_known_by_heart_are_passed_over(tmp_path: Path) -> None:
+    for number in range(3):
+        row = {"text": "alpha", "speaker": "s", "codes": [number], "speech_start": 0}
+        table = pa.Table.from_pylist([row | {"word_ends": [1]}])
+        pq.write_table(table, tmp_path / f"train-{number:04d}.parquet")
+
+    def heard(first: int) -> list[int]:
+        (by_length,) = load_recordings(tmp_path, LAYOUT, first).by_speaker
+        return [int(one.codes[0]) for one in by_length[1]]
+
+    assert heard(0) == [0, 1, 2]
+    assert heard(2) == [2]
+    with pytest.raises(ValueError, match=r"has 3 shards .*first_shard is 3; run sst-prepare"):
+        heard(3)

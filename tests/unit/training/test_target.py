@@ -17,7 +17,7 @@ from speculative_tts.schema.common import Device
 from speculative_tts.training.data.recordings import BatchConfig, Recording, Recordings, Stage
 from speculative_tts.training.grow import grown
 from speculative_tts.training.loop import accelerator_for
-from speculative_tts.training.target import ModelConfig, Recipe, TargetTraining
+from speculative_tts.training.target import ModelConfig, Recipe, TargetTraining, begun
 
 CPU = torch.device("cpu")
 LAYOUT = SpeechLayout.merged(n_codes=12, words=("alpha", "bravo", "charlie"))
@@ -95,6 +95,22 @@ def test_a_finished_training_goes_on_with_other_settings(tmp_path: Path) -> None
     training.run()
     rows = list(read_jsonl(tmp_path / "training/metrics.jsonl"))
     assert [row["step"] for row in rows] == list(range(1, 45))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_target_of_the_codec_itself_begins_as_it_is(tmp_path: Path, own: bool) -> None:
+    """Any other speaks the codes of the corpus's codec/, which is not there."""
+    fresh(tmp_path).run()
+    n_codes = LAYOUT.n_codes if own else 2 * LAYOUT.n_codes
+    codec = TinyCodec(np.eye(n_codes, TOKEN_FEATURES, dtype=np.float32), np.ones(27, np.float32))
+    recipe = dataclasses.replace(CONFIG, prepared=str(tmp_path / "corpus"))
+    if own:
+        begin = begun(recipe, tmp_path / "target", codec, LAYOUT)
+        stored = load_file(tmp_path / "target/model.safetensors")
+        assert all(torch.allclose(begin[name], t.float(), atol=1e-6) for name, t in stored.items())
+    else:
+        with pytest.raises((OSError, ValueError), match="corpus/codec"):
+            begun(recipe, tmp_path / "target", codec, LAYOUT)
 
 
 def test_a_grown_target_goes_on_where_its_source_ended(tmp_path: Path) -> None:
