@@ -74,7 +74,13 @@ FRESH = TableDefinition(
     experiment=FRESH_MADE_BY.name,
     paper=PaperTable(source="", measured={}, rows={}),
     rows={
-        name: Row(label, {**method("target"), **flatten(configuration(f"data/{name}"), "data.")})
+        name: Row(
+            label,
+            {
+                "system": FRESH_MADE_BY.settings["system"],
+                **flatten(configuration(f"data/{name}"), "data."),
+            },
+        )
         for name, label in zip(
             FRESH_MADE_BY.values("data"),
             ("The test list", "New sentences from new prompts"),

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 from synthetic_runs import make_run
 
+from speculative_tts.commands import decode
 from speculative_tts.commands.report import main
 from speculative_tts.evaluation.summary import read_scores
+from speculative_tts.reporting.tiny import FRESH as NEW
 from speculative_tts.reporting.tiny import SPEAKERS
 from speculative_tts.reporting.tiny import VOICES as SPOKEN
+from speculative_tts.schema.decode import System
 
 FRESH = {"data": {"name": "tiny_fresh", "path": "data/tiny/fresh/list.jsonl"}}
 VOICES = {"data": {"name": "tiny_voices", "path": "data/tiny/voices/list.jsonl"}}
@@ -29,6 +32,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arguments = [f"runs={folder / 'runs'}", f"out={folder}", "paper=tiny", "page=false"]
     assert main([*arguments, "strict=true"]) == 0
     return folder
+
+
+def test_make_fresh_decodes_the_target_alone() -> None:
+    """The table looks for it; the default is exact speculation."""
+    assert decode.main.compose(["experiment=fresh"]).system is System.target
+    assert {row.where["system"] for row in NEW.rows.values()} == {"target"}
 
 
 def lines(path: Path) -> list[dict[str, str]]:
