@@ -5,14 +5,13 @@ them. The rest is here, for three reasons: mypy refuses more than half of them, 
 mypy for all; torch and the tests are loaded and collected once, and every mutant is a fork of that;
 time is the process's own, since a busy machine must not kill a mutant.
 
-    python scripts/mutants.py run [--share 0.25] [--seconds 600]
+    python scripts/mutants.py run [FILE ...] [--again] [--seconds 600]
     python scripts/mutants.py page
 
-`run` goes on where the last one ended: first with the survivors that tests/mutants.yaml does not
-call equivalent, as tests may be new; then with mutants that have no result (of functions that
-changed since, too), in an order drawn by `--seed`: those tried are at any time a fair sample. The
-files of `[tool.mutants]` are tried whole, of the others a share. `page` writes tests/mutants.md and
-fails if an entry of tests/mutants.yaml belongs to no survivor.
+`run` goes on where the last one ended: with mutants that have no result (of functions that changed
+since, too), then with the survivors that tests/mutants.yaml does not call equivalent, as tests may
+be new (`--again`: with these alone). `page` writes tests/mutants.md and fails if an entry of
+tests/mutants.yaml belongs to no survivor.
 """
 
 import argparse
@@ -157,30 +156,29 @@ class Mutation:
         os._exit(SURVIVED)
 
 
-def wanted(share: float, seed: int) -> Iterator[tuple[File, str]]:
-    """Mutants to be tried: survivors again, then those of whole files and a share of the others."""
-    every, listed, whole = files(), reasons(), tools()["mutants"]["whole"]
-    for file in every:
+def wanted(given: argparse.Namespace) -> Iterator[tuple[File, str]]:
+    """Mutants to be tried, file by file: those without a result, then survivors again."""
+    known = {file.name: file for file in files()}
+    if unknown := set(given.files) - known.keys():
+        raise SystemExit(
+            f"no such file: {', '.join(sorted(unknown))}; there are {', '.join(known)}"
+        )
+    chosen = [known[name] for name in given.files or known]
+    if not given.again:
+        yield from ((f, m) for f in chosen for m, code in f.results.items() if code is None)
+    listed = reasons()
+    for file in chosen:
         for mutant, code in file.results.items():
             if code in (SURVIVED, UNREACHED):
                 reason = listed[file.name].get(file.change(mutant)[0])
                 if reason is None or not reason.equivalent:
                     yield file, mutant
-    left = [(f, m) for f in every for m, code in f.results.items() if code is None]
-    for file, mutant in sorted(left, key=lambda one: drawn(one[1], seed)):
-        if file.name in whole or drawn(mutant, seed) < share:
-            yield file, mutant
-
-
-def drawn(mutant: str, seed: int) -> float:
-    """A number in [0, 1) that depends on the mutant and the seed alone."""
-    return int(hashlib.sha256(f"{seed} {mutant}".encode()).hexdigest()[:8], 16) / 2**32
 
 
 def run(given: argparse.Namespace) -> int:
     """Try mutants."""
     make()
-    todo = list(wanted(given.share, given.seed))
+    todo = list(wanted(given))
     settings = tools()["mutmut"]
     os.chdir(FOLDER)
     sys.path.insert(0, str(FOLDER))
@@ -195,8 +193,8 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["run", "page"])
-    parser.add_argument("--share", type=float, default=0.25)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("files", nargs="*", help="as `decoding/groups`; all, if none is named")
+    parser.add_argument("--again", action="store_true", help="only what survived")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="then stop")
     parser.add_argument("--tests", type=float, default=SECONDS, help="seconds of a mutant's tests")
     given = parser.parse_args()

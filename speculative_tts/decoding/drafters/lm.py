@@ -14,7 +14,7 @@ from speculative_tts.decoding.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.walking import Walking, walking
 from speculative_tts.models.host import readable
-from speculative_tts.models.native import walk as native
+from speculative_tts.models.native.walk import Drafter
 from speculative_tts.models.speech_lm import Model
 
 
@@ -93,7 +93,7 @@ class LMDrafting:
             return law.new_zeros(len(law), dtype=torch.bool)
         return entropy(law[:, 0]) > self._entropy
 
-    def native(self, sampler: Sampler, lookahead: int) -> native.Drafter | None:  # noqa: ARG002 - any
+    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
         """The same natively."""
         walk = self.walking(sampler)
         return None if walk is None else walk.walk.drafter()

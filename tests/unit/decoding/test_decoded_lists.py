@@ -1,0 +1,275 @@
+"""A list decoded: who is timed and who is not, who fails and why, and what a record says."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_lists
+import torch
+from fake_models import watch_systems
+from test_engine_parts import speculating
+from toy_lists import STOP, decoded
+
+from speculative_tts.codecs.audio import UnfitWaveError
+from speculative_tts.decoding import decoded as module
+from speculative_tts.decoding.decoded import Decoded
+from speculative_tts.decoding.engine import Engine, Spoken, Timed
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.records import Counts, DecodeRecord, ListItem
+from speculative_tts.schema.decode import RuntimeConfig, System
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> list[ListItem]:
+    return toy_lists.items(tmp_path)
+
+
+def made(source: Decoded, items: list[ListItem]) -> dict[str, DecodeRecord]:
+    """Records in the order of their making."""
+    source.start(items, items)
+    return {record.id: record for record, _ in source.make(items)}
+
+
+def test_timed_ones_come_first_and_say_what_the_others_do(
+    tmp_path: Path, items: list[ListItem]
+) -> None:
+    """Of six two, evenly spread; how many are timed changes no token."""
+    found = made(decoded(tmp_path), items)
+    assert list(found)[:2] == ["u0", "u3"]
+    assert sorted(found) == [item.id for item in items]
+    assert [name for name, one in found.items() if one.lm_seconds is not None] == ["u0", "u3"]
+    for timing in (0, None):
+        other = made(decoded(tmp_path, timing=timing), items)
+        assert {n: one.codes for n, one in other.items()} == {n: o.codes for n, o in found.items()}
+        assert all((one.lm_seconds is None) == (timing == 0) for one in other.values())
+
+
+def test_a_record_is_what_was_said(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Counts(rounds=2, residuals=1)
+    said = Outcome([1, 2, STOP], stopped=True, counts=counts)
+    cut = replace(said, tokens=[1, 2], stopped=False)
+    outcomes = {System.target: cut, System.speculative: said}
+    monkeypatch.setattr(
+        Engine,
+        "decode",
+        lambda _, system, requests: Timed([outcomes[system]], 4.0 + len(system.name)),
+    )
+    spoken = Spoken(np.ones(50, np.float32), 1.0, flow_seconds=2.0, nar_seconds=3.0)
+    monkeypatch.setattr(Engine, "audio", lambda *_: spoken)
+    source = decoded(tmp_path, system=System.speculative, timing=1, instrument=0)
+    monkeypatch.setattr(source, "_timed", {"u1": False})
+    ((record, wave),) = list(source.make(items[1:2]))
+    assert wave is spoken.wave
+    assert record == DecodeRecord(
+        *("u1", "s1", "one two", "yes", items[1].prompt_audio, None),
+        seed=3,
+        audio="audio/u1.wav",
+        codes=[1, 2],
+        tokens=3,
+        stop="stop_id",
+        audio_seconds=0.5,
+        lm_seconds=15.0,
+        counts=counts,
+        baseline_tokens=2,
+        baseline_seconds=10.0,
+        nar_seconds=3.0,
+        codec_seconds=1.0,
+        flow_seconds=2.0,
+    )
+    alone = decoded(tmp_path, system=System.target)
+    monkeypatch.setattr(alone, "_timed", {"u1": False})
+    ((record, _),) = list(alone.make(items[1:2]))
+    assert (record.tokens, record.stop, record.lm_seconds) == (2, "max_length", 10.0)
+    assert (record.baseline_tokens, record.baseline_seconds) == (None, None)
+
+
+@pytest.mark.parametrize(("baseline", "order"), [(True, "sttsstts"), (False, "ssss")])
+@pytest.mark.parametrize("warmup", [0, 3])
+def test_pairs_are_decoded_in_turn_after_a_warm_up(
+    tmp_path: Path,
+    items: list[ListItem],
+    monkeypatch: pytest.MonkeyPatch,
+    warmup: int,
+    baseline: bool,
+    order: str,
+) -> None:
+    given = {"runtime": RuntimeConfig(warmup=warmup), "baseline": baseline, "instrument": 0}
+    source = decoded(tmp_path, speculating(), system=System.speculative, timing=4, **given)
+    seen = watch_systems(monkeypatch)
+    source.start(items, items)
+    list(source.make(items))
+    assert "".join(seen) == "s" * warmup + order
+
+
+def test_some_are_decoded_once_more_with_instruments_and_in_pieces(
+    tmp_path: Path, items: list[ListItem]
+) -> None:
+    source = decoded(
+        tmp_path, speculating(), system=System.speculative, timing=3, instrument=2, baseline=False
+    )
+    found = made(source, items)
+    split = {name: one.split for name, one in found.items() if one.split}
+    assert list(split) == ["u0", "u2"]  # of u0, u2 and u4, which are timed
+    for name, one in split.items():
+        counts = found[name].counts
+        assert one.per_round is not None
+        assert [sum(part) for part in zip(*one.per_round, strict=True)] == [
+            counts.drafted,
+            counts.accepted,
+        ]
+        assert sum(one.positions) == counts.accepted + counts.residuals
+        assert max(one.tv) < 1e-9  # the rule is exact
+        assert one.draft_seconds > 0
+        assert one.verify_seconds > 0
+        assert one.accept_seconds > 0
+    none = decoded(tmp_path, speculating(), instrument=2)
+    assert not [one for one in made(none, items).values() if one.split]
+
+
+def test_a_chunk_streams_what_is_timed(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    class Stream:
+        """Stands for a stream: says what it should and keeps what it was asked for."""
+
+        arrivals = "when"
+
+        def __init__(self, *given: Any) -> None:
+            asked.append(given)
+            self.given = given
+
+        def __iter__(self) -> Any:
+            engine, system, request, *_ = self.given
+            (self.outcome,) = engine.decode(system, [request]).outcomes
+            yield self.outcome
+
+    monkeypatch.setattr(module, "Stream", Stream)
+    source = decoded(tmp_path, timing=1, chunk=7)
+    found = made(source, items)
+    assert [name for name, one in found.items() if one.arrivals == "when"] == ["u0"]
+    ((engine, system, request, prompt, chunk),) = asked
+    assert (system, request.id, prompt.text, chunk) == (System.target, "u0", "one", 7)
+    assert prompt.codes == [1, 2, 1]
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Some utterances end without a law, decoded alone or together."""
+    decode, stream = Engine.decode, Engine.stream
+
+    def failing(one: str, outcome: Outcome) -> Outcome:
+        return replace(outcome, failure=f"{one}: no law") if one in names else outcome
+
+    def alone(self: Engine, system: System, requests: list[Any], *rest: Any) -> Timed:
+        found = decode(self, system, requests, *rest)
+        ids = [request.id for request in requests]
+        return Timed([failing(*one) for one in zip(ids, found.outcomes, strict=True)], 1.0)
+
+    monkeypatch.setattr(Engine, "decode", alone)
+    monkeypatch.setattr(
+        Engine,
+        "stream",
+        lambda *given: ((one, failing(one.id, out)) for one, out in stream(*given)),
+    )
+
+
+def test_what_breaks_down_is_told_and_the_others_go_on(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among the timed u0, among the others u4; a broken one is not kept for another run."""
+    broken(monkeypatch, "u0", "u4")
+    source = decoded(tmp_path)
+    found = made(source, items)
+    assert sorted(found) == ["u1", "u2", "u3", "u5"]
+    assert source.failed == {"u0": "u0: no law", "u4": "u4: no law"}
+
+
+def test_prompts_that_nobody_can_follow_fail_alone(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Voices:
+        def __getitem__(self, path: str) -> torch.Tensor:
+            if path.endswith("b"):
+                raise UnfitWaveError("b is silent")
+            return torch.tensor([1, 2])
+
+    source = decoded(tmp_path)
+    monkeypatch.setattr(source, "_voices", Voices())
+    found = made(source, items)
+    assert sorted(found) == ["u0", "u2", "u4"]
+    assert source.failed == {name: f"row {name}: b is silent" for name in ("u1", "u3", "u5")}
+    with pytest.raises(ValueError, match="^row u1: b is silent$"):
+        again = decoded(tmp_path)
+        monkeypatch.setattr(again, "_voices", Voices())
+        again.start(items[1::2], items[1::2])
+
+
+def test_mistakes_of_a_list_name_its_row(tmp_path: Path, items: list[ListItem]) -> None:
+    bad = [*items[:2], replace(items[2], text="silent"), *items[3:]]
+    with pytest.raises(ValueError, match="^row u2: unknown words: silent"):
+        decoded(tmp_path).start(bad, bad)
+    odd = [*items[:2], replace(items[2], prompt_text="silent")]
+    decoded(tmp_path).start(bad, bad[:2])  # what is made already is not looked at
+    with pytest.raises(KeyError):
+        decoded(tmp_path).start(odd[:2], [replace(odd[0], prompt_audio=__file__)])
+    (tmp_path / "b").unlink()
+    with pytest.raises(ValueError, match=r"^audio of 3 of 6 rows is missing: u1 \(.*/b\); get it"):
+        decoded(tmp_path).start(items, items)
+
+
+def test_tokens_of_the_target_are_decoded_once(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs of uncached find those of the target; a timed one is decoded anew."""
+    asked: list[tuple[System, list[str], int | None]] = []
+    stream = Engine.stream
+
+    def noted(self: Engine, system: System, requests: list[Any], size: int | None) -> Any:
+        asked.append((system, [one.id for one in requests], size))
+        return stream(self, system, requests, size)
+
+    monkeypatch.setattr(Engine, "stream", noted)
+    first = made(decoded(tmp_path, batch_size=2, timing=1), items)
+    others = [item.id for item in items[1:]]
+    assert asked == [(System.target, others, 2)]
+    second = made(decoded(tmp_path, system=System.uncached, timing=0), items)
+    assert asked[1:] == [(System.target, ["u0"], None)]
+    assert {n: one.codes for n, one in second.items()} == {n: one.codes for n, one in first.items()}
+    third = made(decoded(tmp_path, system=System.draft, timing=0, batch_size=5), items)
+    assert asked[2:] == [(System.draft, [item.id for item in items], 5)]
+    assert [one.codes for one in third.values()] != [one.codes for one in first.values()]
+
+
+def test_prompts_are_in_memory_a_chunk_at_a_time(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", 4)
+    asked: list[int] = []
+    stream = Engine.stream
+    monkeypatch.setattr(
+        Engine, "stream", lambda *given: asked.append(len(given[2])) or stream(*given)
+    )
+    found = made(decoded(tmp_path, timing=0), items)
+    assert (asked, len(found)) == ([4, 2], 6)
+
+
+def test_a_probe_decodes_as_the_run_would(tmp_path: Path, items: list[ListItem]) -> None:
+    source = decoded(tmp_path)
+    found = made(source, items)
+    together = source.together(items)
+    assert {item.id: out.tokens[: len(found[item.id].codes)] for item, out in together} == {
+        name: one.codes for name, one in found.items()
+    }
+    item, outcome = together[0]
+    assert set(source.alone(item)) == {System.target}
+    assert source.alone(item)[System.target].outcomes == [outcome]
+    assert len(source.spoken(item, outcome).wave) == 4 * len(found[item.id].codes)
+    assert [source.is_timed(one) for one in items] == [True, False, False, True, False, False]
+    assert source.codec is source._engine.codec
+    assert source.settings is source._engine.settings
+    assert source.facts is source._engine.facts
