@@ -116,7 +116,7 @@ def items(folder: Path, count: int = 6) -> list[ListItem]:
     """Of one to three words, two prompts in turn, whose files are there."""
     for name in "ab":
         (folder / name).touch()
-    words = "one two three".split()
+    words = ["one", "two", "three"]
     return [
         ListItem(f"u{n}", " ".join(words[: 1 + n % 3]), str(folder / "ab"[n % 2]), "yes", f"s{n}")
         for n in range(count)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import toy_lists
 import torch
+import toy_lists
 from fake_models import watch_systems
 from test_engine_parts import speculating
 from toy_lists import STOP, decoded
@@ -153,7 +153,7 @@ def test_a_chunk_streams_what_is_timed(
     source = decoded(tmp_path, timing=1, chunk=7)
     found = made(source, items)
     assert [name for name, one in found.items() if one.arrivals == "when"] == ["u0"]
-    ((engine, system, request, prompt, chunk),) = asked
+    ((_, system, request, prompt, chunk),) = asked
     assert (system, request.id, prompt.text, chunk) == (System.target, "u0", "one", 7)
     assert prompt.codes == [1, 2, 1]
 
@@ -203,15 +203,15 @@ def test_prompts_that_nobody_can_follow_fail_alone(
     found = made(source, items)
     assert sorted(found) == ["u0", "u2", "u4"]
     assert source.failed == {name: f"row {name}: b is silent" for name in ("u1", "u3", "u5")}
-    with pytest.raises(ValueError, match="^row u1: b is silent$"):
-        again = decoded(tmp_path)
-        monkeypatch.setattr(again, "_voices", Voices())
+    again = decoded(tmp_path)
+    monkeypatch.setattr(again, "_voices", Voices())
+    with pytest.raises(ValueError, match=r"^row u1: b is silent$"):
         again.start(items[1::2], items[1::2])
 
 
 def test_mistakes_of_a_list_name_its_row(tmp_path: Path, items: list[ListItem]) -> None:
     bad = [*items[:2], replace(items[2], text="silent"), *items[3:]]
-    with pytest.raises(ValueError, match="^row u2: unknown words: silent"):
+    with pytest.raises(ValueError, match=r"^row u2: unknown words: silent"):
         decoded(tmp_path).start(bad, bad)
     odd = [*items[:2], replace(items[2], prompt_text="silent")]
     decoded(tmp_path).start(bad, bad[:2])  # what is made already is not looked at

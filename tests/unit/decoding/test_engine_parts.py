@@ -12,7 +12,6 @@ from speculative_tts.decoding import engine as module
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.engine import ROWS, Engine, Spoken
-from speculative_tts.decoding.observer import Observer
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.prompt import Prompt
@@ -73,7 +72,7 @@ def test_each_system_decodes_by_its_model() -> None:
     assert tokens[System.speculative] != tokens[System.target]
     for system, expected in tokens.items():
         if system is not System.uncached:
-            streamed = dict((one.id, out.tokens) for one, out in made.stream(system, requests, 3))
+            streamed = {one.id: out.tokens for one, out in made.stream(system, requests, 3)}
             assert [streamed[one.id] for one in requests] == expected
     watched = made.instruments()
     again = made.decode(System.speculative, requests[:1], watched)
@@ -87,12 +86,12 @@ def test_a_system_without_its_parts_is_told(system: System) -> None:
     bare = engine(draft=None)
     requests = [bare.request("u", PROMPT, 0)]
     for call in (bare.decode, bare.stream):
-        with pytest.raises(AssertionError, match="^built for another system"):
+        with pytest.raises(AssertionError, match=r"^built for another system"):
             call(system, requests)  # type: ignore[operator]
 
 
 def test_instruments_belong_to_speculation() -> None:
-    with pytest.raises(AssertionError, match="^built for another system"):
+    with pytest.raises(AssertionError, match=r"^built for another system"):
         engine().instruments()
 
 

@@ -1,0 +1,174 @@
+"""What runs share: codes of prompts, tokens of the target, things that stay loaded."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from stubs import request
+from toy_lists import RATE, ToyCodec, ToyVoiceCodec
+
+from speculative_tts.codecs.audio import UnfitWaveError
+from speculative_tts.decoding import voices as module
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.kept import Kept, folder_size
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.target_tokens import TargetTokens, key_of_request
+from speculative_tts.decoding.voices import Voices, encode_prompt
+
+
+def sound(path: Path, level: float, samples: int = 40) -> str:
+    soundfile.write(path, np.full(samples, level), RATE, subtype="FLOAT")
+    return str(path)
+
+
+class Counting(ToyCodec):
+    """Counts what it encodes."""
+
+    encoded = 0
+
+    def encode(self, wave: np.ndarray) -> np.ndarray:
+        self.encoded += 1
+        return super().encode(wave)
+
+
+def test_a_prompt_is_encoded_once_for_its_content_and_codec(tmp_path: Path) -> None:
+    path, codec = sound(tmp_path / "a.wav", 0.3), Counting()
+    known = Voices(codec, "abc", tmp_path / "cache")
+    assert known[path].tolist() == [3] * 10
+    assert known[path] is known[path]
+    assert known[path].dtype == torch.int64
+    (tmp_path / "elsewhere").mkdir()
+    copied = sound(tmp_path / "elsewhere" / "a.wav", 0.3)
+    assert Voices(codec, "abc", tmp_path / "cache")[copied].tolist() == [3] * 10
+    assert codec.encoded == 1
+    (entry,) = (tmp_path / "cache").iterdir()
+    assert entry.name.startswith("voice-")
+    assert (entry / "codes.npy").is_file()
+    Voices(codec, "abd", tmp_path / "cache")[path]
+    Voices(codec, "abc", tmp_path / "other")[path]
+    Voices(codec, "abc", tmp_path / "cache")[sound(tmp_path / "b.wav", 0.4)]
+    assert codec.encoded == 4
+
+
+def test_other_code_encodes_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        module, "source_hash", lambda *names: asked.append(*names) or str(len(asked))
+    )
+    path, codec = sound(tmp_path / "a.wav", 0.3), Counting()
+    for _ in range(2):
+        Voices(codec, "abc", tmp_path / "cache")[path]
+    assert (codec.encoded, asked) == (2, ["codecs"] * 2)
+
+
+def test_a_codec_that_keeps_a_voice_hears_it_in_every_process(tmp_path: Path) -> None:
+    path, cache = sound(tmp_path / "a.wav", 0.3), tmp_path / "cache"
+    assert Voices(ToyVoiceCodec(), "abc", cache)[path].tolist() == [4] * 10
+    assert not cache.exists()
+
+
+def test_prompts_that_cannot_be_followed() -> None:
+    codec, speech = ToyCodec(), np.full(6000, 0.5, np.float32)
+    assert encode_prompt(codec, speech, "p").tolist() == [5] * 1500  # a minute
+    faint = np.zeros(8)
+    faint[3] = -1e-4
+    assert encode_prompt(codec, faint, "p").tolist() == [0, 0]
+    for wave, message in (
+        (np.append(speech, speech[:150]), r"^p is 62 s long, above 60; give 2 to 3 s of speech$"),
+        (0.99 * faint, r"^p is silent: it has no voice to follow; give 2 to 3 s of speech$"),
+        (faint[:0], r"^p is 0.00 s long, below one speech token; give 2 to 3 s of speech$"),
+    ):
+        with pytest.raises(UnfitWaveError, match=message):
+            encode_prompt(codec, wave, "p")
+
+
+def test_codes_of_several_layers_are_a_voice() -> None:
+    class Layered(ToyCodec):
+        def encode(self, wave: np.ndarray) -> np.ndarray:
+            codes = super().encode(wave).astype(np.int32)
+            return np.stack([codes, codes + 1])[:, : len(wave) // 8]
+
+    found = encode_prompt(Layered(), np.full(8, 0.2, np.float32), "p")
+    assert (found.tolist(), found.dtype) == ([[2], [3]], torch.int64)
+    with pytest.raises(UnfitWaveError, match=r"p is 0.07 s long, below one"):
+        encode_prompt(Layered(), np.full(7, 0.2, np.float32), "p")
+
+
+def decoder(asked: list[list[str]], broken: str = "") -> Any:
+    """Decodes to the id's length; keeps what it was asked for."""
+
+    def decode(requests: list[Request]) -> Any:
+        asked.append([one.id for one in requests])
+        for one in requests:
+            failure = "broke" if one.id == broken else None
+            yield one, Outcome([len(one.id)] * 2, stopped=len(one.id) > 1, failure=failure)
+
+    return decode
+
+
+def test_tokens_are_decoded_once_and_failures_again(tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+    rows = [request(name) for name in ("a", "bb", "ccc")]
+    known = TargetTokens(tmp_path, {"target": 1})
+    first = dict((one.id, out) for one, out in known.outcomes(rows[:2], decoder(asked, "bb")))
+    assert first == {"a": Outcome([1, 1], False), "bb": Outcome([2, 2], True, failure="broke")}
+    again = list(known.outcomes(rows, decoder(asked)))
+    assert [one.id for one, _ in again] == ["a", "bb", "ccc"]
+    assert again[0][1] == Outcome([1, 1], stopped=False)
+    assert list(TargetTokens(tmp_path, {"target": 1}).outcomes(rows, decoder(asked))) == again
+    assert asked == [["a", "bb"], ["bb", "ccc"]]
+    list(TargetTokens(tmp_path, {"target": 2}).outcomes(rows[:1], decoder(asked)))
+    assert asked[2:] == [["a"]]
+    assert sorted(path.name[:7] for path in tmp_path.iterdir()) == ["target-"] * 2
+    assert all(len(path.name) == 23 for path in tmp_path.iterdir())
+
+
+def test_what_was_made_is_kept_when_the_rest_is_not_wanted(tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+    rows = [request(name) for name in ("a", "bb")]
+    begun = TargetTokens(tmp_path, {}).outcomes(rows, decoder(asked))
+    assert next(iter(begun))[0].id == "a"
+    begun.close()  # type: ignore[attr-defined]
+    assert len(list(TargetTokens(tmp_path, {}).outcomes(rows, decoder(asked)))) == 2
+    assert asked == [["a", "bb"], ["bb"]]
+
+
+def test_requests_are_the_same_by_all_that_the_target_reads() -> None:
+    one = replace(request("a"), prompt_tokens=(1, 2))
+    key = key_of_request(one)
+    assert len(key) == 64
+    same = replace(one, draft_prompt=one.prompt + 1, last_code=3)
+    strided = torch.stack([one.prompt, one.prompt], 1)[:, 0]
+    assert key_of_request(same) == key_of_request(replace(one, prompt=strided)) == key
+    others = {"id": "b", "seed": 1, "min_tokens": 1, "max_tokens": 13, "prompt_tokens": (1,)}
+    changed = [replace(one, **{name: value}) for name, value in others.items()]  # type: ignore[arg-type]
+    changed += [replace(one, prompt=prompt) for prompt in (one.prompt + 1, one.prompt.T)]
+    assert len({key, *map(key_of_request, changed)}) == 8
+
+
+def test_things_stay_while_there_is_room() -> None:
+    kept, loaded = Kept(10), list[str]()
+
+    def get(name: str, size: int) -> str:
+        return kept.get(name, size, lambda: loaded.append(name) or name.upper())  # type: ignore[func-returns-value]
+
+    assert [get("a", 4), get("b", 6), get("a", 4), get("b", 6)] == ["A", "B", "A", "B"]
+    assert (kept.size, loaded) == (10, ["a", "b"])  # full, and not above
+    get("a", 4)
+    get("c", 1)  # b leaves, the longest unused
+    assert (kept.size, get("a", 4), loaded) == (5, "A", ["a", "b", "c"])
+    get("d", 11)  # alone
+    assert kept.size == 11
+    nothing = Kept(0)
+    assert [nothing.get("x", 0, lambda: 1), nothing.get("x", 0, lambda: 2)] == [1, 1]
+
+
+def test_a_folders_size_is_that_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a").write_bytes(b"12345")
+    (tmp_path / "b").write_bytes(b"1")
+    assert (folder_size(tmp_path), folder_size(tmp_path / "b")) == (6, 1)
