@@ -114,7 +114,7 @@ def test_tokens_are_decoded_once_and_failures_again(tmp_path: Path) -> None:
     asked: list[list[str]] = []
     rows = [request(name) for name in ("a", "bb", "ccc")]
     known = TargetTokens(tmp_path, {"target": 1})
-    first = dict((one.id, out) for one, out in known.outcomes(rows[:2], decoder(asked, "bb")))
+    first = {one.id: out for one, out in known.outcomes(rows[:2], decoder(asked, "bb"))}
     assert first == {"a": Outcome([1, 1], False), "bb": Outcome([2, 2], True, failure="broke")}
     again = list(known.outcomes(rows, decoder(asked)))
     assert [one.id for one, _ in again] == ["a", "bb", "ccc"]

@@ -136,7 +136,7 @@ def test_prompts_of_a_swapped_list_are_needed_where_they_are_heard(
     (tmp_path / "b").unlink()
     made: list[Any] = [ToyCodec(), GROUPS, known, {}, None, {}]
     Swapped(*made).start(items, items)
-    with pytest.raises(ValueError, match="^audio of 1 of 3 rows is missing: u1 "):
+    with pytest.raises(ValueError, match=r"^audio of 1 of 3 rows is missing: u1 "):
         Swapped(ToyVoiceCodec(), *made[1:]).start(items, items)
 
 
@@ -226,7 +226,7 @@ def test_a_record_has_all_of_its_item(items: list[ListItem]) -> None:
 
 
 def test_what_is_wrong_is_said_of_its_row(items: list[ListItem]) -> None:
-    with pytest.raises(ValueError, match="^row u0: too long$"), of_row(items[0]):
+    with pytest.raises(ValueError, match=r"^row u0: too long$"), of_row(items[0]):
         raise ValueError("too long")
     with pytest.raises(KeyError), of_row(items[0]):
         raise KeyError("x")
