@@ -24,6 +24,7 @@ KILLED, SURVIVED, UNREACHED, ENDLESS = 1, 0, 33, 36  # mutmut's codes
 REFUSED, MESSAGE, DEVICE = 37, 34, 38
 SECONDS = 10.0  # of a mutant's tests; more would find a few more
 STRICT = r"[, ]*(strict=(True|False|None))?\)"
+ASSERTED = r'^(assert .*), f?"[^"]*"$'  # what is asserted, and what is said where it does not hold
 COPIES = ("unused-ignore", "no-redef", "has-type")  # mypy on mutmut's copies, not on the mutant
 
 
@@ -94,7 +95,9 @@ class File:
     def message(self, mutant: str) -> bool:
         """Does it change nothing but what an error or a warning says, or that a zip is strict?"""
         change, lines = self.change(mutant)
-        before, after = (re.sub(STRICT, ")", text) for text in change.split(" -> "))
+        before, after = (
+            re.sub(ASSERTED, r"\1", re.sub(STRICT, ")", text)) for text in change.split(" -> ")
+        )
         if before == after:
             return True
         plain = self.functions[_plain(mutant)]

@@ -38,7 +38,7 @@ class ToyLayout:
     n_codes, stop_ids, speech_vocab_size = N_CODES, (STOP,), N_CODES + 1
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
-        if "silent" in text:
+        if "silent" in f"{prompt_text} {text}":
             raise ValueError("unknown words: silent; this model speaks others")
         return [len(word) % N_CODES for word in f"{prompt_text} {text}".split()]
 

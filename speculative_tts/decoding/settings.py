@@ -46,9 +46,9 @@ class Settings:
 def with_defaults(sampling: SamplingConfig, defaults: dict[str, float]) -> Settings:
     """Settings left open take the checkpoint's own; ValueError when neither says."""
 
-    def value(name: str) -> float:
+    def value(name: str, unsaid: float | None = None) -> float:
         chosen = getattr(sampling, name)
-        number = defaults.get(name) if chosen is None else chosen
+        number = defaults.get(name, unsaid) if chosen is None else chosen
         if number is None:
             raise ValueError(f"sampling.{name} is not set, nor in speech.json; give a number")
         return float(number)
@@ -59,25 +59,11 @@ def with_defaults(sampling: SamplingConfig, defaults: dict[str, float]) -> Setti
         top_p=value("top_p"),
         min_tokens_per_word=value("min_tokens_per_word"),
         max_tokens_per_word=value("max_tokens_per_word"),
-        repetition_penalty=float(
-            defaults.get("repetition_penalty", 1)
-            if sampling.repetition_penalty is None
-            else sampling.repetition_penalty
-        ),
-        end_when_likeliest=bool(
-            defaults.get("end_when_likeliest", False)
-            if sampling.end_when_likeliest is None
-            else sampling.end_when_likeliest
-        ),
-        text_rows=bool(
-            defaults.get("text_rows", False) if sampling.text_rows is None else sampling.text_rows
-        ),
-        ras_window=int(
-            defaults.get("ras_window", 0) if sampling.ras_window is None else sampling.ras_window
-        ),
-        ras_tau=float(
-            defaults.get("ras_tau", 0.1) if sampling.ras_tau is None else sampling.ras_tau
-        ),
+        repetition_penalty=value("repetition_penalty", 1),
+        end_when_likeliest=bool(value("end_when_likeliest", 0)),
+        text_rows=bool(value("text_rows", 0)),
+        ras_window=int(value("ras_window", 0)),
+        ras_tau=value("ras_tau", 0.1),
         ras_variant=sampling.ras_variant,
     )
 

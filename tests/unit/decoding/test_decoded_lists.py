@@ -1,5 +1,6 @@
 """A list decoded: who is timed and who is not, who fails and why, and what a record says."""
 
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,8 +148,14 @@ def test_a_chunk_streams_what_is_timed(
         def __iter__(self) -> Any:
             engine, system, request, *_ = self.given
             (self.outcome,) = engine.decode(system, [request]).outcomes
-            yield self.outcome
+            for _ in range(3):
+                gone.append(weakref.ref(wave := np.zeros(1)))
+                yield wave
+                del wave
+                kept.append(sum(one() is not None for one in gone))
 
+    gone: list[Any] = []
+    kept: list[int] = []
     monkeypatch.setattr(module, "Stream", Stream)
     source = decoded(tmp_path, timing=1, chunk=7)
     found = made(source, items)
@@ -156,6 +163,7 @@ def test_a_chunk_streams_what_is_timed(
     ((_, system, request, prompt, chunk),) = asked
     assert (system, request.id, prompt.text, chunk) == (System.target, "u0", "one", 7)
     assert prompt.codes == [1, 2, 1]
+    assert kept == [0] * 3  # waves that were heard are let go
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -213,10 +221,10 @@ def test_mistakes_of_a_list_name_its_row(tmp_path: Path, items: list[ListItem]) 
     bad = [*items[:2], replace(items[2], text="silent"), *items[3:]]
     with pytest.raises(ValueError, match=r"^row u2: unknown words: silent"):
         decoded(tmp_path).start(bad, bad)
-    odd = [*items[:2], replace(items[2], prompt_text="silent")]
     decoded(tmp_path).start(bad, bad[:2])  # what is made already is not looked at
-    with pytest.raises(KeyError):
-        decoded(tmp_path).start(odd[:2], [replace(odd[0], prompt_audio=__file__)])
+    odd = [replace(items[0], prompt_text="silent")]
+    with pytest.raises(ValueError, match=r"^row u0: unknown words: silent"):
+        decoded(tmp_path).start(odd, odd)
     (tmp_path / "b").unlink()
     with pytest.raises(ValueError, match=r"^audio of 3 of 6 rows is missing: u1 \(.*/b\); get it"):
         decoded(tmp_path).start(items, items)
@@ -258,9 +266,13 @@ def test_prompts_are_in_memory_a_chunk_at_a_time(
     assert (asked, len(found)) == ([4, 2], 6)
 
 
-def test_a_probe_decodes_as_the_run_would(tmp_path: Path, items: list[ListItem]) -> None:
-    source = decoded(tmp_path)
+def test_a_probe_decodes_as_the_run_would(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = decoded(tmp_path, batch_size=4)
     found = made(source, items)
+    sizes, stream = [], Engine.stream
+    monkeypatch.setattr(Engine, "stream", lambda *given: sizes.append(given[3]) or stream(*given))
     together = source.together(items)
     assert {item.id: out.tokens[: len(found[item.id].codes)] for item, out in together} == {
         name: one.codes for name, one in found.items()
@@ -273,3 +285,6 @@ def test_a_probe_decodes_as_the_run_would(tmp_path: Path, items: list[ListItem])
     assert source.codec is source._engine.codec
     assert source.settings is source._engine.settings
     assert source.facts is source._engine.facts
+    assert sizes == [4]
+    pair = decoded(tmp_path, speculating(), system=System.speculative)
+    assert list(pair.alone(item)) == [System.speculative, System.target]

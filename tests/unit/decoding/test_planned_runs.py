@@ -89,6 +89,7 @@ def test_prompts_that_nobody_can_follow_are_left_out(
     monkeypatch.setattr(Decoded, "follow", noting)
     monkeypatch.setattr(Decoded, "start", lambda self, _, missing: self.follow(missing))
     found = plan.plan(source, tmp_path, items)
+    assert found.runs == 1
     # Of the two the second alone is probed, but both are foreseen.
     probed = decoded(tmp_path).together(items[1:])
     tokens = len(probed[0][1].tokens) if bad == 1 else 0

@@ -143,6 +143,7 @@ def test_a_signature_is_over_settings_laws_and_kernels(
     """And counts a batch of one, as every run before did."""
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(naming, "signature", lambda values: seen.append(values) or "12345678")
+    monkeypatch.setattr(naming, "kernels", lambda runtime: f"{runtime.kernels.name} of today")
     groups = GroupsConfig(cache=str(tmp_path))
     run_name(config(tmp_path, rule=GroupRule(groups=groups)))
     viterbi = ViterbiConfig(mode=PathMode.none)
@@ -152,7 +153,7 @@ def test_a_signature_is_over_settings_laws_and_kernels(
     run_name(config(tmp_path, system=System.multi_token))
     spoken, multi, moved, none, searched = seen
     assert (spoken["batch_size"], spoken["laws"]) == (1, LAWS)
-    assert spoken["runtime"]["kernels"] == "torch"
+    assert spoken["runtime"]["kernels"] == "torch of today"
     assert "graphs" not in spoken["runtime"]
     assert "cache" not in spoken["rule"]["groups"]
     assert spoken["rule"]["groups"]["theta"] is None
