@@ -146,7 +146,7 @@ def test_a_chunk_streams_what_is_timed(
             self.given = given
 
         def __iter__(self) -> Any:
-            engine, system, request, *_ = self.given
+            engine, (_, system, request), *_ = self.given
             (self.outcome,) = engine.decode(system, [request]).outcomes
             for _ in range(3):
                 gone.append(weakref.ref(wave := np.zeros(1)))
@@ -157,10 +157,12 @@ def test_a_chunk_streams_what_is_timed(
     gone: list[Any] = []
     kept: list[int] = []
     monkeypatch.setattr(module, "Stream", Stream)
+    monkeypatch.setattr(module, "growing", lambda *given: given)
     source = decoded(tmp_path, timing=1, chunk=7)
     found = made(source, items)
     assert [name for name, one in found.items() if one.arrivals == "when"] == ["u0"]
-    ((_, system, request, prompt, chunk),) = asked
+    ((_, (engine, system, request), prompt, chunk),) = asked
+    assert engine is source._engine
     assert (system, request.id, prompt.text, chunk) == (System.target, "u0", "one", 7)
     assert prompt.codes == [1, 2, 1]
     assert kept == [0] * 3  # waves that were heard are let go

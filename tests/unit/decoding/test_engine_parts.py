@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from toy_lists import N_CODES, RATE, SAMPLER, STOP, ToyCodec, ToyVoiceCodec, engine, settings
+from toy_lists import N_CODES, RATE, SAMPLER, STOP, ToyCodec, ToyVoiceCodec, engine
 
 from speculative_tts.decoding import engine as module
 from speculative_tts.decoding.acceptance import Tolerance
@@ -48,11 +48,10 @@ def test_a_request_is_what_each_model_reads() -> None:
     assert (made.id, made.seed, made.draft_prompt) == ("u", 5, None)
     assert made.prompt[:, 0].tolist() == ROWS_OF_PROMPT
     assert (made.min_tokens, made.max_tokens) == (6, 14)  # the prompt has 7 rows
-    assert (made.prompt_tokens, made.last_code) == ((), 4)
-    other = engine(settings=settings(repetition_penalty=1.5)).request("u", PROMPT, 5)
+    assert (made.prompt_tokens, made.last_code) == ((4, 2, 4), 4)
+    other = engine().request("u", PROMPT, 5)
     assert other.draft_prompt is not None
     assert other.draft_prompt[:, 0].tolist() == ROWS_OF_PROMPT
-    assert other.prompt_tokens == (2, 4)
     assert engine().request("u", Prompt("one two"), 5).last_code is None
 
 

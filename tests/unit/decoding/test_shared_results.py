@@ -1,5 +1,6 @@
 """What runs share: codes of prompts, tokens of the target, things that stay loaded."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def test_a_prompt_is_encoded_once_for_its_content_and_codec(tmp_path: Path) -> N
     assert known[path] is known[path]
     assert known[path].dtype == torch.int64
     (tmp_path / "elsewhere").mkdir()
-    copied = sound(tmp_path / "elsewhere" / "a.wav", 0.3)
+    copied = shutil.copy(path, tmp_path / "elsewhere")
     assert Voices(codec, "abc", tmp_path / "cache")[copied].tolist() == [3] * 10
     assert codec.encoded == 1
     (entry,) = (tmp_path / "cache").iterdir()
