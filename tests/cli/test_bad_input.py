@@ -17,7 +17,7 @@ from bad_files import CODECS, LISTS, TARGETS, write_world
 from speculative_tts.commands.app import Command
 from speculative_tts.training.data.columns import FOLDER
 
-SECONDS = 30
+SECONDS = 300  # of a busy machine; a hang is longer
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODELS = "target.path={w}/target draft.path={w}/draft codec.path={w}/codec data.path={w}/list.jsonl"
 DECODE = f"{MODELS} out={{t}}/runs limit=1 runtime.warmup=0 instrument=0"
