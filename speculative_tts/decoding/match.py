@@ -33,6 +33,7 @@ Figure = Callable[[Collection[DecodeRecord]], float | None]
 SEED = 0
 ACCURACY = 0.01  # of the speed, relatively
 TRIALS = 6  # runs that the search makes at most
+FURTHER = 4.0  # times the largest setting known: groups of thousands take minutes
 
 
 def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
@@ -125,9 +126,10 @@ def search(
 ) -> dict[float, float]:
     """Settings tried, with their figures, until one is near `goal` or the trials are used up.
 
-    The figure rises with the setting. Both ends are measured only as far as no known setting
-    brackets the goal; then false position and halving in turn, on the axis that `scale` (there,
-    back) straightens: the first is quick on straight curves, the second sure on bent ones.
+    The figure rises with the setting. While no known setting brackets the goal the lower end is
+    measured, or one well beyond the largest; then false position and halving in turn, on the axis
+    that `scale` (there, back) straightens: the first is quick on straight curves, the second sure
+    on bent ones.
     """
     there, back = scale
     tried = dict(known)
@@ -143,7 +145,8 @@ def search(
             break
         low, high = bracket()
         if high is None or low is None:
-            setting = ends[1] if high is None else ends[0]
+            further = min(ends[1], FURTHER * max(tried, default=ends[1]))
+            setting = further if high is None else ends[0]
             if setting in tried:
                 break
         else:

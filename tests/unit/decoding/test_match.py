@@ -52,6 +52,15 @@ def test_known_settings_cost_nothing_and_bracket() -> None:
     assert asked == []
 
 
+def test_beyond_what_is_known_it_goes_on_from_there() -> None:
+    """Groups of all codes, the end, take minutes."""
+    measure, asked = counted(lambda x: 2 + 0.2 * math.log(x))
+    known = {x: 2 + 0.2 * math.log(x) for x in (40.0, 140.0)}
+    tried = search(measure, 2 + 0.2 * math.log(200), (1.0, 8192.0), known, LOGARITHM)
+    assert asked[0] == 560
+    assert nearest(tried, 2 + 0.2 * math.log(200)) == pytest.approx(200, rel=0.2)
+
+
 def test_out_of_reach_gives_the_end() -> None:
     measure, asked = counted(lambda x: 2 + x / 1000)
     tried = search(measure, 5.0, ENDS, {}, LOGARITHM)
