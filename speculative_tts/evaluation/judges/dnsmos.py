@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.features import mel_power
+from speculative_tts.evaluation.features import Array, mel_power
 from speculative_tts.evaluation.judge import Measure, Opinion
 from speculative_tts.evaluation.local_model import WheelModel
 from speculative_tts.evaluation.metric import opinion
@@ -20,6 +20,7 @@ from speculative_tts.evaluation.weights import WheelFile
 
 MODEL = WheelFile("speechmos", "dnsmos_models/model_v8.onnx")
 WINDOW_SECONDS = 9.01
+HOP = 160  # samples a frame
 DYNAMIC_RANGE = 80.0  # dB below the loudest bin
 
 METRICS = {"dnsmos": opinion("dnsmos", "DNSMOS", "dnsmos-p808", "P.808")}
@@ -63,12 +64,32 @@ def windows(wave: Wave) -> npt.NDArray[np.float32]:
     while len(wave) < length:
         wave = np.concatenate([wave, wave])
     hops = int(len(wave) // SAMPLE_RATE - WINDOW_SECONDS) + 1
-    cuts = [wave[i * SAMPLE_RATE :][:length] for i in range(hops)]
-    return np.stack([log_mel(cut[:-160]) for cut in cuts if len(cut) == length]).astype(np.float32)
+    starts = [at for at in range(0, hops * SAMPLE_RATE, SAMPLE_RATE) if at + length <= len(wave)]
+    whole = mels(wave)
+    cut = [_of_window(whole, wave[at : at + length - HOP], at) for at in starts]
+    return np.stack([log_mel(power) for power in cut]).astype(np.float32)
 
 
-def log_mel(wave: Wave) -> npt.NDArray[np.float64]:
+def _of_window(whole: Array, window: Wave, start: int) -> Array:
+    """Mel power of a window that begins at a sample of a wave: the wave's `whole`, but its ends.
+
+    Windows overlap by eight ninths. Only the frames at their ends see what is not in the wave:
+    silence around the window.
+    """
+    first = start // HOP
+    power = whole[first : first + len(window) // HOP].copy()
+    power[0] = mels(window[: 2 * HOP])[0]
+    power[-1] = mels(window[-2 * HOP :])[1]
+    return power
+
+
+def mels(wave: Wave) -> Array:
+    """Mel power, shape [frames, 120 mels]."""
+    return mel_power(wave, fft=321, hop=HOP, mels=120)
+
+
+def log_mel(power: Array) -> Array:
     """Mel power in dB below its maximum, cut at -80, as (dB + 40) / 40; [frames, 120 mels]."""
-    power = np.maximum(mel_power(wave, fft=321, hop=160, mels=120), 1e-10)
+    power = np.maximum(power, 1e-10)
     decibel = 10.0 * np.log10(power / power.max())
     return np.asarray((np.maximum(decibel, -DYNAMIC_RANGE) + 40.0) / 40.0)

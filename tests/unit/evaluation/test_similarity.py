@@ -68,6 +68,17 @@ def test_dnsmos_is_speechmos(speech: Path) -> None:
         assert measure(load_wave(speech / f"{key}.flac")) == pytest.approx(expected, abs=2e-5)
 
 
+def test_overlapping_windows_are_those_cut_out_one_by_one() -> None:
+    """Frames are shared: only those at a window's ends see the silence around it."""
+    wave = np.random.default_rng(0).uniform(-1, 1, 16_000 * 4).astype(np.float32)
+    played = np.tile(wave, 4)
+    shared = dnsmos.windows(wave)
+    assert shared.shape == (7, 900, 120)
+    for second, window in enumerate(shared):
+        cut = played[second * 16_000 :][:144_000]
+        assert window == pytest.approx(dnsmos.log_mel(dnsmos.mels(cut)), abs=1e-6)
+
+
 def test_judges_name_their_weights() -> None:
     assert len(ge2e.Ge2e().options["weights_sha256"]) == 12
     assert len(dnsmos.Dnsmos().options["model_sha256"]) == 12

@@ -2,7 +2,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pocketsphinx import Config, Decoder
 
+from speculative_tts import assets
 from speculative_tts.evaluation.audio import load_wave
 from speculative_tts.evaluation.judges.pocketsphinx import (
     TINY_WORDS,
@@ -11,8 +13,11 @@ from speculative_tts.evaluation.judges.pocketsphinx import (
     dictionary,
     edit_columns,
     load_recogniser,
+    recogniser,
+    word_decoder,
 )
 from speculative_tts.evaluation.wer import normalise
+from speculative_tts.records import read_list
 
 
 def test_vocabulary_is_in_the_dictionary() -> None:
@@ -104,6 +109,26 @@ def test_word_grammar_hears_what_was_said_whatever_was_heard_before(
         assert recognise(slt) == first
     assert recognise(np.zeros(8000, np.float32)) == ""
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture
+def jsgf() -> Decoder:
+    """The word grammar as pocketsphinx makes it of JSGF."""
+    decoder = Decoder(Config(lm=None, loglevel="FATAL", cmn="batch"))
+    rule = f"public <sentence> = ( {' | '.join(TINY_WORDS)} )+;"
+    decoder.add_jsgf_string("words", f"#JSGF V1.0;\ngrammar words;\n{rule}\n")
+    decoder.activate_search("words")
+    return decoder
+
+
+@pytest.mark.parametrize("rows", [slice(0, 240, 40), slice(198, 199)])
+def test_word_loop_hears_what_jsgf_does(rows: slice, jsgf: Decoder) -> None:
+    """With one state for all words, `two one` of the one row became `kilo`."""
+    items = read_list(assets.resolve("tiny:testset/list.jsonl"))[rows]
+    loop, as_jsgf = (recogniser(decoder) for decoder in (word_decoder(TINY_WORDS), jsgf))
+    for item in items:
+        wave = load_wave(Path(item.reference_audio or ""))
+        assert loop(wave) == as_jsgf(wave) != ""
 
 
 def test_general_model_hears_real_speech(speech: Path) -> None:
