@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.provenance import plain, signature
-from speculative_tts.schema.common import Device
+from speculative_tts.schema.common import Device, DType
 from speculative_tts.schema.decode import (
     ALWAYS,
     LAWS,
@@ -64,13 +64,18 @@ def unchanged(config: DecodeConfig) -> list[str]:
 
 
 def kernels(runtime: RuntimeConfig) -> str:
-    """What models compute with: a GPU's, torch's, or the native step's instructions."""
-    from speculative_tts.models.native.library import kernel_name, select
+    """What models compute with: a GPU's, torch's, or the native step's instructions.
+
+    With the format where inputs of its products are rounded to it.
+    """
+    from speculative_tts.models.native.library import TORCH, kernel_name, select
 
     if runtime.device is not Device.cpu:
         return runtime.device.name
     select(runtime.kernels)
-    return kernel_name()
+    name = kernel_name()
+    rounds = name != TORCH and runtime.dtype is DType.bfloat16
+    return f"{name}-{runtime.dtype.name}" if rounds else name
 
 
 def label(config: DecodeConfig) -> str:

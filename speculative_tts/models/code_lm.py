@@ -75,7 +75,7 @@ class CodeLM:
         """The same as hidden states after the final norm, [batch, hidden]."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         last = [
-            self.decoder.extend(prompt[None], cache.row(index), zero)[:, -1]
+            self.decoder.extend(prompt[None], cache.row(index), zero, keep=1)[:, -1]
             for index, prompt in enumerate(prompts)
         ]
         return torch.cat(last)
@@ -91,8 +91,7 @@ class CodeLM:
         self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None
     ) -> Tensor:
         """The same as hidden states after the final norm, [batch, keep, hidden]."""
-        hidden = self.decoder.extend(self.embed(ids), cache, start)
-        return hidden if keep is None else hidden[:, -keep:]
+        return self.decoder.extend(self.embed(ids), cache, start, keep)
 
     def walk(self, cache: Cache, lengths: Tensor) -> Walk | None:
         """What makes tokens one by one in one call, where that is native."""

@@ -77,16 +77,22 @@ class Decoder:
             dtype=self.dtype, device=self.device, places=self._rotations,
         )  # fmt: skip
 
-    def extend(self, inputs: States, cache: Cache, start: Int64[Tensor, " batch"]) -> States:
+    def extend(
+        self,
+        inputs: States,
+        cache: Cache,
+        start: Int64[Tensor, " batch"],
+        keep: int | None = None,
+    ) -> Float[Tensor, "batch kept hidden"]:
         """Run new positions through the stack and store their keys and values.
 
         inputs: embeddings of positions start .. start + new of each row. start: valid positions
         already in the cache; what the cache holds beyond is overwritten or masked. Returns hidden
-        states after the final norm.
+        states after the final norm, of the last `keep` positions (all by default).
         """
         if isinstance(cache, PackedCache):
             assert self.native is not None
-            return self.native.extend(inputs, cache, start, rotations=self.turns)
+            return self.native.extend(inputs, cache, start, rotations=self.turns, keep=keep)
         c = self.config
         batch, new, _ = inputs.shape
         looking = readable(start)
@@ -111,7 +117,7 @@ class Decoder:
             wide = layer.gate_up(self._normed(x))
             gated = F.silu(wide[:, : c.intermediate]).mul_(wide[:, c.intermediate :])
             x = layer.down(gated, x)
-        return (self._normed(x) * self.norm).view(batch, new, c.hidden)
+        return (self._normed(x) * self.norm).view(batch, new, c.hidden)[:, -(keep or new) :]
 
     def _attend(
         self,

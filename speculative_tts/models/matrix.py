@@ -78,7 +78,7 @@ class Packed(Matrix):
 
     def dense(self) -> Tensor:
         """See `Matrix`."""
-        return unpack(self._weight, self.shape[1])
+        return unpack(self._weight, self.shape)
 
     def copied(self) -> "Packed":
         """See `Matrix`."""

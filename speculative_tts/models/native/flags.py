@@ -9,8 +9,10 @@ FOLDER = Path(__file__).parent
 SOURCES = tuple(sorted(FOLDER.glob("*.cpp")))
 OPTIONS = ("-O3", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-pthread")
 LINKING = ("-shared", "-pthread", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
+AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma")
 FLAGS = {  # by instruction set, the fastest first
-    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma"),
+    "avx512bf16": (*AVX512, "-mavx512bf16"),
+    "avx512": AVX512,
     "avx2": ("-mavx2", "-mfma"),
     "portable": (),
 }

@@ -15,7 +15,7 @@ from speculative_tts.models.native import flags
 from speculative_tts.models.native.compile import CannotCompileError
 from speculative_tts.schema.decode import Kernels
 
-TORCH = "torch"
+TORCH, BFLOAT16 = "torch", "bf16"
 PATTERN = "_native_{}.*"  # beside this file, compiled when the package was installed
 logger = logging.getLogger(__name__)
 _choice = Kernels.auto
@@ -49,13 +49,18 @@ def library() -> ctypes.CDLL | None:
 
 
 def kernel_name() -> str:
-    """What models compute with on a CPU: `torch`, or `native-` and an instruction set."""
-    return TORCH if library() is None else f"native-{_loaded()[0]}"
+    """What models compute with on a CPU: `torch`, or `native-` and an instruction set.
+
+    Not whether it has an instruction for bfloat16 too, which changes no bit.
+    """
+    return TORCH if library() is None else f"native-{_loaded()[0].removesuffix(BFLOAT16)}"
 
 
 def instructions() -> str:
     """The best instruction set of `flags.FLAGS` that this machine has, by torch's judgement."""
     found = torch.backends.cpu.get_cpu_capability().lower()
+    if found == "avx512" and torch.cpu._is_avx512_bf16_supported():
+        found += BFLOAT16
     return found if found in flags.sets() else "portable"
 
 

@@ -7,7 +7,7 @@ enum { DRAFT, ACCEPT, AUXILIARY, NEXT };  // draws of a position; see decoding/r
 
 extern "C" {
 struct Linear {  // x @ weight + bias
-  const void* panels;  // [panels, in, 32] float32, or bfloat16 in pairs: column c beside c + 16
+  const void* panels;  // [panels, in, 32] float32, or bfloat16 [panels, in / 2, 32, 2 inputs]
   const float* bias;   // [panels * 32] or null
   int32_t in, out, bfloat16, unused;
 };
@@ -35,6 +35,7 @@ struct Pass {
   int32_t prefix;          // positions that all rows see
   int32_t threads;
   int32_t room;  // positions that cache and rotations have
+  int32_t keep;  // the last positions, whose `hidden` is wanted; of a batch of 1 no other is made
 };
 
 struct Sampling {

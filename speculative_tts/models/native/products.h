@@ -1,28 +1,61 @@
 // Products of rows with packed weights: each sum along the inputs one by one, whatever the rows.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
 #include "native.h"
 #include "threads.h"
 #include "vectors.h"
 
 namespace {
 
-// Of a panel's 32 columns, `LANES` and those 16 further on are read as a pair of vectors.
-constexpr int PAIRS = BLOCK / LANES;  // of a panel
+constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one or two of
+static_assert(PANEL % PAIR == 0);
 
 // `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest. One is a single
 // stream to read, two keep more sums going at once; 16 registers hold half a panel otherwise.
 struct Float32 {
-  typedef float Word;
-  static constexpr int ROW = PANEL, FROM = 1, TWO = REGISTERS == 32 ? 0 : 2;
-  INLINE void pair(const float* p, Vec& low, Vec& high) { low = load(p), high = load(p + BLOCK); }
+  typedef float Input;
+  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 0 : 2;
+  static long steps(long inputs) { return inputs; }
+  INLINE Vec dot(Vec weights, float x, Vec sum) { return fma(all(x), weights, sum); }
 };
-struct BFloat16 {  // two numbers a word: each is the upper half of a float32
-  typedef uint32_t Word;
-  static constexpr int ROW = BLOCK, FROM = REGISTERS == 32 ? 3 : 1, TWO = REGISTERS == 32 ? 6 : 2;
-  INLINE void pair(const uint32_t* p, Vec& low, Vec& high) {
-    Words both = *(const Words*)p;
-    low = (Vec)(both << 16), high = (Vec)(both & 0xffff0000u);
+// Two inputs at a time, side by side in a word, the second in its upper half and added first, as
+// AVX512-BF16 does. What is fed is rounded to bfloat16 too.
+struct BFloat16 {
+  static constexpr int FROM = REGISTERS == 32 ? 3 : 1, TWO = REGISTERS == 32 ? 6 : 2;
+  static long steps(long inputs) { return (inputs + 1) / 2; }
+#ifdef __AVX512BF16__
+  typedef uint32_t Input;
+  INLINE Input both(uint32_t first, uint32_t second) { return first >> 16 | second; }
+  INLINE Vec dot(Vec weights, Input x, Vec sum) {
+    return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)x), (__m512bh)weights);
+  }
+#else
+  struct Input {
+    float first, second;
+  };
+  INLINE Input both(uint32_t first, uint32_t second) { return {number(first), number(second)}; }
+  INLINE Vec dot(Vec weights, const Input& x, Vec sum) {
+    sum = fma(all(x.second), (Vec)((Words)weights & 0xffff0000u), sum);
+    return fma(all(x.first), (Vec)((Words)weights << 16), sum);
+  }
+#endif
+  static void read(const float* x, long n, Input* to) {
+    for (long i = 0; i < n / 2; i++) to[i] = both(rounded(x[2 * i]), rounded(x[2 * i + 1]));
+    if (n % 2) to[n / 2] = both(rounded(x[n - 1]), 0);
+  }
+  INLINE uint32_t rounded(float x) {  // to the nearest, of two the even one; NaN stays so
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof(bits));
+    return (x == x ? bits + 0x7fff + (bits >> 16 & 1) : bits | 0x400000) & 0xffff0000u;
+  }
+  INLINE float number(uint32_t bits) {
+    float x;
+    std::memcpy(&x, &bits, sizeof(x));
+    return x;
   }
 };
 
@@ -40,58 +73,59 @@ struct Output {
   }
 };
 
-// R rows of x times P pairs of columns, from pair number `first` on.
+// R rows of x [rows, stride] times P pairs of vectors, from pair number `first` on.
 template <class W, int R, int P>
-void tile(const float* x, long stride, long first, const Output& output, long row) {
-  const long in = output.linear.in;
-  const typename W::Word* w[P];
-  for (int p = 0; p < P; p++)
-    w[p] = (const typename W::Word*)output.linear.panels +
-           (first + p) / PAIRS * in * W::ROW + (first + p) % PAIRS * LANES;
+void tile(const typename W::Input* x, long stride, long first, const Output& output, long row) {
+  const long steps = W::steps(output.linear.in);
+  const float* w[P];
+  for (int p = 0; p < P; p++) {
+    const long column = (first + p) * PAIR;
+    w[p] = (const float*)output.linear.panels + column / PANEL * steps * PANEL + column % PANEL;
+  }
   Vec low[R][P] = {}, high[R][P] = {};
-  for (long k = 0; k < in; k++) {
+  for (long k = 0; k < steps; k++) {
     for (int p = 0; p < P; p++) {
-      Vec a, b;
-      W::pair(w[p] + k * W::ROW, a, b);
+      Vec a = load(w[p] + k * PANEL), b = load(w[p] + k * PANEL + LANES);
       if (R > 1) {
         KEEP(a);
         KEEP(b);
       }
       for (int r = 0; r < R; r++) {
-        Vec factor = all(x[r * stride + k]);
-        low[r][p] = fma(factor, a, low[r][p]);
-        high[r][p] = fma(factor, b, high[r][p]);
+        low[r][p] = W::dot(a, x[r * stride + k], low[r][p]);
+        high[r][p] = W::dot(b, x[r * stride + k], high[r][p]);
       }
     }
   }
   for (int r = 0; r < R; r++)
     for (int p = 0; p < P; p++) {
-      long column = (first + p) / PAIRS * PANEL + (first + p) % PAIRS * LANES;
-      output.put(row + r, column, low[r][p]);
-      output.put(row + r, column + BLOCK, high[r][p]);
+      output.put(row + r, (first + p) * PAIR, low[r][p]);
+      output.put(row + r, (first + p) * PAIR + LANES, high[r][p]);
     }
 }
 
-typedef void (*Tile)(const float*, long, long, const Output&, long);
 constexpr int MOST = REGISTERS == 32 ? 12 : 6;  // rows of a tile
 
 template <class W, int R = MOST>
-Tile tile_of(int rows, int pairs) {
+void tiles(int rows, int pairs, const typename W::Input* x, long stride, long first,
+           const Output& output, long row) {
   if constexpr (R > 1)
-    if (rows < R) return tile_of<W, R - 1>(rows, pairs);
-  return pairs == 2 ? tile<W, R, W::FROM <= R && R <= W::TWO ? 2 : 1> : tile<W, R, 1>;
+    if (rows < R) return tiles<W, R - 1>(rows, pairs, x, stride, first, output, row);
+  constexpr int BOTH = W::FROM <= R && R <= W::TWO ? 2 : 1;
+  if (pairs == 2) return tile<W, R, BOTH>(x, stride, first, output, row);
+  tile<W, R, 1>(x, stride, first, output, row);
 }
 
 template <class W>
-void product(const Team& team, const float* x, long stride, long rows, const Output& output) {
+void product(const Team& team, const typename W::Input* x, long stride, long rows,
+             const Output& output) {
   auto [begin, end] = team.share(padded(output.linear.out) / PANEL);
-  begin *= PAIRS, end *= PAIRS;
+  begin *= PANEL / PAIR, end *= PANEL / PAIR;
   const long blocks = (rows + MOST - 1) / MOST;
   for (long pair = begin; pair < end;) {
     int pairs = W::FROM <= rows && rows <= W::TWO && pair + 2 <= end ? 2 : 1;
     for (long block = 0; block < blocks; block++) {
       long row = rows * block / blocks, behind = rows * (block + 1) / blocks;
-      tile_of<W>((int)(behind - row), pairs)(x + row * stride, stride, pair, output, row);
+      tiles<W>((int)(behind - row), pairs, x + row * stride, stride, pair, output, row);
     }
     pair += pairs;
   }
@@ -100,11 +134,14 @@ void product(const Team& team, const float* x, long stride, long rows, const Out
 // x [rows, stride] @ weight + bias, into or added to out.
 void product(const Team& team, const Linear& linear, const float* x, long stride, long rows,
              float* out, long out_stride, bool add = false) {
-  Output output{out, out_stride, linear, add};
-  if (linear.bfloat16)
-    product<BFloat16>(team, x, stride, rows, output);
-  else
-    product<Float32>(team, x, stride, rows, output);
+  const Output output{out, out_stride, linear, add};
+  if (!linear.bfloat16) return product<Float32>(team, x, stride, rows, output);
+  thread_local std::vector<BFloat16::Input> inputs;
+  const long steps = BFloat16::steps(linear.in);
+  inputs.resize(std::max<size_t>(inputs.size(), rows * steps));
+  for (long r = 0; r < rows; r++)
+    BFloat16::read(x + r * stride, linear.in, &inputs[r * steps]);
+  product<BFloat16>(team, inputs.data(), steps, rows, output);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class Reading {
     }
     Pass now = *r.pass;
     now.inputs = inputs.data(), now.start = start.data(), now.hidden = states.data();
-    now.fresh = (int32_t)feed;
+    now.fresh = now.keep = (int32_t)feed;
     if (sst_extend(r.model, &now) > now.room) return false;
     for (long b = 0; b < n && keep < feed; b++) {  // to the front, row by row
       const int64_t last = std::max<int64_t>(keep, std::min<int64_t>(at[b], feed));

@@ -78,7 +78,8 @@ INLINE Vec activated(const float* x, long gate) {  // ReLU, or SiLU(x[0 ..]) * x
 struct Run {  // buffers and sizes of one pass
   const Model& m;
   const Pass& p;
-  const long rows, dim, value_stride, per_head, x_stride, wide_stride, mixed_stride, score_stride;
+  long rows, skipped = 0;  // positions of each row of the batch before the first that is computed
+  const long dim, value_stride, per_head, x_stride, wide_stride, mixed_stride, score_stride;
   float *x, *y, *wide, *mixed, *scores;
 
   Run(const Model& model, const Pass& pass, std::vector<float>& buffer)
@@ -143,7 +144,7 @@ struct Run {  // buffers and sizes of one pass
 
   // Grouped-query attention: the queries of one kv head share its keys.
   void attention(const Team& team, int layer) const {
-    const long groups = m.heads / m.kv_heads, queries = p.fresh * groups;
+    const long fresh = p.fresh - skipped, groups = m.heads / m.kv_heads, queries = fresh * groups;
     const long tiles = (queries + QUERIES - 1) / QUERIES;
     auto [begin, end] = team.share(p.batch * m.kv_heads * tiles);
     for (long item = begin; item < end; item++) {
@@ -153,9 +154,9 @@ struct Run {  // buffers and sizes of one pass
       Query some[QUERIES];
       long from = queries * t / tiles, to = queries * (t + 1) / tiles;
       for (long q = from; q < to; q++) {
-        long r = row * p.fresh + q / groups, h = kv * groups + q % groups;
+        long r = row * fresh + q / groups, h = kv * groups + q % groups;
         some[q - from] = {wide + r * wide_stride + h * dim, mixed + r * mixed_stride + h * dim,
-                          std::max<long>(p.start[row] + q / groups + 1, p.prefix)};
+                          std::max<long>(p.start[row] + skipped + q / groups + 1, p.prefix)};
       }
       attend<>((int)(to - from), some, head, scores + my_place * QUERIES * score_stride,
                score_stride);
@@ -175,25 +176,48 @@ struct Run {  // buffers and sizes of one pass
 
   // As `Decoder.extend`; each line ends when all threads have done their share.
   void operator()(Team& team) const {
+    const Run last = wanted();
     for (int index = 0; index < m.count; index++) {
-      const Layer& l = m.layers[index];
-      const float* seen = m.norm_first ? y : x;
-      if (m.norm_first) norm(team, y, l.gain1, l.bias1), team.barrier();
-      product(team, l.qkv, seen, x_stride, rows, wide, wide_stride), team.barrier();
-      rotate_and_store(team, index), team.barrier();
-      attention(team, index), team.barrier();
-      product(team, l.out, mixed, mixed_stride, rows, x, x_stride, true), team.barrier();
-      norm(team, m.norm_first ? y : x, m.norm_first ? l.gain2 : l.gain1,
-           m.norm_first ? l.bias2 : l.bias1), team.barrier();
-      product(team, l.up, seen, x_stride, rows, wide, wide_stride), team.barrier();
-      activate(team), team.barrier();
-      product(team, l.down, mixed, mixed_stride, rows, x, x_stride, true), team.barrier();
-      if (!m.norm_first) norm(team, x, l.gain2, l.bias2), team.barrier();
+      store_new(team, index);
+      (index + 1 < m.count ? *this : last).go_on(team, m.layers[index], index);
     }
+    last.finish(team);
+  }
+
+ private:
+  // Behind the last layer's keys and values only some positions count.
+  Run wanted() const {
+    Run some = *this;
+    if (p.batch == 1) some.skipped = p.fresh - p.keep, some.rows = p.keep;
+    for (auto [part, stride] : {std::pair{&some.x, x_stride}, {&some.y, x_stride},
+                                {&some.wide, wide_stride}, {&some.mixed, mixed_stride}})
+      *part += some.skipped * stride;
+    return some;
+  }
+
+  void store_new(Team& team, int index) const {
+    const Layer& l = m.layers[index];
+    if (m.norm_first) norm(team, y, l.gain1, l.bias1), team.barrier();
+    product(team, l.qkv, m.norm_first ? y : x, x_stride, rows, wide, wide_stride), team.barrier();
+    rotate_and_store(team, index), team.barrier();
+  }
+
+  void go_on(Team& team, const Layer& l, int index) const {
+    attention(team, index), team.barrier();
+    product(team, l.out, mixed, mixed_stride, rows, x, x_stride, true), team.barrier();
+    norm(team, m.norm_first ? y : x, m.norm_first ? l.gain2 : l.gain1,
+         m.norm_first ? l.bias2 : l.bias1), team.barrier();
+    product(team, l.up, m.norm_first ? y : x, x_stride, rows, wide, wide_stride), team.barrier();
+    activate(team), team.barrier();
+    product(team, l.down, mixed, mixed_stride, rows, x, x_stride, true), team.barrier();
+    if (!m.norm_first) norm(team, x, l.gain2, l.bias2), team.barrier();
+  }
+
+  void finish(Team& team) const {
     if (m.norm_first) norm(team, y, m.gain, m.bias), team.barrier();
     auto [begin, end] = team.share(rows);
     for (long r = begin; r < end; r++)
-      std::memcpy(p.hidden + r * m.hidden, (m.norm_first ? y : x) + r * x_stride,
+      std::memcpy(p.hidden + (skipped + r) * m.hidden, (m.norm_first ? y : x) + r * x_stride,
                   m.hidden * sizeof(float));
   }
 };
@@ -228,6 +252,7 @@ int64_t sst_extend(const Model* model, const Pass* pass) {
     if (most < pass->fresh) part.start = &start;
     part.inputs += (long)done * model->hidden, part.hidden += (long)done * model->hidden;
     part.fresh = std::min(most, pass->fresh - done);
+    part.keep = std::max(0, part.fresh - std::max(0, pass->fresh - pass->keep - done));
     const Run run(*model, part, memory);
     Pool::run(part.threads, [&run](Team& team) { run(team); });
   }

@@ -49,7 +49,10 @@ class Pass(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("inputs", "start", "rotations", "cache", "hidden")),
         *(
             (name, ctypes.c_int32)
-            for name in ("batch", "fresh", "capacity", "rows", "first", "prefix", "threads", "room")
+            for name in (
+                *("batch", "fresh", "capacity", "rows", "first", "prefix", "threads", "room"),
+                "keep",
+            )
         ),
     )
 
@@ -147,6 +150,7 @@ class Stack:
         *,
         rotations: Tensor | None = None,
         prefix: int = 0,
+        keep: int | None = None,
     ) -> Tensor:
         """As `Decoder.extend`; rotations: float32 [positions, head_dim]. Returns float32."""
         batch, fresh, _ = inputs.shape
@@ -155,10 +159,10 @@ class Stack:
         hidden = torch.empty_like(inputs)
         run = self.at(cache, rotations)
         run.inputs, run.start, run.hidden = inputs.data_ptr(), start.data_ptr(), hidden.data_ptr()
-        run.fresh, run.prefix = fresh, prefix
+        run.fresh, run.prefix, run.keep = fresh, prefix, fresh if keep is None else keep
         longest = self._extend(ctypes.byref(self.model), ctypes.byref(run))
         assert longest <= run.room, f"cache of {run.room} positions cannot hold {longest}"
-        return hidden
+        return hidden[:, -run.keep :]
 
     def at(self, cache: PackedCache, rotations: Tensor | None) -> Pass:
         """A pass over these rows, without what is fed."""
@@ -167,7 +171,7 @@ class Stack:
             turns, room = rotations.data_ptr(), min(room, len(rotations))
         return Pass(
             None, None, turns, cache.storage.data_ptr(), None, cache.batch, 0, cache.capacity,
-            cache.rows, cache.first, 0, torch.get_num_threads(), room,
+            cache.rows, cache.first, 0, torch.get_num_threads(), room, 0,
         )  # fmt: skip
 
     def _at(self, vector: Tensor) -> int:
@@ -177,22 +181,21 @@ class Stack:
 
 
 def pack(weight: Tensor) -> Tensor:
-    """[in, out] as panels of 32 columns, zeros behind the last: a view [panels, in, 32].
+    """[in, out] as panels of 32 columns, zeros behind the last: a view [panels, in, 32, 1].
 
-    Of bfloat16 columns c and c + 16 lie side by side: [panels, in, 16, 2].
+    Of bfloat16 two inputs lie side by side: [panels, in / 2, 32, 2].
     """
-    missing = -weight.shape[1] % PANEL
-    whole = F.pad(weight, (0, missing)) if missing else weight
-    if weight.dtype == torch.bfloat16:
-        return whole.view(len(weight), -1, 2, BLOCK).permute(1, 0, 3, 2)
-    return whole.view(len(weight), -1, PANEL).transpose(0, 1)
+    step = 4 // weight.element_size()  # inputs in 32 bits
+    missing = -weight.shape[1] % PANEL, -weight.shape[0] % step
+    whole = F.pad(weight, (0, missing[0], 0, missing[1])) if any(missing) else weight
+    return whole.view(-1, step, whole.shape[1] // PANEL, PANEL).permute(2, 0, 3, 1)
 
 
-def unpack(panels: Tensor, outputs: int) -> Tensor:
+def unpack(panels: Tensor, shape: tuple[int, int]) -> Tensor:
     """The weight [in, out] of `pack`."""
-    if panels.dtype == torch.bfloat16:
-        panels = panels.transpose(2, 3).flatten(2)
-    return panels.transpose(0, 1).flatten(1)[:, :outputs].contiguous()
+    inputs, outputs = shape
+    rows = panels.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
+    return rows[:inputs, :outputs].contiguous()
 
 
 def padded_vector(vector: Tensor) -> Tensor:

@@ -172,7 +172,7 @@ class ValleLM:
             audio = self._codes[codes[None]] + cache.sines[1, : len(codes)]
             inputs = torch.cat([text, audio], 1).to(self.trunk.dtype)
             row = cache.keys_values.row(index)
-            last.append(self.trunk.extend(inputs, row, zero, prefix=texts)[:, -1])
+            last.append(self.trunk.extend(inputs, row, zero, prefix=texts, keep=1)[:, -1])
         return torch.cat(last)
 
     def extend(
@@ -190,8 +190,7 @@ class ValleLM:
         """The same as hidden states after the final norm, [batch, keep, dim], for other heads."""
         places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
         inputs = (self._codes[ids] + cache.sines[1, places]).to(self.trunk.dtype)
-        hidden = self.trunk.extend(inputs, cache.keys_values, start)
-        return hidden if keep is None else hidden[:, -keep:]
+        return self.trunk.extend(inputs, cache.keys_values, start, keep=keep)
 
     def walk(self, cache: ValleCache, lengths: Tensor) -> Walk | None:
         """What makes tokens one by one in one call, where that is native."""

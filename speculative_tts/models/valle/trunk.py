@@ -91,16 +91,24 @@ class Trunk:
             yield from (layer.qkv, layer.out, layer.up, layer.down, *layer.norm1, *layer.norm2)
         yield from self.norm or ()
 
-    def extend(self, inputs: Tensor, cache: Cache, start: Tensor, prefix: int = 0) -> Tensor:
+    def extend(
+        self,
+        inputs: Tensor,
+        cache: Cache,
+        start: Tensor,
+        prefix: int = 0,
+        keep: int | None = None,
+    ) -> Tensor:
         """Run new positions through the layers and store their keys and values.
 
         inputs: [batch, new, dim] of positions start .. start + new of each row. start: int64
         [batch]. prefix: the first positions, which all rows see (of a prefill). Returns hidden
-        states after the final norm, [batch, new, dim].
+        states after the final norm of the last `keep` positions (all by default), [batch, keep,
+        dim].
         """
         if isinstance(cache, PackedCache):
             assert self.native is not None
-            return self.native.extend(inputs, cache, start, prefix=prefix)
+            return self.native.extend(inputs, cache, start, prefix=prefix, keep=keep)
         batch, new, _ = inputs.shape
         looking = readable(start)
         span = int(start.max()) + new if looking else cache.capacity
@@ -125,7 +133,8 @@ class Trunk:
             wide = layer.up(y).relu_()
             x = layer.down(wide, x)
             x = x if self.norm_first else self._norm(x, layer.norm2)
-        return (x if self.norm is None else self._norm(x, self.norm)).view(batch, new, self.dim)
+        x = x if self.norm is None else self._norm(x, self.norm)
+        return x.view(batch, new, self.dim)[:, -(keep or new) :]
 
     def _norm(self, x: Tensor, norm: Norm) -> Tensor:
         return F.layer_norm(x, (self.dim,), *norm, eps=EPS)
