@@ -21,13 +21,18 @@ struct Head {  // keys and values of one kv head
   long capacity, dim, stride;  // stride: of a position's values
 };
 
+// Asks early for what is read next, the keys behind these and the values here: rows of keys lie far
+// apart.
 template <int N, int V>
 void scores_at(const Query* queries, const Head& head, long position, float* scores, long stride) {
   Vec sum[N][V] = {};
   for (long d = 0; d < head.dim; d++) {
     const float* row = head.keys + d * head.capacity + position;
+    const float* values = head.values + position * head.stride + d * V * LANES;
     for (int v = 0; v < V; v++) {
       Vec key = load(row + v * LANES);
+      __builtin_prefetch(row + (V + v) * LANES);
+      __builtin_prefetch(values + v * LANES, 0, 2);
       for (int n = 0; n < N; n++) sum[n][v] = fma(all(queries[n].vector[d]), key, sum[n][v]);
     }
   }

@@ -73,9 +73,10 @@ struct Output {
   }
 };
 
-// R rows of x [rows, stride] times P pairs of vectors, from pair number `first` on.
+// R rows of x [rows, stride] times P pairs of vectors, from pair number `first` on. Inlined, gcc
+// reloads sums.
 template <class W, int R, int P>
-void tile(const typename W::Input* x, long stride, long first, const Output& output, long row) {
+__attribute__((noinline)) void tile(const typename W::Input* x, long stride, long first, const Output& output, long row) {
   const long steps = W::steps(output.linear.in);
   const float* w[P];
   for (int p = 0; p < P; p++) {
