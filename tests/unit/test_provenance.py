@@ -14,7 +14,14 @@ import pytest
 from speculative_tts import provenance
 from speculative_tts.decoding import naming
 from speculative_tts.decoding.naming import run_name, settings
-from speculative_tts.schema.common import CheckpointConfig, CodecConfig, ListConfig, RowsConfig
+from speculative_tts.models.native import library
+from speculative_tts.schema.common import (
+    CheckpointConfig,
+    CodecConfig,
+    DType,
+    ListConfig,
+    RowsConfig,
+)
 from speculative_tts.schema.decode import (
     ALWAYS,
     READS,
@@ -228,6 +235,17 @@ def test_a_changed_default_law_and_kernel_change_it(
         assert run_name(config) != before
     torch_only = dataclasses.replace(config, runtime=RuntimeConfig(kernels=Kernels.torch))
     assert counted(torch_only)["runtime"]["kernels"] == "torch"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "half"), [("native-avx2", "native-avx2-bfloat16"), ("torch", "torch")]
+)
+def test_runs_whose_native_products_round_their_inputs_say_so(
+    kernels: str, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "kernel_name", lambda: kernels)
+    assert naming.kernels(RuntimeConfig()) == kernels
+    assert naming.kernels(RuntimeConfig(dtype=DType.bfloat16)) == half
 
 
 def test_provenance_is_json_and_says_where_a_number_comes_from(
