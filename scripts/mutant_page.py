@@ -16,7 +16,6 @@ from mutant_files import (
     Reason,
     files,
     reasons,
-    tools,
 )
 from scipy.stats import binomtest
 
@@ -29,16 +28,15 @@ place: another operator, number, constant or argument; functions with a decorato
 error or a warning says, or that a zip is strict, *devices* nothing but where a tensor is made that
 a CPU cannot see. The others are *tried* with at most {seconds:.0f} seconds of the quick tests that
 reach their function, the most direct first. *Left* have not been tried: `make mutants` goes on with
-them.
+them, in a drawn order.
 
 Killed: **{killed} of {real} ({rate:.1f} %)** that are not equivalent; equivalent: {equal} of
-{tried} tried ({share:.1f} %). Of a file in part those tried are drawn by a seed (but for the
-first 140 of `caches/groups`, tried in their order); the interval is that of 95 % (Clopper and
-Pearson) for what would be killed of all.
+{tried} tried ({share:.1f} %). The interval is that of 95 % (Clopper and Pearson) for what would be
+killed of all of a file in part.
 
 {parts}
 """
-WHOLE, PART, OTHERS = "with a law, whole", "with a law, in part", "others, in part"
+WHOLE, PART = "tried whole", "tried in part"
 TABLE = (
     "made",
     "refused",
@@ -72,13 +70,12 @@ def kinds(file: File, listed: dict[str, Reason]) -> dict[str, list[str]]:
 def page() -> int:
     """Write the page; 1 if a survivor has no reason, or a reason no survivor."""
     listed, table, said, faults = reasons(), [], [], []
-    total, parts = Counter[str](), {name: Counter[str]() for name in (WHOLE, PART, OTHERS)}
+    total, parts = Counter[str](), {name: Counter[str]() for name in (WHOLE, PART)}
     for file in files():
         found, known = kinds(file, listed[file.name]), listed.pop(file.name)
         counts = {kind: len(found[kind]) for kind in TABLE}
         total.update(counts)
-        law = file.name in tools()["mutants"]["whole"]
-        parts[OTHERS if not law else PART if counts["left"] else WHOLE].update(counts)
+        parts[PART if counts["left"] else WHOLE].update(counts)
         if counts["made"]:
             table.append(f"| `{file.name}` | " + " | ".join(map(str, counts.values())) + " |")
         alive = found["equivalent"] + found["survived"]

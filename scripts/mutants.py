@@ -157,7 +157,10 @@ class Mutation:
 
 
 def wanted(given: argparse.Namespace) -> Iterator[tuple[File, str]]:
-    """Mutants to be tried, file by file: those without a result, then survivors again."""
+    """Mutants to be tried, file by file: those without a result, then survivors again.
+
+    In a drawn order, so that those tried of a file are at any time a fair sample of it.
+    """
     known = {file.name: file for file in files()}
     if unknown := set(given.files) - known.keys():
         raise SystemExit(
@@ -165,7 +168,9 @@ def wanted(given: argparse.Namespace) -> Iterator[tuple[File, str]]:
         )
     chosen = [known[name] for name in given.files or known]
     if not given.again:
-        yield from ((f, m) for f in chosen for m, code in f.results.items() if code is None)
+        for file in chosen:
+            left = [mutant for mutant, code in file.results.items() if code is None]
+            yield from ((file, mutant) for mutant in sorted(left, key=drawn))
     listed = reasons()
     for file in chosen:
         for mutant, code in file.results.items():
@@ -173,6 +178,11 @@ def wanted(given: argparse.Namespace) -> Iterator[tuple[File, str]]:
                 reason = listed[file.name].get(file.change(mutant)[0])
                 if reason is None or not reason.equivalent:
                     yield file, mutant
+
+
+def drawn(mutant: str) -> str:
+    """A mutant's place in an order that has nothing to do with what it is."""
+    return hashlib.sha256(mutant.encode()).hexdigest()
 
 
 def run(given: argparse.Namespace) -> int:

@@ -1,0 +1,217 @@
+"""The small steps of rounds, one at a time: sizes, rooms, who has seen what, weights of blocks."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from stubs import CPU, Markov, request
+from torch import Tensor
+
+from speculative_tts.decoding.acceptance import Tolerance, Verdict
+from speculative_tts.decoding.batch import SMALLEST, BatchState, Size
+from speculative_tts.decoding.block import Block
+from speculative_tts.decoding.drafters import lm
+from speculative_tts.decoding.drafters.drafter import most, room
+from speculative_tts.decoding.drafters.lm import LMDrafter, LMDrafting
+from speculative_tts.decoding.loops import alone
+from speculative_tts.decoding.randomness import DRAWS, uniforms
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.models.host import fixed
+
+VOCAB, STOP = 5, 4
+
+
+def state(counts: list[int], *, again: int = 0, minimum: int = 0) -> BatchState:
+    """Rows of so many tokens, at most 6."""
+    rows = [request(f"r{n}", maximum=6, minimum=minimum) for n in range(len(counts))]
+    found = BatchState(Size.of(rows, 2), (STOP,), VOCAB, CPU, again)
+    found.load(rows)
+    found.count.copy_(torch.tensor(counts))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("positions", "longest"), [(1, 256), (256, 256), (257, 512), (512, 512), (513, 1024)]
+)
+def test_buckets_are_powers_of_two(positions: int, longest: int) -> None:
+    assert Size(3, positions, 9).bucket() == Size(3, longest, longest)
+    assert SMALLEST == 256
+
+
+def test_a_batch_holds_the_longest_prompt_and_what_is_drafted() -> None:
+    short, long = request("a", maximum=9), request("b", maximum=4, start=(0,) * 7)
+    assert Size.of([short, long], 2) == Size(2, 7 + 12, 12)
+    drafted = replace(short, draft_prompt=torch.zeros(11, 1))
+    assert Size.of([drafted, long], 0) == Size(2, 11 + 10, 10)
+
+
+def test_rounds_of_their_own_uniforms() -> None:
+    """Keyed by where a round begins; the last draw, the round's own token, stays."""
+    rows, capacity = state([0, 3], again=2), 9
+    own = uniforms(0, ["r0", "r1"], capacity, device=CPU)
+    fresh = uniforms(0, ["r0\0again", "r1\0again"], capacity * 2, device=CPU)
+    fresh = fresh.view(2, capacity, 2, DRAWS)
+    assert torch.equal(rows.uniforms, own)
+    rows.renew()
+    expected = own.clone()
+    for row, begin in ((0, 0), (1, 3)):
+        expected[row, begin : begin + 2, :-1] = fresh[row, begin, :, :-1]
+    assert torch.equal(rows.uniforms, expected)
+    assert state([0]).stop.minimum.tolist() == [0]
+    plain = state([1, 1])
+    plain.renew()
+    assert torch.equal(plain.uniforms, own)
+    assert plain._again.numel() == 0
+    assert BatchState(Size(2, 5, 5), (STOP,), VOCAB, CPU).stop.minimum.tolist() == [0, 0]
+
+
+def test_a_draft_that_ends_with_the_first_token_leaves_no_room_for_another() -> None:
+    rows = state([0, 0, 1])
+    rows.tokens[:, 0] = torch.tensor([STOP, 2, STOP])
+    bare = rows.emit(torch.tensor([1, 1, 0]), torch.tensor([3, 3, 3]))
+    assert bare.tolist() == [True, False, False]
+    assert rows.count.tolist() == [1, 2, 2]
+    assert rows.done.tolist() == [True, False, False]
+
+
+def test_room_is_what_the_token_after_the_drafts_leaves() -> None:
+    rows = state([1, 4, 5, 6, 2])
+    rows.done[4] = True
+    assert room(rows, 3).tolist() == [3, 1, 0, 0, 0]
+    assert most(torch.tensor([0, 2, 1]), 3) == 2
+    with fixed():
+        assert most(torch.tensor([0, 2, 1]), 3) == 3
+
+
+def test_after_full_acceptance_a_draft_is_fed_two() -> None:
+    """It has not seen its own last token then; it has where none was drafted."""
+    drafting = LMDrafter(Markov.random(VOCAB, 0)).start(Size(2, 20, 8))
+    hidden, seen = torch.zeros(2, 1, 1), []
+    for drafted, accepted in (([2, 2], [1, 0]), ([2, 2], [1, 2]), ([0, 2], [0, 1])):
+        drafting._drafted = torch.tensor(drafted)
+        drafting.saw(hidden, torch.tensor(accepted))
+        seen.append(drafting._behind)
+    with fixed():
+        drafting.saw(hidden, torch.tensor([0, 1]))
+    assert [*seen, drafting._behind] == [1, 2, 1, 2]
+    assert LMDrafting(Markov.random(VOCAB, 0), Size(1, 9, 9))._behind == 1
+
+
+class Fed(Markov):
+    """Keeps what it is fed, and where."""
+
+    def extend(self, ids: Tensor, cache: Tensor, start: Tensor, keep: int | None = None) -> Tensor:
+        self.fed = [*getattr(self, "fed", []), (ids.tolist(), start.tolist())]
+        return super().extend(ids, cache, start, keep)
+
+
+def test_a_draft_is_fed_what_it_has_not_seen() -> None:
+    """The newest token, or two; of a row that has one token only what lies behind it."""
+    model = Fed(Markov.random(VOCAB, 0).without(STOP).table)
+    rows = state([1, 3])
+    rows.tokens[:, :3] = torch.tensor([[3, 0, 0], [1, 2, 3]])
+    for behind, fed in ((1, ([[3], [3]], [2, 4])), (2, ([[3, 3], [2, 3]], [2, 3]))):
+        drafting = LMDrafter(model).start(Size(2, 20, 9))
+        drafting.load([replace(one, draft_prompt=one.prompt) for one in rows.requests])
+        drafting._behind, model.fed = behind, []
+        drafted, laws = drafting.propose(rows, Sampler(), 2)
+        assert drafted.tolist() == [2, 2]
+        ids, start = model.fed[0]
+        assert ([one[-1:] if behind == 1 else one for one in ids], start) == fed
+        assert laws.shape == (2, 2, VOCAB)
+        unseen = 0 if behind == 1 else 2  # what the cache has before the newest token
+        expected = model.table[torch.tensor([1, unseen]), 3].softmax(-1)
+        torch.testing.assert_close(laws[:, 0], expected)
+        assert model.fed[1] == (rows.tokens[[0, 1], [1, 3]][:, None].tolist(), [3, 5])
+    full = state([5])
+    none, laws = LMDrafter(model).start(Size(1, 20, 9)).propose(full, Sampler(), 2)
+    assert (none.tolist(), laws.shape) == ([0], (1, 0, VOCAB))
+
+
+def test_a_draft_reads_its_own_prompt_where_it_has_one() -> None:
+    drafting = LMDrafter(Markov.random(VOCAB, 0)).start(Size(2, 20, 9))
+    own = replace(request("a"), draft_prompt=torch.tensor([[2.0], [1.0], [3.0]]))
+    drafting.load([own, request("b")])
+    assert drafting._lengths.tolist() == [3, 2]
+    assert drafting._cache[:, :3].tolist() == [[2, 1, 3], [0, 1, 0]]
+
+
+def test_a_native_draft_is_its_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    walk = SimpleNamespace(walk=SimpleNamespace(drafter=lambda: "native"))
+    monkeypatch.setattr(lm, "walking", lambda *given: asked.append(given) or walk)
+    model, sampler = Markov.random(VOCAB, 0), Sampler()
+    drafting = LMDrafting(model, Size(1, 9, 9))
+    assert drafting.native(sampler, 3) == "native"
+    assert asked == [(model, drafting._cache, drafting._lengths, sampler)]
+    monkeypatch.setattr(lm, "walking", lambda *_: None)
+    assert drafting.native(sampler, 3) is None
+
+
+def test_loops_are_kept_for_what_makes_the_same() -> None:
+    model, other = Markov.random(VOCAB, 0), Markov.random(VOCAB, 1)
+    keys = {
+        alone(*given).key
+        for given in (
+            (model, (4,), Sampler()),
+            (model, (4,), Sampler()),
+            (other, (4,), Sampler()),
+            (model, (3,), Sampler()),
+            (model, (4,), Sampler(0.5)),
+        )
+    }
+    assert len(keys) == 4
+    assert alone(model, (4,), Sampler()).slack == 0
+
+
+LAWS = torch.tensor([[[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.1, 0.2, 0.7]]])
+DRAFTS = torch.tensor([[[0.8, 0.2, 0.0], [0.2, 0.6, 0.2]]])
+
+
+def judged(drafted: list[int], length: int, uniform: float) -> Verdict:
+    given = torch.full((1, 2, 2), uniform, dtype=torch.float64)
+    return Block().judge(LAWS, DRAFTS, torch.tensor([drafted]), torch.tensor([length]), given)
+
+
+def test_a_blocks_weights_and_chances_by_hand() -> None:
+    """Sun et al., 2024: weights 1, 0.5 / 0.8 and the least of 1 and that times the next ratio."""
+    weights, chances = Block().chances(
+        LAWS, DRAFTS, torch.tensor([[0, 1]]), torch.tensor([2]), torch.zeros(1, 2)
+    )
+    p1, p2 = 0.625, 0.625 * 0.5
+    torch.testing.assert_close(weights, torch.tensor([[1.0, p1, p2]]))
+    left = max(p1 * 0.3 - 0.6, 0) + max(p1 * 0.5 - 0.2, 0) + max(p1 * 0.2 - 0.2, 0)
+    torch.testing.assert_close(chances, torch.tensor([[left / (left + 1 - p1), p2]]))
+    verdict = judged([0, 1], 2, 0.3)
+    assert verdict.weights is not None
+    torch.testing.assert_close(verdict.weights, torch.tensor([[1.0, p1]]))
+    assert verdict.accepted.tolist() == [2]  # 0.3 is below p2
+    torch.testing.assert_close(verdict.next_probs, LAWS[:, 2])
+    none = judged([0, 1], 2, 0.9)
+    assert none.accepted.tolist() == [0]
+    torch.testing.assert_close(none.next_probs, torch.tensor([[0.0, 1.0, 0.0]]))
+
+
+def test_at_a_chance_of_its_own_size_a_block_is_rejected() -> None:
+    """And a block of one token is the exact rule's."""
+    assert judged([0, 1], 1, 0.625).accepted.tolist() == [0]
+    assert judged([0, 1], 1, 0.62).accepted.tolist() == [1]
+    assert judged([0, 1], 0, 0.0).accepted.tolist() == [0]
+    given = (LAWS[:, 0], DRAFTS[:, 0])
+    exact = Tolerance(0.0)
+    for name in ("residual", "output_law", "acceptance_probability"):
+        assert torch.equal(getattr(Block(), name)(*given), getattr(exact, name)(*given))
+
+
+def test_where_nothing_is_left_the_next_token_decides() -> None:
+    """0 / 0: draft and target agree, so that the whole block passes."""
+    same, drafted = LAWS[:, :2], torch.tensor([[1, 2]])
+    _, chances = Block().chances(LAWS, same, drafted, torch.tensor([2]), torch.zeros(1, 2))
+    assert chances.tolist() == [[1.0, 1.0]]
+    narrow = torch.tensor([[[1.0], [1.0]]])
+    weights, chances = Block().chances(
+        narrow, narrow[:, :1], torch.tensor([[0]]), torch.tensor([1]), torch.zeros(1, 1)
+    )
+    assert (weights.tolist(), chances.tolist()) == ([[1.0, 1.0]], [[1.0]])
