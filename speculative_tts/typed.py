@@ -92,6 +92,7 @@ def _scalar(value: Any, kind: Any, hint: Any, key: str) -> Any:
     raise ValueError(f"{key} is {_short(value)}; give {_wanted(hint)}")
 
 
+@functools.cache
 def _parts(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
     """The class of a type, what is in it, and whether None is one too."""
     kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
@@ -105,7 +106,10 @@ def _parts(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
 
 def _torn(value: Any) -> bool:
     """Is it text with half a character (a lone surrogate), which no file and no terminal takes?"""
-    return isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value)
+    try:
+        return isinstance(value, str) and not value.isascii() and not value.encode()
+    except UnicodeEncodeError:
+        return True
 
 
 def _wanted(hint: Any) -> str:

@@ -4,6 +4,7 @@
 finite and below 2^53.
 """
 
+import functools
 import typing
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -68,6 +69,7 @@ Nucleus = Annotated[float, Limit(0, 1, above=True)]
 Cosine = Annotated[float, Limit(-1, 1, above=True)]
 
 
+@functools.cache
 def limit_of(hint: Any) -> Limit:
     """The limit in a field's type, inside lists and unions too; without one any finite number."""
     return said(hint, Limit) or Limit()
