@@ -44,7 +44,7 @@ PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 fi
 FINE_RUNS := alone ssd pcg matched swap mel lookahead
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming voices tiny-models test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier voices tiny-models test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -133,6 +133,12 @@ streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 
 	$(BIN)/sst-decode experiment=streaming out=$(OUT)/streaming $(GIVEN)
 	$(BIN)/sst-eval runs=$(OUT)/streaming metrics=[wer]
 	$(BIN)/sst-report paper=streaming runs=$(OUT)/streaming out=$(RESULTS)
+
+frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round
+	$(BIN)/sst-decode method=target out=$(OUT)/frontier $(GIVEN)
+	$(BIN)/sst-decode experiment=frontier out=$(OUT)/frontier $(GIVEN)
+	$(BIN)/sst-eval runs=$(OUT)/frontier metrics=[wer]
+	$(BIN)/sst-report paper=frontier runs=$(OUT)/frontier out=$(RESULTS)
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes
 	$(BIN)/sst-prepare corpus=voices

@@ -42,11 +42,11 @@ class ByChance(TokenRule):
         return (passes & (draft_probs.gather(-1, tokens) > 0))[..., 0]
 
     def accepted_mass(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """p(x) a(x)."""
-        every = torch.arange(target_probs.shape[-1], device=target_probs.device)
-        return draft_probs * self.chances(
-            target_probs, draft_probs, every.expand(target_probs.shape)
-        )
+        """p(x) a(x); a is asked for what may be drafted alone."""
+        most = int((draft_probs > 0).sum(-1).max()) if draft_probs.numel() else 0
+        drafted, tokens = draft_probs.topk(most, -1)
+        mass = drafted * self.chances(target_probs, draft_probs, tokens)
+        return torch.zeros_like(draft_probs).scatter(-1, tokens, mass)
 
     def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """The target; NaN where there was no law to draft from."""

@@ -8,7 +8,7 @@ from typing import Any
 from speculative_tts.evaluation.heard import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
-from speculative_tts.reporting import claims, foreign, mtp, pcg, ssd, streaming, tiny
+from speculative_tts.reporting import claims, foreign, frontier, mtp, pcg, ssd, streaming, tiny
 from speculative_tts.reporting.definitions import (
     ClaimTable,
     FigureDefinition,
@@ -39,6 +39,7 @@ REPORTS: dict[str, Callable[[Scale], Report]] = {
     "mtp": mtp.report,
     "tiny": tiny.report,
     "streaming": streaming.report,
+    "frontier": frontier.report,
     "claims": claims.report,
 }
 

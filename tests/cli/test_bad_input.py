@@ -24,6 +24,7 @@ DECODE = f"{MODELS} out={{t}}/runs limit=1 runtime.warmup=0 instrument=0"
 SPEAK = f"{MODELS} text=one out={{t}}/x.wav runtime.warmup=0"
 BENCH = f"{MODELS} out={{t}}/bench limit=1 tokens=2 steps=1 transformers=false"
 HEADS = "target.path={w}/target codes={w}/stores/good out={t}/heads n=2 steps=1 sequences=2"
+OWN = "target.path={w}/target codec.path={w}/codec codes={w}/stores/good out={t}/own"
 DRAFT = "target.path={w}/target codes={w}/stores/good out={t}/draft layers=[0,1] steps=1"
 GROUPS = "target.path={w}/target codec.path={w}/codec groups.cache={t}/c groups.mean_size=2"
 BIGRAMS = "cache=transitions codec.path={w}/codec transitions.cache={t}/c"
@@ -176,6 +177,18 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
                     "text_codes": "is no shard of codes",
                 }.items()
             },
+        },
+    ),
+    "own_codes": (
+        OWN,
+        {
+            "codes=/nowhere": "no folder /nowhere of codes; run sst-prepare first",
+            "codes={w}/stores/none": "give codes=<codes of sst-prepare>",
+            "codes={w}/stores/torn": "is no shard of codes",
+            "codes={w}/stores/no_codes": "is no shard of codes",
+            "limit=0": "limit 0 is below 1; give 1 or more, or null",
+            "target.path=/nowhere": "/nowhere does not exist; give",
+            "out={w}/list.jsonl": "list.jsonl",
         },
     ),
     "precompute transitions": (
@@ -411,7 +424,7 @@ def everything(folder: Path) -> set[Path]:
 
 def test_the_table_is_long_and_has_every_command() -> None:
     assert len(TABLE) >= 200
-    assert len({command for command, _, _ in TABLE}) == 13
+    assert len({command for command, _, _ in TABLE}) == 14
 
 
 @pytest.mark.usefixtures("_limited")

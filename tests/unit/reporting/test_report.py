@@ -259,7 +259,7 @@ def test_nothing_scored_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_unknown_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["paper=pcgg", f"runs={tmp_path}", f"out={tmp_path / 'out'}"]) == 2
     assert (
-        "paper=pcgg has no report; use ssd, pcg, mtp, tiny, streaming, claims or all"
+        "paper=pcgg has no report; use ssd, pcg, mtp, tiny, streaming, frontier, claims or all"
         in capsys.readouterr().err
     )
 

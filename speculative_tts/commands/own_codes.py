@@ -1,0 +1,37 @@
+"""Decodes training texts with the target itself: on-policy codes for drafts and heads.
+
+A store as sst-prepare's, for codes= of sst-train-draft and sst-train-heads; mixed=true leaves the
+recorded codes beside them. A killed run goes on with the shards that are missing. Prints as JSON
+utterances, those left out because they did not end, and codes.
+"""
+
+import json
+import sys
+
+from speculative_tts.commands import app
+from speculative_tts.schema.train import OwnCodesConfig
+
+
+def run(config: OwnCodesConfig) -> int:
+    """Make the shards that are missing."""
+    from speculative_tts.training.own import own_codes
+
+    app.require_codes(config.codes)
+    app.require_writable(config.out)
+    print(json.dumps(own_codes(config)))
+    return 0
+
+
+main = app.command(
+    "own_codes",
+    OwnCodesConfig,
+    run,
+    examples=(
+        "sst-own-codes limit=500 out=data/own",
+        "sst-own-codes mixed=true job=0,1,2,3 jobs=4 out=data/mixed",
+    ),
+    implied=app.CODEC_OF_TARGET,
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

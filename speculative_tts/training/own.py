@@ -1,0 +1,110 @@
+"""A target's own codes of the training texts: what its drafts and heads will be asked for.
+
+Recorded codes are another's speech; a drafter is judged on what the target says after what the
+target said. Each text of a codes store is decoded with the target's own sampler in the voice of
+another recording of its speaker, and lies in a store of the same kind, so that every trainer reads
+it by `codes=`. Utterances that did not end are left out: they would teach not to end.
+"""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.files import writing
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.progress import progress
+from speculative_tts.provenance import content_hash
+from speculative_tts.schema.decode import EngineConfig, System
+from speculative_tts.schema.train import OwnCodesConfig
+from speculative_tts.shards import shard
+from speculative_tts.training.state import TRAINING, begin, done_before, settings_of
+
+COLUMNS = ["id", "speaker", "split", "text", "codes"]
+PIECE = 64  # utterances whose prompts are in memory at once
+
+Row = dict[str, Any]
+
+
+def own_codes(config: OwnCodesConfig) -> dict[str, int]:
+    """Make the shards of this job that `config.out` lacks; how many utterances and codes they have.
+
+    Raises ValueError where the folder has codes of other settings, or nothing could be said.
+    """
+    recorded, out = sorted(Path(config.codes).glob("train-*.parquet")), Path(config.out)
+    if not recorded:
+        raise ValueError(f"no train-*.parquet in {config.codes}; give codes=<codes of sst-prepare>")
+    weights = content_hash(Path(config.target.path))
+    settings = settings_of(replace(config, job=0, jobs=1), target_weights=weights)
+    done_before(out / TRAINING, settings)
+    keys = {"target": config.target, "codec": config.codec}
+    engine = build_engine(
+        EngineConfig(**keys, sampling=config.sampling, runtime=config.runtime), System.target
+    )
+    facts = {"utterances": 0, "left_out": 0, "codes": 0}
+    for path in recorded[config.job :: config.jobs]:
+        made = out / path.name.replace("train-", "train-own-")
+        if not made.is_file():
+            asked, said = _said(engine, path, config)
+            begin(out / TRAINING, settings)
+            with writing(made) as file:
+                pq.write_table(pa.Table.from_pylist(said), file)
+            facts["utterances"] += len(said)
+            facts["left_out"] += asked - len(said)
+            facts["codes"] += sum(len(row["codes"]) for row in said)
+    if config.job == 0:
+        _copy(Path(config.codes), out, ("dev", "train") if config.mixed else ("dev",))
+    return facts
+
+
+def _said(engine: Engine, path: Path, config: OwnCodesConfig) -> tuple[int, list[Row]]:
+    """How many texts of a shard were asked for, and those that were said to their end."""
+    with shard(path):
+        rows = pq.read_table(path, columns=COLUMNS).to_pylist()
+    asked = list(_asked(path.stem, rows, config))
+    said = []
+    starts = range(0, len(asked), PIECE)
+    for start in progress(starts, total=len(starts), desc=path.name, unit="piece", disable=None):
+        part = {id_: (row, prompt) for id_, row, prompt in asked[start : start + PIECE]}
+        requests = [engine.request(id_, prompt, config.seed) for id_, (_, prompt) in part.items()]
+        for request, outcome in engine.stream(System.target, requests):
+            codes = engine.codes(outcome)
+            if outcome.stopped and codes:
+                said.append(part[request.id][0] | {"codes": codes})
+    if not said:
+        raise ValueError(
+            f"{path}: no text was said to its end; look at the target, its sampler and max length"
+        )
+    return len(asked), sorted(said, key=lambda row: row["id"])
+
+
+def _asked(name: str, rows: list[Row], config: OwnCodesConfig) -> Iterator[tuple[str, Row, Prompt]]:
+    """Texts with voice prompts: another recording of the speaker, a function of seed and place."""
+    of_speaker = defaultdict(list)
+    for index, row in enumerate(rows):
+        of_speaker[row["speaker"]].append(index)
+    for index, row in enumerate(rows[: config.limit]):
+        others = [other for other in of_speaker[row["speaker"]] if other != index]
+        prompt = Prompt(row["text"])
+        if others:
+            rng = np.random.default_rng([config.seed, index])
+            voice = rows[others[int(rng.integers(len(others)))]]
+            prompt = Prompt(row["text"], voice["text"], torch.tensor(voice["codes"]))
+        yield f"{name}/{index}", row, prompt
+
+
+def _copy(recorded: Path, out: Path, splits: tuple[str, ...]) -> None:
+    """Recorded codes that are to lie beside the own ones; trainers need those of the dev split."""
+    for split in splits:
+        for path in recorded.glob(f"{split}-*.parquet"):
+            with path.open("rb") as source, writing(out / path.name) as file:
+                shutil.copyfileobj(source, file)

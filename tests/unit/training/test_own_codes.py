@@ -1,0 +1,128 @@
+"""Codes of the training texts that the target itself says, as a store for the trainers."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from speculative_tts.commands import own_codes
+from speculative_tts.decoding import build
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.schema.common import CheckpointConfig, CodecConfig
+from speculative_tts.schema.decode import EngineConfig, System
+from speculative_tts.training.data.pairs import load_data
+from tests.fake_models import N_CODES, WORDS, FakeModels, write_fake_models
+
+LONG = "sampling.max_tokens_per_word=200"  # so that hardly any does not end
+COLUMNS = ("id", "speaker", "split", "text", "codes")
+
+
+def rows(split: str, shard: int, count: int) -> list[dict[str, object]]:
+    """Of two speakers and a third who says one thing alone."""
+    speakers = ["a", "b"] * (count // 2) + ["c"] * (count % 2)
+    return [
+        {
+            "id": f"{split}{shard}-{i}",
+            "speaker": speaker,
+            "split": split,
+            "text": " ".join(WORDS[: 1 + i % 2]),
+            "codes": [(7 * i + k) % N_CODES for k in range(4 + i)],
+            "seconds": 1.0,
+        }
+        for i, speaker in enumerate(speakers)
+    ]
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> FakeModels:
+    (tmp_path / "codes").mkdir()
+    for name, made in (
+        ("train-0000", rows("train", 0, 5)),
+        ("train-0001", rows("train", 1, 4)),
+        ("dev-0000", rows("dev", 0, 2)),
+    ):
+        pq.write_table(pa.Table.from_pylist(made), tmp_path / f"codes/{name}.parquet")
+    return write_fake_models(tmp_path / "models")
+
+
+def make(models: FakeModels, tmp_path: Path, *settings: str) -> int:
+    keys = [one for one in models.overrides if one.startswith(("target", "codec"))]
+    given = [*keys, f"codes={tmp_path / 'codes'}", f"out={tmp_path / 'own'}", *settings]
+    return own_codes.main(given)
+
+
+def read(path: Path) -> list[dict[str, object]]:
+    return pq.read_table(path).to_pylist()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.parquet"))
+
+
+def test_texts_are_said_by_the_target(models: FakeModels, tmp_path: Path) -> None:
+    """The tokens are an engine's for the same prompt; what did not end is left out and counted."""
+    assert make(models, tmp_path, "sampling.max_tokens_per_word=20") == 0
+    own, config = tmp_path / "own", EngineConfig(
+        target=CheckpointConfig(name="fake", path=str(models.root / "target")),
+        codec=CodecConfig(name="tiny", path=str(models.root / "codec")),
+    )  # fmt: skip
+    config.sampling.max_tokens_per_word = 20
+    engine = build.build_engine(config, System.target)
+    said = {row["id"]: row for row in read(own / "train-own-0000.parquet")}
+    recorded = rows("train", 0, 5)
+    alone = engine.request("train-0000/4", Prompt(str(recorded[4]["text"])), 0)
+    (outcome,) = engine.decode(System.target, [alone]).outcomes
+    assert outcome.stopped == ("train0-4" in said)
+    if outcome.stopped:
+        assert said["train0-4"]["codes"] == engine.codes(outcome)
+    for row in said.values():
+        assert set(row) == {*COLUMNS}
+        assert row["text"] == recorded[int(str(row["id"])[-1])]["text"]
+    assert names(own) == ["dev-0000.parquet", "train-own-0000.parquet", "train-own-0001.parquet"]
+    assert read(own / "dev-0000.parquet") == rows("dev", 0, 2)
+
+
+def test_jobs_share_shards_and_what_is_there_stays(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own"
+    assert make(models, tmp_path, "jobs=2", "job=1") == 0
+    assert names(own) == ["train-own-0001.parquet"]
+    before = (own / "train-own-0001.parquet").stat().st_mtime_ns
+    capsys.readouterr()
+    assert make(models, tmp_path) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["utterances"] + facts["left_out"] == 5  # of the first shard alone
+    assert (own / "train-own-0001.parquet").stat().st_mtime_ns == before
+    assert make(models, tmp_path, "seed=3") == 2
+    assert "seed=0, now 3" in capsys.readouterr().err
+
+
+def test_mixed_data_have_the_recorded_codes_too(models: FakeModels, tmp_path: Path) -> None:
+    """And trainers read them."""
+    assert make(models, tmp_path, "mixed=true", "limit=2", LONG) == 0
+    assert "train-0001.parquet" in names(tmp_path / "own")
+    assert "train-own-0001.parquet" in names(tmp_path / "own")
+    target = CheckpointConfig(name="fake", path=str(models.root / "target"))
+    data = load_data(tmp_path / "own", target, seed=0, batch_size=2, dev_utterances=None)
+    assert data.batch(range(3)).inputs.shape[0] == 3
+
+
+def test_a_target_that_never_ends_is_told(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ("sampling.min_tokens_per_word=5", "sampling.max_tokens_per_word=5")
+    assert make(models, tmp_path, *settings) == 2
+    assert "no text was said to its end; look at the target" in capsys.readouterr().err
+    assert not (tmp_path / "own/train-own-0000.parquet").exists()
+
+
+def test_an_empty_folder_is_told(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path / "codes").glob("*"):
+        path.unlink()
+    assert make(models, tmp_path) == 2
+    assert "give codes=<codes of sst-prepare>" in capsys.readouterr().err
