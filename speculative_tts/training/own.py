@@ -46,20 +46,23 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
     weights = content_hash(Path(config.target.path))
     settings = settings_of(replace(config, job=0, jobs=1), target_weights=weights)
     done_before(out / TRAINING, settings)
-    keys = {"target": config.target, "codec": config.codec}
-    engine = build_engine(
-        EngineConfig(**keys, sampling=config.sampling, runtime=config.runtime), System.target
+    asked = EngineConfig(
+        target=config.target,
+        codec=config.codec,
+        sampling=config.sampling,
+        runtime=config.runtime,
     )
+    engine = build_engine(asked, System.target)
     facts = {"utterances": 0, "left_out": 0, "codes": 0}
     for path in recorded[config.job :: config.jobs]:
         made = out / path.name.replace("train-", "train-own-")
         if not made.is_file():
-            asked, said = _said(engine, path, config)
+            texts, said = _said(engine, path, config)
             begin(out / TRAINING, settings)
             with writing(made) as file:
                 pq.write_table(pa.Table.from_pylist(said), file)
             facts["utterances"] += len(said)
-            facts["left_out"] += asked - len(said)
+            facts["left_out"] += texts - len(said)
             facts["codes"] += sum(len(row["codes"]) for row in said)
     if config.job == 0:
         _copy(Path(config.codes), out, ("dev", "train") if config.mixed else ("dev",))
