@@ -9,7 +9,7 @@ import json
 import sys
 
 from speculative_tts.commands import app
-from speculative_tts.schema.train import OwnCodesConfig
+from speculative_tts.schema.own import OwnCodesConfig
 
 
 def run(config: OwnCodesConfig) -> int:

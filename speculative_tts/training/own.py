@@ -25,7 +25,7 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.decode import EngineConfig, System
-from speculative_tts.schema.train import OwnCodesConfig
+from speculative_tts.schema.own import OwnCodesConfig
 from speculative_tts.shards import shard
 from speculative_tts.training.state import TRAINING, begin, done_before, settings_of
 
