@@ -64,7 +64,7 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("limit=1.5", ["limit=1.5", "Integer"]),
         ("system=foo", ["system=foo", "target, draft, speculative", "codec, reference"]),
         ("rule.name=foo", ["rule.name=foo", "exact, tolerance, group"]),
-        ("rule=foo", ["rule=foo", "there are exact, group, tolerance", "--config-dir"]),
+        ("rule=foo", ["rule=foo", "no such choice; there are ", " exact, group, ", "--config-dir"]),
         ("experiment=ssd/foo", ["experiment=ssd/foo", "ssd/table1"]),
         ("rule.beta=", ["rule.beta="]),
         ("foo", ["cannot read 'foo'", "key=value"]),

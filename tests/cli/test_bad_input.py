@@ -40,7 +40,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "lookahead=1.5": "lookahead=1.5",
             "lookahead=": "lookahead is no number; give 1 to 1000, or auto",
             "system=foo": "system=foo",
-            "rule=foo": "rule=foo: no such choice; there are exact",
+            "rule=foo": "rule=foo: no such choice; there are ",
             "experiment=ssd/foo": "experiment=ssd/foo",
             "foo": "cannot read 'foo'; settings are written key=value",
             "rule=[": "cannot read 'rule=['",
