@@ -221,9 +221,10 @@ def _nearest(runs: Sequence[Run], reference: Sequence[Run], quantity: str) -> tu
 
 
 def figure(runs: Sequence[Run], quantity: str) -> float | None:
-    """Mean of a summary's figure over runs; None where one of them lacks it, or there is none."""
-    values = [run.summary.get("metrics", {}).get(quantity, {}).get("value") for run in runs]
-    return sum(values) / len(values) if values and None not in values else None
+    """Mean of a summary's figure over the runs that have it (untimed ones no speed), or None."""
+    found = [run.summary.get("metrics", {}).get(quantity, {}).get("value") for run in runs]
+    values = [value for value in found if value is not None]
+    return sum(values) / len(values) if values else None
 
 
 def _age(run: Run) -> tuple[str, str]:

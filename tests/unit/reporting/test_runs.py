@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from synthetic_runs import make_run
 
-from speculative_tts.reporting.needs import Need, select
-from speculative_tts.reporting.runs import find_runs
+from speculative_tts.reporting.needs import Need, figure, select
+from speculative_tts.reporting.runs import Run, find_runs
 
 TARGET = Need("Target alone", {"system": "target"})
 SSD = Need(
@@ -103,3 +103,15 @@ def test_other_weights_are_another_context(tmp_path: Path) -> None:
     selection = select(find_runs(tmp_path), {"target": TARGET})
     assert len(selection.runs["target"]) == 1
     assert "weights.target=" in selection.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("speeds", "mean"), [([1.2, 1.4], 1.3), ([1.2, None], 1.2), ([None], None)]
+)
+def test_untimed_seeds_leave_the_speed_to_the_timed_ones(
+    speeds: list[float | None], mean: float | None
+) -> None:
+    """A search for an equal clock found nothing once further seeds were decoded untimed."""
+    summaries = [{"metrics": {"speedup": {"value": speed}}} for speed in speeds]
+    runs = [Run(Path("run"), {"seed": i}, one, {}) for i, one in enumerate(summaries)]
+    assert figure(runs, "speedup") == (None if mean is None else pytest.approx(mean))
