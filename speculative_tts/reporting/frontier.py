@@ -89,7 +89,7 @@ def report(_scale: Scale) -> Report:
         ),
         tables=(
             TableDefinition(
-                name="frontier",
+                name="rules",
                 title="Every rule with every drafter",
                 experiment=MADE_BY.name,
                 paper=NOT_PUBLISHED,

@@ -109,6 +109,13 @@ def test_times_of_two_runs_are_never_tested_against_each_other() -> None:
     assert not {*compared()} & {"lm_rtf", "time_per_token_ms", "tokens_per_second"}
 
 
+def test_tables_and_figures_have_files_of_their_own() -> None:
+    """A figure once overwrote the table of its name."""
+    for made in (make(scale) for make in REPORTS.values() for scale in (TINY, PAPERS_OWN)):
+        names = [one.name for one in (*made.tables, *made.figures, *made.speakers, *made.claims)]
+        assert len({*names}) == len(names), made.name
+
+
 def test_figure3_has_every_lookahead(results: Path) -> None:
     with (results / "ssd" / "figure3.csv").open() as file:
         points = list(csv.DictReader(file))
