@@ -83,9 +83,9 @@ def test_uncached_gives_the_same_tokens_by_one_pass_each(
     lengths: list[int] = []
     extend = target.decoder.extend
 
-    def counting(inputs: torch.Tensor, *rest: object) -> torch.Tensor:
+    def counting(inputs: torch.Tensor, *rest: object, **named: object) -> torch.Tensor:
         lengths.append(inputs.shape[1])
-        return extend(inputs, *rest)  # type: ignore[arg-type]
+        return extend(inputs, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(target.decoder, "extend", counting)
     for row, outcome in zip(many, expected, strict=True):
