@@ -22,7 +22,7 @@ PACKAGE = "speculative_tts/"
 REASONS = Path("tests/mutants.yaml")
 KILLED, SURVIVED, UNREACHED, ENDLESS = 1, 0, 33, 36  # mutmut's codes
 REFUSED, MESSAGE, DEVICE = 37, 34, 38
-SECONDS = 10.0  # of a mutant's tests; more would find a few more
+SECONDS = 3.0  # of a mutant's tests; more would find a few more
 STRICT = r"[, ]*(strict=(True|False|None))?\)"
 ASSERTED = r'^(assert .*), f?"[^"]*"$'  # what is asserted, and what is said where it does not hold
 COPIES = ("unused-ignore", "no-redef", "has-type")  # mypy on mutmut's copies, not on the mutant
@@ -93,7 +93,7 @@ class File:
         self.save()
 
     def message(self, mutant: str) -> bool:
-        """Does it change nothing but what an error or a warning says, or that a zip is strict?"""
+        """Does it change nothing but what is said to people, or that a zip is strict?"""
         change, lines = self.change(mutant)
         before, after = (
             re.sub(ASSERTED, r"\1", re.sub(STRICT, ")", text)) for text in change.split(" -> ")
@@ -104,7 +104,7 @@ class File:
         return any(
             node.lineno <= lines.start and lines.stop - 1 <= (node.end_lineno or 0)
             for node in ast.walk(plain)
-            if isinstance(node, ast.stmt) and _says(node)
+            if isinstance(node, ast.stmt | ast.expr) and _says(node)
         )
 
     def device(self, mutant: str) -> bool:
@@ -124,10 +124,10 @@ def _plain(mutant: str) -> str:
     return mutant.rpartition(".")[2].partition("__mutmut_")[0] + "__mutmut_orig"
 
 
-def _says(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        called = ast.unparse(node.value.func)
-        return called.startswith(("logger.", "warnings.", "print"))
+def _says(node: ast.stmt | ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        called = ast.unparse(node.func)
+        return called.startswith(("logger.", "warnings.", "print", "progress"))
     return isinstance(node, ast.Raise)
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter, defaultdict
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,16 +20,20 @@ from mutant_files import (
 )
 from scipy.stats import binomtest
 
+from speculative_tts.provenance import code_version, hardware
+
 PAGE = Path("tests/mutants.md")
 HEAD = """# Mutation testing
 
 `make mutants` makes this page (`scripts/mutants.py`, mutmut {mutmut}). A mutant is a fault of one
 place: another operator, number, constant or argument; functions with a decorator have none.
 *Refused* are those that mypy finds, which `make check` runs; *messages* change nothing but what an
-error or a warning says, or that a zip is strict, *devices* nothing but where a tensor is made that
-a CPU cannot see. The others are *tried* with at most {seconds:.0f} seconds of the quick tests that
-reach their function, the most direct first. *Left* have not been tried: `make mutants` goes on with
-them, in a drawn order.
+error, a warning or a bar of progress says, or that a zip is strict, *devices* nothing but where a
+tensor is made that a CPU cannot see. The others are *tried* with at most {seconds:.0f} seconds of
+the quick tests that reach their function, the most direct first. *Left* have not been tried:
+`make mutants` goes on with them, in a drawn order.
+
+Made at commit {commit} on {day} ({cpu}).
 
 Killed: **{killed} of {real} ({rate:.1f} %)** that are not equivalent; equivalent: {equal} of
 {tried} tried ({share:.1f} %). The interval is that of 95 % (Clopper and Pearson) for what would be
@@ -111,6 +116,9 @@ def _head(total: Counter[str], parts: dict[str, Counter[str]]) -> str:
     rows += [_row(name, counts) for name, counts in parts.items() if counts["tried"]]
     return HEAD.format(
         mutmut=version("mutmut"),
+        commit=code_version()["commit"][:7],
+        day=f"{datetime.now(UTC):%Y-%m-%d}",
+        cpu=hardware()["cpu"],
         seconds=SECONDS,
         killed=total["killed"],
         real=_real(total),

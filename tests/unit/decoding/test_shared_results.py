@@ -12,6 +12,7 @@ import torch
 from stubs import request
 from toy_lists import RATE, ToyCodec, ToyVoiceCodec
 
+from speculative_tts.caches import store
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding import voices as module
 from speculative_tts.decoding.batch import Request
@@ -49,6 +50,9 @@ def test_a_prompt_is_encoded_once_for_its_content_and_codec(tmp_path: Path) -> N
     (entry,) = (tmp_path / "cache").iterdir()
     assert entry.name.startswith("voice-")
     assert (entry / "codes.npy").is_file()
+    described = store.open_entry(entry).description
+    assert described.keys() == {"audio", "codec", "code"}
+    assert described["codec"] == "abc"
     Voices(codec, "abd", tmp_path / "cache")[path]
     Voices(codec, "abc", tmp_path / "other")[path]
     Voices(codec, "abc", tmp_path / "cache")[sound(tmp_path / "b.wav", 0.4)]

@@ -1,0 +1,163 @@
+"""Heads, chooser and facts of a configuration, each part loaded by a stand-in."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from speculative_tts.caches.transitions import LogTransitions
+from speculative_tts.decoding import heads as module
+from speculative_tts.decoding.choosers import IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
+from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.schema.common import CheckpointConfig, CodecConfig, TransitionsConfig
+from speculative_tts.schema.decode import Candidates, HeadsConfig, PathMode, ViterbiConfig
+
+VOCAB, STOP = 4, 3
+
+
+class Parts:
+    """Stand-ins for what is loaded, and what they were asked for."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("heads", "target", "codec"):
+            (folder / name).mkdir()
+            (folder / name / "content").write_text(name)
+        self.folder, self.loaded, self.keys = folder, [], list[Any]()
+        self.vocab = VOCAB
+        monkeypatch.setattr(module, "load_heads", self.load)
+        monkeypatch.setattr(module, "transitions", self.transitions)
+        monkeypatch.setattr(module, "content_hash", lambda path: f"hash of {path.name}")
+        self.target = Target(
+            CheckpointConfig(name="t", path=str(folder / "target")),
+            CodecConfig(name="c", path=str(folder / "codec")),
+            STOP,
+            (STOP,),
+            VOCAB,
+            torch.float32,
+            torch.device("cpu"),
+        )
+
+    def load(self, *given: Any, **named: Any) -> Any:
+        self.loaded.append((given, named))
+        return SimpleNamespace(n=given[1] or 8, vocab_size=self.vocab)
+
+    def transitions(self, *given: Any) -> tuple[LogTransitions, dict[str, Any]]:
+        self.loaded.append(given)
+        row = np.log(np.full(STOP, 1 / STOP, np.float32))
+        nothing = np.zeros(0, np.int32), np.zeros(0, np.float32)
+        offsets = np.zeros(STOP + 1, np.int64)
+        return LogTransitions(offsets, *nothing, row, np.zeros(STOP, np.float32)), {"bigrams": 7}
+
+    def keep(self, key: Any, path: str, load: Any) -> Any:
+        self.keys.append((key, path))
+        return load()
+
+    def build(self, viterbi: ViterbiConfig, sampler: Sampler, n: int | None = None) -> MultiToken:
+        config = HeadsConfig(path=str(self.folder / "heads"), n=n)
+        return build_multi_token(config, viterbi, self.target, sampler, self.keep)
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
+    return Parts(tmp_path, monkeypatch)
+
+
+NONE = ViterbiConfig(mode=PathMode.none)
+KIND = {"dtype": torch.float32, "device": torch.device("cpu")}
+
+
+@pytest.mark.parametrize("n", [None, 3])
+def test_heads_that_are_sampled_alone(parts: Parts, n: int | None) -> None:
+    sampler = Sampler(0.5)
+    found = parts.build(NONE, sampler, n)
+    assert isinstance(found.choose, IndependentHeads)
+    assert vars(found.choose) == vars(IndependentHeads(sampler))
+    assert found.facts == {"heads": "hash of heads", "n": n or 8}
+    folder = parts.folder
+    assert parts.loaded == [((folder / "heads", n), {"target": folder / "target", **KIND})]
+    key = ("heads", n, "hash of target", *KIND.values())
+    assert parts.keys == [(key, str(folder / "heads"))]
+
+
+def test_heads_that_cannot_be(parts: Parts) -> None:
+    parts.vocab = 9
+    with pytest.raises(ValueError, match=r"heads predict 9 ids, the target emits 4; train heads"):
+        parts.build(NONE, Sampler())
+    with pytest.raises(ValueError, match=r"^heads.path is not set; train heads with sst-train-h"):
+        build_multi_token(HeadsConfig(), NONE, parts.target, Sampler(), parts.keep)
+
+
+@pytest.mark.parametrize(
+    ("viterbi", "sampler", "temperature"),
+    [
+        (ViterbiConfig(), Sampler(0.5), 0.5),
+        (ViterbiConfig(mode=PathMode.best, top_k=2, boundary=True), Sampler(0), 1.0),
+        (
+            ViterbiConfig(candidates=Candidates.perhead, temperature=0.25, weight=2.0),
+            Sampler(0.5, end_when_likeliest=True),
+            0.25,
+        ),
+        (ViterbiConfig(temperature=0.0), Sampler(0.5), 0.0),
+    ],
+)
+def test_paths_are_searched_as_configured(
+    parts: Parts,
+    viterbi: ViterbiConfig,
+    sampler: Sampler,
+    temperature: float,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: dict[str, Any] = {}
+
+    def noting(name: str) -> Any:
+        return lambda *given, **named: made.setdefault(name, (given, named))
+
+    for name in ("PathSearch", "ViterbiHeads"):
+        monkeypatch.setattr(module, name, noting(name))
+    found = parts.build(viterbi, sampler)
+    assert found.facts["transitions"] == {"bigrams": 7}
+    assert set(found.facts) == {"heads", "n", "transitions"}
+    (table, top_k), search = made["PathSearch"]
+    assert (top_k, search) == (
+        viterbi.top_k,
+        {"union": viterbi.candidates is Candidates.union, "boundary": viterbi.boundary},
+    )
+    assert table.size == STOP
+    (_, stop), chosen = made["ViterbiHeads"]
+    assert stop.is_stop.tolist() == [False, False, False, True]
+    assert stop.minimum.tolist() == [0]
+    assert chosen == {
+        "temperature": temperature,
+        "sample": viterbi.mode is PathMode.sample,
+        "end_when_likeliest": sampler.end_when_likeliest,
+    }
+    codec = ("c", parts.folder / "codec")
+    assert parts.loaded[1:] == [(viterbi.transitions, codec, STOP)]
+    assert not caplog.records
+    assert len(parts.keys) == 1  # those of the store are not kept
+
+
+@pytest.mark.parametrize("sampler", [Sampler(1.0, 0, 0.5), RepetitionAware(window=2)])
+def test_what_a_path_search_leaves_out_is_told(
+    parts: Parts, sampler: Sampler, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert isinstance(parts.build(ViterbiConfig(), sampler).choose, ViterbiHeads)
+    assert "applies temperature and viterbi.top_k only" in caplog.text
+
+
+def test_transitions_of_a_named_folder_are_kept(parts: Parts) -> None:
+    for path, kept in ((str(parts.folder / "absent"), 1), (str(parts.folder / "codec"), 2)):
+        parts.keys.clear()
+        named = TransitionsConfig(path=path)
+        parts.build(ViterbiConfig(transitions=named, weight=2.0), Sampler())
+        assert len(parts.keys) == kept
+    of = ("hash of codec", VOCAB, torch.device("cpu"))
+    assert parts.keys[1] == (("transitions", repr(named), 2.0, *of), path)
