@@ -1,0 +1,94 @@
+"""The search for a speed, its parts by hand: what is asked, tried, told, and the figures."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_match import Runs, configured
+from test_sources import a_record
+
+from speculative_tts.decoding import match
+from speculative_tts.decoding.match import acceptance_length, matched, other, parsed, speedup
+from speculative_tts.records import Counts, ListItem
+from speculative_tts.schema.common import GroupsConfig
+from speculative_tts.schema.decode import GroupRule, ToleranceRule
+
+TIMED = "speedup:0.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0", ("beta", 0.0)),
+        ("length:1", ("length", 1.0)),
+        ("length:4", ("length", 4.0)),
+        ("size:1", ("size", 1.0)),
+        (TIMED, ("speedup", 0.5)),
+    ],
+)
+def test_speeds_at_their_limits(tmp_path: Path, text: str, found: tuple[str, float]) -> None:
+    assert parsed(configured(tmp_path, "rule=group", f"match={text}", "timing=1")) == found
+    if text != TIMED:
+        without = configured(tmp_path, "rule=tolerance", f"match={text}", "timing=0")
+        assert parsed(without) == found
+
+
+@pytest.mark.parametrize("wrong", ["match=speedup:0", f"match={TIMED},timing=0", "match=null"])
+def test_speeds_that_are_none(tmp_path: Path, wrong: str) -> None:
+    message = "is no speed" if "null" in wrong else "above 0, baseline=true and timing above 0"
+    with pytest.raises(ValueError, match=message):
+        parsed(configured(tmp_path, "rule=group", *wrong.split(",")))
+
+
+@pytest.mark.parametrize("rule", ["group", "tolerance"])
+@pytest.mark.parametrize(("away", "far"), [(1.0298, False), (0.96995, True)])
+def test_where_it_landed_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    rule: str,
+    away: float,
+    far: bool,
+) -> None:
+    asked: list[Any] = []
+
+    def search(_: Any, goal: float, ends: Any, __: Any, scale: Any) -> dict[float, float]:
+        asked.append((goal, ends, scale))
+        return {0.5: goal * away, 0.75: goal * 3}
+
+    monkeypatch.setattr(match, "search", search)
+    matched(configured(tmp_path, f"rule={rule}", "match=length:2"), Runs())
+    by_size = rule == "group"
+    ends = (1.0, 2048.0) if by_size else (0.0, 1.0)
+    assert asked == [(2.0, ends, (math.log, math.exp) if by_size else (float, float))]
+    name = "groups.mean_size" if by_size else "beta"
+    end = "; no setting that was tried comes nearer" if far else ""
+    told = f"match: rule.{name}=0.5 has acceptance length {2 * away:.3f}, wanted 2.000"
+    assert capsys.readouterr().out == f"{told} ({100 * (away - 1):+.1f} %){end}\n"
+
+
+def test_the_other_rule_is_the_papers(tmp_path: Path) -> None:
+    groups = GroupsConfig(theta=0.5, cap=4, cache="here")
+    config = replace(configured(tmp_path, "rule=group"), rule=GroupRule(groups=groups))
+    assert other(config, "beta", 0.3) == ToleranceRule(beta=0.3)
+    assert other(config, "size", 7.0) == GroupRule(groups=GroupsConfig(mean_size=7.0, cache="here"))
+    plain = configured(tmp_path, "rule=tolerance")
+    assert other(plain, "size", 7.0) == GroupRule(groups=GroupsConfig(mean_size=7.0))
+    sized = match.with_setting(config, 3.0).rule
+    assert sized == GroupRule(groups=replace(groups, theta=None, mean_size=3.0))
+
+
+def test_figures_of_records() -> None:
+    item = ListItem("u", "one", "a.wav", "yes")
+    counts = Counts(rounds=4, accepted_per_position=[3, 2], residuals=2, bonuses=1)
+    times = {"tokens": 30, "lm_seconds": 2.0, "baseline_tokens": 20, "baseline_seconds": 4.0}
+    timed = a_record(item, [], counts=counts, **times)
+    untimed = replace(timed, lm_seconds=None, tokens=999)
+    alone = replace(timed, baseline_tokens=None, baseline_seconds=None)
+    assert acceptance_length([timed, timed]) == 2.0
+    assert acceptance_length([replace(timed, counts=Counts())]) is None
+    assert speedup([timed, untimed]) == (30 / 2) / (20 / 4)
+    assert speedup([timed, alone]) == (60 / 4) / (20 / 4)
+    assert speedup([untimed]) is None
