@@ -142,6 +142,7 @@ def test_runs_of_an_earlier_sweep_are_known_whatever_their_settings(tmp_path: Pa
         runs(configured(tmp_path, "rule=group", f"rule.groups.mean_size={size}"))
     runs(configured(tmp_path, "rule=group", "rule.groups.mean_size=3", "lookahead=2"))
     write_json(tmp_path / "older" / "config.json", {"rule": {"name": "exact"}})
+    write_json(tmp_path / "target" / "config.json", {})
     length = 1.5 + 0.2 * math.log(77)
     config = matched(configured(tmp_path, "rule=group", f"match=length:{length}"), runs)
     assert config.rule.groups.mean_size == 77
