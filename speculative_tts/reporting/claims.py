@@ -9,7 +9,11 @@ list were decoded with earlier ones.
 from speculative_tts.reporting import mtp, paper
 from speculative_tts.reporting.claimed import LENGTH, OF_MTP, OF_PCG, OF_SSD
 from speculative_tts.reporting.definitions import (
+    Axes,
     ClaimTable,
+    Curve,
+    FigureDefinition,
+    Level,
     Panel,
     Report,
     Row,
@@ -20,7 +24,7 @@ from speculative_tts.reporting.experiments import TINY, Experiment, Scale, metho
 from speculative_tts.reporting.needs import Nearest
 from speculative_tts.reporting.pcg_figures import BETA, GROUPS, SIZE, SWAP, at
 from speculative_tts.reporting.runs import Where
-from speculative_tts.reporting.systems import EXACT, TARGET, TOLERANCE, against
+from speculative_tts.reporting.systems import EXACT, ITSELF, TARGET, TOLERANCE, against
 
 ALONE, SSD, PCG, MATCHED, SWAPPED, MEL, FAR = (
     read(f"fine/{name}") for name in ("alone", "ssd", "pcg", "matched", "swap", "mel", "lookahead")
@@ -135,6 +139,33 @@ def _matched(quantity: str, word: str) -> TableDefinition:
     )
 
 
+def _figure() -> FigureDefinition:
+    """Both rules' word errors and distortion on the fine ground over what they buy."""
+    curves = [
+        Curve("PCG, mean group size", _of(PCG, at(PCG, GROUPS)), SIZE, PCG.values(SIZE), style=0),
+        Curve("SSD, β", _of(SSD, at(SSD, TOLERANCE)), BETA, SSD.values(BETA), style=1),
+    ]
+    levels = (
+        Level("exact rule", _of(ALONE, at(ALONE, EXACT))),
+        Level("target alone", _of(ALONE, TARGET, drafts=False), ITSELF),
+    )
+
+    def over_speed(title: str, y: str) -> Axes:
+        label = "speedup by acceptance length"
+        return Axes(title, y, curves, x="speedup_by_length", x_label=label, levels=levels)
+
+    return FigureDefinition(
+        name="frontier",
+        title="What SSD's tolerance and PCG's groups cost for the speed they buy",
+        experiment=PCG.name,
+        columns=2,
+        axes=(over_speed("Word errors", "wer"), over_speed("Distortion", "tv")),
+        notes=(
+            "Beside the points are β and mean group sizes. Speeds by the clock: the claims' table.",
+        ),
+    )
+
+
 def report(_scale: Scale) -> Report:
     """The report; it has one scale."""
     ground = _speculation()
@@ -146,7 +177,7 @@ def report(_scale: Scale) -> Report:
             "interval, and a verdict by where that interval must lie."
         ),
         tables=tuple(_matched(*one) for one in EQUAL.items()),
-        figures=(),
+        figures=(_figure(),),
         listening="",
         contrast=("", ""),
         claims=(

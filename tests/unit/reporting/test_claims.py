@@ -52,13 +52,22 @@ def claims_of(runs: Path) -> dict[str, dict[str, str]]:
     """The lines that sst-report writes of these runs."""
     out = runs.parent / "out"
     assert main([f"runs={runs}", f"out={out}", "paper=claims"]) == 0
-    with (out / "claims" / "claims.csv").open() as file:
-        return {row["key"]: row for row in csv.DictReader(file)}
+    return {row["key"]: row for row in table(out, "claims")}
+
+
+def table(out: Path, name: str) -> list[dict[str, str]]:
+    with (out / "claims" / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """The page of a ground where drafts err most and β makes rounds longer, without MTP's runs."""
+def page(runs: Path) -> dict[str, dict[str, str]]:
+    return claims_of(runs)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ground where drafts err most and β makes rounds longer, without MTP's runs."""
     runs = tmp_path_factory.mktemp("claims") / "runs"
     for system in ("target", "draft"):
         make_run(runs / "fine", system, **FINE)
@@ -70,7 +79,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
         make_run(runs / "fine", "speculative", **parts)
     make_run(runs / "fine", "swap", rule="group", beta=9.0, groups=groups_of(4.5), **FINE)
     make_run(runs / "ssd", "target")  # of another target: no part of it
-    return claims_of(runs)
+    return runs
 
 
 def told(page: dict[str, dict[str, str]], text: str) -> str:
@@ -91,6 +100,16 @@ def told(page: dict[str, dict[str, str]], text: str) -> str:
 )
 def test_runs_decide(page: dict[str, dict[str, str]], text: str, found: Verdict) -> None:
     assert told(page, text) == found.value
+
+
+def test_rules_stand_in_one_figure(page: dict[str, dict[str, str]], runs: Path) -> None:
+    """Both over speed; the target alone is where speculation begins."""
+    assert page
+    points = table(runs.parent / "out", "frontier")
+    words = {(row["series"], row["tag"]) for row in points if row["plot"] == "Word errors"}
+    assert {("SSD, β", "0.1"), ("SSD, β", "0.5"), ("PCG, mean group size", "40")} <= words
+    (alone,) = (row for row in points if row["series"] == "target alone" and row["y"] == "0")
+    assert float(alone["x"]) == 1.0
 
 
 def test_a_speed_that_no_run_has_gives_no_verdict(tmp_path: Path) -> None:
