@@ -215,3 +215,11 @@ def test_where_nothing_is_left_the_next_token_decides() -> None:
         narrow, narrow[:, :1], torch.tensor([[0]]), torch.tensor([1]), torch.zeros(1, 1)
     )
     assert (weights.tolist(), chances.tolist()) == ([[1.0, 1.0]], [[1.0]])
+
+
+def test_a_round_without_drafts_is_the_targets() -> None:
+    nothing = torch.zeros(1, 0, dtype=torch.int64)
+    given = (LAWS[:, :1], DRAFTS[:, :0], nothing, torch.tensor([0]), torch.zeros(1, 0, 2))
+    verdict = Block().judge(*given)
+    assert verdict.accepted.tolist() == [0]
+    assert torch.equal(verdict.next_probs, LAWS[:, 0])
