@@ -234,7 +234,7 @@ def test_a_command_sees_real_places_and_files_tell_what_ships() -> None:
 SCHEMAS = [BenchConfig, CheckConfig, DecodeConfig, EvalConfig, ImportConfig, ListenConfig]
 SCHEMAS += [PrecomputeConfig, PrepareConfig, ReportConfig, SpeakConfig]
 SCHEMAS += [TrainDraftConfig, TrainHeadsConfig, TrainTargetConfig]
-NO_PATHS = {"cache", "groups.source", "rule.groups.source"}  # enumerations
+NO_PATHS = {"cache", "groups.source", "rule.groups.source", "rule.source"}  # enumerations
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -305,7 +305,8 @@ def test_help_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
         "sst-decode limit=5",
         "lookahead=3",
         "tokens drafted per round",  # a comment of the schema
-        "exact, group, tolerance. Keys: name, block, beta",
+        "dynamic, exact, group",
+        "Keys: name, block, beta",
         "method=",
         "A method by its name",
         "ssd/table3",
