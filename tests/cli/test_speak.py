@@ -326,7 +326,8 @@ def test_standard_input_without_a_text_is_one_line(
 
 def test_a_listener_who_leaves_is_no_bad_input(models: FakeModels) -> None:
     """A pipe closed at its other end while text comes by another: 1, and nothing is said."""
-    own = shlex.join([*PROGRAM, *models.overrides, *STREAM, "text=-", "out=-"])
+    settings = [*models.overrides, *STREAM, "text=-", "out=-", "runtime.kernels=torch"]
+    own = shlex.join([*PROGRAM, *settings])
     line = f"echo alpha two | {own} | true; exit ${{PIPESTATUS[1]}}"
     ended = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (1, b"")

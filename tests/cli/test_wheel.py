@@ -66,6 +66,7 @@ def test_the_installed_package_is_the_wheels(programs: Path, tmp_path: Path) -> 
     assert place.startswith(str(programs.parent))
 
 
+@pytest.mark.native
 def test_the_native_step_is_compiled_into_the_wheel(programs: Path, tmp_path: Path) -> None:
     """No compiler is needed then; without both, torch computes."""
     bare = {"CXX": "none", "XDG_CACHE_HOME": str(tmp_path / "cache")}

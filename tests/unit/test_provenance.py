@@ -92,7 +92,7 @@ def test_how_prompts_are_written_changes_it(
         {"system": System.draft},
         {"rule": ToleranceRule(beta=0.0)},
         {"rule": ToleranceRule(beta=0.1)},
-        {"runtime": RuntimeConfig(kernels=Kernels.torch)},
+        pytest.param({"runtime": RuntimeConfig(kernels=Kernels.torch)}, marks=pytest.mark.native),
         {"runtime": RuntimeConfig(graphs=Capture.off)},
         {"drafter": HeadsDrafterConfig(), "viterbi": ViterbiConfig(mode=PathMode.none)},
     ],
