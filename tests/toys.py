@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding import build
+from speculative_tts.decoding import parts
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, room, up_to_stop
@@ -25,8 +25,9 @@ from speculative_tts.models import families
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
-from speculative_tts.schema.decode import DrafterConfig, RuleConfig
+from speculative_tts.schema.decode import DrafterConfig
 from speculative_tts.schema.limits import Share
+from speculative_tts.schema.rules import RuleConfig
 
 
 @dataclass
@@ -184,8 +185,8 @@ METRICS = {
 
 def register() -> None:
     """The line of each registry."""
-    build.RULES[TimidConfig] = lambda rule, _: Timid(trust=rule.trust)
-    build.DRAFTERS[AgainConfig] = lambda _, parts: Again(parts.target.vocab_size)
+    parts.RULES[TimidConfig] = lambda rule, _: Timid(trust=rule.trust)
+    parts.DRAFTERS[AgainConfig] = lambda _, parts: Again(parts.target.vocab_size)
     families.FAMILIES = (BIGRAMS, *families.FAMILIES)
     registry.JUDGES["loudest"] = lambda *_: Loudness()
     registry.METRICS |= METRICS

@@ -40,7 +40,7 @@ from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.common import GroupsConfig
-from speculative_tts.schema.decode import ExactRule, GroupRule, RuleConfig, ToleranceRule
+from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig, ToleranceRule
 
 SPECULATIVE = "speculative"
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed

@@ -14,15 +14,8 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.kept import Kept
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.schema.bench import BenchConfig
-from speculative_tts.schema.decode import (
-    DrafterConfig,
-    ExactRule,
-    HeadsDrafterConfig,
-    LMDrafterConfig,
-    RuleConfig,
-    System,
-    ToleranceRule,
-)
+from speculative_tts.schema.decode import DrafterConfig, HeadsDrafterConfig, LMDrafterConfig, System
+from speculative_tts.schema.rules import ExactRule, RuleConfig, ToleranceRule
 
 SSD = ToleranceRule(beta=0.4)  # the paper's
 BLOCKS = (4, 8)  # heads of the target, none of their tokens verified

@@ -15,7 +15,8 @@ from speculative_tts.commands import app
 from speculative_tts.decoding.naming import DONE, label, run_name, settings, with_sizes
 from speculative_tts.files import held, write_atomic
 from speculative_tts.records import read_list, spread, write_json
-from speculative_tts.schema.decode import DecodeConfig, GroupRule, SamplingConfig, System
+from speculative_tts.schema.decode import DecodeConfig, SamplingConfig, System
+from speculative_tts.schema.rules import GroupRule
 from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:

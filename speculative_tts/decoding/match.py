@@ -18,14 +18,8 @@ from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.decoding.run import read_records
 from speculative_tts.records import DecodeRecord
 from speculative_tts.schema.common import GroupsConfig
-from speculative_tts.schema.decode import (
-    DecodeConfig,
-    ExactRule,
-    GroupRule,
-    RuleConfig,
-    System,
-    ToleranceRule,
-)
+from speculative_tts.schema.decode import DecodeConfig, System
+from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig, ToleranceRule
 
 Run = Callable[[DecodeConfig], int]
 Figure = Callable[[Collection[DecodeRecord]], float | None]

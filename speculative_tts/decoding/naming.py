@@ -1,8 +1,8 @@
 """What a run is called: `<what it is>-<signature>`, equal exactly when two runs are the same.
 
 The signature is over the settings that the run reads (`schema.decode.READS`), each as its content
-where it is a path; over `schema.decode.LAWS`, which turn models and a seed into tokens; and over
-what models compute with. A setting that was added later says so in its type (`schema.decode.Since`)
+where it is a path; over `schema.laws.LAWS`, which turn models and a seed into tokens; and over
+what models compute with. A setting that was added later says so in its type (`schema.laws.Since`)
 and does not count while it has the value that runs before it had: finished runs keep their names.
 """
 
@@ -14,19 +14,18 @@ from speculative_tts.provenance import plain, signature
 from speculative_tts.schema.common import Device, DType
 from speculative_tts.schema.decode import (
     ALWAYS,
-    LAWS,
     READS,
     DecodeConfig,
-    GroupRule,
     HeadsConfig,
     HeadsDrafterConfig,
     PathMode,
     RuntimeConfig,
-    Since,
     System,
     ViterbiConfig,
 )
 from speculative_tts.schema.fields import given, said
+from speculative_tts.schema.laws import LAWS, Since
+from speculative_tts.schema.rules import GroupRule
 
 DONE = "DONE"  # in the folder of a finished run
 # Counted for every run before, and decides no token now that batches are not timed.

@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated
 
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
     Device,
     DType,
-    GroupsConfig,
     ListConfig,
-    Similarity,
     TransitionsConfig,
 )
 from speculative_tts.schema.kinds import Kind
+from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import (
     AUTO,
     Count,
@@ -24,28 +23,11 @@ from speculative_tts.schema.limits import (
     PerWord,
     Positive,
     Seed,
-    Share,
-    Size,
     Threads,
     Whole,
 )
+from speculative_tts.schema.rules import RuleConfig
 from speculative_tts.schema.verbatim import KeptPath, ReadPath
-
-LAWS = 2
-"""Version of the laws: raised when sampling, rules or uniforms give other tokens for a seed.
-
-2: uniforms of 53 bits under keys of 256; sampled paths by logarithms.
-"""
-
-
-@dataclass(frozen=True)
-class Since:
-    """Of a setting that came after these laws: what runs before it did, which have no such setting.
-
-    While it has that value it does not count for a run's name, so finished runs keep theirs.
-    """
-
-    before: Any
 
 
 class System(Enum):
@@ -75,135 +57,6 @@ READS: dict[System, tuple[str, ...]] = {
     System.swap: ("target", "sampling", "seed", "rule", "source"),
 }
 ALWAYS = ("system", "codec", "data", "limit")
-
-
-@dataclass
-class RuleConfig(Kind):
-    """Acceptance rule."""
-
-    group = "rule"
-
-    @property
-    def label(self) -> list[str]:
-        """What it is in the name of a run."""
-        return [self.name]
-
-
-@dataclass
-class ExactRule(RuleConfig):
-    """The emitted law is the target's."""
-
-    name: str = "exact"
-    # judge all drafted tokens together: the same law, more of them accepted
-    block: Annotated[bool, Since(False)] = False
-
-    @property
-    def label(self) -> list[str]:
-        """exact, exact-block."""
-        return [*super().label, *(["block"] if self.block else [])]
-
-
-@dataclass
-class ToleranceRule(RuleConfig):
-    """SSD's: accept when u < min(1, q/p) + beta."""
-
-    name: str = "tolerance"
-    beta: NonNegative = 0.0  # 0 is the exact rule
-
-    @property
-    def label(self) -> list[str]:
-        """tolerance, b0.4."""
-        return [*super().label, f"b{self.beta:g}"]
-
-
-@dataclass
-class GroupRule(RuleConfig):
-    """PCG's: accept by groups of similar tokens."""
-
-    name: str = "group"
-    groups: GroupsConfig = field(default_factory=GroupsConfig)
-    # judge the groups of all drafted tokens together
-    block: Annotated[bool, Since(False)] = False
-
-    @property
-    def label(self) -> list[str]:
-        """group, m10 (mean size) or t0.5 (theta), block."""
-        return [*super().label, *self.groups.label, *(["block"] if self.block else [])]
-
-
-@dataclass
-class TypicalRule(RuleConfig):
-    """Medusa's: accept what is likelier than a threshold that falls with the target's entropy."""
-
-    name: str = "typical"
-    epsilon: NonNegative = 0.3  # the threshold at most
-    alpha: NonNegative = 0.09  # the threshold of a law with entropy H is alpha exp(-H)
-
-    @property
-    def label(self) -> list[str]:
-        """typical, e0.3, a0.09."""
-        return [*super().label, f"e{self.epsilon:g}", f"a{self.alpha:g}"]
-
-
-@dataclass
-class TopRule(RuleConfig):
-    """LLaSA+'s: accept the target's k likeliest tokens; with delta TensorRT-LLM's."""
-
-    name: str = "top"
-    k: Count = 50
-    delta: Share = 1.0  # as likely as the likeliest, but for so much; 1: anything
-
-    @property
-    def label(self) -> list[str]:
-        """top, 50, d0.1."""
-        return [*super().label, f"{self.k}", *([f"d{self.delta:g}"] if self.delta < 1 else [])]
-
-
-@dataclass
-class DivergenceRule(RuleConfig):
-    """FSD's: accept anything where draft and target are alike."""
-
-    name: str = "divergence"
-    most: NonNegative = 0.2  # Jensen-Shannon divergence, nats; 0.69 is all
-
-    @property
-    def label(self) -> list[str]:
-        """divergence, 0.2."""
-        return [*super().label, f"{self.most:g}"]
-
-
-@dataclass
-class NeighboursRule(RuleConfig):
-    """LANTERN's: a token borrows the probability of its nearest neighbours."""
-
-    name: str = "neighbours"
-    source: Similarity = Similarity.codebook  # what near is measured on
-    k: Count = 1000  # neighbours looked at
-    delta: Share = 0.1  # probability borrowed at most; 0: the exact rule
-    # instead (LANTERN++): own and borrowed at most so many times the own; 1: the exact rule
-    ratio: Size | None = None
-
-    @property
-    def label(self) -> list[str]:
-        """neighbours, 1000, d0.1 or r2."""
-        most = f"d{self.delta:g}" if self.ratio is None else f"r{self.ratio:g}"
-        return [*super().label, f"{self.k}", most]
-
-
-@dataclass
-class DynamicRule(RuleConfig):
-    """GSD's: accept by groups of tokens that are alike in probability, here, and in sound."""
-
-    name: str = "dynamic"
-    source: Similarity = Similarity.embedding  # what alike is measured on
-    reach: Whole = 7  # tokens on either side in the order of probability; 0: the exact rule
-    gap: Share = 0.15  # between their probabilities
-    distance: NonNegative = 0.5  # squared, of vectors of length 1: 2 - 2 x their cosine
-
-    @property
-    def label(self) -> list[str]:
-        """dynamic, 7, g0.15, d0.5."""
-        return [*super().label, f"{self.reach}", f"g{self.gap:g}", f"d{self.distance:g}"]
 
 
 class Repetition(Enum):

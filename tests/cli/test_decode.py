@@ -16,7 +16,7 @@ import soundfile
 from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import build
+from speculative_tts.decoding import parts
 from speculative_tts.decoding.naming import run_name
 from speculative_tts.files import held
 from speculative_tts.records import read_jsonl, write_jsonl
@@ -240,8 +240,8 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
     def load(*_: object, **__: object) -> None:
         raise AssertionError("weights are read")
 
-    monkeypatch.setattr(build, "load_speech_lm", load)
-    monkeypatch.setattr(build, "load_refiner", load)
+    monkeypatch.setattr(parts, "load_speech_lm", load)
+    monkeypatch.setattr(parts, "load_refiner", load)
     assert (
         decode.main([*models.overrides, f"out={tmp_path}", "limit=1", "system=reference,codec"])
         == 0

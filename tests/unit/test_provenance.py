@@ -27,8 +27,6 @@ from speculative_tts.schema.decode import (
     READS,
     Capture,
     DecodeConfig,
-    ExactRule,
-    GroupRule,
     HeadsConfig,
     HeadsDrafterConfig,
     Kernels,
@@ -36,12 +34,12 @@ from speculative_tts.schema.decode import (
     PathMode,
     RuntimeConfig,
     SamplingConfig,
-    Since,
     System,
-    ToleranceRule,
     ViterbiConfig,
 )
+from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import Whole
+from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from speculative_tts.bench.random import computed
 from speculative_tts.commands import bench
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.groups import Group
-from speculative_tts.schema.decode import ExactRule, ToleranceRule
+from speculative_tts.schema.rules import ExactRule, ToleranceRule
 
 ASKED = ["random=cosyvoice2", "limit=1", "tokens=6", "steps=1", "draws=10"]
 ALONE = ["transformers=false", "peers=false"]

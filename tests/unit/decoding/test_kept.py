@@ -7,7 +7,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import build, graphs, heads
+from speculative_tts.decoding import build, graphs, heads, parts
 from speculative_tts.decoding.kept import Kept, folder_size
 from tests.fake_models import FakeModels, write_fake_models
 
@@ -38,13 +38,13 @@ def test_a_sweep_loads_once_and_other_weights_are_others(
     """By content: also from a copy elsewhere. Draft and target, whatever rules and seeds."""
     models = write_fake_models(tmp_path / "models", utterances=2)
     loaded: list[str] = []
-    real = build.load_speech_lm
+    real = parts.load_speech_lm
 
-    def load(config: build.CheckpointConfig, **options: object) -> object:
+    def load(config: parts.CheckpointConfig, **options: object) -> object:
         loaded.append(Path(config.path).name)
         return real(config, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(build, "load_speech_lm", load)
+    monkeypatch.setattr(parts, "load_speech_lm", load)
     kept = Kept(1e9)
     monkeypatch.setattr(build, "_memory", lambda _: kept)
 

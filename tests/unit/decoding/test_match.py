@@ -11,7 +11,8 @@ from speculative_tts.decoding.match import TRIALS, largest_size, matched, neares
 from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.provenance import plain
 from speculative_tts.records import Counts, DecodeRecord, to_row, write_json, write_jsonl
-from speculative_tts.schema.decode import DecodeConfig, GroupRule, ToleranceRule
+from speculative_tts.schema.decode import DecodeConfig
+from speculative_tts.schema.rules import GroupRule, ToleranceRule
 
 LOGARITHM = (math.log, math.exp)
 ENDS = (1.0, 140.0)

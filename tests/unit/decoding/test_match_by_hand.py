@@ -13,7 +13,7 @@ from speculative_tts.decoding import match
 from speculative_tts.decoding.match import acceptance_length, matched, other, parsed, speedup
 from speculative_tts.records import Counts, ListItem
 from speculative_tts.schema.common import GroupsConfig
-from speculative_tts.schema.decode import GroupRule, ToleranceRule
+from speculative_tts.schema.rules import GroupRule, ToleranceRule
 
 TIMED = "speedup:0.5"
 

@@ -17,12 +17,9 @@ from speculative_tts.schema.common import (
     RowsConfig,
 )
 from speculative_tts.schema.decode import (
-    LAWS,
     Candidates,
     Capture,
     DecodeConfig,
-    ExactRule,
-    GroupRule,
     HeadsConfig,
     HeadsDrafterConfig,
     Kernels,
@@ -30,9 +27,10 @@ from speculative_tts.schema.decode import (
     PathMode,
     RuntimeConfig,
     System,
-    ToleranceRule,
     ViterbiConfig,
 )
+from speculative_tts.schema.laws import LAWS
+from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
 
 def config(folder: Path, **changes: Any) -> DecodeConfig:
