@@ -39,6 +39,11 @@ class File:
         """As `decoding/groups`."""
         return str(self.path.relative_to(FOLDER / PACKAGE).with_suffix(""))
 
+    @property
+    def module(self) -> str:
+        """As `speculative_tts.decoding.groups`."""
+        return ".".join(self.path.relative_to(FOLDER).with_suffix("").parts)
+
     @cached_property
     def notes(self) -> dict[str, Any]:
         """Of which `exit_code_by_key` has the results."""

@@ -97,20 +97,26 @@ class Mutation:
     def _reach(self, tests: dict[str, pytest.Item]) -> dict[str, tuple[float, list[str]]]:
         """Seconds of each test, and the functions it reaches; tests that are known are not run.
 
-        They are while their file and the names of all functions are as they were.
+        They are while their file and the functions that they reach are as they were: where else
+        should another function be called from?
         """
-        names = sorted({name.partition("__mutmut_")[0] for f in files() for name in f.results})
-        functions = hashlib.sha256("\n".join(names).encode()).hexdigest()
-        digests = {
-            path: functions + hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in {item.path for item in tests.values()}
+        hashes = {
+            f"{file.module}.{name}": code
+            for file in files()
+            for name, code in file.notes["hash_by_function_name"].items()
         }
+        text = {path: path.read_text() for path in {item.path for item in tests.values()}}
+
+        def digest(test: str, reached: list[str]) -> str:
+            parts = [text[tests[test].path], *(hashes.get(name, "") for name in reached)]
+            return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
         path = FOLDER / "reach.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         new = [
             item
             for test, item in tests.items()
-            if test not in known or known[test][2] != digests[item.path]
+            if test not in known or known[test][2] != digest(test, known[test][1])
         ]
         if new and (child := os.fork()):
             if os.waitpid(child, 0)[1]:
@@ -125,7 +131,8 @@ class Mutation:
                 began = time.process_time()
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
                 seconds = time.process_time() - began
-                known[item.nodeid] = (seconds, sorted(state()._stats), digests[item.path])
+                reached = sorted(state()._stats)
+                known[item.nodeid] = (seconds, reached, digest(item.nodeid, reached))
                 if self._failed:
                     print(item.nodeid, file=sys.__stderr__, flush=True)
                     os._exit(1)

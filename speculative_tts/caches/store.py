@@ -78,7 +78,7 @@ def open_entry(folder: Path) -> Entry:
                 f"{path} is damaged (sha256 {found[:12]}, not {expected['sha256'][:12]})"
             )
         # Copy-on-write: torch takes writable memory only, and the file stays as it is.
-        arrays[path.stem] = np.load(path, mmap_mode="c" if expected["bytes"] else None)
+        arrays[path.stem] = np.load(path, mmap_mode="c")
     return Entry(folder, manifest["kind"], arrays, manifest["description"], manifest["facts"])
 
 

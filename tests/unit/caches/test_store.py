@@ -44,6 +44,20 @@ def test_arrays_are_memory_mapped_and_the_file_cannot_be_changed_through_them(
     assert store.open_entry(folder).arrays["a"][0] == 0
 
 
+def test_a_manifest_is_for_people_and_the_folder_for_all(tmp_path: Path) -> None:
+    """Below folders that are not there yet, readable by others, its text indented."""
+    folder = save(tmp_path / "caches" / "mine")
+    assert folder.stat().st_mode & 0o777 == 0o755
+    assert '{\n  "format": 2,\n  "kind": "groups",\n' in (folder / store.MANIFEST).read_text()
+
+
+def test_a_folder_is_named_by_what_it_was_made_from_in_any_order() -> None:
+    """By the first 16 digits of `printf '{"source": "test", "theta": 0.5}' | sha256sum`."""
+    one, other = DESCRIPTION, dict(reversed(DESCRIPTION.items()))
+    names = {store.folder_of(Path(), "groups", made).name for made in (one, other)}
+    assert names == {"groups-134f69af240e9717"}
+
+
 def test_another_description_is_another_folder(tmp_path: Path) -> None:
     other = store.folder_of(tmp_path, "groups", DESCRIPTION | {"theta": 0.6})
     assert other != store.folder_of(tmp_path, "groups", DESCRIPTION)
@@ -142,6 +156,62 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
     assert theirs.is_dir()
     assert elsewhere.is_dir()
     assert not dead.exists()
+
+
+def test_what_another_users_process_writes_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(process: int, signal: int) -> None:
+        raise PermissionError(process, signal)
+
+    monkeypatch.setattr(store.os, "kill", refused)
+    name = store.folder_of(tmp_path, "groups", DESCRIPTION).name
+    theirs = tmp_path / f".{name}.{platform.node()}.{os.getppid()}.x"
+    theirs.mkdir()
+    save(tmp_path)
+    assert theirs.is_dir()
+
+
+def test_two_processes_may_take_the_same_leftovers_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = store.folder_of(tmp_path, "groups", DESCRIPTION).name
+    dead = tmp_path / f".{name}.{platform.node()}.{2**22 + 1}.x"
+    dead.mkdir()
+    remove = store.shutil.rmtree
+
+    def after_another(folder: Path, **options: bool) -> None:
+        if folder == dead:
+            folder.rmdir()
+        remove(folder, **options)
+
+    monkeypatch.setattr(store.shutil, "rmtree", after_another)
+    save(tmp_path)
+    assert not dead.exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "held"), [((), "nothing"), (("f", "b", "d", "a", "e", "c"), "a, b, c, d, e")]
+)
+def test_a_named_folder_that_is_no_cache_is_said_to_have_five_files(
+    tmp_path: Path, files: tuple[str, ...], held: str
+) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    remedy = "make groups with sst-precompute cache=groups"
+    with pytest.raises(ValueError, match=f"^{tmp_path} is no cache, it has {held}; {remedy}$"):
+        store.open_named(tmp_path, "groups", ["a"])
+
+
+@pytest.mark.parametrize(("kind", "names"), [("likeness", ["a"]), ("groups", ["a", "b"])])
+def test_a_named_cache_is_of_its_kind_and_has_its_arrays(
+    tmp_path: Path, kind: str, names: list[str]
+) -> None:
+    folder = save(tmp_path)
+    assert store.open_named(folder, "groups", ["a"]).facts == {"n": 1000}
+    told = rf"holds groups \(a, empty\), and {kind} are {', '.join(names)}; make {kind} with"
+    with pytest.raises(ValueError, match=told):
+        store.open_named(folder, kind, names)
 
 
 def test_of_two_that_make_the_same_the_first_stays(tmp_path: Path) -> None:
