@@ -5,6 +5,7 @@ a pipe is written through, what a failed write began is taken away again (by the
 one was killed), and the error says which file, why, and what to do.
 """
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -51,10 +52,11 @@ def reading(paths: Iterable[Path]) -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
+def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
     """A binary file that becomes `path` when the block ends; if it fails, nothing has changed.
 
     Folders that are not there are made. Raises OutputError where the file cannot be written.
+    Unless `synced` (an fsync, 10 ms on a disk) a power failure may take it until `sync`.
     """
     with told(path):
         _refuse(path)
@@ -65,14 +67,28 @@ def writing(path: Path) -> Iterator[BinaryIO]:
                 with path.open("wb", buffering=0) as device:
                     write_all(device, whole.read())
         else:
-            with _beside(Path(os.path.realpath(path))) as file:
+            with _beside(Path(os.path.realpath(path)), synced) as file:
                 yield file
 
 
-def write_atomic(path: Path, data: str | bytes) -> None:
+def write_atomic(path: Path, data: str | bytes, *, synced: bool = True) -> None:
     """Write `data` to `path` so that a reader sees the old file or the new one, never a part."""
-    with writing(path) as file:
+    with writing(path, synced=synced) as file:
         file.write(data.encode() if isinstance(data, str) else data)
+
+
+def sync(folder: Path) -> None:
+    """Wait until all that was written to the file system of `folder` outlasts a power failure.
+
+    One wait for many files, where an fsync is one a file; what a killed process wrote needs none.
+    """
+    syncfs = getattr(ctypes.CDLL(None), "syncfs", None)  # of Linux
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if syncfs is None or syncfs(descriptor):
+            os.sync()
+    finally:
+        os.close(descriptor)
 
 
 def write_all(file: RawIOBase, data: bytes) -> None:
@@ -170,7 +186,7 @@ def files_hash(paths: Iterable[Path]) -> str:
 
 
 @contextmanager
-def _beside(place: Path) -> Iterator[BinaryIO]:
+def _beside(place: Path, synced: bool) -> Iterator[BinaryIO]:
     """A file beside its place that is renamed into it; it and new folders go if that fails."""
     made = [folder for folder in place.parents if not folder.exists()]
     temporary = _temporary(place)
@@ -181,7 +197,8 @@ def _beside(place: Path) -> Iterator[BinaryIO]:
         with temporary.open("wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                os.fsync(file.fileno())
         if place.exists():
             shutil.copymode(place, temporary)
         os.replace(temporary, place)

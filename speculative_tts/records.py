@@ -1,8 +1,8 @@
 """Typed rows that travel between stages, and how they are stored.
 
 JSONL for rows people read (lists, decode records, scores); one JSON object a line. Files that grow
-are appended a line at a time and flushed to disk, and a line cut short by a kill is dropped on the
-next start; files that do not grow are written whole (`files.writing`).
+are appended a line at a time, which outlasts a kill at once, and a line cut short by one is dropped
+on the next start; files that do not grow are written whole (`files.writing`).
 """
 
 import dataclasses
@@ -209,7 +209,10 @@ def write_json(path: Path, value: Any) -> None:
 
 
 class Appender:
-    """A growing JSONL file that survives kills: each row is on disk when `append` returns."""
+    """A growing JSONL file that survives kills: each row is in the file when `append` returns.
+
+    A power failure may take the rows since the last `sync`, which `close` does too.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -230,15 +233,20 @@ class Appender:
             self._file.truncate(end)
 
     def append(self, row: dict[str, Any]) -> None:
-        """Write one row and wait until it is on disk."""
+        """Write one row."""
         line = json.dumps(row).encode() + b"\n"
         with told(self._path):
             write_all(self._file, line)
+
+    def sync(self) -> None:
+        """Wait until the rows are on disk."""
+        with told(self._path):
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Wait until the rows are on disk, and close the file."""
+        with self._file:
+            self.sync()
 
 
 def read_list(path: Path) -> list[ListItem]:

@@ -62,12 +62,16 @@ def read_wave(
     return np.asarray(np.clip(mono, -1.0, 1.0), dtype=np.float32)
 
 
-def readable(path: Path) -> bool:
-    """Is this a file whose header says that it is audio? One emptied by accident is not."""
+def readable(path: Path, seconds: float | None = None) -> bool:
+    """Is this a file whose header says that it is audio, whole if its `seconds` are known?
+
+    One emptied by accident, or cut by a power failure, is not.
+    """
     try:
-        return path.is_file() and soundfile.info(path).frames >= 0
+        duration = soundfile.info(path).duration if path.is_file() else -1.0
     except soundfile.LibsndfileError:
         return False
+    return duration >= (seconds or 0.0)
 
 
 def without_edges(wave: Wave, sample_rate: int) -> Wave:

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from speculative_tts.codecs.audio import Wave, readable, write_wave
+from speculative_tts.codecs.audio import Wave, readable, wav_bytes
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.settings import Settings
+from speculative_tts.files import sync, write_atomic
 from speculative_tts.records import (
     Appender,
     DecodeRecord,
@@ -54,7 +55,11 @@ class AudioSource(Protocol):
 
 
 class DecodeRun:
-    """Makes what is missing in `folder` and yields each new record once it is on disk."""
+    """Makes what is missing in `folder` and yields each new record once a kill cannot take it.
+
+    Waves and records are not waited for one by one: once `run` ends, no power failure takes them
+    either, and one before that costs the utterances it took, which are made again.
+    """
 
     def __init__(self, source: AudioSource, folder: Path) -> None:
         self._source, self._folder = source, folder
@@ -72,7 +77,8 @@ class DecodeRun:
         appender = Appender(self._folder / RECORDS)
         try:
             for record, wave in self._source.make(self._missing(items)):
-                write_wave(self._folder / record.audio, wave, self._source.codec.sample_rate)
+                audio = wav_bytes(wave, self._source.codec.sample_rate)
+                write_atomic(self._folder / record.audio, audio, synced=False)
                 appender.append(to_row(record))
                 yield record
         finally:
@@ -84,6 +90,7 @@ class DecodeRun:
         made = read_records(self._folder)
         rows = (to_row(made[item.id]) for item in items if item.id in made)
         write_jsonl(self._folder / RECORDS, rows)
+        sync(self._folder)
 
     def _missing(self, items: list[ListItem]) -> list[ListItem]:
         done = finished(self._folder)
@@ -143,6 +150,9 @@ def read_records(folder: Path) -> dict[str, DecodeRecord]:
 
 
 def finished(folder: Path) -> dict[str, DecodeRecord]:
-    """Records of a run folder whose audio can be heard too, by utterance id."""
-    records = read_records(folder).items()
-    return {name: record for name, record in records if readable(folder / record.audio)}
+    """Records of a run folder whose audio can be heard too, whole, by utterance id."""
+    return {
+        name: record
+        for name, record in read_records(folder).items()
+        if readable(folder / record.audio, record.audio_seconds)
+    }

@@ -30,7 +30,7 @@ class MeasurementCache:
         return self._values[key]
 
     def put(self, judge: Judge, sha256: str, heard: Heard) -> None:
-        """Store one measurement; it is on disk when this returns."""
+        """Store one measurement; a kill cannot take it."""
         self.get(judge)[sha256] = heard
         self._files[signature(judge)].append({"sha256": sha256} | to_row(heard))
 

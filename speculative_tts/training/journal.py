@@ -30,6 +30,7 @@ def journal(folder: Path, last_step: int, track: Log = silent) -> Iterator[Log]:
 
     def write(row: dict[str, Any]) -> None:
         appender.append(row)
+        appender.sync()  # no row lacks that a saved state is beyond
         track(row)
 
     try:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+from speculative_tts import files
 from speculative_tts.files import (
     MACHINE,
     OutputError,
@@ -26,6 +27,7 @@ from speculative_tts.files import (
     files_hash,
     held,
     reading,
+    sync,
     write_atomic,
     writing,
 )
@@ -114,6 +116,24 @@ def test_a_growing_file_on_a_full_disk_is_told(tmp_path: Path) -> None:
         appender.append({"id": "b" * 20_000})
     appender.close()
     assert [row["id"] for row in read_jsonl(tmp_path / "rows.jsonl")] == ["a"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_need_not_be_waited_for_waits_for_one_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """Of a whole machine where its system cannot wait for one of its disks."""
+    waits: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda _: waits.append("file"))
+    monkeypatch.setattr(os, "sync", lambda: waits.append("machine"))
+    if not there:
+        monkeypatch.setattr(files.ctypes, "CDLL", lambda _: object())
+    write_atomic(tmp_path / "a", b"", synced=False)
+    assert waits == []
+    sync(tmp_path)
+    assert waits == ([] if there else ["machine"])
+    write_atomic(tmp_path / "b", b"")
+    assert waits[-1:] == ["file"]
 
 
 def test_a_full_device_is_told() -> None:

@@ -73,6 +73,17 @@ def test_a_killed_run_continues_and_ends_with_the_same_bytes(make_run: Callable[
     assert [(folder / name).read_bytes() for name in ("scores.jsonl", "summary.json")] == whole
 
 
+def test_what_is_heard_does_not_wait_for_the_disk(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It did 9 ms a file and judge; what a power failure takes is heard again."""
+    waits: list[int] = []
+    monkeypatch.setattr(os, "fsync", waits.append)
+    command.run(settings(run_folder))
+    assert len(loud_judge.HEARD) == 4
+    assert len(waits) == 3  # scores, summary, and what was heard, once
+
+
 def test_changed_audio_is_heard_again_and_nothing_else(run_folder: Path) -> None:
     command.run(settings(run_folder))
     soundfile.write(run_folder / "audio/u1.wav", np.full(16_000, 0.5), 16_000)
