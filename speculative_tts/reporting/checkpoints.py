@@ -17,6 +17,7 @@ LOSSES = {
     "kl": "KL to the target",
     "tv": "total variation",
     "lk": "acceptance (the log of the sum of min(p, q))",
+    "group": "acceptance by groups (the log of the sum of min(P_c, Q_c))",
 }
 Facts = Mapping[str, Any]
 

@@ -87,6 +87,8 @@ class LossConfig:
     kl: NonNegative = 0.0  # forward KL to the target's distribution
     tv: NonNegative = 0.0  # 1 - acceptance probability
     lk: NonNegative = 0.0  # -log acceptance probability
+    # -log of PCG's acceptance probability, by groups of tokens; needs `groups`
+    group: NonNegative = 0.0
 
 
 class Selection(Enum):
@@ -110,6 +112,7 @@ class TrainDraftConfig:
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
+    groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
     select: Selection = Selection.accuracy
     steps: Whole = 450  # 0 exports the draft as inherited
     batch_size: Count = 16  # sequences that a process runs at once

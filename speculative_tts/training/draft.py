@@ -23,10 +23,11 @@ from speculative_tts.training.checkpoint import (
 )
 from speculative_tts.training.data.pairs import CUT, LOST, Batch, Data, load_data
 from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.grouped import coarse_laws
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training
-from speculative_tts.training.losses import check_weights
+from speculative_tts.training.losses import GROUP, check_weights, each
 from speculative_tts.training.objective import (
     Objective,
     Sampler,
@@ -190,6 +191,7 @@ def make_draft(
         weights,
         lambda: source.model(dtype, accelerator.device),
         layout.sampling.get("temperature") or 1.0,
+        coarse_laws(config.groups, layout, accelerator.device) if weights[GROUP] else each,
     )
     data = load_data(
         Path(config.codes),

@@ -4,10 +4,13 @@ Convention: q = target distribution, p = draft distribution, as in the SSD and P
 function returns one value a position, shape (n,), in nats (tv: in [0, 1]); the mean over positions
 is the caller's. `ce` is the papers' loss. The others pull p towards q: under the exact rule the
 acceptance probability of a position is alpha = sum_x min(p(x), q(x)) = 1 - TV(p, q) (Leviathan et
-al., arXiv 2211.17192, corollary 3.6), so `tv` and `lk` descend on acceptance itself.
+al., arXiv 2211.17192, corollary 3.6), so `tv` and `lk` descend on acceptance itself. PCG's rule
+accepts groups of tokens: with the coarse laws P_c and Q_c alpha is sum_k min(P_c(k), Q_c(k)), and
+`group` is its `lk`.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -16,6 +19,8 @@ from torch.nn import functional
 
 Logits = Float[Tensor, "n vocab"]
 Losses = Float[Tensor, " n"]
+Coarse = Callable[[Tensor], Tensor]
+"""Laws of tokens [n, vocab] -> laws of their groups [n, groups]."""
 
 
 def cross_entropy(draft_logits: Logits, labels: Int[Tensor, " n"]) -> Losses:
@@ -23,11 +28,18 @@ def cross_entropy(draft_logits: Logits, labels: Int[Tensor, " n"]) -> Losses:
     return functional.cross_entropy(draft_logits.float(), labels, reduction="none")
 
 
-def acceptance(target_logits: Logits, draft_logits: Logits) -> Losses:
-    """Alpha = sum_x min(p(x), q(x)), the exact rule's probability of accepting a drafted token."""
-    return torch.minimum(target_logits.float().softmax(-1), draft_logits.float().softmax(-1)).sum(
-        -1
-    )
+def each(law: Tensor) -> Tensor:
+    """Groups of one token."""
+    return law
+
+
+def acceptance(target_logits: Logits, draft_logits: Logits, coarse: Coarse = each) -> Losses:
+    """Alpha = sum_x min(p(x), q(x)), the exact rule's probability of accepting a drafted token.
+
+    With `coarse` PCG's, by groups.
+    """
+    q, p = (coarse(logits.float().softmax(-1)) for logits in (target_logits, draft_logits))
+    return torch.minimum(p, q).sum(-1)
 
 
 def kl(target_logits: Logits, draft_logits: Logits) -> Losses:
@@ -41,25 +53,26 @@ def tv(target_logits: Logits, draft_logits: Logits) -> Losses:
     return 1 - acceptance(target_logits, draft_logits)
 
 
-def lk(target_logits: Logits, draft_logits: Logits) -> Losses:
+def lk(target_logits: Logits, draft_logits: Logits, coarse: Coarse = each) -> Losses:
     """-log alpha (LK losses, arXiv 2602.23881): `tv` with gradients larger by 1 / alpha."""
-    return -acceptance(target_logits, draft_logits).clamp_min(1e-6).log()
+    return -acceptance(target_logits, draft_logits, coarse).clamp_min(1e-6).log()
 
 
 DISTILLATION: dict[str, Callable[[Logits, Logits], Losses]] = {"kl": kl, "tv": tv, "lk": lk}
+GROUP = "group"  # lk of the coarse laws
+KNOWN = ("ce", *DISTILLATION, GROUP)
 
 
 def needs_target(weights: Mapping[str, float]) -> bool:
     """Does this mix of losses look at the target's distribution?"""
-    return any(weights.get(name, 0.0) != 0 for name in DISTILLATION)
+    return any(weights.get(name, 0.0) != 0 for name in KNOWN[1:])
 
 
 def check_weights(weights: Mapping[str, float]) -> None:
     """ValueError for unknown names, negative weights and an empty mix."""
-    known = ("ce", *DISTILLATION)
     for name, weight in weights.items():
-        if name not in known:
-            raise ValueError(f"loss {name!r} is unknown; choose from {', '.join(known)}")
+        if name not in KNOWN:
+            raise ValueError(f"loss {name!r} is unknown; choose from {', '.join(KNOWN)}")
         if weight < 0:
             raise ValueError(f"loss weight {name}={weight} is below 0; use 0 to leave a loss out")
     if not any(weights.values()):
@@ -72,15 +85,17 @@ def mix(
     labels: Int[Tensor, " n"],
     target_logits: Logits | None = None,
     temperature: float = 1.0,
+    coarse: Coarse = each,
 ) -> Losses:
-    """Weighted sum of the losses; `target_logits` (no gradient) are needed by kl, tv and lk.
+    """Weighted sum of the losses; all but ce need `target_logits` (no gradient).
 
-    kl, tv and lk compare the distributions at the sampler's `temperature`; ce is at temperature 1.
+    They compare the distributions at the sampler's `temperature`, group those of `coarse` of them;
+    ce is at temperature 1.
     """
     total = draft_logits.new_zeros(labels.shape, dtype=torch.float32)
     if weight := weights.get("ce", 0.0):
         total = total + weight * cross_entropy(draft_logits, labels)
-    for name, loss in DISTILLATION.items():
+    for name, loss in (DISTILLATION | {GROUP: partial(lk, coarse=coarse)}).items():
         if weight := weights.get(name, 0.0):
             assert target_logits is not None, f"loss {name} needs the target's logits"
             total = total + weight * loss(target_logits / temperature, draft_logits / temperature)

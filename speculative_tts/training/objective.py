@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from speculative_tts.training.data.pairs import Batch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.loop import Values
-from speculative_tts.training.losses import mix, needs_target
+from speculative_tts.training.losses import Coarse, each, mix, needs_target
 
 CHUNK = 256  # positions whose distributions are in memory at once
 FAMILIAR = 0.5  # nats by which a codec's own codes are likelier in their places than anywhere
@@ -54,9 +54,10 @@ class Objective(nn.Module):
         weights: Mapping[str, float],
         load_target: Callable[[], PreTrainedModel] | None = None,
         temperature: float = 1.0,
+        coarse: Coarse = each,
     ) -> None:
         super().__init__()
-        self.draft = draft
+        self.draft, self.coarse = draft, coarse
         self.weights = dict(weights)
         self.temperature = temperature
         self._load_target = load_target
@@ -76,7 +77,8 @@ class Objective(nn.Module):
         if needs_target(self.weights):
             with torch.no_grad():
                 target_logits = speech_logits(self.target, batch.inputs, at)
-        losses = mix(self.weights, logits, answers, target_logits, self.temperature)
+        given = (logits, answers, target_logits, self.temperature, self.coarse)
+        losses = mix(self.weights, *given)
         return losses.sum(), {"accuracy": (logits.argmax(-1) == answers).sum()}
 
 

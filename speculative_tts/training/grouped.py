@@ -1,0 +1,35 @@
+"""Laws of groups of tokens, for a loss that sees what PCG's rule sees."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from speculative_tts.caches.provide import KIND, RULE, tensors
+from speculative_tts.caches.store import open_named
+from speculative_tts.decoding.groups import Group, on_cpu
+from speculative_tts.models.speech_lm import Layout
+from speculative_tts.training.losses import Coarse
+
+
+def coarse_laws(folder: str | None, layout: Layout, device: torch.device) -> Coarse:
+    """Of laws over a head's rows [n, rows], by the groups of a cache folder.
+
+    Raises ValueError where there is none, or one of another vocabulary.
+    """
+    if folder is None:
+        raise ValueError("losses.group has no groups; give groups=<folder of sst-precompute>")
+    entry = open_named(Path(folder), KIND, RULE)
+    own = [layout.n_codes, layout.speech_vocab_size, sorted(layout.stop_ids)]
+    if (found := entry.description.get("vocabulary")) != own:
+        raise ValueError(
+            f"groups {folder} are of a vocabulary {found} (codes, ids, stop ids), the target's is "
+            f"{own}; make its own with sst-precompute"
+        )
+    rule = Group(**tensors(entry, device), readable=on_cpu)
+    rows = layout.order(text_rows=False).to(device)
+
+    def coarse(law: Tensor) -> Tensor:
+        return rule.coarse(law[:, rows])
+
+    return coarse
