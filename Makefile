@@ -134,11 +134,11 @@ streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 
 	$(BIN)/sst-eval runs=$(OUT)/streaming metrics=[wer]
 	$(BIN)/sst-report paper=streaming runs=$(OUT)/streaming out=$(RESULTS)
 
-frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round
-	$(BIN)/sst-decode method=target out=$(OUT)/frontier $(GIVEN)
-	$(BIN)/sst-decode experiment=frontier out=$(OUT)/frontier $(GIVEN)
-	$(BIN)/sst-eval runs=$(OUT)/frontier metrics=[wer]
-	$(BIN)/sst-report paper=frontier runs=$(OUT)/frontier out=$(RESULTS)
+frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round; shares the runs of `make claims`
+	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/fine $(SHARED) $(QUICK)
+	for one in fine/ssd fine/pcg frontier; do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/fine $(SHARED) $(QUICK); done
+	$(BIN)/sst-eval runs=$(OUT)/fine metrics=[wer,similarity]
+	$(BIN)/sst-report paper=frontier runs=$(OUT)/fine out=$(RESULTS)
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes
 	$(BIN)/sst-prepare corpus=voices

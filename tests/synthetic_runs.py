@@ -28,6 +28,10 @@ JUDGES = {
     "similarity": {"id": "ge2e", "version": "0.1.4", "options": {}},
     "dnsmos": {"id": "dnsmos-p808", "version": "0.0.1.1", "options": {}},
 }
+FINE: dict[str, Any] = {
+    "target": {"name": "tiny_fine", "path": "tiny:target_fine"},
+    "draft": {"name": "paper", "path": "tiny:draft"},
+}
 WER = {"draft": 0.16, "target": 0.03, "codec": 0.015, "reference": 0.004}
 
 

@@ -175,6 +175,15 @@ def _draw_curve(axes: Axes, series: Series, plot: Plot) -> None:
         axes.fill_between(x, low, high, color=color, alpha=0.16, lw=0, zorder=2)
 
 
+def _draw_scatter(axes: Axes, series: Series, _plot: Plot) -> None:
+    if not series.points:
+        return
+    color, marker = STYLES[series.style % len(STYLES)]
+    x, y = _xy(series.points)
+    axes.plot(x, y, color=color, marker=marker, ms=6, ls="", label=series.label, zorder=4)
+    _bars(axes, series.points, color)
+
+
 def _xy(points: Sequence[Point]) -> tuple[Array, Array]:
     """Coordinates of points."""
     x, y = np.array([(p.x, p.y.value) for p in points], dtype=float).T
@@ -224,7 +233,7 @@ def _bars(axes: Axes, points: Sequence[Point], color: str) -> None:
 
 def _tags(axes: Axes, plot: Plot) -> None:
     """The swept value beside each point of a curve, where it covers least of points and tags."""
-    curves = [one for one in plot.series if one.kind == "curve"]
+    curves = [one for one in plot.series if one.kind in {"curve", "scatter"}]
     marked = [p for one in plot.series if one.kind != "level" for p in one.points]
     limits = np.array([axes.get_xlim(), axes.get_ylim()])
 
@@ -264,6 +273,7 @@ def _shared(a: Box, b: Box) -> float:
 
 DRAW = {
     "curve": _draw_curve,
+    "scatter": _draw_scatter,
     "level": _draw_level,
     "mark": _draw_mark,
     "published": _draw_published,

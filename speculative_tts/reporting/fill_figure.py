@@ -30,7 +30,8 @@ class Point:
 class Series:
     """Points that belong together.
 
-    `kind` is curve, published, level (a horizontal line) or mark (a level where x is a quantity).
+    `kind` is curve, scatter (no line through its points), published, level (a horizontal line) or
+    mark (a level where x is a quantity).
     """
 
     label: str
@@ -65,7 +66,7 @@ class Figure(Printed):
     @property
     def empty(self) -> bool:
         """Is there no point of ours?"""
-        kinds = ("curve", "mark")
+        kinds = ("curve", "scatter", "mark")
         return not any(s.points for plot in self.plots for s in plot.series if s.kind in kinds)
 
 
@@ -149,7 +150,8 @@ def _curve(curve: Curve, axes: Axes, chosen: Chosen) -> Series:
         x = _x(axes, found.measure(axes.x).value if axes.x else float(value))
         if y.value is not None and x is not None:
             points.append(Point(x, y, f"{value:g}" if isinstance(value, float) else str(value)))
-    return Series(curve.label, "curve", points, curve.style)
+    kind = "curve" if curve.joined else "scatter"
+    return Series(curve.label, kind, points, curve.style)
 
 
 def _x(axes: Axes, value: float | None) -> float | None:

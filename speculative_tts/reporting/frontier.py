@@ -1,5 +1,7 @@
 """Every rule with every drafter: words and distortion against tokens a round."""
 
+from collections.abc import Sequence
+
 from speculative_tts.reporting.definitions import (
     Axes,
     Curve,
@@ -13,9 +15,12 @@ from speculative_tts.reporting.definitions import (
 )
 from speculative_tts.reporting.experiments import Scale, read
 from speculative_tts.reporting.paper import PaperTable
-from speculative_tts.reporting.systems import TARGET
+from speculative_tts.reporting.pcg_figures import BETA, GROUPS, PAPERS_GROUPS, SIZE, at
+from speculative_tts.reporting.runs import Where
+from speculative_tts.reporting.systems import EXACT, TARGET, TOLERANCE
+from speculative_tts.schema.common import GroupsConfig
 
-MADE_BY = read("frontier")
+MADE_BY, SSD, PCG = (read(name) for name in ("frontier", "fine/ssd", "fine/pcg"))
 NOT_PUBLISHED = PaperTable(source="", measured={}, rows={})  # no paper has them side by side
 RULES = {
     "exact": "exact",
@@ -27,16 +32,21 @@ RULES = {
     "neighbours": "neighbours (LANTERN)",
     "dynamic": "groups made at each position (GSD)",
 }
-DRAFTERS = {"lm": "second model", "heads": "heads", "lookup": "look-up"}
-ALONE = Level("target alone", TARGET, {"acceptance_length": 1.0, "tv": 0.0, "kl": 0.0})
+SWEPT = ("exact", "tolerance", "group")  # a point and curves of their own
+DRAFTERS = {"lm": "second model", "lookup": "look-up"}
+OWN = {"group": {**PAPERS_GROUPS, SIZE: GroupsConfig().size}}  # other rules are as they are set
+
+
+def _with(drafter: str) -> Where:
+    """Speculation with it."""
+    return at(MADE_BY, {"system": "speculative", "drafter.name": drafter})
 
 
 def _rows() -> dict[str, Row]:
-    where = {"system": "speculative", "lookahead": MADE_BY.settings["lookahead"]}
     return {
         f"{rule} {drafter}": Row(
             f"{RULES[rule]}, {DRAFTERS[drafter]}",
-            {**where, "rule.name": rule, "drafter.name": drafter},
+            {**_with(drafter), "rule.name": rule, **OWN.get(rule, {})},
             rule_above=rule == "exact",
         )
         for drafter in MADE_BY.values("drafter")
@@ -44,17 +54,30 @@ def _rows() -> dict[str, Row]:
     }
 
 
+def _scattered(drafter: str, style: int, without: Sequence[str] = ()) -> Curve:
+    """Rules at one setting each."""
+    rules = [rule for rule in MADE_BY.values("rule") if rule not in without]
+    label = f"{'other ' if without else ''}rules, {DRAFTERS[drafter]}"
+    return Curve(label, _with(drafter), "rule.name", rules, style, own=OWN, joined=False)
+
+
 def _figure() -> FigureDefinition:
-    rules = MADE_BY.values("rule")
-    where = {"system": "speculative", "lookahead": MADE_BY.settings["lookahead"]}
+    second, *others = MADE_BY.values("drafter")
+    model = _with(second)
     curves = [
-        Curve(DRAFTERS[drafter], {**where, "drafter.name": drafter}, "rule.name", rules, style)
-        for style, drafter in enumerate(MADE_BY.values("drafter"))
+        Curve("PCG, mean group size", {**model, **GROUPS}, SIZE, PCG.values(SIZE), style=0),
+        Curve("SSD, β", {**model, **TOLERANCE}, BETA, SSD.values(BETA), style=1),
+        _scattered(second, 2, SWEPT),
+        *(_scattered(drafter, style) for style, drafter in enumerate(others, 3)),
     ]
+    levels = (
+        Level("exact rule", {**model, **EXACT}),
+        Level("target alone", TARGET, {"acceptance_length": 1.0, "tv": 0.0, "kl": 0.0}),
+    )
 
     def over_length(title: str, y: str) -> Axes:
         x = "acceptance_length"
-        return Axes(title, y, curves, x=x, x_label="tokens a round", levels=(ALONE,))
+        return Axes(title, y, curves, x=x, x_label="tokens a round", levels=levels)
 
     return FigureDefinition(
         name="frontier",
@@ -66,7 +89,7 @@ def _figure() -> FigureDefinition:
             over_length("Divergence from the target", "kl"),
         ),
         notes=(
-            "Beside the points are the rules. A line joins a drafter's: down and right is better.",
+            "Beside the points are β, mean group sizes, rules; down and right is better.",
             (
                 "Tokens a round and not the clock: rules and drafters without a native round are "
                 "slower here than they need be."
@@ -84,8 +107,8 @@ def report(_scale: Scale) -> Report:
         title="Every rule on one frontier",
         introduction=(
             "What a looser rule buys and what it costs: exact speculation, the papers' two rules "
-            "and five of others, each with a second model, the target's own heads and look-up as "
-            "the drafter, at the settings that their authors chose."
+            "and five of others at the settings that their authors chose, on the fine tiny ground, "
+            "drafted by a second model and by look-up."
         ),
         tables=(
             TableDefinition(

@@ -1,6 +1,7 @@
 """Which runs a table or figure takes.
 
-It says what it needs as conditions on the configuration (`Need`). All else that is configured
+It says what it needs as conditions on the configuration (`Need`). What they leave open of a rule is
+as `rule=<name>` sets it. All else that is configured
 (models, list, limit, sampler, threads) is its runs' *context* and must agree, so that no table
 mixes test lists or drafts unnoticed; where several contexts could fill it, the one that fills most
 is taken and the others are named. Other hardware or code is named too (`origin.mixed`).
@@ -10,10 +11,15 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from speculative_tts.assets import configuration
+from speculative_tts.provenance import plain
 from speculative_tts.reporting.remedy import decode_command, place
 from speculative_tts.reporting.runs import Found, Run, Where, flatten
+from speculative_tts.schema.kinds import kinds, own_keys
+from speculative_tts.schema.rules import RuleConfig
 
 # May differ in a table.
 BOOKKEEPING = (
@@ -43,6 +49,7 @@ class Nearest:
 class Need:
     """A system that a table shows: its name for people and the configuration it must have.
 
+    With `nearest` any setting of its rule will do that `where` does not name, else the usual alone.
     Points of one `curve` are shown over the seeds that all of them have.
     """
 
@@ -91,6 +98,25 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+def _fits(run: Run, need: Need) -> bool:
+    """Is it a run of the system? Its rule with other settings than the usual is another system."""
+    usual = {} if need.nearest else _usual(need.where.get("rule.name"))
+    left = {key: value for key, value in usual.items() if key in run.config}  # since older runs
+    return matches(run.config, {**left, **need.where})
+
+
+@cache
+def _usual(rule: str | None) -> Where:
+    """What `rule=<name>` sets, but for groups, which are named by size or theta."""
+    known = kinds(RuleConfig)
+    if rule not in known:
+        return {}
+    own = configuration(f"rule/{rule}")
+    made = known[rule](**{key: own[key] for key in own.keys() & own_keys(known[rule])})
+    flat = flatten(plain(made), "rule.")
+    return {key: value for key, value in flat.items() if not _within(key, ("rule.groups",))}
+
+
 def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
     """What must agree within a table: keys of the configuration that the table does not vary.
 
@@ -125,8 +151,7 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
         key for run in found.runs for key in run.config if key.startswith("rule.")
     }
     candidates = {
-        key: [run for run in found.runs if matches(run.config, need.where)]
-        for key, need in needs.items()
+        key: [run for run in found.runs if _fits(run, need)] for key, need in needs.items()
     }
     contexts = _distinct(context(run, varied) for runs in candidates.values() for run in runs)
     fillings = [_fill(needs, candidates, one, varied) for one in contexts]

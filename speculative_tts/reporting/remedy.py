@@ -48,8 +48,8 @@ def _word(path: str) -> str:
 
 
 def _overrides(where: Mapping[str, Any]) -> list[str]:
-    """Hydra overrides; the name of a rule, a target or a list chooses its config file."""
-    named = {f"{group}.name": group for group in ("rule", *GROUPS)}
+    """Hydra overrides; the name of a rule, a drafter or a list chooses its config file."""
+    named = {f"{group}.name": group for group in ("rule", "drafter", *GROUPS)}
     return [
         f"{named[key]}={_choice(named[key], _text(value))}"
         if key in named

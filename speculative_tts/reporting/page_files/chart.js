@@ -96,7 +96,7 @@ function legend(entries) {
 
 function figurePlot(plot) {
   const points = [], lines = [], levels = [], entries = [];
-  const own = plot.series.filter((s) => s.kind === "curve" || s.kind === "mark").flatMap((s) => s.points.map((p) => p.y.value)).filter((v) => v !== null);
+  const own = plot.series.filter((s) => ["curve", "scatter", "mark"].includes(s.kind)).flatMap((s) => s.points.map((p) => p.y.value)).filter((v) => v !== null);
   const span = Math.max(...own) - Math.min(...own) || Math.abs(own[0]) || 1;
   const far = (v) => v > Math.max(...own) + span || v < Math.min(...own) - span; // a paper's scale would flatten ours
   let marks = 0, papers = 0;

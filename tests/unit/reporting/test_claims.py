@@ -2,10 +2,9 @@
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import pytest
-from synthetic_runs import groups_of, make_run
+from synthetic_runs import FINE, groups_of, make_run
 
 from speculative_tts.commands.report import main
 from speculative_tts.reporting import claims
@@ -15,10 +14,6 @@ from speculative_tts.reporting.fill_claims import Verdict, verdict
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import Measure
 
-FINE: dict[str, Any] = {
-    "target": {"name": "tiny_fine", "path": "tiny:target_fine"},
-    "draft": {"name": "paper", "path": "tiny:draft"},
-}
 RISES = Claim("", "", "wer", "a", "b", above=0.0)
 SAME = Claim("", "", "wer", "a", "b", above=-2.0, below=2.0)
 

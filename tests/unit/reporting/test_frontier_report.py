@@ -1,0 +1,77 @@
+"""Every rule with every drafter: each row and point at the settings that it names."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_runs import FINE, config_of, groups_of, make_run, write_run
+
+from speculative_tts.commands.report import main
+from speculative_tts.reporting.needs import Need, select
+from speculative_tts.reporting.runs import find_runs
+
+TYPICAL = {"epsilon": 0.3, "alpha": 0.09}
+
+
+def speculated(runs: Path, name: str, rule: str, strength: float, **own: Any) -> None:
+    """A run of a rule with its own settings."""
+    config = config_of("speculative", rule, 0.0, 3, 0, **FINE)
+    config["rule"] = {"name": rule, **own}
+    write_run(runs / name, config, strength, n=12)
+
+
+@pytest.mark.parametrize("asked", [{}, {"rule.epsilon": 0.3}])
+def test_what_a_need_leaves_open_of_a_rule_is_as_the_rule_is_set(
+    tmp_path: Path, asked: dict[str, float]
+) -> None:
+    """Of two thresholds in one folder the newer, or the later by name, was taken."""
+    speculated(tmp_path, "usual", "typical", 0.1, **TYPICAL)
+    speculated(tmp_path, "wider", "typical", 0.4, **TYPICAL | {"alpha": 0.5})
+    need = Need("typical", {"rule.name": "typical", **asked})
+    (run,) = select(find_runs(tmp_path), {"typical": need}).runs["typical"]
+    assert run.name == "usual"
+    named = Need("typical", {**need.where, "rule.alpha": 0.5})
+    (run,) = select(find_runs(tmp_path), {"typical": named}).runs["typical"]
+    assert run.name == "wider"
+
+
+def test_a_run_from_before_a_setting_came_counts(tmp_path: Path) -> None:
+    speculated(tmp_path, "old", "exact", 0.0)
+    speculated(tmp_path, "by-blocks", "exact", 0.4, block=True)
+    need = Need("exact", {"rule.name": "exact"})
+    (run,) = select(find_runs(tmp_path), {"exact": need}).runs["exact"]
+    assert run.name == "old"
+
+
+def test_sweeps_in_the_same_folder_are_other_points(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row of SSD was of whatever β came last, one of PCG of whatever size."""
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    make_run(runs, "target", n=12, **FINE)
+    make_run(runs, "speculative", n=12, **FINE)
+    for beta in (0.1, 0.4, 0.5):
+        make_run(runs, "speculative", rule="tolerance", beta=beta, n=12, **FINE)
+    for size, strength in ((4.5, 0.2), (10.0, 0.3), (140.0, 0.6)):
+        parts: dict[str, Any] = {"rule": "group", "groups": groups_of(size), "n": 12, **FINE}
+        make_run(runs, "speculative", beta=strength, **parts)
+    speculated(runs, "typical", "typical", 0.3, **TYPICAL)
+    assert main([f"runs={runs}", f"out={out}", "paper=frontier"]) == 0
+    assert " drafter=lm lookahead=3 rule=top target=tiny_fine " in capsys.readouterr().err
+
+    def lines(name: str) -> list[dict[str, str]]:
+        with (out / "frontier" / f"{name}.csv").open() as file:
+            return list(csv.DictReader(file))
+
+    words = [row for row in lines("frontier") if row["plot"] == "Word errors"]
+    at = {(row["series"], row["tag"]): row["x"] for row in words}
+    shown = {
+        **{("SSD, β", f"{beta}"): beta for beta in (0.1, 0.4, 0.5)},
+        **{("PCG, mean group size", size): size for size in ("4.5", "10", "140")},
+    }
+    assert set(shown) | {("other rules, second model", "typical")} <= set(at)
+    assert len({at[key] for key in shown}) == len(shown)
+    rows = {row["key"]: row["acceptance_length"] for row in lines("rules")}
+    assert rows["tolerance lm"] == at["SSD, β", "0.4"]
+    assert rows["group lm"] == at["PCG, mean group size", "10"]
