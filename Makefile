@@ -41,7 +41,7 @@ comma := ,
 space := $(subst ,, )
 ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 figure3 figure3_ssd figure3_exact)
-FINE_RUNS := alone ssd pcg matched swap mel lookahead
+SSD_RUNS := $(addprefix ssd/,table1 table3 figure3 groups)
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 
 .PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier voices tiny-models test check check-full docs mutants browser bench clean
@@ -65,6 +65,7 @@ $(error SCALE=$(SCALE) is unknown; give SCALE=tiny or SCALE=paper)
 endif
 
 reproduce: $(PAPERS) ## Reproduce every paper, or those of PAPERS="ssd pcg"; SCALE=paper MODELS=<dir>: the papers' own targets (docs/paper-scale.md)
+	$(if $(filter tiny,$(SCALE)),$(BIN)/sst-report paper=claims runs=$(OUT) out=$(RESULTS))
 
 preflight: $(STAMP) ## Say what the papers' own experiments lack here (MODELS=<dir>, PAPERS=ssd), and about how many GPU hours they take
 ifeq ($(SCORER),$(VENV))
@@ -98,7 +99,7 @@ mtp:
 	$(score_paper)
 else
 ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=40, SEEDS=0)
-	for one in table1 table3 figure3; do $(BIN)/sst-decode experiment=ssd/$$one seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK); done
+	for one in $(SSD_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK); done
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/ssd out=$(RESULTS)
 
@@ -113,9 +114,7 @@ mtp: $(STAMP) ## MTP + Viterbi: the same
 	$(BIN)/sst-report paper=mtp runs=$(OUT)/mtp out=$(RESULTS)
 endif
 
-claims: $(STAMP) ## What reproduces, claim by claim (after `make mtp` those of MTP too)
-	for one in $(FINE_RUNS); do $(BIN)/sst-decode experiment=fine/$$one seed=$(SEEDS) out=$(OUT)/fine $(SHARED) $(QUICK); done
-	$(BIN)/sst-eval runs=$(OUT)/fine metrics=[wer,similarity]
+claims: $(STAMP) ## What reproduces, claim by claim, of the papers' runs that are there
 	$(BIN)/sst-report paper=claims runs=$(OUT) out=$(RESULTS)
 
 tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances beside its goals: about 8 minutes
@@ -147,8 +146,8 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
 results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: about 6 hours on two quiet cores
-	$(MAKE) ssd pcg mtp LIMIT=$(or $(LIMIT),null) SEEDS=0,1,2 RESULTS=results
-	$(MAKE) claims LIMIT=$(or $(LIMIT),null) SEEDS=0,1,2 RESULTS=results
+	$(MAKE) reproduce SEEDS=1,2 QUICK="limit=$(or $(LIMIT),null) timing=0"
+	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) voices RESULTS=results
 	$(MAKE) fresh RESULTS=results

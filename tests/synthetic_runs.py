@@ -237,7 +237,10 @@ def make_ssd_runs(runs: Path, n: int = 40, seeds: tuple[int, ...] = (0,)) -> Non
             make_run(runs, system, n=n, seed=seed)
         for beta in (0.0, 0.1, 0.2, 0.3, 0.4):
             make_run(runs, "speculative", rule="tolerance", beta=beta, n=n, seed=seed)
-        for k in range(1, 9):
+        for size, beta in ((10.3, 0.1), (40.0, 0.2), (140.0, 0.3)):
+            groups = groups_of(size)
+            make_run(runs, "speculative", rule="group", beta=beta, n=n, seed=seed, groups=groups)
+        for k in (1, 2, 3, 4, 6, 8):
             make_run(runs, "speculative", lookahead=k, n=n, seed=seed)
             if k != 3:
                 make_run(
@@ -279,7 +282,7 @@ def make_pcg_runs(runs: Path, n: int = 12, seeds: tuple[int, ...] = (0, 1, 2)) -
             make_run(runs, "swap", rule="group", n=n, seed=seed, groups=groups)
         mel = groups_of(60.0, "mel")
         make_run(runs, "speculative", rule="group", beta=0.2, n=n, seed=seed, groups=mel)
-    for k in (1, 2, 4, 5, 6, 7, 8):
+    for k in (1, 2, 4, 6, 8):
         make_run(runs, "speculative", lookahead=k, n=n)
         make_run(runs, "speculative", rule="tolerance", beta=0.3, lookahead=k, n=n)
         make_run(

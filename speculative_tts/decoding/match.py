@@ -27,6 +27,7 @@ Figure = Callable[[Collection[DecodeRecord]], float | None]
 SEED = 0
 ACCURACY = 0.01  # of the speed, relatively
 TRIALS = 6  # runs that the search makes at most
+FIRST = 16.0  # mean size that is tried where none is known
 FURTHER = 4.0  # times the largest setting known: groups of thousands take minutes
 
 
@@ -51,6 +52,7 @@ def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
         goal,
         (1.0, largest_size(config)) if by_size else (0.0, 1.0),
         known(trial, figure),
+        first=FIRST if by_size else 1.0,
         scale=(math.log, math.exp) if by_size else (float, float),
     )
     best = nearest(tried, goal)
@@ -116,14 +118,15 @@ def search(
     goal: float,
     ends: tuple[float, float],
     known: dict[float, float],
+    first: float,
     scale: tuple[Callable[[float], float], Callable[[float], float]] = (float, float),
 ) -> dict[float, float]:
     """Settings tried, with their figures, until one is near `goal` or the trials are used up.
 
     The figure rises with the setting. While no known setting brackets the goal the lower end is
-    measured, or one well beyond the largest; then false position and halving in turn, on the axis
-    that `scale` (there, back) straightens: the first is quick on straight curves, the second sure
-    on bent ones.
+    measured, or one well beyond the largest (`first` where none is known); then false position and
+    halving in turn, on the axis that `scale` (there, back) straightens: the first is quick on
+    straight curves, the second sure on bent ones.
     """
     there, back = scale
     tried = dict(known)
@@ -139,7 +142,7 @@ def search(
             break
         low, high = bracket()
         if high is None or low is None:
-            further = min(ends[1], FURTHER * max(tried, default=ends[1]))
+            further = min(ends[1], FURTHER * max(tried) if tried else first)
             setting = further if high is None else ends[0]
             if setting in tried:
                 break

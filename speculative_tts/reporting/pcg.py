@@ -10,6 +10,7 @@ from speculative_tts.reporting.definitions import (
     columns,
 )
 from speculative_tts.reporting.experiments import Experiment, Scale, method
+from speculative_tts.reporting.matched import EQUAL, matched
 from speculative_tts.reporting.needs import Nearest
 from speculative_tts.reporting.pcg_figures import (
     BETA,
@@ -245,6 +246,10 @@ def report(scale: Scale) -> Report:
             _table_2(made["table2"], made["figure2"]),
             _table_3(made["table3"]),
             _groups(made["figure2"]),
+            *(
+                matched(made["table1"], made["figure2_ssd"], made["matched"], quantity)
+                for quantity in EQUAL
+            ),
         ),
         figures=(
             figure_2(made["figure2"], made["figure2_ssd"], theta),

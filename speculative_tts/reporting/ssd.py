@@ -17,6 +17,8 @@ from speculative_tts.reporting.definitions import (
     columns,
 )
 from speculative_tts.reporting.experiments import PAPERS_OWN, Experiment, Scale, method
+from speculative_tts.reporting.matched import EQUAL, matched
+from speculative_tts.reporting.pcg_figures import GROUPS, SIZE, at, sizes
 from speculative_tts.reporting.systems import (
     EXACT,
     LOOKAHEAD_AXIS,
@@ -257,9 +259,12 @@ def _beta(made_by: Experiment) -> FigureDefinition:
     )
 
 
-def _tradeoff(made_by: Experiment) -> FigureDefinition:
+def _tradeoff(made_by: Experiment, pcg: Experiment | None) -> FigureDefinition:
     curve = _curve(made_by)
     first, last = min(curve.values), max(curve.values)
+    curves = [replace(curve, label=f"SSD, β from {first:g} to {last:g}")]
+    if pcg:
+        curves.append(Curve("PCG, mean group size", at(pcg, GROUPS), SIZE, sizes(pcg), style=1))
     return FigureDefinition(
         name="tradeoff",
         title=f"SSD trade-off: word errors against speed (lookahead {curve.where['lookahead']})",
@@ -269,7 +274,7 @@ def _tradeoff(made_by: Experiment) -> FigureDefinition:
             Axes(
                 "Word errors against speed",
                 "wer",
-                (replace(curve, label=f"SSD, β from {first:g} to {last:g}"),),
+                curves,
                 x="speedup",
                 x_label="speedup over the target alone (same engine)",
                 levels=(TARGET_LEVEL,),
@@ -277,7 +282,7 @@ def _tradeoff(made_by: Experiment) -> FigureDefinition:
             ),
         ),
         notes=(
-            "Numbers beside the points are β. The paper's speedups follow from its LM-RTF.",
+            "Beside the points are β and group sizes. The paper's speedups follow from its LM-RTF.",
             SHAPE,
         ),
     )
@@ -289,6 +294,7 @@ def report(scale: Scale) -> Report:
         scale.experiment("ssd", name) for name in ("table1", "table3", "figure3")
     )
     first = _table_1(table_1)
+    pcg = scale.experiment("ssd", "groups") if scale.has("ssd", "groups") else None
     return Report(
         name="ssd",
         title="SSD: speech speculative decoding with a tolerance",
@@ -297,12 +303,17 @@ def report(scale: Scale) -> Report:
             "in one pass, and a tolerance β lets through drafts that an exact rule would reject. "
             "Lin et al., Interspeech 2025, arXiv 2505.15380."
         ),
-        tables=(first, _table_2(first), _table_3(table_3)),
+        tables=(
+            first,
+            _table_2(first),
+            _table_3(table_3),
+            *(matched(table_1, table_3, pcg, quantity) for quantity in EQUAL if pcg),
+        ),
         figures=(
             _figure_1b(figure_3, PARTS_OF_PAPER if scale == PAPERS_OWN else PARTS),
             _figure_3(figure_3, table_1.settings["lookahead"]),
             _beta(table_3),
-            _tradeoff(table_3),
+            _tradeoff(table_3, pcg),
         ),
         listening="table1",
         contrast=("target", "ssd"),

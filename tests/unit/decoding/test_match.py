@@ -36,7 +36,7 @@ def counted(curve: Callable[[float], float]) -> tuple[Callable[[float], float], 
 def test_it_comes_near_with_few_trials(curve: Callable[[float], float], wanted: float) -> None:
     measure, asked = counted(curve)
     goal = curve(wanted)
-    tried = search(measure, goal, ENDS, {}, LOGARITHM)
+    tried = search(measure, goal, ENDS, {}, 16.0, LOGARITHM)
     assert len(asked) <= TRIALS
     assert tried[nearest(tried, goal)] == pytest.approx(goal, rel=0.03)
 
@@ -45,11 +45,11 @@ def test_known_settings_cost_nothing_and_bracket() -> None:
     measure, asked = counted(lambda x: 2 + 0.2 * math.log(x))
     known = {x: 2 + 0.2 * math.log(x) for x in (1.0, 4.5, 10.0, 40.0, 140.0)}
     goal = 2 + 0.2 * math.log(20)
-    tried = search(measure, goal, ENDS, known, LOGARITHM)
+    tried = search(measure, goal, ENDS, known, 16.0, LOGARITHM)
     assert asked == [20.0]
     assert nearest(tried, goal) == 20.0
     measure, asked = counted(lambda x: 2 + 0.2 * math.log(x))
-    search(measure, known[10.0], ENDS, known, LOGARITHM)
+    search(measure, known[10.0], ENDS, known, 16.0, LOGARITHM)
     assert asked == []
 
 
@@ -57,17 +57,17 @@ def test_beyond_what_is_known_it_goes_on_from_there() -> None:
     """Groups of all codes, the end, take minutes."""
     measure, asked = counted(lambda x: 2 + 0.2 * math.log(x))
     known = {x: 2 + 0.2 * math.log(x) for x in (40.0, 140.0)}
-    tried = search(measure, 2 + 0.2 * math.log(200), (1.0, 8192.0), known, LOGARITHM)
+    tried = search(measure, 2 + 0.2 * math.log(200), (1.0, 8192.0), known, 16.0, LOGARITHM)
     assert asked[0] == 560
     assert nearest(tried, 2 + 0.2 * math.log(200)) == pytest.approx(200, rel=0.2)
 
 
 def test_out_of_reach_gives_the_end() -> None:
     measure, asked = counted(lambda x: 2 + x / 1000)
-    tried = search(measure, 5.0, ENDS, {}, LOGARITHM)
+    tried = search(measure, 5.0, ENDS, {}, 16.0, LOGARITHM)
     assert nearest(tried, 5.0) == 140
-    assert asked == [140]
-    tried = search(measure, 1.0, ENDS, {}, LOGARITHM)
+    assert asked == [16, 64, 140]
+    tried = search(measure, 1.0, ENDS, {}, 16.0, LOGARITHM)
     assert nearest(tried, 1.0) == 1
 
 

@@ -54,15 +54,18 @@ def test_where_it_landed_is_told(
 ) -> None:
     asked: list[Any] = []
 
-    def search(_: Any, goal: float, ends: Any, __: Any, scale: Any) -> dict[float, float]:
-        asked.append((goal, ends, scale))
+    def search(
+        _: Any, goal: float, ends: Any, __: Any, first: float, scale: Any
+    ) -> dict[float, float]:
+        asked.append((goal, ends, first, scale))
         return {0.5: goal * away, 0.75: goal * 3}
 
     monkeypatch.setattr(match, "search", search)
     matched(configured(tmp_path, f"rule={rule}", "match=length:2"), Runs())
     by_size = rule == "group"
     ends = (1.0, 2048.0) if by_size else (0.0, 1.0)
-    assert asked == [(2.0, ends, (math.log, math.exp) if by_size else (float, float))]
+    first = 16.0 if by_size else 1.0
+    assert asked == [(2.0, ends, first, (math.log, math.exp) if by_size else (float, float))]
     name = "groups.mean_size" if by_size else "beta"
     end = "; no setting that was tried comes nearer" if far else ""
     told = f"match: rule.{name}=0.5 has acceptance length {2 * away:.3f}, wanted 2.000"
