@@ -133,11 +133,11 @@ streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 
 	$(BIN)/sst-eval runs=$(OUT)/streaming metrics=[wer]
 	$(BIN)/sst-report paper=streaming runs=$(OUT)/streaming out=$(RESULTS)
 
-frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round; shares the runs of `make claims`
-	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/fine $(SHARED) $(QUICK)
-	for one in fine/ssd fine/pcg frontier; do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/fine $(SHARED) $(QUICK); done
-	$(BIN)/sst-eval runs=$(OUT)/fine metrics=[wer,similarity]
-	$(BIN)/sst-report paper=frontier runs=$(OUT)/fine out=$(RESULTS)
+frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round; shares the runs of `make ssd`
+	$(BIN)/sst-decode experiment=ssd/table1 method=target seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK)
+	for one in ssd/table3 ssd/groups frontier; do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK); done
+	$(BIN)/sst-eval runs=$(OUT)/ssd metrics=[wer,similarity]
+	$(BIN)/sst-report paper=frontier runs=$(OUT)/ssd out=$(RESULTS)
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes
 	$(BIN)/sst-prepare corpus=voices

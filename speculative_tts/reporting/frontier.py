@@ -20,7 +20,7 @@ from speculative_tts.reporting.runs import Where
 from speculative_tts.reporting.systems import EXACT, TARGET, TOLERANCE
 from speculative_tts.schema.common import GroupsConfig
 
-MADE_BY, SSD, PCG = (read(name) for name in ("frontier", "fine/ssd", "fine/pcg"))
+MADE_BY, SSD, PCG = (read(name) for name in ("frontier", "ssd/table3", "ssd/groups"))
 NOT_PUBLISHED = PaperTable(source="", measured={}, rows={})  # no paper has them side by side
 RULES = {
     "exact": "exact",
