@@ -53,7 +53,7 @@ def test_sweeps_in_the_same_folder_are_other_points(
     make_run(runs, "speculative", n=12, **FINE)
     for beta in (0.1, 0.3, 0.4):
         make_run(runs, "speculative", rule="tolerance", beta=beta, n=12, **FINE)
-    for size, strength in ((4.5, 0.2), (10.0, 0.3), (140.0, 0.6)):
+    for size, strength in ((4.5, 0.2), (10.0, 0.35), (140.0, 0.6)):
         parts: dict[str, Any] = {"rule": "group", "groups": groups_of(size), "n": 12, **FINE}
         make_run(runs, "speculative", beta=strength, **parts)
     speculated(runs, "typical", "typical", 0.3, **TYPICAL)
