@@ -39,10 +39,13 @@ SCORING ?=
 CHECKED = $(if $(filter cpu,$(DEVICE)),device=cpu) $(if $(JUDGES),preset=$(JUDGES))
 comma := ,
 space := $(subst ,, )
-ONLY = $(subst $(space),$(comma),$(strip $(PAPERS)))
+joined = $(subst $(space),$(comma),$(strip $(1)))
+ONLY = $(call joined,$(PAPERS))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 figure3 figure3_ssd figure3_exact)
 SSD_RUNS := $(addprefix ssd/,table1 table3 figure3 groups)
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
+# $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
+decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) $(SHARED) $(QUICK)
 
 .PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier voices tiny-models test check check-full docs mutants browser bench clean
 
@@ -99,17 +102,17 @@ mtp:
 	$(score_paper)
 else
 ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=40, SEEDS=0)
-	for one in $(SSD_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK); done
+	$(call decode,$(SSD_RUNS),ssd)
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/ssd out=$(RESULTS)
 
 pcg: $(STAMP) ## PCG: the same
-	for one in $(PCG_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/pcg $(SHARED) $(QUICK); done
+	$(call decode,$(PCG_RUNS),pcg)
 	$(BIN)/sst-eval runs=$(OUT)/pcg
 	$(BIN)/sst-report paper=pcg runs=$(OUT)/pcg out=$(RESULTS)
 
 mtp: $(STAMP) ## MTP + Viterbi: the same
-	for one in $(MTP_RUNS); do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/mtp $(SHARED) $(QUICK); done
+	$(call decode,$(MTP_RUNS),mtp)
 	$(BIN)/sst-eval runs=$(OUT)/mtp
 	$(BIN)/sst-report paper=mtp runs=$(OUT)/mtp out=$(RESULTS)
 endif
@@ -134,9 +137,9 @@ streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 
 	$(BIN)/sst-report paper=streaming runs=$(OUT)/streaming out=$(RESULTS)
 
 frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round; shares the runs of `make ssd`
-	$(BIN)/sst-decode experiment=ssd/table1 method=target seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK)
-	for one in ssd/table3 ssd/groups frontier; do $(BIN)/sst-decode experiment=$$one seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK); done
-	$(BIN)/sst-eval runs=$(OUT)/ssd metrics=[wer,similarity]
+	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK)
+	$(call decode,ssd/table3 ssd/groups frontier,ssd)
+	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=frontier runs=$(OUT)/ssd out=$(RESULTS)
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes

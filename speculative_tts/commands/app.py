@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
-from speculative_tts.commands.arguments import apart, find_places, quoted, sources
+from speculative_tts.commands.arguments import apart, find_places, one_by_one, quoted, sources
 from speculative_tts.commands.sweeps import place
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
@@ -72,12 +72,12 @@ class Command(Generic[Config]):
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Parse, compose, check, run; never raises for a user's mistake (unless SST_DEBUG=1)."""
         self.codes.clear()
-        self.typed[:] = sys.argv[1:] if argv is None else argv
+        asked = sys.argv[1:] if argv is None else argv
         for name in ("stdout", "stderr"):  # closed by the shell (2>&-): said to nobody
             if getattr(sys, name) is None:
                 setattr(sys, name, io.StringIO())
         try:
-            self._start([*self.typed])
+            self._start(asked)
         except JobFailedError as failed:
             print(f"{self.program}: a job failed: {failed.why}", file=sys.stderr)
             self.codes.append(failed.code)
@@ -104,7 +104,12 @@ class Command(Generic[Config]):
         with initialize_config_module("speculative_tts.configs", version_base="1.3"):
             return self._to_object(compose(self.name, overrides=written))
 
-    def _start(self, argv: list[str]) -> None:
+    def _start(self, asked: Sequence[str]) -> None:
+        for argv in one_by_one(asked):
+            self.typed[:] = argv
+            self._one(argv)
+
+    def _one(self, argv: list[str]) -> None:
         from hydra._internal.utils import get_args_parser
 
         if "--version" in argv:

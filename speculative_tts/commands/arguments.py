@@ -9,6 +9,7 @@ from typing import Any
 from speculative_tts.assets import resolve
 from speculative_tts.schema.verbatim import Holds, given_paths, verbatim_keys
 
+EXPERIMENTS = re.compile(r"experiment=[\w/-]+(,[\w/-]+)+")
 HYDRAS = ("null", "???")  # values that are Hydra's words even where words are verbatim
 
 
@@ -26,6 +27,18 @@ def apart(argv: Sequence[str], parser: ArgumentParser) -> tuple[list[str], list[
             word = f"{action.option_strings[0]}={_at_home(rest.pop(0))}"
         flags.append(word)
     return flags, settings
+
+
+def one_by_one(argv: Sequence[str]) -> list[list[str]]:
+    """The command line of each of `experiment=a,b`; as it is where it names one or none.
+
+    An experiment has a sweep of its own, which Hydra would take of one alone.
+    """
+    for place, word in enumerate(argv):
+        if EXPERIMENTS.fullmatch(word):
+            names = word.partition("=")[2].split(",")
+            return [[*argv[:place], f"experiment={name}", *argv[place + 1 :]] for name in names]
+    return [[*argv]]
 
 
 def quoted(argument: str, schema: type[Any]) -> str:

@@ -15,7 +15,7 @@ from speculative_tts.reporting.definitions import (
 )
 from speculative_tts.reporting.experiments import Scale, read
 from speculative_tts.reporting.paper import PaperTable
-from speculative_tts.reporting.pcg_figures import BETA, GROUPS, PAPERS_GROUPS, SIZE, at
+from speculative_tts.reporting.pcg_figures import BETA, GROUPS, PAPERS_GROUPS, SIZE, at, sizes
 from speculative_tts.reporting.runs import Where
 from speculative_tts.reporting.systems import EXACT, TARGET, TOLERANCE
 from speculative_tts.schema.common import GroupsConfig
@@ -64,9 +64,10 @@ def _scattered(drafter: str, style: int, without: Sequence[str] = ()) -> Curve:
 def _figure() -> FigureDefinition:
     second, *others = MADE_BY.values("drafter")
     model = _with(second)
+    tolerances = [beta for beta in SSD.values(BETA) if beta]
     curves = [
-        Curve("PCG, mean group size", {**model, **GROUPS}, SIZE, PCG.values(SIZE), style=0),
-        Curve("SSD, β", {**model, **TOLERANCE}, BETA, SSD.values(BETA), style=1),
+        Curve("PCG, mean group size", {**model, **GROUPS}, SIZE, sizes(PCG), style=0),
+        Curve("SSD, β", {**model, **TOLERANCE}, BETA, tolerances, style=1),
         _scattered(second, 2, SWEPT),
         *(_scattered(drafter, style) for style, drafter in enumerate(others, 3)),
     ]

@@ -146,6 +146,14 @@ def test_experiment_sweeps_by_itself() -> None:
     assert {config.limit for config in seen} == {5}
 
 
+def test_experiments_sweep_one_after_the_other() -> None:
+    """Of several named together each ran once, at its defaults: Hydra reads the sweep of one."""
+    assert decode(["experiment=ssd/table3,ssd/groups", "limit=5"]) == 0
+    assert [config.rule.name for config in seen] == ["tolerance"] * 5 + ["group"] * 3
+    assert [config.rule.groups.mean_size for config in seen[5:]] == [10.3, 40, 140]
+    assert decode.typed == ["experiment=ssd/groups", "limit=5"]  # what provenance says of the last
+
+
 def test_a_list_is_no_sweep_and_a_quoted_comma_neither() -> None:
     assert decode(["out='a,b'"]) == 0
     assert [config.out for config in seen] == ["a,b"]

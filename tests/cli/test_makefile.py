@@ -9,6 +9,7 @@ import pytest
 
 from speculative_tts.commands import check, decode, report
 from speculative_tts.commands import eval as evaluate
+from speculative_tts.commands.arguments import one_by_one
 from speculative_tts.preflight.needs import needs
 from speculative_tts.schema.evaluate import Paper
 
@@ -23,14 +24,14 @@ LOOP = re.compile(r"for one in ([^;]*); do (.*?); done")
 
 
 def planned(*arguments: str) -> list[list[str]]:
-    """The sst-commands that make would run, loops written out."""
+    """The sst-commands that make would run, loops and experiments written out."""
     make = ["make", "-n", "--no-print-directory", *arguments]
     out = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     out = LOOP.sub(
         lambda m: "\n".join(m[2].replace("$one", one) for one in m[1].split()), out
     ).replace(";", "\n")
     lines = [shlex.split(line.partition("||")[0]) for line in out.splitlines() if "sst-" in line]
-    return [[Path(line[0]).name, *line[1:]] for line in lines]
+    return [[Path(line[0]).name, *one] for line in lines for one in one_by_one(line[1:])]
 
 
 @pytest.mark.parametrize("name", ["ssd", "pcg", "mtp"])
