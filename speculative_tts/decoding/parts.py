@@ -112,7 +112,7 @@ class Parts:
         """The draft, writing prompts as its target does; the target itself where it is the same."""
         like, given = self.config.target, self.config.draft
         draft = replace(given, rows=like.rows, instruction=like.instruction)
-        _check_pair(self.layout, load_layout(draft), self.settings)
+        check_pair(self.layout, load_layout(draft), self.settings)
         return self.target if given.path == like.path else self._loaded(draft)
 
     @cached_property
@@ -246,7 +246,7 @@ def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) ->
         )
 
 
-def _check_pair(target: Layout, draft: Layout, settings: Settings) -> None:
+def check_pair(target: Layout, draft: Layout, settings: Settings) -> None:
     """Codes and stop ids must agree; where text rows may be emitted, all rows."""
     a, b = (dict(layout.shared) for layout in (target, draft))
     if settings.text_rows:

@@ -81,14 +81,14 @@ def _write_merged(
     size = json.loads((source / "config.json").read_text(encoding="utf-8"))["vocab_size"]
     speech = rows[: len(state["lm_head.weight"])]
     own = {name: t.contiguous() for name, t in state.items() if name not in MERGED_HEAD}
-    own[EMBEDDING] = _spread(state[EMBEDDING], rows, size, 0.0)
-    own["lm_head.weight"] = _spread(state["lm_head.weight"], speech, size, 0.0)
+    own[EMBEDDING] = spread(state[EMBEDDING], rows, size, 0.0)
+    own["lm_head.weight"] = spread(state["lm_head.weight"], speech, size, 0.0)
     if "lm_head.bias" in state:
-        own["lm_head.bias"] = _spread(state["lm_head.bias"], speech, size, float("-inf"))
+        own["lm_head.bias"] = spread(state["lm_head.bias"], speech, size, float("-inf"))
     write_atomic(folder / "model.safetensors", save(own, metadata={"format": "pt"}))
 
 
-def _spread(values: Tensor, rows: Tensor, size: int, rest: float) -> Tensor:
+def spread(values: Tensor, rows: Tensor, size: int, rest: float) -> Tensor:
     """Values at their rows of a whole vocabulary, `rest` elsewhere."""
     out = values.new_full((size, *values.shape[1:]), rest)
     out[rows] = values

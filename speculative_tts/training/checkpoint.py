@@ -153,10 +153,15 @@ def write_draft(
         write_json(folder / INHERITANCE, dict(inheritance))
         write_checkpoint(folder, source, tensors, list(inheritance["layers"]))
         return
-    for pattern in _COMPANIONS:
-        for file in sorted(source.glob(pattern)):
-            copy_atomic(file, folder / file.name)
+    copy_companions(source, folder)
     stored = {name: tensor.contiguous() for name, tensor in tensors.items()}
     write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
     write_json(folder / INHERITANCE, dict(inheritance))
     write_json(folder / CONFIG, dict(config))
+
+
+def copy_companions(source: Path, folder: Path) -> None:
+    """Tokenizer, template and what else stands beside the weights."""
+    for pattern in _COMPANIONS:
+        for file in sorted(source.glob(pattern)):
+            copy_atomic(file, folder / file.name)

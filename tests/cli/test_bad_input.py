@@ -25,6 +25,7 @@ SPEAK = f"{MODELS} text=one out={{t}}/x.wav runtime.warmup=0"
 BENCH = f"{MODELS} out={{t}}/bench limit=1 tokens=2 steps=1 transformers=false"
 HEADS = "target.path={w}/target codes={w}/stores/good out={t}/heads n=2 steps=1 sequences=2"
 OWN = "target.path={w}/target codec.path={w}/codec codes={w}/stores/good out={t}/own"
+EXPORT = "target.path={w}/target draft.path={w}/draft out={t}/export"
 DRAFT = "target.path={w}/target codes={w}/stores/good out={t}/draft layers=[0,1] steps=1"
 GROUPS = "target.path={w}/target codec.path={w}/codec groups.cache={t}/c groups.mean_size=2"
 BIGRAMS = "cache=transitions codec.path={w}/codec transitions.cache={t}/c"
@@ -188,6 +189,20 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "codes={w}/stores/no_codes": "is no shard of codes",
             "limit=0": "limit 0 is below 1; give 1 or more, or null",
             "target.path=/nowhere": "/nowhere does not exist; give",
+            "out={w}/list.jsonl": "list.jsonl",
+        },
+    ),
+    "export": (
+        EXPORT,
+        {
+            "lookahead=0": "lookahead 0 is below 1; give 1 to 1000",
+            "runs=/nowhere": "runs=/nowhere is not a folder; run sst-decode",
+            "runs={w}/stores": "holds no run; run sst-decode out={w}/stores first",
+            "draft.path=/nowhere": "/nowhere does not exist; give",
+            "draft.path={w}/targets/config_list": "is not a JSON object but []",
+            "draft.path={w}/targets/weights_torn": "copy it again",
+            "draft.path=tiny:draft": "train the draft from this target",
+            "draft.path=tiny:target_heads": "holds heads, which are no model by themselves",
             "out={w}/list.jsonl": "list.jsonl",
         },
     ),

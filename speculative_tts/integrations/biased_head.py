@@ -1,0 +1,25 @@
+"""Qwen2 whose head has a bias, as CosyVoice 2's has; transformers' own would drop it in silence.
+
+sst-export puts this file beside such weights: AutoModelForCausalLM.from_pretrained(folder,
+trust_remote_code=True). It imports nothing of ours.
+"""
+
+from torch import nn
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+
+class BiasedQwen2Config(Qwen2Config):  # type: ignore[no-untyped-call]
+    """A type of its own, so that nobody loads it as Qwen2."""
+
+    model_type = "biased_qwen2"
+
+
+class BiasedQwen2ForCausalLM(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]
+    """The bias of a row that is no speech is -inf."""
+
+    config_class = BiasedQwen2Config
+
+    def __init__(self, config: BiasedQwen2Config) -> None:
+        super().__init__(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=True)
+        self.post_init()  # type: ignore[no-untyped-call]

@@ -1,0 +1,284 @@
+"""Drafts as other libraries load them: the same logits, the same greedy tokens, an honest card."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cosyvoice_folders import write_merged, write_official
+from safetensors.torch import load_file, save_file
+from scored_runs import record, write_run
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from speculative_tts.assets import resolve
+from speculative_tts.commands import eval as evaluate
+from speculative_tts.commands import export
+from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.models.cosyvoice_files import is_merged, merged_ids
+from speculative_tts.models.families import load_speech_lm
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import SpeechLM
+from speculative_tts.provenance import content_hash
+from speculative_tts.schema.common import CheckpointConfig
+from speculative_tts.training.checkpoint import read_checkpoint, write_draft
+from speculative_tts.training.export import Folder
+from speculative_tts.training.inherit import inherit_config, inherit_tensors
+
+LLASA = Path(__file__).parents[2] / "golden/llasa/model_1b_style"
+SAID = "You are a helpful assistant.<|endofprompt|>"
+KINDS = ("tiny", "fine", "cosyvoice2", "merged", "cosyvoice3", "llasa")
+TOKENS = 40
+
+
+def inherited(target: Path, draft: Path) -> None:
+    """A draft of the outer layers."""
+    config, tensors = read_checkpoint(target)
+    layers = [0, int(config["num_hidden_layers"]) - 1]
+    made = (inherit_config(config, layers), inherit_tensors(config, tensors, layers))
+    write_draft(draft, target, *made, {"layers": layers})
+    (draft / "inheritance.json").unlink()
+
+
+def pair_of(kind: str, root: Path) -> tuple[CheckpointConfig, CheckpointConfig]:
+    """A target and its draft."""
+    if kind in ("tiny", "fine"):
+        end = "" if kind == "tiny" else "_fine"
+        target, draft = (resolve(f"tiny:{name}{end}") for name in ("target", "draft"))
+    else:
+        target, draft = root / "source", root / "draft"
+        if kind == "llasa":
+            target = LLASA
+        else:
+            write_official(root / "source", 40, version=3 if kind == "cosyvoice3" else 2)
+        if kind == "merged":
+            target = root / "whole"
+            write_merged(target, root / "source")
+        inherited(target, draft)
+    said = SAID if kind == "cosyvoice3" else None
+    like = CheckpointConfig(kind, str(target), instruction=said)
+    return like, replace(like, path=str(draft))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A kind, the checkpoints of target and draft, and where both were exported."""
+    root = tmp_path_factory.mktemp(request.param)
+    target, draft = pair_of(request.param, root)
+    chosen = ["target=cosyvoice3"] if target.instruction else []
+    chosen += [f"target.path={target.path}", f"target.name={target.name}"]
+    for name, path in (("target", target.path), ("draft", draft.path)):
+        asked = [*chosen, f"draft.path={path}", f"draft.name={name}", f"out={root / 'out' / name}"]
+        assert export.main(asked) == 0
+    return request.param, target, draft, root / "out"
+
+
+def ours(checkpoint: CheckpointConfig) -> SpeechLM:
+    options = {"dtype": torch.float32, "device": torch.device("cpu")}
+    return load_speech_lm(checkpoint, **options, text_rows=False)  # type: ignore[arg-type]
+
+
+def theirs(folder: Path) -> Any:
+    remote = "auto_map" in json.loads((folder / "config.json").read_text())
+    return AutoModelForCausalLM.from_pretrained(
+        folder, trust_remote_code=remote, dtype=torch.float32
+    ).eval()
+
+
+def spoken(kind: str, model: SpeechLM) -> list[int]:
+    """A prompt as rows in our order."""
+    if kind in ("tiny", "fine"):
+        return model.prompt_ids(Prompt("alpha two"))
+    return model.prompt_ids(Prompt("hello the world", voice=torch.arange(5)))
+
+
+def their_rows(checkpoint: CheckpointConfig, rows: list[int]) -> list[int]:
+    """The same in the order of the exported vocabulary: a merged folder keeps its own."""
+    if not is_merged(Path(checkpoint.path)):
+        return rows
+    return [int(merged_ids(Path(checkpoint.path))[1][row]) for row in rows]
+
+
+@torch.inference_mode()
+def test_both_give_equal_logits(exported: Any) -> None:
+    kind, target, draft, out = exported
+    for name, checkpoint in (("target", target), ("draft", draft)):
+        model, other = ours(checkpoint), theirs(out / name)
+        rows = spoken(kind, model)
+        own = model.prefill([model.prompt(rows)], model.cache(1, len(rows)))
+        found = other(torch.tensor([their_rows(checkpoint, rows)])).logits[:, -1]
+        speech = Folder.of(checkpoint).rows
+        torch.testing.assert_close(found[:, speech], own, atol=2e-4, rtol=0)
+        assert found.shape[1] == other.config.vocab_size
+
+
+class Counted:
+    """Passes of a model of theirs."""
+
+    def __init__(self, model: Any) -> None:
+        self.passes, plain = 0, model.forward
+
+        def forward(*given: Any, **named: Any) -> Any:
+            self.passes += 1
+            return plain(*given, **named)
+
+        model.forward = forward
+
+
+@torch.inference_mode()
+def test_assisted_generation_says_our_greedy_tokens(exported: Any) -> None:
+    """Of our exact greedy speculation, in fewer passes than tokens where the draft is trained."""
+    kind, target, draft, out = exported
+    model, small = ours(target), ours(draft)
+    rows, stops = spoken(kind, model), model.layout.stop_ids
+    prompts = [one.prompt(rows) for one in (model, small)]
+    request = Request("x", *prompts, 0, TOKENS, 0)
+    speculation = Speculation(model, LMDrafter(small), Tolerance(0.0), Sampler(0.0), stops, 3)
+    (outcome,) = speculation.decode([request])
+    whole, assistant = theirs(out / "target"), theirs(out / "draft")
+    assert assistant.generation_config.num_assistant_tokens == 3
+    passes, ids = Counted(whole), torch.tensor([their_rows(target, rows)])
+    order = Folder.of(target).rows
+    told = assistant.generation_config
+    if kind == "llasa":  # whose text rows may be said, by ours too where they are asked for
+        told.suppress_tokens = sorted(set(range(whole.config.vocab_size)) - {*order.tolist()})
+    told.update(do_sample=False, temperature=None, top_k=None, top_p=None, max_new_tokens=TOKENS)
+    found = whole.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        assistant_model=assistant,
+        generation_config=told,
+    )
+    assert found[0, ids.shape[1] :].tolist() == order[torch.tensor(outcome.tokens)].tolist()
+    if kind in ("tiny", "fine"):
+        assert passes.passes < len(outcome.tokens)
+
+
+def test_vllm_is_told_of_what_it_has_a_class_for(exported: Any) -> None:
+    kind, _, _, out = exported
+    biased = kind in ("cosyvoice2", "merged")
+    for name in ("vllm.json", "speculators.json"):
+        assert (out / "draft" / name).is_file() != biased
+        assert not (out / "target" / name).exists()  # which drafts for nobody
+    card = (out / "draft/README.md").read_text()
+    assert ("trust_remote_code=True" in card) == biased
+    assert ("vllm serve" in card) != biased
+    if not biased:
+        told = json.loads((out / "draft/vllm.json").read_text())
+        assert told == {
+            "method": "draft_model",
+            "model": str(out / "draft"),
+            "num_speculative_tokens": 3,
+        }
+
+
+def test_a_bias_is_not_lost_in_silence(exported: Any) -> None:
+    kind, _, _, out = exported
+    if kind not in ("cosyvoice2", "merged"):
+        pytest.skip("no bias")
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        AutoModelForCausalLM.from_pretrained(out / "draft", trust_remote_code=False)
+
+
+def test_speculators_own_classes_take_its_format(exported: Any) -> None:
+    """And no type of theirs is a draft that is a model by itself: then config.json would say it."""
+    speculators = pytest.importorskip(
+        "speculators", reason="speculators is not here: pip install --no-deps speculators"
+    )
+    _, _, _, out = exported
+    written = out / "draft/speculators.json"
+    if not written.exists():
+        pytest.skip("no class for its head")
+    read = speculators.SpeculatorsConfig.model_validate(json.loads(written.read_text()))
+    assert read.proposal_methods[0].speculative_tokens == 3
+    types = {*speculators.SpeculatorModelConfig.registry}
+    heads = {"eagle3", "peagle", "mtp", "dflash", "dflash2", "dspark", "xpress"}
+    assert types <= heads, "is there one for a small language model now?"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a scored run of the tiny target and a draft."""
+
+    def made(draft: str = "tiny:draft", system: str = "speculative") -> Path:
+        folder = tmp_path / "runs" / f"{system}-{draft[5:]}-s0"
+        write_run(folder, [record(f"u{i}") for i in range(12)], {"system": system})
+        weights = {name: content_hash(resolve(f"tiny:{name}")) for name in ("target", "codec")}
+        weights |= {"draft": content_hash(resolve(draft))} if system != "target" else {}
+        facts = {"weights": weights, "hardware": {"cpu": "A CPU"}, "argv": ["sst-decode", "x"]}
+        (folder / "provenance.json").write_text(json.dumps(facts))
+        settings = ["metrics=[wer]", "draws=100", "workers=1"]
+        assert evaluate.main([f"runs={folder}", *settings]) == 0
+        return folder.parent
+
+    return made
+
+
+def test_the_card_has_the_figures_of_the_drafts_runs_alone(
+    run: Callable[..., Path], tmp_path: Path
+) -> None:
+    run("tiny:draft_fine"), run(system="target"), run()
+    out = tmp_path / "out"
+    given = [f"runs={tmp_path / 'runs'}", f"out={out}", "licence=apache-2.0"]
+    assert export.main(given) == 0
+    card = (out / "README.md").read_text()
+    lines = [line for line in card.splitlines() if line.startswith("| ")]
+    assert len(lines) == 4  # heading, rule, this draft's run and its target's
+    heading, cells = (re.split(r" \| ", line.strip("| ")) for line in (lines[0], lines[3]))
+    figures = dict(zip(heading, cells, strict=True))
+    assert figures["acceptance of token 1"] == "0.800"
+    assert figures["acceptance of token 3"] == "0.200"
+    assert figures["acceptance length"].startswith("2.50 [")
+    assert figures["TV"] == "not measured"
+    assert re.fullmatch(r"\d+\.\d\d \[.*\]", figures["WER %"])
+    assert 'license: "apache-2.0"' in card
+    assert "A CPU" in card
+    assert "layers 0, 1, 11 of tiny" in card
+
+
+def test_the_card_invents_nothing(tmp_path: Path, run: Callable[..., Path]) -> None:
+    assert export.main([f"out={tmp_path / 'out'}"]) == 0
+    card = (tmp_path / "out/README.md").read_text()
+    assert "Nothing was measured: no runs were given." in card
+    (line,) = (line for line in card.splitlines() if line.startswith("| no run"))
+    assert line.count("not measured") == 7
+    assert "Licence: not stated." in card
+    assert "license:" not in card
+
+
+def test_runs_of_another_draft_are_refused(
+    tmp_path: Path, run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run("tiny:draft_fine")
+    assert export.main([f"runs={folder}", f"out={tmp_path / 'out'}"]) == 2
+    assert "holds no scored run of this draft" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_does_not_fit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_official(tmp_path / "source", 40)
+    write_merged(tmp_path / "merged", tmp_path / "source")
+    biased = tmp_path / "biased"
+    inherited(LLASA, biased)
+    state: dict[str, Tensor] = load_file(biased / "model.safetensors")
+    save_file(state | {"lm_head.bias": torch.zeros(600)}, biased / "model.safetensors")
+    wrong = {
+        "draft.path=tiny:target_heads": "holds heads, which are no model by themselves",
+        "draft.path=tiny:valle target.path=tiny:valle": "is of model_type valle, for which",
+        "draft.path=tiny:draft_fine": "different vocabularies",
+        f"draft.path={tmp_path}/source target.path={tmp_path}/merged": "are not laid out alike",
+        f"draft.path={biased} target.path={LLASA}": "has a bias, which LlamaForCausalLM has not",
+    }
+    for settings, message in wrong.items():
+        assert export.main([*settings.split(), f"out={tmp_path / 'out'}"]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert message in line
+    assert not (tmp_path / "out").exists()
