@@ -237,7 +237,7 @@ def make_ssd_runs(runs: Path, n: int = 40, seeds: tuple[int, ...] = (0,)) -> Non
             make_run(runs, system, n=n, seed=seed)
         for beta in (0.0, 0.1, 0.2, 0.3, 0.4):
             make_run(runs, "speculative", rule="tolerance", beta=beta, n=n, seed=seed)
-        for size, beta in ((10.3, 0.1), (40.0, 0.2), (140.0, 0.3)):
+        for size, beta in ((4.5, 0.05), (10.0, 0.1), (40.0, 0.2), (140.0, 0.3)):
             groups = groups_of(size)
             make_run(runs, "speculative", rule="group", beta=beta, n=n, seed=seed, groups=groups)
         for k in (1, 2, 3, 4, 6, 8):

@@ -53,7 +53,7 @@ def test_sweeps_in_the_same_folder_are_other_points(
     make_run(runs, "speculative", n=12, **FINE)
     for beta in (0.1, 0.3, 0.4):
         make_run(runs, "speculative", rule="tolerance", beta=beta, n=12, **FINE)
-    for size, strength in ((10.0, 0.2), (10.3, 0.25), (140.0, 0.6)):
+    for size, strength in ((4.5, 0.2), (10.0, 0.35), (140.0, 0.6)):
         parts: dict[str, Any] = {"rule": "group", "groups": groups_of(size), "n": 12, **FINE}
         make_run(runs, "speculative", beta=strength, **parts)
     speculated(runs, "typical", "typical", 0.3, **TYPICAL)
@@ -68,10 +68,10 @@ def test_sweeps_in_the_same_folder_are_other_points(
     at = {(row["series"], row["tag"]): row["x"] for row in words}
     shown = {
         **{("SSD, β", f"{beta}"): beta for beta in (0.1, 0.3, 0.4)},
-        **{("PCG, mean group size", size): size for size in ("10.3", "140")},
+        **{("PCG, mean group size", size): size for size in ("4.5", "10", "140")},
     }
     assert set(shown) | {("other rules, second model", "typical")} <= set(at)
     assert len({at[key] for key in shown}) == len(shown)
     rows = {row["key"]: row["acceptance_length"] for row in lines("rules")}
     assert rows["tolerance lm"] == at["SSD, β", "0.4"]
-    assert rows["group lm"] not in at.values()  # of size 10, no point of the sweep
+    assert rows["group lm"] == at["PCG, mean group size", "10"]
