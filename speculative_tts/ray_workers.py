@@ -20,6 +20,8 @@ from speculative_tts.files import running
 from speculative_tts.schema.common import ClusterConfig
 from speculative_tts.workers import AHEAD, Piece, Result, Workers, lost_worker
 
+logger = logging.getLogger(__name__)
+
 STORE = 80 << 20  # bytes of a local cluster's object store: about the least that Ray takes
 SOCKETS = 40  # characters of a folder in which the names of Ray's sockets are not too long
 LOOK = 1.0  # seconds after which it is looked again at what runs where
@@ -42,7 +44,8 @@ class RayWorkers(Workers):
 
     def __init__(self, config: ClusterConfig, threads: int) -> None:
         self.share = Share(config.num_cpus or threads, config.num_gpus)
-        self._retries = config.retries
+        self._retries, self._alone = config.retries, config.address is None
+        self._known = set[Share]()
         self.told: Callable[[list[tuple[Any, str]]], None] = lambda _: None
 
     def each(
@@ -55,7 +58,7 @@ class RayWorkers(Workers):
         import ray
 
         left, waiting = enumerate(pieces), dict[Any, tuple[str, Piece]]()
-        ahead = AHEAD * int(sum(cpus_of_nodes()))
+        ahead = AHEAD * int(sum(node.cpus for node in nodes()))
         job = ray.get_runtime_context().get_job_id()
         try:
             while True:
@@ -75,8 +78,25 @@ class RayWorkers(Workers):
     def _task(self, got: Share) -> Any:
         import ray
 
+        self._look_for(got)
         keeping: Any = ray.remote(max_calls=0)(_piece)  # what a worker has loaded, it keeps
         return keeping.options(num_cpus=got.cpus, num_gpus=got.gpus, max_retries=self._retries)
+
+    def _look_for(self, got: Share) -> None:
+        """ValueError when no node has so much: Ray would wait for one, here for ever."""
+        if got in self._known:
+            return
+        there = nodes()
+        if not any(got.cpus <= node.cpus and got.gpus <= node.gpus for node in there):
+            cpus, gpus = max(node.cpus for node in there), max(node.gpus for node in there)
+            why = (
+                f"num_cpus {got.cpus:g} and num_gpus {got.gpus:g} of a piece of work are more than "
+                f"any node has ({cpus:g} and {gpus:g})"
+            )
+            if self._alone:
+                raise ValueError(f"{why}; lower them, or threads, or give a cluster's address")
+            logger.warning("%s: waiting for one that has them", why)
+        self._known.add(got)
 
     def _result(self, done: Any) -> Any:
         import ray
@@ -89,12 +109,13 @@ class RayWorkers(Workers):
             raise lost_worker(self._retries + 1) from error
 
 
-def cpus_of_nodes() -> list[float]:
-    """CPUs of every node that is there."""
+def nodes() -> list[Share]:
+    """CPUs and GPUs of every node that is there."""
     import ray
 
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return [float(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]]
+    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    has = [node["Resources"] for node in found if node["Alive"]]
+    return [Share(float(one.get("CPU", 0)), float(one.get("GPU", 0))) for one in has]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Reading Parquet shards of codes: what is wrong with one is said with its name and a remedy."""
+"""Parquet shards of codes: what is wrong with one is said with its name and a remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,3 +17,9 @@ def shard(path: Path) -> Iterator[None]:
         raise ValueError(
             f"{path} is no shard of codes ({reason}); make it again with sst-prepare"
         ) from error
+
+
+def check_job(job: int, jobs: int) -> None:
+    """ValueError for a job beyond those that shards are shared out to: it would do another's."""
+    if job >= jobs:
+        raise ValueError(f"job {job} is not below jobs {jobs}; give 0 to {jobs - 1}, or more jobs")

@@ -252,7 +252,7 @@ def job_number() -> int:
     return 0 if OmegaConf.is_missing(job, "num") else int(job.num)
 
 
-def require_writable(path: str | Path) -> Path:
+def require_writable(path: str | Path, key: str = "out") -> Path:
     """The folder; ValueError when it cannot be made, or nothing be written in it. Makes nothing."""
     folder = Path(path)
     try:
@@ -260,7 +260,7 @@ def require_writable(path: str | Path) -> Path:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ValueError(
-            f"output folder {folder} is not writable ({reason}); choose another with out=<path>"
+            f"output folder {folder} is not writable ({reason}); choose another with {key}=<path>"
         ) from error
     return folder
 
@@ -340,10 +340,17 @@ def _hydra_process(argv: list[str]) -> Iterator[None]:
 
 
 def _has_sweep(overrides: list[str]) -> bool:
-    """Does any override ask for more than one run (a=1,2)? Quoted commas do not."""
+    """Does any override ask for more than one run (a=1,2)? Quoted commas do not.
+
+    ValueError for one that asks for none, `a=range(1,0)`.
+    """
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    return any(o.is_sweep_override() for o in OverridesParser.create().parse_overrides(overrides))
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    for one in parsed:
+        if one.is_range_sweep() and not [*one.value().range()]:
+            raise ValueError(f"{one.input_line} has no value; give at least one")
+    return any(one.is_sweep_override() for one in parsed)
 
 
 def _usage_error(message: str) -> NoReturn:

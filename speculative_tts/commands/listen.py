@@ -30,7 +30,7 @@ def _make(config: ListenConfig) -> int:
     from speculative_tts.listening.make import make
     from speculative_tts.listening.p808 import FOLDER, PATTERN
 
-    folder = app.require_writable(config.folder)
+    folder = app.require_writable(config.folder, "folder")
     made = make(config)
     for line in made.remarks:
         print(line)
@@ -54,7 +54,7 @@ def _serve(config: ListenConfig) -> int:
         print(f"{config.folder} is at {address} (Ctrl-C ends it)", flush=True)
 
     with suppress(KeyboardInterrupt):  # how it ends
-        serve(app.require_writable(config.folder), config.host, config.port, ready)
+        serve(app.require_writable(config.folder, "folder"), config.host, config.port, ready)
     print(f"answers are kept; sst-listen score folder={config.folder}")
     return 0
 
@@ -65,7 +65,7 @@ def _score(config: ListenConfig) -> int:
     from speculative_tts.listening.key import ANSWERS, read_key
     from speculative_tts.listening.score import score, write
 
-    folder = app.require_writable(config.folder)
+    folder = app.require_writable(config.folder, "folder")
     key = read_key(folder)
     answers = folder / ANSWERS if config.answers is None else Path(config.answers)
     screened = screen(key, read_answers(answers, key), partial=config.partial)

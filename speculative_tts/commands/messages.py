@@ -58,7 +58,7 @@ def one_line(error: Exception, schema: type[Any]) -> str | None:
         text = f"a file that is read as text is not UTF-8 ({error}); save it as UTF-8"
     elif isinstance(error, OSError):
         text = _file_line(error)
-    elif isinstance(error, ValueError):
+    elif isinstance(error, ValueError) and not _unchosen(error):
         text = str(error) if _raised_here(error) else f"{error} (SST_DEBUG=1 shows where)"
     else:
         return _others_line(error)
@@ -71,20 +71,28 @@ def _others_line(error: Exception) -> str | None:
     Hydra looks into each choice of a list, `rule=[null]`, as if it were text; submitit finds out by
     itself that there is no Slurm.
     """
-    places = traceback.extract_tb(error.__traceback__)
-    raised = places[-1].filename if places else ""
-    if isinstance(error, TypeError) and raised.endswith(DEFAULTS_LIST):
-        return "a list of choices holds null; give names, such as rule=exact, or null alone"
-    if isinstance(error, RuntimeError) and raised.endswith(SLURM):
+    if _unchosen(error):
+        return "a choice, or one of a list, is null or a number; give a name, such as rule=exact"
+    if isinstance(error, RuntimeError) and _raised_in(error, SLURM):
         return f"{error} hydra/launcher=submitit_local runs the jobs on this machine"
     return None
+
+
+def _unchosen(error: Exception) -> bool:
+    """Did Hydra find null, or a number, where it wants the name of a choice?"""
+    return isinstance(error, TypeError | ValueError) and _raised_in(error, DEFAULTS_LIST)
+
+
+def _raised_in(error: Exception, file: str) -> bool:
+    places = traceback.extract_tb(error.__traceback__)
+    return bool(places) and places[-1].filename.endswith(file)
 
 
 def _hydra_line(error: Exception, schema: type[Any]) -> str:
     text, cause = str(error), error.__cause__
     if match := re.search(r"Could not override '(.+)'\.", text):
         return _unknown_key(match[1], schema)
-    if match := re.search(r"Could not find '(.+?)/(.+)'", text):
+    if match := re.search(r"Could not find '(.+?)/(.*?)'", text):
         return _unknown_choice(match[1], match[2], text)
     if override := getattr(error, "override", None):  # the parser's error
         return f"cannot read '{override}'; settings are written key=value, and --help lists them"

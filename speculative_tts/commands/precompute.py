@@ -28,11 +28,12 @@ def transitions(config: PrecomputeConfig) -> int:
         raise ValueError(
             "transitions.path names a cache that is there; leave it null to count transitions.codes"
         )
-    app.require_writable(options.cache)
+    app.require_writable(options.cache, "transitions.cache")
+    export = config.export and app.require_writable(config.export, "export")
     n_codes = load_codec(config.codec.name, folder).n_codes
     entry = find_or_count(options, (config.codec.name, folder), n_codes, config.cluster)
-    if config.export is not None:
-        export_counts(entry, app.require_writable(config.export))
+    if export:
+        export_counts(entry, export)
     print(json.dumps({"folder": str(entry.folder), **entry.facts}))
     return 0
 
@@ -46,7 +47,7 @@ def groups(config: PrecomputeConfig) -> int:
     app.require_device(config.device)
     torch.set_num_threads(config.threads)
     if config.groups.path is None:
-        app.require_writable(config.groups.cache)
+        app.require_writable(config.groups.cache, "groups.cache")
     sources = Sources(
         Path(config.target.path),
         (config.codec.name, Path(config.codec.path)),

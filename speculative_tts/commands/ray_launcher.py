@@ -24,8 +24,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from speculative_tts.files import patient
 from speculative_tts.progress import progress, watched
-from speculative_tts.ray_workers import Share, cpus_of_nodes, ray_workers
+from speculative_tts.ray_workers import Share, nodes, ray_workers
 from speculative_tts.schema.common import Cluster, ClusterConfig
+from speculative_tts.schema.limits import check
 
 TARGET = "hydra_plugins.speculative_tts.RayLauncher"  # Hydra takes launchers of such names alone
 
@@ -68,6 +69,7 @@ class RayLauncher(Launcher):
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
         """Called by Hydra before `launch`."""
+        check(self._cluster, "hydra.launcher.")
         self._sweep = Sweep(hydra_context, task_function, config)
 
     def launch(
@@ -85,7 +87,8 @@ class RayLauncher(Launcher):
         ):
 
             def share(point: Point) -> Share:
-                return share_of(sweep.point(*point), workers.share, max(cpus_of_nodes()))
+                cores = max(node.cpus for node in nodes())
+                return share_of(sweep.point(*point), workers.share, cores)
 
             def tell(places: list[tuple[Point, str]]) -> None:
                 text = "; ".join(f"{where}: {_own(one, shared)}" for (_, one), where in places)

@@ -96,7 +96,12 @@ def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:
 
 def _check_stream(config: SpeakConfig) -> None:
     """ValueError for a setting that only a stream has."""
-    only = {"out=-": config.out == STDOUT, "player": config.player, "chunk": config.chunk}
+    only = {
+        "out=-": config.out == STDOUT,
+        "player": config.player is not None,
+        "chunk": config.chunk is not None,
+        "encoding=raw": config.encoding is Encoding.raw,
+    }
     for name in (name for name, given in only.items() if given and not config.stream):
         raise ValueError(f"{name} is for speech written while it is made; add stream=true")
 

@@ -25,6 +25,7 @@ from speculative_tts.corpora.utterance import Utterance
 from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.records import write_json
+from speculative_tts.shards import check_job
 from speculative_tts.workers import HERE, Workers
 
 SETTINGS = "extraction.json"
@@ -60,8 +61,7 @@ class Extraction:
     def __post_init__(self) -> None:
         if self.shard_size < 1:
             raise ValueError(f"shard_size={self.shard_size} is below 1; 1000 is a good size")
-        if not 0 <= self.job < self.jobs:
-            raise ValueError(f"job={self.job} is not in 0..{self.jobs - 1}; jobs={self.jobs}")
+        check_job(self.job, self.jobs)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from speculative_tts.decoding.target_tokens import TargetTokens
 from speculative_tts.decoding.voices import Voices
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
-from speculative_tts.schema.decode import DecodeConfig, System
+from speculative_tts.schema.decode import READS, DecodeConfig, System
 
 # Systems whose tokens are those of the target alone.
 TOKENS_OF = {System.target: System.target, System.uncached: System.target}
@@ -151,7 +151,7 @@ class Decoded:
         (outcome,) = decoded[system].outcomes
         if self._timed[item.id]:
             times["split"] = self._split(request, outcome)
-        if self._config.chunk is not None:
+        if self._config.chunk is not None and "chunk" in READS[system]:
             times["arrivals"] = self._streamed(request, outcome, self.prompt(item))
         yield self._utterance(item, outcome, **times)
 

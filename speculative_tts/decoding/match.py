@@ -9,7 +9,6 @@ finished runs that differ in the setting alone are looked up before any is made.
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -19,7 +18,8 @@ from speculative_tts.decoding.run import read_records
 from speculative_tts.records import DecodeRecord
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.decode import DecodeConfig, System
-from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig, ToleranceRule
+from speculative_tts.schema.rules import GroupRule, RuleConfig, ToleranceRule
+from speculative_tts.typed import read_json
 
 Run = Callable[[DecodeConfig], int]
 Figure = Callable[[Collection[DecodeRecord]], float | None]
@@ -75,8 +75,8 @@ def other(config: DecodeConfig, kind: str, wanted: float) -> RuleConfig:
 
 def parsed(config: DecodeConfig) -> tuple[str, float]:
     """What `config.match` asks for: beta, length or speedup, and its value."""
-    text = config.match or ""
-    if config.system is not System.speculative or isinstance(config.rule, ExactRule):
+    text, searched = config.match or "", GroupRule | ToleranceRule
+    if config.system is not System.speculative or not isinstance(config.rule, searched):
         raise ValueError(
             f"match={text} searches a rule's setting; give system=speculative and "
             "rule=group or rule=tolerance"
@@ -188,7 +188,7 @@ def with_setting(config: DecodeConfig, setting: float) -> DecodeConfig:
 def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
     """Figures, by setting, of the finished runs in `trial.out` that differ in the setting alone."""
     files = Path(trial.out).glob("*/config.json")
-    rules = [json.loads(file.read_text(encoding="utf-8")).get("rule", {}) for file in files]
+    rules = [read_json(file, "delete that run").get("rule", {}) for file in files]
     same = [rule for rule in rules if rule.get("name") == trial.rule.name]
     by_size = isinstance(trial.rule, GroupRule)
     settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in same}

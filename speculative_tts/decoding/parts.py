@@ -192,8 +192,8 @@ class Parts:
     def speculation(self) -> Speculation:
         """Who proposes, who verifies, and by which rule."""
         config = self.config
-        rule = RULES[type(config.rule)](config.rule, self)
         drafter = DRAFTERS[type(config.drafter)](config.drafter, self)
+        rule = RULES[type(config.rule)](config.rule, self)  # the last: groups take long to make
         given = (self.sampler, self.layout.stop_ids, config.drafted, self.graphs)
         return Speculation(self.target, drafter, rule, *given)
 

@@ -17,6 +17,7 @@ from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import (
     AUTO,
     Count,
+    Few,
     FewOrAuto,
     NonNegative,
     Nucleus,
@@ -205,8 +206,8 @@ class LookupDrafterConfig(DrafterConfig):
     """What was said before: copies of what followed the newest tokens then."""
 
     name: str = "lookup"
-    longest: Count = 3  # tokens that must be the same, tried first
-    shortest: Count = 1  # at least; without a match nothing is drafted
+    longest: Few = 3  # tokens that must be the same, tried first
+    shortest: Few = 1  # at least; without a match nothing is drafted
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -75,9 +75,9 @@ def limit_of(hint: Any) -> Limit:
     return said(hint, Limit) or Limit()
 
 
-def check(config: Any) -> None:
+def check(config: Any, prefix: str = "") -> None:
     """ValueError for the first number of a configuration that is beyond its field's limit."""
-    for one in given(config):
+    for one in given(config, prefix):
         limit, null = limit_of(one.hint), ", or null" if NONE in typing.get_args(one.hint) else ""
         for number in one.value if isinstance(one.value, list) else [one.value]:
             if type(number) in (int, float, str) and (fault := limit.fault(number)):

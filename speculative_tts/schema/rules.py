@@ -6,7 +6,7 @@ from typing import Annotated
 from speculative_tts.schema.common import GroupsConfig, Similarity
 from speculative_tts.schema.kinds import Kind
 from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import Count, NonNegative, Share, Size, Whole
+from speculative_tts.schema.limits import Count, Limit, NonNegative, Share, Size
 
 
 @dataclass
@@ -128,7 +128,8 @@ class DynamicRule(RuleConfig):
 
     name: str = "dynamic"
     source: Similarity = Similarity.embedding  # what alike is measured on
-    reach: Whole = 7  # tokens on either side in the order of probability; 0: the exact rule
+    # tokens on either side in the order of probability; 0: the exact rule
+    reach: Annotated[int, Limit(0, 1000)] = 7
     gap: Share = 0.15  # between their probabilities
     distance: NonNegative = 0.5  # squared, of vectors of length 1: 2 - 2 x their cosine
 

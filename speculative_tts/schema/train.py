@@ -52,7 +52,7 @@ class TrainTargetConfig:
     valle: ValleTrainingConfig = field(default_factory=ValleTrainingConfig)
     prepared: ReadPath = "data/tiny"  # what sst-prepare wrote
     # the codec in `prepared` whose codes are learnt: `codec_fine` has them in codes_fine/
-    codec: str = "codec"
+    codes_of: str = "codec"
     # a target of `codec` or of prepared's codec/ to begin with, made as fine and deep as asked for
     init: ReadPath | None = None
     first_shard: Whole = 0  # codes before it are passed over: `init` knows them by heart
@@ -76,7 +76,7 @@ class TrainTargetConfig:
     @property
     def codes(self) -> str:
         """The folder of `prepared` with the codec's codes."""
-        return f"codes{self.codec.removeprefix('codec')}"
+        return f"codes{self.codes_of.removeprefix('codec')}"
 
 
 @dataclass

@@ -26,7 +26,8 @@ from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.own import OwnCodesConfig
-from speculative_tts.shards import shard
+from speculative_tts.shards import check_job, shard
+from speculative_tts.training.data.columns import read_shard
 from speculative_tts.training.state import TRAINING, begin, done_before, settings_of
 
 COLUMNS = ["id", "speaker", "split", "text", "codes"]
@@ -40,6 +41,7 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
 
     Raises ValueError where the folder has codes of other settings, or nothing could be said.
     """
+    check_job(config.job, config.jobs)
     recorded, out = sorted(Path(config.codes).glob("train-*.parquet")), Path(config.out)
     if not recorded:
         raise ValueError(f"no train-*.parquet in {config.codes}; give codes=<codes of sst-prepare>")
@@ -72,21 +74,22 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
 def _said(engine: Engine, path: Path, config: OwnCodesConfig) -> tuple[int, list[Row]]:
     """How many texts of a shard were asked for, and those that were said to their end."""
     with shard(path):
-        rows = pq.read_table(path, columns=COLUMNS).to_pylist()
+        rows = read_shard(path, COLUMNS, engine.target.layout.n_codes).to_pylist()
     asked = list(_asked(path.stem, rows, config))
-    said = []
+    said, why = [], "look at the target, its sampler and max length"
     starts = range(0, len(asked), PIECE)
     for start in progress(starts, total=len(starts), desc=path.name, unit="piece", disable=None):
         part = {id_: (row, prompt) for id_, row, prompt in asked[start : start + PIECE]}
-        requests = [engine.request(id_, prompt, config.seed) for id_, (_, prompt) in part.items()]
+        try:
+            requests = [engine.request(id_, one, config.seed) for id_, (_, one) in part.items()]
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
         for request, outcome in engine.stream(System.target, requests):
-            codes = engine.codes(outcome)
+            codes, why = engine.codes(outcome), outcome.failure or why
             if outcome.stopped and codes:
                 said.append(part[request.id][0] | {"codes": codes})
     if not said:
-        raise ValueError(
-            f"{path}: no text was said to its end; look at the target, its sampler and max length"
-        )
+        raise ValueError(f"{path}: no text was said to its end; {why}")
     return len(asked), sorted(said, key=lambda row: row["id"])
 
 

@@ -225,7 +225,7 @@ def train_target(config: Recipe, accelerator: Accelerator, track: Log = silent) 
     done = done_before(out / TRAINING, settings, extend=True)
     if done is not None:
         return done
-    codec = TinyCodec.load(corpus / config.codec)
+    codec = TinyCodec.load(corpus / config.codes_of)
     layout = SpeechLayout.merged(codec.n_codes, WORDS, asdict(config.sampling))
     begin = None if config.init is None else begun(config, Path(config.init), codec, layout)
     pull = AcousticPull(torch.from_numpy(codec.codebook).float(), config.acoustic_pull)

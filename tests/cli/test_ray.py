@@ -27,11 +27,13 @@ from killing import (
 )
 from omegaconf import OmegaConf
 
+from speculative_tts import ray_workers
 from speculative_tts.commands import decode
 from speculative_tts.commands.eval import main as evaluate
 from speculative_tts.commands.ray_launcher import share_of
 from speculative_tts.files import held, patient
 from speculative_tts.ray_workers import Share
+from speculative_tts.schema.common import ClusterConfig
 
 POINTS = ("rule.beta=0,0.4", "seed=0,1", "batch_size=2", "timing=0")
 
@@ -159,6 +161,24 @@ TIMED = {"timing": 10, "runtime": {"threads": 2, "device": "cpu"}}
 )
 def test_a_timed_run_has_its_device_for_itself(config: dict[str, object], got: Share) -> None:
     assert share_of(OmegaConf.create(config), ASKED, cores=16) == got
+
+
+def test_what_no_node_has_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ray waits for a node that has it: in a cluster of this command's own, for ever."""
+    monkeypatch.setattr(ray_workers, "nodes", lambda: [Share(2, 1), Share(4, 0)])
+    own = ray_workers.RayWorkers(ClusterConfig(), threads=1)
+    own._look_for(Share(4, 0))
+    own._look_for(Share(2, 0.5))
+    with pytest.raises(
+        ValueError, match=r"num_cpus 4 and num_gpus 0.5 .* any node has \(4 and 1\)"
+    ):
+        own._look_for(Share(4, 0.5))
+    joined = ray_workers.RayWorkers(ClusterConfig(address="head:6379"), threads=1)
+    for _ in range(2):
+        joined._look_for(Share(5, 0))
+    assert caplog.text.count("waiting for one that has them") == 1
 
 
 def test_without_ray_one_line_says_how_to_get_it(

@@ -159,19 +159,27 @@ def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool) -> None:
 def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.Table]:
     for path in paths:
         with shard(path):
-            table = pq.read_table(path, columns=schema.names)
-            if missing := {*schema.names} - {*table.column_names}:
-                raise ValueError(f"{path} has no {missing.pop()}; make the codes with sst-prepare")
-            flat = pc.list_flatten(table.column("codes"))
-            if RESIDUAL in schema.names:
-                inner = pc.list_flatten(pc.list_flatten(table.column(RESIDUAL)))
-                flat = pa.chunked_array([*flat.chunks, *inner.cast(flat.type).chunks])
-            ends = pc.min_max(flat).as_py()
-            for code in (ends["min"] or 0, ends["max"] or 0):
-                if not 0 <= code < n_codes:
-                    raise ValueError(
-                        f"{path} has code {code}, the target only {n_codes} codes; "
-                        "make the codes with the target's own codec"
-                    )
-            table = table.select(schema.names).cast(schema)
+            table = read_shard(path, schema.names, n_codes).cast(schema)
         yield table
+
+
+def read_shard(path: Path, names: list[str], n_codes: int) -> pa.Table:
+    """These columns of a shard. ValueError where it lacks one, or a code is none of the target's.
+
+    To be read within `shard`.
+    """
+    table = pq.read_table(path, columns=names)
+    if missing := {*names} - {*table.column_names}:
+        raise ValueError(f"{path} has no {missing.pop()}; make the codes with sst-prepare")
+    flat = pc.list_flatten(table.column("codes"))
+    if RESIDUAL in names:
+        inner = pc.list_flatten(pc.list_flatten(table.column(RESIDUAL)))
+        flat = pa.chunked_array([*flat.chunks, *inner.cast(flat.type).chunks])
+    ends = pc.min_max(flat).as_py()
+    for code in (ends["min"] or 0, ends["max"] or 0):
+        if not 0 <= code < n_codes:
+            raise ValueError(
+                f"{path} has code {code}, the target only {n_codes} codes; "
+                "make the codes with the target's own codec"
+            )
+    return table.select(names)

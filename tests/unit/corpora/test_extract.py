@@ -249,7 +249,10 @@ def test_what_was_left_out_before_a_kill_is_counted_again(
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"shard_size": 0}, "shard_size=0 is below 1"), ({"job": 2}, "job=2 is not in 0..0; jobs=1")],
+    [
+        ({"shard_size": 0}, "shard_size=0 is below 1"),
+        ({"job": 2}, "job 2 is not below jobs 1; give 0 to 0"),
+    ],
 )
 def test_bad_settings(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

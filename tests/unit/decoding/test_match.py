@@ -169,6 +169,7 @@ def test_the_range_ends_with_the_codes_with_the_cap_and_with_memory(
     ("overrides", "message"),
     [
         (["match=0.3"], "match=0.3 searches a rule's setting; give system=speculative"),
+        (["rule=typical", "match=length:2"], "give system=speculative and rule=group or rule=tol"),
         (["rule=group", "match=fast"], "match=fast is no speed; give SSD's beta"),
         (["rule=group", "match=pace:3"], "match=pace:3 is no speed"),
         (["rule=group", "match=size:0.5"], "match=size:0.5 is below 1, a group of one"),
