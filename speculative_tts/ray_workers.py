@@ -146,6 +146,13 @@ def _join(config: ClusterConfig, folder: Path) -> None:
             f"cluster.address={config.address} answers to nobody; start one with ray start "
             "--head, or leave it null for one on this machine"
         ) from error
+    except ValueError as error:
+        if config.address is None:
+            raise
+        raise ValueError(
+            f"cluster.address={config.address} is no address ({error}); give <host>:<port>, auto, "
+            "or null for one on this machine"
+        ) from error
 
 
 def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:

@@ -345,10 +345,11 @@ def _has_sweep(overrides: list[str]) -> bool:
     ValueError for one that asks for none, `a=range(1,0)`.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import RangeSweep
 
     parsed = OverridesParser.create().parse_overrides(overrides)
     for one in parsed:
-        if one.is_range_sweep() and not [*one.value().range()]:
+        if isinstance(swept := one.value(), RangeSweep) and not [*swept.range()]:
             raise ValueError(f"{one.input_line} has no value; give at least one")
     return any(one.is_sweep_override() for one in parsed)
 

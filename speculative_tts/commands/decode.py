@@ -192,9 +192,9 @@ def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
     """What a run's results rest on besides its settings: weights, groups, heads and transitions."""
     from speculative_tts.provenance import content_hash
 
-    models = {"target": config.target, "draft": config.draft, "codec": config.codec}
+    paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
     read = settings(config)
-    weights = {name: content_hash(Path(of.path)) for name, of in models.items() if name in read}
+    weights = {name: content_hash(Path(path)) for name, path in paths.items() if name in read}
     return {"weights": weights, **source.facts}
 
 

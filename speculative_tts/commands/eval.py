@@ -20,7 +20,7 @@ from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
-from speculative_tts.evaluation.summary import Bootstrap
+from speculative_tts.evaluation.summary import SCORES, Bootstrap
 from speculative_tts.records import to_row, write_json
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.tracking import track_figures
@@ -36,9 +36,7 @@ def run(config: EvalConfig) -> int:
     installed; 3 with `strict`, when a judge is not installed (nothing is scored then) or a figure
     of an utterance is lacking.
     """
-    if config.baseline is not None and not Path(config.baseline).is_dir():
-        raise ValueError(f"baseline={config.baseline} is not a folder; give that of a run")
-    planned = plans(config)
+    planned = _planned(config)
     if config.versa is not None:
         print(*versa.write((one.source for one in planned), Path(config.versa)), sep="\n")
         return 0
@@ -54,6 +52,20 @@ def run(config: EvalConfig) -> int:
     if config.baseline is not None:
         _compare(Path(config.baseline), scored, config)
     return NOTHING_SCORED if missing else _exit_code(scored, config.strict)
+
+
+def _planned(config: EvalConfig) -> list[Plan]:
+    """What is to be scored. ValueError, before the work, for what would fail after it."""
+    baseline = None if config.baseline is None else Path(config.baseline)
+    if baseline is not None and not baseline.is_dir():
+        raise ValueError(f"baseline={baseline} is not a folder; give that of a run")
+    if config.out is not None:
+        app.require_writable(config.out)
+    planned = plans(config)
+    scored = baseline and baseline.resolve() in [one.source.folder.resolve() for one in planned]
+    if baseline is not None and not scored and not (baseline / SCORES).is_file():
+        raise ValueError(f"baseline={baseline} has no {SCORES}; run sst-eval runs={baseline} first")
+    return planned
 
 
 def table(summaries: Sequence[dict[str, Any]]) -> str:

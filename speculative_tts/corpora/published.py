@@ -40,8 +40,12 @@ def read_published(path: Path, form: ListFormat) -> list[Listed]:
     """Rows of a list; ValueError names the line that is not of this format."""
     if not path.is_file():
         raise ValueError(f"list_file={path} not found; get it from {SOURCES[form]}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"list_file={path} is not UTF-8 ({error}); get it again") from error
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             row = PARSERS[form](line)
             if row is None:

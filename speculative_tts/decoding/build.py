@@ -70,7 +70,7 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
 @functools.cache
 def _memory(device: str) -> Kept:
     """What runs of this process keep on a device: up to half its memory."""
-    if device == "cuda":
+    if device == "cuda" and torch.cuda.is_available():  # else `Parts` says that there is none
         return Kept(torch.cuda.mem_get_info()[1] / 2)
     return Kept(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2)
 

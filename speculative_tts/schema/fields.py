@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from speculative_tts.schema.kinds import kinds
+
 Said = TypeVar("Said")
 
 
@@ -40,7 +42,7 @@ def said(hint: Any, what: type[Said]) -> Said | None:
 def key_types(schema: type[Any]) -> dict[str, Any]:
     """The type of every key of a schema, of groups (target, target.name) and their kinds too."""
     found = {}
-    for one in (schema, *schema.__subclasses__()):
+    for one in (schema, *kinds(schema).values()):
         hints = typing.get_type_hints(one, include_extras=True)
         for entry in dataclasses.fields(one):
             found[entry.name] = hint = hints[entry.name]

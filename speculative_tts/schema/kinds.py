@@ -33,13 +33,13 @@ def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
     """Kinds by name, of each field of a schema that has them."""
     hints = typing.get_type_hints(schema)
     fields = {entry.name: hints[entry.name] for entry in dataclasses.fields(schema)}
-    found = {name: kinds(hint) for name, hint in fields.items() if dataclasses.is_dataclass(hint)}
+    found = {name: kinds(hint) for name, hint in fields.items() if isinstance(hint, type)}
     return {name: kinds for name, kinds in found.items() if kinds}
 
 
-def kinds(base: Any) -> dict[str, type[Any]]:
-    """Subclasses of a group by their names."""
-    return {kind().name: kind for kind in base.__subclasses__()}
+def kinds(base: type[Any]) -> dict[str, type[Any]]:
+    """Subclasses of a group by their names; none where subclasses are something else."""
+    return {kind().name: kind for kind in base.__subclasses__()} if issubclass(base, Kind) else {}
 
 
 def own_keys(base: type[Any]) -> set[str]:

@@ -80,6 +80,8 @@ def check(config: Any, prefix: str = "") -> None:
     for one in given(config, prefix):
         limit, null = limit_of(one.hint), ", or null" if NONE in typing.get_args(one.hint) else ""
         for number in one.value if isinstance(one.value, list) else [one.value]:
+            if isinstance(number, list | dict):
+                raise ValueError(f"{one.key} holds {number}; give a list of plain values")
             if type(number) in (int, float, str) and (fault := limit.fault(number)):
                 wanted = f"{limit or 'a smaller one'}{null}"
                 raise ValueError(f"{one.key} {number} {fault}; give {wanted}")

@@ -12,6 +12,7 @@ from speculative_tts.models.valle.layout import PhonemeLayout
 from speculative_tts.models.valle.text import Symbols, phonemes
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import FreshConfig
+from speculative_tts.shards import shard
 
 EMPTY = "<eps>"  # in every official table of symbols
 
@@ -28,7 +29,8 @@ def fresh_checkpoint(
     if not paths:
         raise ValueError(f"no *.parquet in {config.codes}; run sst-prepare, or give another folder")
     for path in progress(paths, desc="phonemes", unit="shard", disable=None):
-        table = pq.read_table(path, columns=["text", "residual_codes"])
+        with shard(path):
+            table = pq.read_table(path, columns=["text", "residual_codes"])
         for text in table.column("text").to_pylist():
             symbols.update(phonemes(text, language))
         layers = max([layers, *(1 + len(found.as_py()) for found in table.column(1)[:1])])

@@ -200,14 +200,22 @@ def test_without_ray_one_line_says_how_to_get_it(
         assert "pip install 'speculative_tts[ray]'" in line
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere.invalid:6379"])
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.0.1:1", "answers to nobody; start one with ray start"),
+        ("nowhere.invalid:6379", "answers to nobody; start one with ray start"),
+        ("nonsense", "cluster.address=nonsense is no address (Invalid address format"),
+        ("", "cluster.address= is no address"),
+    ],
+)
 def test_an_address_that_does_not_answer_is_told_at_once(
-    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    address: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ray", reason="extra ray")
     asked = ["seed=0,1", "hydra/launcher=ray", f"hydra.launcher.address={address}"]
     assert decode.main([*asked, f"out={tmp_path}"]) == 2
-    assert "answers to nobody; start one with ray start" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 def enter(folder: Path) -> None:
