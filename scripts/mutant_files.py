@@ -19,7 +19,7 @@ import yaml
 
 FOLDER = Path("mutants").absolute()
 PACKAGE = "speculative_tts/"
-REASONS = Path("tests/mutants.yaml")
+REASONS = Path("tests/mutants.yaml").absolute()
 KILLED, SURVIVED, UNREACHED, ENDLESS = 1, 0, 33, 36  # mutmut's codes
 REFUSED, MESSAGE, DEVICE = 37, 34, 38
 SECONDS = 3.0  # of a mutant's tests; more would find a few more

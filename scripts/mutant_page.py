@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 
 from speculative_tts.provenance import code_version, hardware
 
-PAGE = Path("tests/mutants.md")
+PAGE = Path("tests/mutants.md").absolute()
 HEAD = """# Mutation testing
 
 `make mutants` makes this page (`scripts/mutants.py`, mutmut {mutmut}). A mutant is a fault of one

@@ -26,6 +26,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from mutant_files import (
@@ -41,7 +42,6 @@ from mutant_files import (
     reasons,
     tools,
 )
-from mutant_page import page
 
 MEMORY = 16 * 2**30  # of address space
 WAITING = 900  # seconds by the clock, after which a mutant waits for what does not come
@@ -62,6 +62,9 @@ class Mutation:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of running each test once."""
+        import speculative_tts
+
+        assert Path(speculative_tts.__file__).is_relative_to(FOLDER), "nothing here is a mutant"
         tests = {item.nodeid: item for item in session.items}
         known = self._reach(tests)
         gc.freeze()  # forks share what is there
@@ -214,8 +217,10 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="only what survived")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="then stop")
     parser.add_argument("--tests", type=float, default=SECONDS, help="seconds of a mutant's tests")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     status = run(given) if given.what == "run" else 0
+    from mutant_page import page  # of the package, which a run has to take from FOLDER first
+
     return status or page()
 
 

@@ -1,5 +1,7 @@
 """Reasons for surviving mutants are about lines that are there; `make mutants` checks the rest."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import yaml
@@ -16,3 +18,11 @@ def test_reasons_are_about_lines_that_are_there() -> None:
             assert entry["why"]
             stale = [one for one in entry["mutants"] if one.partition(" -> ")[0] not in source]
             assert not stale, f"tests/mutants.yaml: {name}"
+
+
+def test_a_run_leaves_the_package_to_its_folder() -> None:
+    """Regression: its page had imported the package first, the one without mutants."""
+    script = "import sys, mutants; print('speculative_tts' in sys.modules)"
+    given = [sys.executable, "-c", script]
+    done = subprocess.run(given, cwd=ROOT / "scripts", stdout=subprocess.PIPE, check=True)
+    assert done.stdout.split() == [b"False"]
