@@ -53,12 +53,20 @@ class Mutation:
     def __init__(self, wanted: list[tuple[File, str]], given: argparse.Namespace) -> None:
         self._wanted, self._until = wanted, time.monotonic() + given.seconds
         self._most = given.tests
-        self._failed = False
+        self._failed = self._trying = False
         self._killers: dict[str, Counter[str]] = defaultdict(Counter)  # by function
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test that fails ends its mutant."""
+        """A test that fails without a mutant ends the run."""
         self._failed = self._failed or report.failed
+
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> None:
+        """A test that fails ends its mutant: to quote its code would take longer than most tests.
+
+        mutmut's files have thousands of lines, which are parsed for that.
+        """
+        if self._trying and call.excinfo and not call.excinfo.errisinstance(pytest.skip.Exception):
+            os._exit(KILLED)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of running each test once."""
@@ -152,7 +160,7 @@ class Mutation:
             return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else ENDLESS
         signal.alarm(WAITING)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        os.environ["MUTANT_UNDER_TEST"] = mutant
+        os.environ["MUTANT_UNDER_TEST"], self._trying = mutant, True
         items = [item for item, _ in tests]
         items[0].config.get_terminal_writer()._file = io.StringIO()
         for (item, seconds), after in zip(tests, [*items[1:], None], strict=True):
@@ -160,8 +168,6 @@ class Mutation:
             limit = int(time.process_time() + 3 * seconds + 6)
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-            if self._failed:
-                os._exit(KILLED)
         killer.write_text("none")
         os._exit(SURVIVED)
 

@@ -141,17 +141,19 @@ def test_a_walks_laws_are_those_of_all_paths(
             assert chance == pytest.approx(math.exp(weight) / total, abs=1e-9)
 
 
-@given(seeds, heads, top_ks, flags, flags)
-def test_a_batch_is_its_rows(seed: int, n: int, k: int, union: bool, boundary: bool) -> None:
-    scores, q = random_problem(seed, n, 4, zeros=False)
+@given(seeds, st.integers(2, 4), heads, top_ks, flags, flags)
+def test_a_batch_is_its_rows(
+    seed: int, batch: int, n: int, k: int, union: bool, boundary: bool
+) -> None:
+    scores, q = random_problem(seed, n, batch, zeros=False)
     search = PathSearch(DenseTransitions(q), k, union, boundary)
-    last = torch.arange(4)
-    uniform = torch.rand(4, n, generator=torch.Generator().manual_seed(seed)).double()
+    last = torch.arange(batch)
+    uniform = torch.rand(batch, n, generator=torch.Generator().manual_seed(seed)).double()
     ids = scores.topk(k).indices
     together = search.best(scores, last).tokens, search.sample(scores, ids, last, uniform).tokens
     walk, first = search.walk(scores, ids, last), together[1][:, 0]
     laws = [walk.law(place, first if place else None) for place in range(min(n, 2))]
-    for row in range(4):
+    for row in range(batch):
         at = slice(row, row + 1)
         assert (search.best(scores[at], last[at]).tokens == together[0][at]).all()
         drawn = search.sample(scores[at], ids[at], last[at], uniform[at]).tokens
