@@ -54,6 +54,24 @@ def test_verification_is_the_papers(case: Case, target: Tensor, draft: Tensor, u
         torch.testing.assert_close(law, floats(after), atol=TIGHT, rtol=0)
 
 
+@pytest.mark.parametrize("name", ["neighbours", "neighbours by ratio"])
+@given(laws, laws)
+def test_what_follows_is_of_the_token_that_was_rejected(
+    name: str, target: Tensor, draft: Tensor
+) -> None:
+    """The second of two; the first, drafted by the target's own law, always passes."""
+    case, first = CASES[name], int(draft.argmax())
+    uniforms = floats([0.0, 1 - TIGHT])[None, :, None].expand(1, 2, 2)
+    given = torch.stack([draft, target, target])[None], torch.stack([draft, draft])[None]
+    for second in draft.nonzero()[:, 0].tolist():
+        if case.chance(target.tolist(), draft.tolist(), second) < 1 - 2 * TIGHT:
+            tokens = torch.tensor([[first, second]])
+            made = verify(case.rule, *given, tokens, torch.tensor([2]), uniforms)
+            law = floats(case.law_after(target.tolist(), draft.tolist(), second))
+            assert made.accepted.tolist() == [1]
+            torch.testing.assert_close(made.next_probs[0], law, atol=TIGHT, rtol=0)
+
+
 @cases
 @given(laws)
 def test_nothing_drafted_is_drawn_from_the_target(case: Case, target: Tensor) -> None:
@@ -101,3 +119,31 @@ def test_a_batch_is_its_rows(case: Case, pairs: list[tuple[Tensor, Tensor]], see
         assert torch.equal(alone.accepted[0], whole.accepted[row])
         assert torch.equal(alone.next_probs[0], whole.next_probs[row])
         assert torch.equal(case.rule.output_law(target[row], draft[row]), law[row])
+
+
+@cases
+def test_no_rows_have_no_chances(case: Case) -> None:
+    nothing = torch.zeros(0, VOCAB)
+    assert case.rule.acceptance_probability(nothing, nothing).shape == (0,)
+
+
+@given(laws)
+def test_a_draft_with_the_targets_law_is_at_no_distance(law: Tensor) -> None:
+    assert (Divergence(0.0).chances(law, law, torch.arange(VOCAB)) == 1).all()
+
+
+def test_the_likeliest_token_is_in_the_groups_of_others() -> None:
+    """0 and 1 are alike: (0.4 + 0.35) / (0.2 + 0.8) for both."""
+    target, draft = floats([0.4, 0.35, 0.25, 0, 0, 0]), floats([0.2, 0.8, 0, 0, 0, 0])
+    found = Dynamic(VECTORS, reach=1).chances(target, draft, torch.tensor([0, 1]))
+    assert found.tolist() == pytest.approx([0.75, 0.75])
+
+
+def test_limits_that_are_met_are_not_passed() -> None:
+    """Typical acceptance asks for more than epsilon; groups have tokens nearer than the limit."""
+    law, draft = floats([0.25, 0.75]), floats([0.5, 0.5])
+    assert Typical(0.25, 100.0).chances(law, draft, torch.arange(2)).tolist() == [0, 1]
+    apart = torch.eye(2, dtype=torch.float64)  # their distance is 2, squared
+    for distance, chance in ((2.0, 0.5), (2.5, 1.0)):
+        rule = Dynamic(apart, reach=1, gap=1.0, distance=distance)
+        assert rule.chances(law, draft, torch.tensor([0])).tolist() == [chance]

@@ -11,6 +11,7 @@ from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.outcome import Counts, Round, Tally, outcomes
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.randomness import draw
+from speculative_tts.decoding.relaxed import Divergence, Top, Typical
 from speculative_tts.decoding.sampling import Sampler, StopRule, likeliest
 from speculative_tts.models.native import library
 from speculative_tts.schema.decode import Kernels
@@ -35,7 +36,9 @@ def test_a_tail_below_float32_is_reached() -> None:
 ALONE = (torch.arange(3), torch.arange(2))
 
 
-@pytest.mark.parametrize("rule", [Tolerance(), Group(*ALONE, *ALONE)])
+@pytest.mark.parametrize(
+    "rule", [Tolerance(), Group(*ALONE, *ALONE), Top(), Typical(), Divergence()]
+)
 def test_an_impossible_token_is_not_accepted_at_the_smallest_uniform(rule: AcceptanceRule) -> None:
     target, draft = torch.tensor([[[0.0, 1.0]]]), torch.tensor([[[1.0, 0.0]]])
     drafted, uniforms = torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 1, 2)

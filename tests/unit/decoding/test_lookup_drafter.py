@@ -35,6 +35,9 @@ DRAFTER = LookupDrafter(VOCAB, CPU)
         ((8, 9, 1, 2), [9], [1, 2, 9, 1]),  # in the prompt
         ((7, 8), [9, 7], [8, 9, 7, 8]),  # from the prompt on into the speech
         ((1, 2, 10), [1, 2], [10]),  # nothing behind a stop id
+        ((), [7, 0, 3, 7], [0, 3, 7, 0]),  # code 0 is copied like any other
+        ((), [0, 9, 0], [9, 0, 9, 0]),  # and followed
+        ((), [5, 11, 5], [10]),  # what stands for no law is no id
     ],
 )
 def test_it_copies_what_followed(
@@ -64,6 +67,19 @@ def test_a_match_may_have_to_be_longer() -> None:
     rows.tokens[0, :3] = torch.tensor([6, 1, 6])
     rows.count.fill_(3)
     assert drafting.propose(rows, Sampler(), 4)[0].tolist() == [0]
+
+
+def test_a_row_of_a_batch_has_its_own_prompt() -> None:
+    """As a batch whose rows are filled again one by one sees them."""
+    many = [replace(request(f"{n}", maximum=20), prompt_tokens=(n, 8, n + 1)) for n in range(3)]
+    rows = BatchState(Size.of(many, 4), (10,), 11, CPU)
+    rows.load(many)
+    drafting = LookupDrafter(11, CPU).start(Size.of(many, 4))
+    drafting.load(many)
+    rows.tokens[:, 0] = torch.arange(3)
+    rows.count.fill_(1)
+    drafted, laws = drafting.row(1).propose(rows.row(1), Sampler(), 2)
+    assert (drafted.tolist(), laws.argmax(-1).tolist()) == ([2], [[8, 2]])
 
 
 def decode(rule: AcceptanceRule, rows: list[Request]) -> list[Outcome]:

@@ -1,8 +1,10 @@
 """The multi-token loop: one head is the autoregressive loop, ends are cut right, rows are alone."""
 
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from fake_models import N_CODES, WORDS, write_checkpoint
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.loops import autoregressive, uncached
-from speculative_tts.decoding.multi_token import multi_token
+from speculative_tts.decoding.multi_token import by_blocks, multi_token
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
@@ -229,9 +231,16 @@ def test_a_block_ends_with_the_likeliest_stop_id(sample: bool) -> None:
     assert choose(logits, rows, torch.tensor([0])).tokens.tolist() == [[6, 6]]
 
 
-@pytest.mark.parametrize(("ends", "found"), [(True, {(1, 7, 7)}), (False, {(1, 7, 7), (1, 2, 3)})])
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"end_when_likeliest": True}, {(1, 7, 7)}),
+        ({"end_when_likeliest": False}, {(1, 7, 7), (1, 2, 3)}),
+        ({}, {(1, 7, 7), (1, 2, 3)}),
+    ],
+)
 def test_a_sampled_path_ends_where_the_end_is_likeliest(
-    ends: bool, found: set[tuple[int, ...]]
+    options: dict[str, bool], found: set[tuple[int, ...]]
 ) -> None:
     """The official rule; by its share of the candidates alone, 0.4, the end is drawn at times."""
     logits = torch.full((1, 3, 8), -50.0)
@@ -242,13 +251,81 @@ def test_a_sampled_path_ends_where_the_end_is_likeliest(
     table[1, 2] = table[2, 3] = 0.0
     stop = StopRule.build((7,), 8, [0], CPU)
     search = PathSearch(DenseTransitions(table, size=7), 3, union=False)
-    choose = ViterbiHeads(search, stop, temperature=1.0, sample=True, end_when_likeliest=ends)
+    choose = ViterbiHeads(search, stop, temperature=1.0, sample=True, **options)
     every = [
         BatchState.of([Request("c", torch.zeros(1, 1), None, 0, 9, seed)], (7,), 8, slack=3)
         for seed in range(20)
     ]
     blocks = [choose(logits, rows, torch.tensor([0])).tokens[0].tolist() for rows in every]
     assert set(map(tuple, blocks)) == found
+
+
+@pytest.fixture
+def empty() -> BatchState:
+    """A row without tokens, of codes 0 to 6 and stop id 7."""
+    return BatchState.of([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (7,), 8, slack=3)
+
+
+@pytest.mark.parametrize("sample", [True, False])
+@pytest.mark.parametrize("union", [True, False])
+def test_a_first_block_begins_behind_the_prompts_last_code(
+    empty: BatchState, sample: bool, union: bool
+) -> None:
+    """Behind code c comes c + 1 (of 6: 0), whatever the heads say; behind nothing what they say."""
+    logits = torch.zeros(1, 3, 8)
+    logits[0, 0, 5], logits[0, :, 7] = 10.0, -50.0
+    table = torch.full((8, 8), -50.0)
+    for code in range(7):
+        table[code, (code + 1) % 7] = 0.0
+    table[7, 2] = 0.0  # a row that no code has
+    search = PathSearch(DenseTransitions(table, size=7), 7, union, boundary=True)
+    choose = ViterbiHeads(search, empty.stop, temperature=1.0, sample=sample)
+    for before in (-1, *range(7)):
+        first = 5 if before < 0 else (before + 1) % 7
+        found = choose(logits, empty, torch.tensor([before])).tokens[0].tolist()
+        assert found == [first, (first + 1) % 7, (first + 2) % 7]
+
+
+@pytest.mark.parametrize(("temperature", "law"), [(1.0, 16 / 17), (2.0, 4 / 5)])
+def test_a_drafted_law_is_of_its_temperature(
+    empty: BatchState, temperature: float, law: float
+) -> None:
+    """Odds of 16 to 1 between two candidates; of their roots at temperature 2."""
+    logits = torch.full((1, 1, 8), -500.0)
+    logits[0, 0, :2] = torch.tensor([16.0, 1.0]).log()
+    search = PathSearch(DenseTransitions(torch.zeros(8, 8), size=7), 2)
+    choose = ViterbiHeads(search, empty.stop, temperature=temperature, sample=True)
+    assert float(choose.draft(logits, empty)[0, 0, 0]) == pytest.approx(law)
+
+
+def test_behind_a_certain_end_is_the_end(empty: BatchState) -> None:
+    """Also where the uniform is the smallest; what is left of the law there is 0 / 0."""
+    logits = torch.zeros(1, 2, 8)
+    logits[0, 0, 7] = 500.0
+    search = PathSearch(DenseTransitions(torch.zeros(8, 8), size=7), 3)
+    choose = ViterbiHeads(search, empty.stop, temperature=1.0, sample=True)
+    assert choose.draft(logits, empty)[0].tolist() == [[0.0] * 7 + [1.0]] * 2
+    empty.uniforms.zero_()
+    assert choose(logits, empty, torch.tensor([0])).tokens[0, 0] == 7
+
+
+def test_a_path_needs_a_temperature(empty: BatchState) -> None:
+    search = PathSearch(DenseTransitions(torch.zeros(8, 8), size=7), 3)
+    with pytest.raises(ValueError, match=r"^viterbi.temperature 0.0 is not above 0; 1 is plain$"):
+        ViterbiHeads(search, empty.stop, temperature=0.0, sample=True)
+
+
+def test_a_loop_is_kept_for_its_model_heads_and_chooser(target: MergedVocabLM) -> None:
+    """Another one of any of them has a loop of its own."""
+    given = (target, heads_of(target, 2), choosers()[0])
+    others = (copy(target), heads_of(target, 2), choosers()[0])
+    key = by_blocks(*given, STOPS).key
+    assert by_blocks(*given, STOPS).key == key
+    for place in range(3):
+        changed: Any = [*given]
+        changed[place] = others[place]
+        assert by_blocks(*changed, STOPS).key != key
+    assert by_blocks(*given, (0,)).key != key
 
 
 def test_blocks_of_a_seed_are_pinned() -> None:

@@ -1,5 +1,6 @@
 """The small steps of rounds, one at a time: sizes, rooms, who has seen what, weights of blocks."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +17,11 @@ from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.drafter import most, room
 from speculative_tts.decoding.drafters.lm import LMDrafter, LMDrafting
 from speculative_tts.decoding.loops import alone
+from speculative_tts.decoding.observer import Observer
+from speculative_tts.decoding.outcome import Round
 from speculative_tts.decoding.randomness import DRAWS, uniforms
 from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.host import fixed
 
 VOCAB, STOP = 5, 4
@@ -223,3 +227,60 @@ def test_a_round_without_drafts_is_the_targets() -> None:
     verdict = Block().judge(*given)
     assert verdict.accepted.tolist() == [0]
     assert torch.equal(verdict.next_probs, LAWS[:, 0])
+
+
+EVEN = Markov(torch.zeros(VOCAB, VOCAB, VOCAB)).without(STOP)  # any of four codes: ln 4 nats
+
+
+@pytest.mark.parametrize(
+    ("entropy", "rounds", "drafted"), [(None, 2, 6), (math.log(4), 2, 6), (1.0, 4, 4)]
+)
+def test_drafting_ends_with_a_token_in_doubt(
+    entropy: float | None, rounds: int, drafted: int
+) -> None:
+    """Of nine tokens the first is the target's; all that is drafted passes, and one more a round.
+
+    A law of so much entropy is in doubt only above the limit.
+    """
+    made = Speculation(EVEN, LMDrafter(EVEN, entropy), Tolerance(), Sampler(), (STOP,), 3)
+    (found,) = made.decode([request(maximum=9)])
+    assert (found.counts.rounds, found.counts.drafted) == (rounds, drafted)
+
+
+class Weighing(Observer):
+    def __init__(self) -> None:
+        self.weights: list[Tensor | None] = []
+
+    def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
+        self.weights.append(made.weights)
+
+
+@pytest.mark.parametrize(("rule", "weighs"), [(Block(), True), (Tolerance(), False)])
+def test_a_block_rule_weighs_and_its_rounds_have_uniforms_of_their_own(
+    rule: Any, weighs: bool
+) -> None:
+    made = Speculation(EVEN, LMDrafter(EVEN), rule, Sampler(), (STOP,), 2)
+    watch = Weighing()
+    made.decode([request(maximum=9)], watch)
+    assert [one is not None for one in watch.weights] == [weighs] * len(watch.weights)
+    one = request(maximum=9)
+    loop = made.loop(Size.of([one], 2))
+    loop.load([one])
+    before = loop.rows.uniforms.clone()
+    loop.rows.renew()
+    assert torch.equal(loop.rows.uniforms, before) is not weighs
+
+
+def test_rounds_are_kept_for_what_they_are_made_of() -> None:
+    made = Speculation(EVEN, LMDrafter(EVEN), Tolerance(), Sampler(), (STOP,), 2)
+    same = replace(made).looping().key
+    assert same == made.looping().key
+    for other in (
+        {"target": Markov(EVEN.table)},
+        {"drafter": LMDrafter(EVEN)},
+        {"rule": Tolerance()},
+        {"sampler": Sampler(0.5)},
+        {"stop_ids": (STOP, 0)},
+        {"lookahead": 1},
+    ):
+        assert replace(made, **other).looping().key != same  # type: ignore[arg-type]

@@ -1,0 +1,140 @@
+"""The parts of an engine as they are configured, without a run."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import toy_lists
+from fake_models import N_CODES, FakeModels, write_fake_models
+
+from speculative_tts.commands import decode
+from speculative_tts.decoding.drafters.lookup import LookupDrafter
+from speculative_tts.decoding.graphs import EAGER, cuda_graph
+from speculative_tts.decoding.kept import Kept
+from speculative_tts.decoding.parts import Parts, _check_pair
+from speculative_tts.schema.common import Similarity
+from speculative_tts.schema.decode import LookupDrafterConfig
+from speculative_tts.schema.rules import DynamicRule, NeighboursRule
+
+CODES_AND_STOP, WIDE = N_CODES + 1, 50
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
+    return write_fake_models(tmp_path_factory.mktemp("models"))
+
+
+Make = Callable[..., Parts]
+
+
+@pytest.fixture
+def make(models: FakeModels) -> Make:
+    def made(*told: str, kept: Kept | None = None) -> Parts:
+        return Parts(decode.main.compose([*models.overrides, *told]), kept)
+
+    return made
+
+
+def with_text_rows(parts: Parts) -> Parts:
+    """As a target whose head has text rows behind its codes and stop id."""
+    sampled = SimpleNamespace(width=lambda *, text_rows: WIDE if text_rows else CODES_AND_STOP)
+    parts.layout = sampled  # type: ignore[assignment]
+    parts.settings = replace(parts.settings, text_rows=True)
+    return parts
+
+
+def test_rows_that_are_no_sound_have_no_place(make: Make) -> None:
+    plain = make()._code_vectors(Similarity.codebook)
+    wide = with_text_rows(make())._code_vectors(Similarity.codebook)
+    assert (len(plain), len(wide)) == (CODES_AND_STOP, WIDE)
+    torch.testing.assert_close(wide[:CODES_AND_STOP], plain, equal_nan=True)
+    assert plain[:N_CODES].isfinite().all()
+    assert wide[N_CODES:].isnan().all()
+
+
+def test_text_rows_are_alone_in_their_groups(make: Make, tmp_path: Any) -> None:
+    told = ("method=pcg", f"rule.groups.cache={tmp_path}")
+    for parts, width in ((make(*told), CODES_AND_STOP), (with_text_rows(make(*told)), WIDE)):
+        law = torch.zeros(width)
+        law[-1] = 1.0
+        assert sorted(parts.group_rule().coarse(law).tolist())[-2:] == [0.0, 1.0]
+
+
+def test_rules_have_their_numbers(make: Make) -> None:
+    near = make().neighbours(NeighboursRule(k=3, delta=0.25, ratio=1.5))
+    assert (near.nearest.shape, near.delta, near.ratio) == ((CODES_AND_STOP, 3), 0.25, 1.5)
+    alike = make().dynamic(DynamicRule(reach=2, gap=0.25, distance=0.75))
+    assert (alike.reach, alike.gap, alike.distance) == (2, 0.25, 0.75)
+
+
+def test_matches_may_be_of_one_length_and_no_shorter_than_the_longest(make: Make) -> None:
+    cpu = torch.device("cpu")
+    for longest, shortest in ((3, 2), (2, 2)):
+        given = LookupDrafterConfig(longest=longest, shortest=shortest)
+        expected = LookupDrafter(CODES_AND_STOP, cpu, longest, shortest)
+        assert make().lookup(given) == expected
+    with pytest.raises(ValueError, match=r"^drafter.shortest 3 is above drafter.longest 2; lower"):
+        make().lookup(LookupDrafterConfig(longest=2, shortest=3))
+
+
+def test_a_gpu_has_to_be_there_and_captures_if_it_may(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert make().graphs is EAGER
+    with pytest.raises(ValueError, match=r"^runtime.device=cuda needs a GPU that torch can see"):
+        make("runtime.device=cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert make("runtime.device=cuda").graphs._capture is cuda_graph
+    assert make("runtime.device=cuda", "runtime.graphs=off").graphs is EAGER
+    assert make().graphs is EAGER
+
+
+class Noting(Kept):
+    """Keeps nothing but what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.keys: list[Hashable] = []
+
+    def get(self, key: Hashable, size: int, load: Callable[[], Any]) -> Any:
+        self.keys.append(key)
+        return super().get(key, size, load)
+
+
+def test_a_target_of_other_rows_is_another_one(make: Make) -> None:
+    """A process that holds on to models once loaded."""
+    noted = Noting()
+    for told in ((), (), ("target.rows.bos=true",), ("runtime.kernels=torch",)):
+        parts = make(*told, kept=noted)
+        assert parts.target.vocab_size == CODES_AND_STOP
+    first, again, *others = noted.keys
+    assert first == again
+    assert len({first, *others}) == 3
+
+
+def layout(codes: int, *words: str) -> Any:
+    return SimpleNamespace(shared=(("codes", codes),), vocabulary=words)
+
+
+@pytest.mark.parametrize(
+    ("draft", "text_rows", "apart"),
+    [
+        (layout(3, "a", "b"), True, None),
+        (layout(3, "a", "c", "d"), False, None),
+        (layout(3, "a", "c", "d"), True, r"\(vocabulary: 2 words and 3 words\)"),
+        (layout(4, "a", "b"), False, r"\(codes: 3 and 4\)"),
+    ],
+)
+def test_target_and_draft_have_the_rows_that_may_be_emitted(
+    draft: Any, text_rows: bool, apart: str | None
+) -> None:
+    given = (layout(3, "a", "b"), draft, toy_lists.settings(text_rows=text_rows))
+    if apart is None:
+        _check_pair(*given)
+    else:
+        with pytest.raises(ValueError, match=f"^target and draft have different .* {apart}; train"):
+            _check_pair(*given)
