@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def run(config: BenchConfig) -> int:
     """Time continuations and steps, print the table, keep both."""
-    out = app.require_writable(config.out)
+    from speculative_tts.costs.lookahead import written_out
+
+    out, config = app.require_writable(config.out), written_out(config)
     if config.seeks_lookahead and (config.gpu or config.random is not None):
         raise ValueError(
             "lookahead=auto follows from what a draft gets right, and random weights have no such "

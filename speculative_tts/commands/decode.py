@@ -67,14 +67,18 @@ def run(config: DecodeConfig) -> int:
 
 def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
     """`config` with a number in place of lookahead=auto, and what it was chosen by."""
-    if config.system is not System.speculative or not config.seeks_lookahead:
+    if config.system is not System.speculative or isinstance(config.lookahead, int):
+        return config, {}
+    from speculative_tts.costs.lookahead import settled, told, written_out
+
+    config = written_out(config)
+    if not config.seeks_lookahead:
         return config, {}
     if config.match is not None:
         raise ValueError(
             f"match={config.match} compares rules at one lookahead, and lookahead=auto finds each "
             "rule its own; give lookahead=<number>"
         )
-    from speculative_tts.costs.lookahead import settled, told
     from speculative_tts.decoding.build import kept, shared
 
     app.require_writable(config.out)

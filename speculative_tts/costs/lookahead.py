@@ -35,10 +35,12 @@ from speculative_tts.files import held
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.provenance import hardware, plain, signature, source_hash
 from speculative_tts.records import ListItem, read_list, spread, write_json
-from speculative_tts.schema.decode import EngineConfig
+from speculative_tts.schema.decode import EngineConfig, LMDrafterConfig
+from speculative_tts.schema.limits import ADAPTIVE
 from speculative_tts.typed import read_json
 
 MOST = 8  # drafted tokens a round; the papers' figures end there
+ENTROPY = 1.5  # nats of a draft's law, above which adaptive drafting ends
 UTTERANCES = 5  # medians of them forgive one that something else disturbed
 SEED = 0
 # What decides which lookahead pays, besides what the drafter reads.
@@ -95,11 +97,12 @@ def table(engine: Engine, requests: Sequence[Request]) -> list[Row]:
 def settled(
     config: Config, *, kept: Kept | None = None, cache: Path | None = None
 ) -> tuple[Config, dict[str, Any]]:
-    """`config` with a number in place of lookahead=auto, and what it was chosen by.
+    """`config` with a number in place of auto or adaptive, and what auto's was chosen by.
 
     A number is found once for each host, kernel, models, sampler and rule, and read from `cache`
     afterwards; without one it is measured every time.
     """
+    config = written_out(config)
     if not config.seeks_lookahead:
         return config, {}
     if cache is None:
@@ -112,6 +115,24 @@ def settled(
         found = read_json(file)
     number = dataclasses.replace(config, lookahead=int(found["lookahead"]))
     return number, {"lookahead": found}
+
+
+def written_out(config: Config) -> Config:
+    """`config` with lookahead=adaptive said as a number and an entropy: one run has one name.
+
+    ValueError for drafts that are of no law which could be unsure.
+    """
+    if config.lookahead != ADAPTIVE:
+        return config
+    drafter = config.drafter
+    if not isinstance(drafter, LMDrafterConfig):
+        raise ValueError(
+            f"lookahead=adaptive ends drafts where a draft model is unsure, and drafter is "
+            f"{drafter.name}; give drafter=lm, or lookahead=<number>"
+        )
+    entropy = ENTROPY if drafter.entropy is None else drafter.entropy
+    drafter = dataclasses.replace(drafter, entropy=entropy)
+    return dataclasses.replace(config, lookahead=MOST, drafter=drafter)
 
 
 def told(found: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from speculative_tts.schema.limits import (
     AUTO,
     Count,
     Few,
-    FewOrAuto,
+    Lookahead,
     NonNegative,
     Nucleus,
     PerWord,
@@ -234,13 +234,14 @@ class EngineConfig:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     heads: HeadsConfig = field(default_factory=HeadsConfig)
     viterbi: ViterbiConfig = field(default_factory=ViterbiConfig)
-    # tokens drafted per round; auto: what pays best here, measured in seconds (sst-decode keeps it)
-    lookahead: FewOrAuto = 3
+    # tokens drafted per round; auto: what pays best here, measured in seconds, which sst-decode
+    # keeps; adaptive: until the draft is unsure, 8 at most (drafter.entropy, 1.5 if not given)
+    lookahead: Lookahead = 3
     seed: Seed = 0  # same seed, same tokens
 
     @property
     def drafted(self) -> int:
-        """`lookahead`, a number once `costs.lookahead` has found it."""
+        """`lookahead`, a number once `costs.lookahead` has settled it."""
         assert isinstance(self.lookahead, int), self.lookahead
         return self.lookahead
 

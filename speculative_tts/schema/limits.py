@@ -13,35 +13,35 @@ from speculative_tts.schema.fields import given, said
 
 NONE = type(None)
 HUGE = 2**53  # from here on float64 cannot count
-AUTO = "auto"
+AUTO, ADAPTIVE = "auto", "adaptive"
 
 
 @dataclass(frozen=True)
 class Limit:
     """The numbers that a setting takes: `least` to `most`, without `least` itself if `above`.
 
-    Or a word in place of a number.
+    Or one of some words in place of a number.
     """
 
     least: float | None = None
     most: float | None = None
     above: bool = False
-    word: str | None = None
+    words: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """What to give, for messages and help; empty without a limit."""
         if self.least is None:
             return ""
         least, most = f"{self.least:g}", "" if self.most is None else f"{self.most:.15g}"
-        word = "" if self.word is None else f", or {self.word}"
+        words = "".join(f", or {word}" for word in self.words)
         if self.above:
-            return (f"more than {least}, up to {most}" if most else f"more than {least}") + word
-        return (f"{least} to {most}" if most else f"{least} or more") + word
+            return (f"more than {least}, up to {most}" if most else f"more than {least}") + words
+        return (f"{least} to {most}" if most else f"{least} or more") + words
 
     def fault(self, value: float | str) -> str | None:
         """What is wrong with a number, or with a word in its place; None when nothing is."""
         if isinstance(value, str):
-            return "is no number" if self.word not in (None, value) else None
+            return "is no number" if self.words and value not in self.words else None
         if not abs(value) < HUGE:
             return "is not a finite number below 2^53"
         if self.least is not None and self.above and value <= self.least:
@@ -53,7 +53,7 @@ class Limit:
 
 Count = Annotated[int, Limit(1)]
 Few = Annotated[int, Limit(1, 1000)]
-FewOrAuto = Annotated[int | str, Limit(1, 1000, word=AUTO)]
+Lookahead = Annotated[int | str, Limit(1, 1000, words=(AUTO, ADAPTIVE))]
 Several = Annotated[int, Limit(2, 100_000)]
 Many = Annotated[int, Limit(1, 1_000_000)]
 Whole = Annotated[int, Limit(0)]

@@ -10,9 +10,17 @@ import pytest
 from speculative_tts.assets import resolve
 from speculative_tts.commands import bench, decode
 from speculative_tts.costs import lookahead
-from speculative_tts.costs.lookahead import Row, best, requests_of, settled, table
+from speculative_tts.costs.lookahead import (
+    Row,
+    best,
+    requests_of,
+    settled,
+    table,
+    written_out,
+)
 from speculative_tts.decoding.build import build_engine
 from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.naming import run_name
 from speculative_tts.records import read_list
 from speculative_tts.schema.decode import DecodeConfig
 from tests.fake_models import FakeModels, write_fake_models
@@ -147,3 +155,27 @@ def test_where_it_means_nothing_it_is_refused(
     assert message in line
     assert line.endswith("; give lookahead=<number>")
     assert not (tmp_path / "out").exists()
+
+
+def test_adaptive_is_a_number_and_an_entropy(models: FakeModels, tmp_path: Path) -> None:
+    """Which `test_adaptive_exactness` holds exact; the run's name and records have both."""
+    config = written_out(config_of(models, "lookahead=adaptive"))
+    assert run_name(config) == run_name(config_of(models, "lookahead=8", "drafter.entropy=1.5"))
+    assert run_name(written_out(config)) == run_name(config)
+    own = written_out(config_of(models, "lookahead=adaptive", "drafter.entropy=0.7"))
+    assert own.drafter.label == ["h0.7"]
+    given = [*models.overrides, "lookahead=adaptive", "limit=1", "runtime.warmup=0", "instrument=0"]
+    assert decode.main([*given, f"out={tmp_path}"]) == 0
+    (folder,) = tmp_path.glob("speculative-exact-k8-h1.5-s0-*")
+    made = json.loads((folder / "provenance.json").read_text())
+    assert (made["config"]["lookahead"], made["config"]["drafter"]["entropy"]) == (8, 1.5)
+    assert "lookahead=adaptive" in made["argv"]
+
+
+@pytest.mark.parametrize("command", [decode, bench])
+def test_adaptive_wants_a_draft_model(
+    command: Any, models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [*models.overrides, "drafter=lookup", "lookahead=adaptive", f"out={tmp_path}"]
+    assert command.main(given) == 2
+    assert "drafter is lookup; give drafter=lm, or lookahead=<number>" in capsys.readouterr().err
