@@ -1,4 +1,7 @@
-"""Multi-token heads of a Markov chain: the logits that are its hidden states, mixed anew a head."""
+"""Multi-token heads of a Markov chain: the logits that are its hidden states, mixed anew a head.
+
+And a recurrent layer on them.
+"""
 
 import torch
 from stubs import CPU, Markov
@@ -8,11 +11,13 @@ from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.models.recurrent import LayerTensors
 
 
 class Mixed:
@@ -63,3 +68,43 @@ def by_heads(
     """Speculation in which the target's heads draft."""
     drafter = HeadsDrafter(Mixed(target.vocab_size, lookahead + 1), chooser)  # type: ignore[arg-type]
     return Speculation(target, drafter, rule, sampler, stops, lookahead).decode(requests)
+
+
+class Embedded(Markov):
+    """A chain with inputs of its tokens; of states that are no chain's the head knows no bars."""
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return torch.eye(self.vocab_size, dtype=self.table.dtype)[ids]
+
+
+class Mixing:
+    """As `models.recurrent.RecurrentLayer`: what was likely before, moved by the token."""
+
+    native = None
+
+    def __init__(self, vocab: int, seed: int = 3) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self._mix = torch.randn(vocab, vocab, generator=generator, dtype=torch.float64)
+
+    def __call__(self, states: Tensor, inputs: Tensor) -> Tensor:
+        return 0.5 * states.clamp(min=-3) + 1.5 * inputs @ self._mix.to(inputs.dtype)
+
+
+def by_layer(
+    target: Embedded,
+    rule: AcceptanceRule,
+    stops: tuple[int, ...],
+    sampler: Sampler,
+    lookahead: int,
+    requests: list[Request],
+) -> list[Outcome]:
+    """Speculation in which a recurrent layer drafts."""
+    drafter = RecurrentDrafter(target, Mixing(target.vocab_size))  # type: ignore[arg-type]
+    return Speculation(target, drafter, rule, sampler, stops, lookahead).decode(requests)
+
+
+def layer_tensors(hidden: int, width: int = 48) -> LayerTensors:
+    """A random layer's."""
+    generator = torch.Generator().manual_seed(1)
+    shapes = ((width, 2 * hidden), (width,), (hidden, width), (hidden,))
+    return LayerTensors(*(0.2 * torch.randn(shape, generator=generator) for shape in shapes))

@@ -19,7 +19,7 @@ from torch import Tensor
 from speculative_tts.decoding import batch, choosers, loops, speculation
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.drafters import lm
+from speculative_tts.decoding.drafters import lm, recurrent
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.randomness import DRAWS, draw
 
@@ -130,7 +130,7 @@ def _run(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "uniforms", lambda seed, ids, n, device: points[[int(ids[0])], :n])
         patch.setattr(BatchState, "uniform", recorder.watching())
-        for module in (loops, speculation, lm, choosers):
+        for module in (loops, speculation, lm, recurrent, choosers):
             patch.setattr(module, "draw", recorder.draw)
         return decode(rule, rows), recorder.questions
 

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from decoders import STOPS, VOCAB, build, state
+from decoders import HIDDEN, STOPS, VOCAB, build, state
 from group_laws import Cover
-from head_stubs import choosers
+from head_stubs import choosers, layer_tensors
 from torch import Tensor
 from valle_golden import small_valle
 
@@ -18,6 +18,7 @@ from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.graphs import EAGER, Graphs, Loop
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.loops import Autoregression
@@ -29,6 +30,7 @@ from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Rounds, Speculation
 from speculative_tts.models import host
 from speculative_tts.models.heads import Heads, HeadTensors
+from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.schema.decode import Repetition
 
@@ -43,7 +45,7 @@ SAMPLERS = {
     "ras": RepetitionAware(1.0, 10, 0.8, window=6, tau=0.2),
     "ras, older": RepetitionAware(1.0, 10, 0.8, variant=Repetition.redraw_eos, barred=STOPS[:1]),
 }
-DRAFTERS = ("lm", "adaptive", "lookup", *choosers(VOCAB, STOPS, Sampler()))
+DRAFTERS = ("lm", "adaptive", "lookup", "recurrent", *choosers(VOCAB, STOPS, Sampler()))
 RULES: dict[str, AcceptanceRule] = {
     "exact": Tolerance(0.0),
     "tolerance": Tolerance(0.3),
@@ -68,6 +70,8 @@ def speculation(rule_name: str, sampler: str, drafter: str, graphs: Graphs = EAG
     who: Drafter = LMDrafter(build(weights, (0, 2, 5)), 1.0 if drafter == "adaptive" else None)
     if drafter == "lookup":
         who = LookupDrafter(VOCAB, torch.device("cpu"))
+    elif drafter == "recurrent":
+        who = RecurrentDrafter(build(weights), RecurrentLayer(layer_tensors(HIDDEN)))
     elif drafter not in ("lm", "adaptive"):
         who = HeadsDrafter(heads(), choosers(VOCAB, STOPS, chosen)[drafter])
     return Speculation(build(weights), who, RULES[rule_name], chosen, STOPS, LOOKAHEAD, graphs)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from speculative_tts.assets import require
 from speculative_tts.caches.groups import normalised
 from speculative_tts.caches.provide import (
     Sources,
@@ -27,6 +28,7 @@ from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter, check_lookahead
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
@@ -35,9 +37,11 @@ from speculative_tts.decoding.naming import kernels
 from speculative_tts.decoding.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
 from speculative_tts.decoding.settings import Settings, sampler_of, with_defaults
 from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.families import load_layout, load_refiner, load_speech_lm
 from speculative_tts.models.host import readable
 from speculative_tts.models.native.library import select
+from speculative_tts.models.recurrent import load_layer
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
@@ -48,6 +52,7 @@ from speculative_tts.schema.decode import (
     HeadsDrafterConfig,
     LMDrafterConfig,
     LookupDrafterConfig,
+    RecurrentDrafterConfig,
 )
 from speculative_tts.schema.rules import (
     DivergenceRule,
@@ -189,6 +194,23 @@ class Parts:
         size, device = self.target.vocab_size, self.device
         return LookupDrafter(size, device, given.longest, given.shortest)
 
+    def recurrent(self, given: RecurrentDrafterConfig) -> RecurrentDrafter:
+        """A layer on the target's states, with its embedding and its head."""
+        target, path = self.target, self.config.target.path
+        if not isinstance(target, CodeLM):
+            raise ValueError(
+                f"drafter=recurrent feeds codes as rows of an embedding, which {path} is not fed; "
+                "give drafter=heads or drafter=lm"
+            )
+        folder, kind = require(Path(given.path)), (self.dtype, self.device)
+        layer = self._keep(
+            ("recurrent", content_hash(Path(path)), *kind),
+            given.path,
+            lambda: load_layer(folder, target=Path(path), dtype=kind[0], device=kind[1]),
+        )
+        self.facts["recurrent"] = content_hash(folder)
+        return RecurrentDrafter(target, layer)
+
     def speculation(self) -> Speculation:
         """Who proposes, who verifies, and by which rule."""
         config = self.config
@@ -234,6 +256,7 @@ DRAFTERS: dict[type[DrafterConfig], Callable[[Any, Parts], Drafter]] = {
     LMDrafterConfig: lambda drafter, parts: LMDrafter(parts.draft, drafter.entropy),
     HeadsDrafterConfig: lambda _, parts: parts.heads_drafter(),
     LookupDrafterConfig: lambda drafter, parts: parts.lookup(drafter),
+    RecurrentDrafterConfig: lambda drafter, parts: parts.recurrent(drafter),
 }
 
 

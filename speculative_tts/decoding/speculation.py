@@ -18,6 +18,7 @@ from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafting
 from speculative_tts.decoding.drafters.lm import LMDrafting
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafting
 from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.loops import emit_one
 from speculative_tts.decoding.observer import Observer
@@ -27,6 +28,8 @@ from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.verification import native_rule, verify
 from speculative_tts.decoding.walking import walking
 from speculative_tts.models.speech_lm import HiddenModel
+
+NATIVE = (LMDrafting, HeadsDrafting, RecurrentDrafting)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class Rounds:
         if type(self._watch) is not Observer:
             return None
         target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
-        if target is None or not isinstance(drafting, LMDrafting | HeadsDrafting):
+        if target is None or not isinstance(drafting, NATIVE):
             return None
         drafter, rule = drafting.native(a.sampler, a.lookahead), native_rule(a.rule)
         if drafter is None or rule is None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated
 
+from omegaconf import MISSING
+
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -218,6 +220,24 @@ class LookupDrafterConfig(DrafterConfig):
     def label(self) -> list[str]:
         """lookup, 1-3."""
         return [self.name, f"{self.shortest}-{self.longest}"]
+
+
+@dataclass
+class RecurrentDrafterConfig(DrafterConfig):
+    """A small layer on the target's hidden state and the token just drawn."""
+
+    name: str = "recurrent"
+    path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    @property
+    def label(self) -> list[str]:
+        """What it is called."""
+        return [self.name]
 
 
 @dataclass

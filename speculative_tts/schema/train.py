@@ -137,6 +137,8 @@ class HeadKind(Enum):
 
     linear = "linear"  # one matrix
     residual = "residual"  # Medusa's block, then a matrix
+    # one layer that reads its own state and the token just drawn: for drafter=recurrent alone
+    recurrent = "recurrent"
 
 
 class Optimiser(Enum):
@@ -174,6 +176,10 @@ class TrainHeadsConfig:
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
+    # of kind=recurrent, which has n - 1 steps: units of its layer; null: 4 x the target's width
+    width: Count | None = None
+    losses: LossConfig = field(default_factory=LossConfig)  # of kind=recurrent
+    groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
     # train the trunk and its own head too, as `joint` says; false: heads on kept hidden states
     train_trunk: bool = False
     joint: JointConfig = field(default_factory=JointConfig)

@@ -27,7 +27,7 @@ from speculative_tts.training.grouped import coarse_laws
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training
-from speculative_tts.training.losses import GROUP, check_weights, each
+from speculative_tts.training.losses import GROUP, Coarse, check_weights, each
 from speculative_tts.training.objective import (
     Objective,
     Sampler,
@@ -149,18 +149,34 @@ def build_optimizers(
 
 
 def sampler_of(layout: Layout) -> Sampler:
-    """The target's sampler on logits [n, vocab] cut to speech rows; it may stop at any position."""
+    """The target's sampler on a head's logits [n, vocab] cut to speech rows."""
+    order = layout.order(text_rows=bool(layout.sampling.get("text_rows")))
+    sampler = speech_sampler(layout)
+    return lambda logits: sampler(logits[..., order.to(logits.device)])
+
+
+def speech_sampler(layout: Layout) -> Sampler:
+    """The same on logits [n, speech ids]; it may stop at any position."""
     named = {name: layout.sampling[name] for name in SAMPLING if name in layout.sampling}
     sampler = LogitsSampler(**named)  # type: ignore[arg-type] # numbers of a JSON file
-    order = layout.order(text_rows=bool(layout.sampling.get("text_rows")))
 
     def probabilities(logits: Tensor) -> Tensor:
-        rows = logits[None][..., order.to(logits.device)]
-        none = torch.zeros(rows.shape[:2], dtype=torch.int64, device=rows.device)
-        stop = StopRule.build(layout.stop_ids, rows.shape[-1], [0], rows.device)
-        return sampler(rows, none, none, stop)[0]
+        none = torch.zeros(1, len(logits), dtype=torch.int64, device=logits.device)
+        stop = StopRule.build(layout.stop_ids, logits.shape[-1], [0], logits.device)
+        return sampler(logits[None], none, none, stop)[0]
 
     return probabilities
+
+
+def temperature_of(layout: Layout) -> float:
+    """At which laws are compared."""
+    return layout.sampling.get("temperature") or 1.0
+
+
+def _coarse(config: TrainDraftConfig, layout: Layout, device: torch.device) -> Coarse:
+    """Of laws over a head's rows, which has rows of text too."""
+    rows, by_ids = layout.order(text_rows=False), coarse_laws(config.groups, layout, device)
+    return lambda law: by_ids(law[:, rows.to(law.device)])
 
 
 def make_draft(
@@ -190,8 +206,8 @@ def make_draft(
         draft,
         weights,
         lambda: source.model(dtype, accelerator.device),
-        layout.sampling.get("temperature") or 1.0,
-        coarse_laws(config.groups, layout, accelerator.device) if weights[GROUP] else each,
+        temperature_of(layout),
+        _coarse(config, layout, accelerator.device) if weights[GROUP] else each,
     )
     data = load_data(
         Path(config.codes),

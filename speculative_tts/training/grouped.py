@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from speculative_tts.caches.provide import KIND, RULE, tensors
 from speculative_tts.caches.store import open_named
@@ -13,7 +12,7 @@ from speculative_tts.training.losses import Coarse
 
 
 def coarse_laws(folder: str | None, layout: Layout, device: torch.device) -> Coarse:
-    """Of laws over a head's rows [n, rows], by the groups of a cache folder.
+    """Of laws over speech ids [n, ids], by the groups of a cache folder.
 
     Raises ValueError where there is none, or one of another vocabulary.
     """
@@ -26,10 +25,4 @@ def coarse_laws(folder: str | None, layout: Layout, device: torch.device) -> Coa
             f"groups {folder} are of a vocabulary {found} (codes, ids, stop ids), the target's is "
             f"{own}; make its own with sst-precompute"
         )
-    rule = Group(**tensors(entry, device), readable=on_cpu)
-    rows = layout.order(text_rows=False).to(device)
-
-    def coarse(law: Tensor) -> Tensor:
-        return rule.coarse(law[:, rows])
-
-    return coarse
+    return Group(**tensors(entry, device), readable=on_cpu).coarse

@@ -1,6 +1,7 @@
 """A trunk with multi-token heads on it, as one module that makes losses."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from speculative_tts.models.heads import HeadTensors
+from speculative_tts.models.heads import HeadTensors, save_heads
 from speculative_tts.schema.train import HeadKind
 from speculative_tts.training.data.pairs import Batch
 from speculative_tts.training.data.recordings import IGNORED
@@ -67,9 +68,24 @@ class States:
     def __len__(self) -> int:
         return len(self.hidden)
 
-    def at(self, positions: slice | Tensor) -> "States":
-        """Some positions, as heads read them."""
-        return States(self.hidden[positions].float(), self.targets[positions])
+    def at(self, positions: slice | Tensor, ahead: int = 0) -> "States":
+        """Some positions, as heads read them.
+
+        With the states of `ahead` positions behind each: [positions, 1 + ahead, hidden].
+        """
+        if not ahead:
+            return States(self.hidden[positions].float(), self.targets[positions])
+        behind = torch.arange(len(self))[positions, None] + torch.arange(1 + ahead)
+        hidden = self.hidden[behind.clamp(max=len(self) - 1)]
+        return States(hidden.float(), self.targets[positions])
+
+
+def states_of(trunk: Trunk, batch: Batch, n: int) -> States:
+    """Hidden states of a batch's speech positions, and the n tokens that follow each."""
+    targets = trunk.speech_ids(batch.targets)
+    speech = targets != IGNORED
+    ahead = head_targets(targets, n, trunk.stop_id)[speech]
+    return States(trunk.hidden(batch.inputs)[speech], ahead)
 
 
 def head_targets(targets: Tensor, n: int, stop_id: int) -> Tensor:
@@ -91,13 +107,11 @@ class HeadedTrunk(nn.Module):
         self.heads = HeadsModule(trunk.weight, trunk.bias, n, kind)
         self.model = trunk.model.requires_grad_(train_trunk)
         self.trunk, self.n, self.train_trunk = trunk, n, train_trunk
+        self.ahead = 0  # positions behind whose states are read too
 
     def states(self, batch: Batch) -> States:
         """Hidden states of a batch's speech positions."""
-        targets = self.trunk.speech_ids(batch.targets)
-        speech = targets != IGNORED
-        ahead = head_targets(targets, self.n, self.trunk.stop_id)[speech]
-        return States(self.trunk.hidden(batch.inputs)[speech], ahead)
+        return states_of(self.trunk, batch, self.n)
 
     def forward(self, batch: Batch | States) -> tuple[Tensor, Values]:
         """The losses of the heads that are trained, summed over positions (nats)."""
@@ -111,6 +125,15 @@ class HeadedTrunk(nn.Module):
         counts = [(*map(float, self.sums(states, head)), len(states)) for head in range(self.n)]
         return torch.tensor(counts, dtype=torch.float64)
 
+    def figures(self, sums: Float[Tensor, "n 3"]) -> dict[str, Any]:
+        """Of `dev_sums`, added up."""
+        return mean_figures(sums)
+
+    def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
+        """Write the heads."""
+        tensors = self.heads.tensors(self.trunk.weight, self.trunk.bias, torch.float16)
+        save_heads(folder, tensors, target=target, about=about)
+
     def sums(self, states: States, head: int) -> tuple[Tensor, Tensor]:
         """Cross entropy of a head and its right tokens; head 0 is the target's own."""
         hidden, wanted = states.hidden, states.targets[:, head].long()
@@ -119,7 +142,7 @@ class HeadedTrunk(nn.Module):
         return F.cross_entropy(logits.float(), wanted, reduction="sum"), right
 
 
-def dev_figures(sums: Float[Tensor, "parts 3"]) -> dict[str, Any]:
+def mean_figures(sums: Float[Tensor, "parts 3"]) -> dict[str, Any]:
     """The sum of mean losses and each part's accuracy, of nats, right ones and positions."""
     means = sums[:, :2] / sums[:, 2:]
     accuracies = [round(share, 4) for share in means[:, 1].tolist()]

@@ -7,6 +7,7 @@ of them; the target's own head is head 0 and stays. Or the trunk and its head ar
 `training.joint` does.
 """
 
+import dataclasses
 import logging
 from collections.abc import Iterable
 from functools import cached_property, partial
@@ -17,30 +18,36 @@ import torch
 from accelerate import Accelerator
 
 from speculative_tts.assets import require
-from speculative_tts.models.heads import save_heads, target_hash
+from speculative_tts.models.families import load_layout
+from speculative_tts.models.heads import target_hash
 from speculative_tts.progress import progress
-from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
+from speculative_tts.schema.train import HeadKind, LossConfig, Optimiser, TrainHeadsConfig
 from speculative_tts.training.data.pairs import LOST, Batch, Data, load_data
-from speculative_tts.training.headed import HeadedTrunk, States, dev_figures
+from speculative_tts.training.draft import speech_sampler, temperature_of
+from speculative_tts.training.grouped import coarse_laws
+from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizer, train_jointly
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training
+from speculative_tts.training.losses import GROUP, check_weights, each
 from speculative_tts.training.objective import warn_of_other_codes
+from speculative_tts.training.recurrent import RecurrentTrunk
 from speculative_tts.training.schedule import cosine, eden_steps
 from speculative_tts.training.state import TRAINING, done_before, settings_of
-from speculative_tts.training.trunk import load_trunk
+from speculative_tts.training.trunk import Trunk, load_trunk
 
 STATE_BATCH = 16  # sequences run through a frozen trunk at once
 DEV_POSITIONS = 4096  # at once
 
 logger = logging.getLogger(__name__)
+Predictor = HeadedTrunk | RecurrentTrunk
 
 
 class HeadsTraining(Training):
     """Heads on positions drawn from the kept hidden states of a frozen trunk."""
 
     def __init__(
-        self, config: TrainHeadsConfig, headed: HeadedTrunk, data: Data, accelerator: Accelerator
+        self, config: TrainHeadsConfig, headed: Predictor, data: Data, accelerator: Accelerator
     ) -> None:
         parameters = {n: p for n, p in headed.named_parameters() if p.requires_grad}
         optimizer = build_optimizer(list(parameters.values()), config)
@@ -57,7 +64,8 @@ class HeadsTraining(Training):
         """Positions, a function of (seed, number)."""
         generator = torch.Generator().manual_seed(self._config.seed * 1_000_003 + number)
         kept, size = self._kept, self._config.batch_size
-        return kept.at(torch.randint(len(kept), (min(size, len(kept)),), generator=generator))
+        chosen = torch.randint(len(kept), (min(size, len(kept)),), generator=generator)
+        return kept.at(chosen, self.headed.ahead)
 
     def weight(self, batch: States) -> float:
         """Positions."""
@@ -65,10 +73,10 @@ class HeadsTraining(Training):
 
     def evaluate(self) -> dict[str, Any]:
         """Sum of the heads' losses, and each head's accuracy."""
-        states = self._kept_dev
-        starts = range(0, len(states), DEV_POSITIONS)
-        parts = (states.at(slice(begin, begin + DEV_POSITIONS)) for begin in starts)
-        return dev_figures(torch.stack([self.headed.dev_sums(part) for part in parts]).sum(0))
+        states, headed = self._kept_dev, self.headed
+        spans = (slice(b, b + DEV_POSITIONS) for b in range(0, len(states), DEV_POSITIONS))
+        parts = [headed.dev_sums(states.at(span, headed.ahead)) for span in spans]
+        return headed.figures(torch.stack(parts).sum(0))
 
     @cached_property
     def _kept(self) -> States:
@@ -117,24 +125,46 @@ def train_heads(
         return done
     torch.manual_seed(config.seed)
     trunk = load_trunk(config.target)
-    headed = HeadedTrunk(trunk, config.n, config.kind, train_trunk=config.train_trunk)
-    train = train_jointly if config.train_trunk else _train_frozen
-    trainings, figures = train(config, headed, accelerator, settings, track)
+    headed = _predictor(config, trunk, accelerator)
+    trainings, figures = (
+        train_jointly(config, headed, accelerator, settings, track)
+        if config.train_trunk and isinstance(headed, HeadedTrunk)
+        else _train_frozen(config, headed, accelerator, settings, track)
+    )
     if accelerator.is_main_process:
         about = {"settings": settings, **figures}
         if config.train_trunk:
             target = Path(config.target_out or out / "target")
             trunk.export(target, settings)
-        tensors = headed.heads.tensors(trunk.weight, trunk.bias, torch.float16)
-        save_heads(out, tensors, target=target, about=about)
+        headed.save(out, target, about)
     for training in trainings:  # the first says that all is done
         training.end(figures)
     return figures
 
 
+def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator) -> Predictor:
+    """What is trained. ValueError for settings of another kind."""
+    n, weights = config.n, dataclasses.asdict(config.losses)
+    if config.kind is not HeadKind.recurrent:
+        if config.losses != LossConfig() or config.width is not None:
+            raise ValueError(
+                f"losses and width are of kind=recurrent, this is kind={config.kind.name}; "
+                "leave them out"
+            )
+        return HeadedTrunk(trunk, n, config.kind, train_trunk=config.train_trunk)
+    if config.train_trunk:
+        raise ValueError("kind=recurrent is trained on a frozen trunk; leave train_trunk out")
+    check_weights(weights)
+    layout, device = load_layout(config.target), accelerator.device
+    return RecurrentTrunk(
+        trunk, n, config.width, weights, speech_sampler(layout), temperature_of(layout),
+        coarse_laws(config.groups, layout, device) if weights[GROUP] else each,
+    )  # fmt: skip
+
+
 def _train_frozen(
     config: TrainHeadsConfig,
-    headed: HeadedTrunk,
+    headed: Predictor,
     accelerator: Accelerator,
     settings: dict[str, Any],
     track: Log,
@@ -156,7 +186,7 @@ def _train_frozen(
 
 
 @torch.no_grad()
-def _check_codes(headed: HeadedTrunk, batch: Batch) -> None:
+def _check_codes(headed: Predictor, batch: Batch) -> None:
     """Warn of codes that are another codec's."""
     states = headed.states(batch)
     warn_of_other_codes(headed.trunk.own(states.hidden), states.targets[:, 0])

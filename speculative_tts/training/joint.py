@@ -29,7 +29,7 @@ from speculative_tts.training.data.splits import (
     ar_splits,
     nar_splits,
 )
-from speculative_tts.training.headed import HeadedTrunk, dev_figures
+from speculative_tts.training.headed import HeadedTrunk, mean_figures
 from speculative_tts.training.journal import Log
 from speculative_tts.training.loop import Learning, Plan, Training, Values
 from speculative_tts.training.optimiser import adamw
@@ -100,7 +100,7 @@ class BoundedTraining(Training, Generic[AnyBatch]):
             with accelerator.autocast():
                 sums += self.dev_sums(self.splits.dev[number].to(accelerator.device), number)
         self.module.train()
-        figures = dev_figures(self.over_all(sums).cpu())
+        figures = mean_figures(self.over_all(sums).cpu())
         return figures | {"dev_log_likelihood": -figures["dev_loss"]}
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel
 
 from speculative_tts.models.families import VALLE, family_of, load_layout
 from speculative_tts.models.layout import SpeechLayout
@@ -42,6 +43,18 @@ class Trunk:
     def weight(self) -> Tensor:
         """The head's speech rows: [vocab, hidden]."""
         return self.head.weight[self.rows]
+
+    @property
+    def embedding(self) -> Tensor:
+        """Inputs of speech ids: [vocab, hidden]. ValueError where they are no rows of a table."""
+        if not isinstance(self.model, PreTrainedModel):
+            raise ValueError(
+                "a VALL-E is not fed rows of an embedding alone, as kind=recurrent needs; "
+                "give kind=linear or kind=residual"
+            )
+        table: Any = self.model.get_input_embeddings()
+        rows: Tensor = table.weight[self.rows]
+        return rows
 
     @property
     def bias(self) -> Tensor | None:

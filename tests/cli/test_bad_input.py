@@ -36,6 +36,8 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
     "decode": (
         DECODE,
         {
+            "drafter=recurrent": "target_recurrent does not exist; give",
+            "drafter=recurrent drafter.path={w}/target": "make it with sst-train-heads kind=rec",
             "rule.betta=3": "unknown key rule.betta; did you mean rule.beta?",
             "lookahead=three": "lookahead three is no number; give 1 to 1000, or auto",
             "lookahead=1.5": "lookahead=1.5",
@@ -288,6 +290,13 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "threads=100000": "threads 100000 is above 1024",
             "optimiser=sgd": "optimiser=sgd",
             "kind=round": "kind=round",
+            "width=3": "losses and width are of kind=recurrent, this is kind=linear",
+            "losses.kl=1": "losses and width are of kind=recurrent, this is kind=linear",
+            "kind=recurrent width=0": "width 0 is below 1",
+            "kind=recurrent train_trunk=true": "on a frozen trunk; leave train_trunk out",
+            "kind=recurrent losses.ce=0": "all loss weights are 0",
+            "kind=recurrent losses.group=1": "give groups=<folder of sst-precompute>",
+            "kind=recurrent target.path={w}/valle": "give kind=linear or kind=residual",
             "codes=/nowhere": "no folder /nowhere of codes; run sst-prepare first",
             "target.path=/nowhere": "/nowhere does not exist; give",
             "target.path={w}/targets/config_list": "is not a JSON object but []",

@@ -6,15 +6,12 @@ token leads the next block, and n heads draft up to n - 1 tokens. `chooser` draw
 laws: each from its own head, or a path through the lattice of all (`decoding.choosers`).
 """
 
-from copy import copy
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.batch import BatchState, Size
 from speculative_tts.decoding.choosers import Chooser
-from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most, room, up_to_stop
+from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.native import blocks
@@ -47,22 +44,12 @@ class HeadsDrafter:
         return HeadsDrafting(self)
 
 
-class HeadsDrafting:
+class HeadsDrafting(NewestStates):
     """One batch's newest states."""
 
     def __init__(self, drafter: HeadsDrafter) -> None:
+        super().__init__()
         self._heads, self._chooser = drafter.heads, drafter.chooser
-        self._hidden: Tensor | None = None
-
-    def load(self, requests: list[Request]) -> None:
-        """See `Drafting`: there is nothing before the first state."""
-
-    def row(self, index: int) -> "HeadsDrafting":
-        """See `Drafting`."""
-        assert self._hidden is not None
-        one = copy(self)
-        one._hidden = self._hidden[index : index + 1]
-        return one
 
     def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:
         """The same natively, where heads, chooser and states are; they read the states in place."""
@@ -88,8 +75,3 @@ class HeadsDrafting:
         laws = self._chooser.draft(self._heads(self._hidden)[:, 1 : lookahead + 1], rows)
         drafted = up_to_stop(rows, room(rows, lookahead), lookahead)
         return drafted, laws[:, : most(drafted, lookahead)]
-
-    def saw(self, hidden: States, accepted: PerRow) -> None:
-        """Keep the state that the newest token was drawn from."""
-        newest = hidden[torch.arange(len(accepted), device=accepted.device), accepted]
-        self._hidden = newest if self._hidden is None else self._hidden.copy_(newest)

@@ -34,10 +34,7 @@ void sst_heads(const Heads* heads, const float* states, int64_t rows, float* log
   for (int64_t head = 0; head < heads->n; head++, logits += rows * heads->project->out) {
     if (heads->blocks) {
       sst_product(heads->blocks + head, states, rows, inner.data(), threads);
-      for (long i = 0; i < size; i += LANES) {
-        const Vec x = load(&inner[i]);
-        store(&inner[i], x / (all(1.f) + exponential(-x)));
-      }
+      silu(inner.data(), size);
       for (long i = 0; i < size; i++) inner[i] += states[i];
     }
     const float* read = heads->blocks ? inner.data() : states;

@@ -18,9 +18,10 @@ class Drafting {
   virtual void saw(long b, bool all_accepted, const float* state) = 0;
 };
 
-std::unique_ptr<Drafting> drafting(const Drafter& drafter, const Sampling& sampling,
-                                   const Rows& rows, const Tokens& batch, Rounds& rounds,
-                                   int32_t threads);
+// `target` has the embedding and the head that a recurrent layer is used with.
+std::unique_ptr<Drafting> drafting(const Drafter& drafter, const Reader& target,
+                                   const Sampling& sampling, const Rows& rows, const Tokens& batch,
+                                   Rounds& rounds);
 
 // Each of n heads' token by the sampler, which sees those before; logits [n, batch, vocab]. Their
 // laws [batch, n, vocab] are kept unless null.

@@ -121,11 +121,15 @@ struct Search {  // for a path through the heads' candidates; decoding/viterbi.p
   int32_t sample;    // a path is drawn, or the best one
   int32_t end_when_likeliest, unused;
 };
-struct Drafter {  // who proposes: a model, or heads on the target's newest states
+struct Recurrent {  // a state behind a token: x + out SiLU(inner [x, the token's input])
+  const Linear *inner, *out;
+};
+struct Drafter {  // who proposes: a model, or heads or a layer on the target's newest states
   const Reader* reader;
-  const Heads* heads;    // null: the model
+  const Heads* heads;    // null: the model, or the layer
   const Search* search;  // null: each head's token by the sampler
   float* states;         // [batch, hidden]: those that the newest tokens were drawn from
+  const Recurrent* recurrent;  // or null
 };
 struct Blocks {  // of tokens by heads
   const Heads* heads;
@@ -151,6 +155,8 @@ int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* row
                  const Tokens* batch, const Walk* walk);
 void sst_heads(const Heads* heads, const float* states, int64_t rows, float* logits,
                int32_t threads);
+void sst_recurrent(const Recurrent* layer, const float* inputs, int64_t rows, float* states,
+                   int32_t threads);
 int64_t sst_blocks(const Reader* target, const Sampling* sampling, const Rows* rows,
                    const Tokens* batch, const Blocks* blocks);
 int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling* sampling,

@@ -9,6 +9,23 @@
 
 namespace {
 
+// The input of an id at a place behind the prompt of row b.
+inline void embed(const Reader& r, int64_t id, long b, int64_t place, float* out) {
+  const long hidden = r.model->hidden, row = r.order ? r.order[id] : id;
+  if (!r.bfloat16) {
+    const float* own = (const float*)r.embedding + row * hidden;
+    if (!r.places) return (void)std::memcpy(out, own, hidden * sizeof(float));
+    const float* added = r.places + (r.lengths[b] + place - r.skipped[b]) * hidden;
+    for (long i = 0; i < hidden; i++) out[i] = own[i] + added[i];
+    return;
+  }
+  const uint16_t* half = (const uint16_t*)r.embedding + row * hidden;
+  for (long i = 0; i < hidden; i++) {
+    const uint32_t bits = (uint32_t)half[i] << 16;
+    std::memcpy(out + i, &bits, sizeof(float));
+  }
+}
+
 class Reading {
  public:
   Reading(const Reader& reader, const Tokens& batch, const Rows& rows)
@@ -24,7 +41,7 @@ class Reading {
       const int64_t from = std::max<int64_t>(0, at[b] - feed);
       for (long f = 0; f < feed; f++) {
         const int64_t id = t.tokens[b * capacity + from + f];
-        embed(std::min<int64_t>(id, vocab - 1), b, from + f, &inputs[(b * feed + f) * hidden]);
+        embed(r, std::min<int64_t>(id, vocab - 1), b, from + f, &inputs[(b * feed + f) * hidden]);
       }
       start[b] = r.lengths[b] + from;
     }
@@ -51,23 +68,6 @@ class Reading {
   std::vector<float> states, logits;
 
  private:
-  // The input of an id at a place behind the prompt of row b.
-  void embed(int64_t id, long b, int64_t place, float* out) const {
-    const long row = r.order ? r.order[id] : id;
-    if (!r.bfloat16) {
-      const float* own = (const float*)r.embedding + row * hidden;
-      if (!r.places) return (void)std::memcpy(out, own, hidden * sizeof(float));
-      const float* added = r.places + (r.lengths[b] + place - r.skipped[b]) * hidden;
-      for (long i = 0; i < hidden; i++) out[i] = own[i] + added[i];
-      return;
-    }
-    const uint16_t* half = (const uint16_t*)r.embedding + row * hidden;
-    for (long i = 0; i < hidden; i++) {
-      const uint32_t bits = (uint32_t)half[i] << 16;
-      std::memcpy(out + i, &bits, sizeof(float));
-    }
-  }
-
   const Reader& r;
   const Tokens& t;
   const long n, capacity, hidden, vocab;

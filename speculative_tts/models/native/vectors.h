@@ -78,6 +78,13 @@ INLINE Vec exponential(Vec x) {  // of -87 .. 88, to 2 units in the last place (
   return y * (Vec)((n + 127) << 23);
 }
 
+inline void silu(float* x, long n) {  // in place, up to the next multiple of `LANES`
+  for (long i = 0; i < n; i += LANES) {
+    const Vec v = load(x + i);
+    store(x + i, v / (all(1.f) + exponential(-v)));
+  }
+}
+
 struct Sum {  // 16 partial sums, whatever the lanes
   Vec part[PARTS] = {};
   float total() const {

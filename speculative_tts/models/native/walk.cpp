@@ -102,7 +102,7 @@ int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling*
   const long n = rows->batch, vocab = rows->vocab, lookahead = rounds->lookahead;
   Reading read(*target, *batch, *rows);
   const auto rule = judge(*rounds->rule, vocab, target->pass->threads);
-  const auto draft = drafting(*drafter, *sampling, *rows, *batch, *rounds, target->pass->threads);
+  const auto draft = drafting(*drafter, *target, *sampling, *rows, *batch, *rounds);
   std::vector<int64_t> drafted(n), at(n);
   std::vector<float> laws(n * lookahead * vocab), q(vocab), next(vocab);
   int64_t made = 0;

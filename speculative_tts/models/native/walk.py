@@ -38,7 +38,9 @@ class _Tokens(ctypes.Structure):
 class Drafter(ctypes.Structure):
     """Who proposes the tokens of a round; see native.h."""
 
-    _fields_ = tuple((name, ctypes.c_void_p) for name in ("reader", "heads", "search", "states"))
+    _fields_ = tuple(
+        (name, ctypes.c_void_p) for name in ("reader", "heads", "search", "states", "recurrent")
+    )
 
 
 class _Walk(ctypes.Structure):

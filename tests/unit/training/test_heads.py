@@ -12,13 +12,19 @@ from speculative_tts.commands.train_heads import main
 from speculative_tts.models.families import load_layout
 from speculative_tts.models.heads import read_heads, target_hash
 from speculative_tts.models.loading import read_state
+from speculative_tts.models.recurrent import read_layer
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.training.checkpoint import read_checkpoint
+from speculative_tts.training.data.pairs import load_data
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.headed import head_targets
+from speculative_tts.training.draft import speech_sampler
+from speculative_tts.training.headed import head_targets, states_of
 from speculative_tts.training.loop import Training
+from speculative_tts.training.losses import each
+from speculative_tts.training.recurrent import RecurrentTrunk
+from speculative_tts.training.trunk import load_trunk
 
 STOP = 24
 
@@ -137,3 +143,56 @@ def test_a_finished_training_is_not_done_again(
     assert (out / "heads.safetensors").stat() == before
     assert main([*arguments, f"out={out}", "steps=7"]) == 2
     assert "was trained with steps=6, now 7; use the same settings" in capsys.readouterr().err
+
+
+RECURRENT = ["kind=recurrent", "width=40", "steps=60", "learning_rate=0.02", "eval_every=60"]
+
+
+@pytest.mark.parametrize("loss", ["ce", "kl", "lk"])
+def test_a_recurrent_layer_learns_and_belongs_to_its_target(
+    arguments: list[str], tmp_path: Path, loss: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two steps; the target is frozen, its head and embedding are used as they are."""
+    out, found = tmp_path / "layer", {}
+    weights = [f"losses.{name}={float(name == loss)}" for name in {"ce", loss}]
+    for rate in ("1e-9", "0.02"):
+        given = [*arguments, *RECURRENT, *weights, f"learning_rate={rate}", f"out={out}{rate}"]
+        assert main(given) == 0
+        found[rate] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    untrained, trained = found.values()
+    assert trained["dev_loss"] < 0.98 * untrained["dev_loss"]
+    assert len(trained["dev_accuracies"]) == len(trained["dev_acceptances"]) == 2
+    if loss == "lk":
+        assert sum(trained["dev_acceptances"]) > sum(untrained["dev_acceptances"]) + 0.02
+    tensors, description = read_layer(Path(f"{out}0.02"))
+    assert (description["hidden"], description["width"]) == (16, 40)
+    assert description["target"] == target_hash(Path(arguments[0].partition("=")[2]))
+    assert tensors.inner.dtype is torch.float16
+
+
+def test_each_step_is_compared_with_the_target_at_its_position(target: Path, codes: Path) -> None:
+    """A layer that makes the target's own states loses nothing; nothing behind the end counts."""
+    checkpoint = CheckpointConfig(name="small", path=str(target))
+    trunk = load_trunk(checkpoint)
+    batch = load_data(codes, checkpoint, seed=0, batch_size=1, dev_utterances=1).dev[0]
+    states = states_of(trunk, batch, 3)
+    hidden, said = states.hidden, states.targets[:, 0]
+    layout = load_layout(checkpoint)
+    module = RecurrentTrunk(trunk, 3, 8, {"kl": 1.0}, speech_sampler(layout), 1.0, each)
+    fed: list[int] = []
+
+    class Cheating(torch.nn.Module):
+        def forward(self, before: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+            step = len(fed) + 1
+            fed.append(len(before))
+            return hidden[(torch.arange(len(hidden)) + step).clamp(max=len(hidden) - 1)]
+
+    module.layer = Cheating()  # type: ignore[assignment]
+    everywhere = states.at(slice(None), module.ahead)
+    loss, _ = module(everywhere)
+    fed.clear()
+    sums = module.dev_sums(everywhere)
+    assert int(said[-1]) == STOP
+    assert sums[:, 3].tolist() == [len(said) - 1, len(said) - 2]  # one less a step: the end
+    torch.testing.assert_close(loss.detach(), torch.tensor(0.0), rtol=0, atol=1e-4)
+    torch.testing.assert_close(sums[:, 2], sums[:, 3], rtol=1e-4, atol=0)

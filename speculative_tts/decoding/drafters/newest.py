@@ -1,0 +1,37 @@
+"""What drafters share that read the target's own states and remember nothing else."""
+
+from copy import copy
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States
+from speculative_tts.decoding.sampling import Sampler
+
+
+class NewestStates:
+    """A `Drafting` that keeps the states that the newest tokens of a batch were drawn from."""
+
+    def __init__(self) -> None:
+        self._hidden: Tensor | None = None
+
+    def load(self, requests: list[Request]) -> None:
+        """See `Drafting`: there is nothing before the first state."""
+
+    def row(self, index: int) -> Self:
+        """See `Drafting`."""
+        assert self._hidden is not None
+        one = copy(self)
+        one._hidden = self._hidden[index : index + 1]
+        return one
+
+    def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
+        """See `Drafting`."""
+        raise NotImplementedError
+
+    def saw(self, hidden: States, accepted: PerRow) -> None:
+        """Keep the state that the newest token was drawn from."""
+        newest = hidden[torch.arange(len(accepted), device=accepted.device), accepted]
+        self._hidden = newest if self._hidden is None else self._hidden.copy_(newest)

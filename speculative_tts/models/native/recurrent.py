@@ -1,0 +1,35 @@
+"""A recurrent drafter's layer, and the drafter of native rounds (`draft.cpp`)."""
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.native.step import Linear
+from speculative_tts.models.native.walk import Drafter
+
+
+class Recurrent(ctypes.Structure):
+    """One layer; see native.h."""
+
+    _fields_ = (("inner", ctypes.POINTER(Linear)), ("out", ctypes.POINTER(Linear)))
+
+    @classmethod
+    def of(cls, inner: Linear, out: Linear) -> "Recurrent":
+        """Their matrices must be kept by the caller."""
+        return cls(ctypes.pointer(inner), ctypes.pointer(out))
+
+
+def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) -> Tensor:
+    """float32 [batch, hidden] behind tokens of these inputs."""
+    out, inputs = states.float().clone(), inputs.float().contiguous()
+    given = (inputs.data_ptr(), len(out), out.data_ptr(), torch.get_num_threads())
+    native.sst_recurrent(ctypes.byref(layer), *given)
+    return out
+
+
+def drafter(layer: Recurrent, states: Tensor) -> Drafter:
+    """As `blocks.drafter`; embedding and head are those of the target that verifies."""
+    made = Drafter(None, None, None, states.data_ptr(), ctypes.addressof(layer))
+    made.kept = (layer, states)
+    return made

@@ -1,0 +1,123 @@
+"""A recurrent drafter's one layer (EAGLE and Hydra family), and the folder it is kept in.
+
+Of the target's state h that the newest token was drawn from, and that token's input e:
+
+    h' = h + out silu(inner [h, e])
+
+The target's own head reads h' as it reads its states: that is the law of the token behind. That
+token, drawn, and h' go in again. So there is neither a cache nor a prompt, and embedding and head
+are the target's. The folder holds recurrent.json (for which target, sizes) and
+recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden, width]
+and `out.bias`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from speculative_tts.files import write_atomic
+from speculative_tts.models.heads import target_hash
+from speculative_tts.models.matrix import matrix, packed
+from speculative_tts.models.native import recurrent
+from speculative_tts.models.native.library import library
+from speculative_tts.records import write_json
+from speculative_tts.typed import read_json
+
+FORMAT = 1
+DESCRIPTION = "recurrent.json"
+WEIGHTS = "recurrent.safetensors"
+NAMES = ("inner.weight", "inner.bias", "out.weight", "out.bias")
+States = Float[Tensor, "batch hidden"]
+
+
+@dataclass(frozen=True)
+class LayerTensors:
+    """What is stored, in the order of `NAMES`."""
+
+    inner: Tensor
+    inner_bias: Tensor
+    out: Tensor
+    out_bias: Tensor
+
+    @property
+    def fits(self) -> bool:
+        """Are these one layer's?"""
+        hidden, width = self.out.shape
+        shapes = [tuple(tensor.shape) for tensor in vars(self).values()]
+        return shapes == [(width, 2 * hidden), (width,), (hidden, width), (hidden,)]
+
+
+class RecurrentLayer:
+    """The layer, loaded."""
+
+    def __init__(self, tensors: LayerTensors) -> None:
+        self.hidden, self.width = tensors.out.shape
+        self._inner = matrix(tensors.inner.T, tensors.inner_bias)
+        self._out = matrix(tensors.out.T, tensors.out_bias)
+        linears = packed(self._inner, self._out)
+        self.native = recurrent.Recurrent.of(*linears) if linears else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights that a step reads, besides the target's head."""
+        return self._inner.nbytes + self._out.nbytes
+
+    def __call__(self, states: States, inputs: States) -> States:
+        """The states behind tokens of these inputs."""
+        native = library()
+        if native is not None and self.native is not None:
+            return recurrent.step(native, self.native, states, inputs)
+        both = torch.cat([states, inputs.to(states.dtype)], -1)
+        return states + self._out(F.silu(self._inner(both)))
+
+
+def save_layer(
+    folder: Path, tensors: LayerTensors, *, target: Path, about: dict[str, Any] | None = None
+) -> None:
+    """Write a layer of the checkpoint folder `target`, in the dtype it comes in.
+
+    `about` holds facts for people. recurrent.json comes last: a folder with it is whole.
+    """
+    values = zip(NAMES, vars(tensors).values(), strict=True)
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in values}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
+    sizes = {"hidden": tensors.out.shape[0], "width": tensors.out.shape[1]}
+    made_of = {"format": FORMAT, "target": target_hash(target), "about": about or {}}
+    write_json(folder / DESCRIPTION, sizes | made_of)
+
+
+def load_layer(
+    folder: Path, *, target: Path, dtype: torch.dtype, device: torch.device
+) -> RecurrentLayer:
+    """Raises ValueError for a layer of another target, and for a folder that holds none."""
+    tensors, description = read_layer(folder)
+    if description["target"] != (own := target_hash(target)):
+        raise ValueError(
+            f"{folder} drafts for another target (weights {description['target'][:12]}), {target} "
+            f"has {own[:12]}; train its own with sst-train-heads kind=recurrent"
+        )
+    return RecurrentLayer(LayerTensors(*(t.to(device, dtype) for t in vars(tensors).values())))
+
+
+def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
+    """Tensors as stored and recurrent.json. ValueError when something is missing or broken."""
+    description = read_json(folder / DESCRIPTION, "make it with sst-train-heads kind=recurrent")
+    try:
+        stored = load_file(folder / WEIGHTS)
+        tensors = LayerTensors(*(stored[name] for name in NAMES))
+        assert description["format"] == FORMAT
+        assert tensors.fits
+        assert isinstance(description["target"], str)
+    except (KeyError, ValueError, SafetensorError, OSError, AssertionError) as error:
+        raise ValueError(
+            f"recurrent drafter {folder} is not readable ({error!r}); make it again"
+        ) from error
+    return tensors, description

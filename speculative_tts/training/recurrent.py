@@ -1,0 +1,105 @@
+"""A recurrent drafter on a frozen trunk: its layer, its losses step by step, its figures.
+
+Step j reads its own state of step j - 1 and the j-th token of the data behind the newest one, and
+says the law of the token after that. The target's law there is at hand: its state is the trunk's
+of that position, which is kept. What is fed are tokens of the data and not draws of the layer: a
+draft counts only where all before it were accepted, and those follow the target; so data that the
+target said itself (sst-own-codes) are what it will be asked for.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from speculative_tts.models.recurrent import LayerTensors, save_layer
+from speculative_tts.training.data.pairs import Batch
+from speculative_tts.training.headed import States, mean_figures, states_of
+from speculative_tts.training.loop import Values
+from speculative_tts.training.losses import Coarse, mix
+from speculative_tts.training.objective import Sampler
+from speculative_tts.training.trunk import Trunk
+
+
+class Recurrence(nn.Module):
+    """As `models.recurrent.RecurrentLayer`; at first what the target said before is said again."""
+
+    def __init__(self, hidden: int, width: int) -> None:
+        super().__init__()
+        self.inner, self.out = nn.Linear(2 * hidden, width), nn.Linear(width, hidden)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, states: Tensor, inputs: Tensor) -> Tensor:
+        """The states behind tokens of these inputs, [positions, hidden]."""
+        out: Tensor = states + self.out(F.silu(self.inner(torch.cat([states, inputs], -1))))
+        return out
+
+
+class RecurrentTrunk(nn.Module):
+    """The layer on a frozen trunk, trained over n - 1 steps; `sampler` is the target's."""
+
+    def __init__(
+        self, trunk: Trunk, n: int, width: int | None, weights: dict[str, float], sampler: Sampler,
+        temperature: float, coarse: Coarse,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        hidden = trunk.embedding.shape[1]  # said here where there is none
+        self.layer = Recurrence(hidden, width or 4 * hidden)
+        self.model = trunk.model.requires_grad_(requires_grad=False)
+        self.trunk, self.n, self.ahead = trunk, n, n - 1
+        self._weights, self._sampler = weights, sampler
+        self._compared = (temperature, coarse)
+
+    def states(self, batch: Batch) -> States:
+        """Hidden states of a batch's speech positions, of a sequence side by side."""
+        return states_of(self.trunk, batch, self.n)
+
+    def forward(self, states: States) -> tuple[Tensor, Values]:
+        """The losses of the steps, summed over positions."""
+        losses = [mix(self._weights, *step, *self._compared).sum() for step in self._steps(states)]
+        return torch.stack(losses).sum(), {}
+
+    @torch.no_grad()
+    def dev_sums(self, states: States) -> Tensor:
+        """Loss, right tokens, expected acceptance and positions of each step: [n - 1, 4]."""
+        rows = []
+        for logits, wanted, target in self._steps(states):
+            p, q = self._sampler(logits), self._sampler(target)
+            values = (
+                mix(self._weights, logits, wanted, target, *self._compared).sum(),
+                (logits.argmax(-1) == wanted).sum(),
+                torch.minimum(p, q).sum(),
+            )
+            rows.append([*map(float, values), len(wanted)])
+        return torch.tensor(rows, dtype=torch.float64)
+
+    def figures(self, sums: Float[Tensor, "steps 4"]) -> dict[str, Any]:
+        """The sum of mean losses, each step's accuracy and expected acceptance."""
+        accepted = (sums[:, 2] / sums[:, 3]).tolist()
+        figures = mean_figures(sums[:, [0, 1, 3]])
+        return figures | {"dev_acceptances": [round(share, 4) for share in accepted]}
+
+    def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
+        """Write the layer."""
+        own = (self.layer.inner, self.layer.out)
+        stored = [tensor.half() for part in own for tensor in (part.weight, part.bias)]
+        save_layer(folder, LayerTensors(*stored), target=target, about=about)
+
+    def _steps(self, states: States) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The layer's logits, the token wanted and the target's logits, of each step's positions.
+
+        Those whose sequence goes on: nothing is drafted behind the end.
+        """
+        trunk, state = self.trunk, states.hidden[:, 0]
+        for step in range(1, self.n):
+            fed, wanted = (states.targets[:, at].long() for at in (step - 1, step))
+            going = fed != trunk.stop_id
+            state = self.layer(state, trunk.embedding[fed])
+            with torch.no_grad():
+                target = trunk.own(states.hidden[:, step][going])
+            yield trunk.own(state[going]), wanted[going], target

@@ -1,0 +1,162 @@
+"""A recurrent layer that drafts, verified: the law without sampling noise, its native rounds."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from decoders import HIDDEN, STOPS, build, requests, state
+from group_laws import random_cover
+from head_stubs import Embedded, Mixing, by_layer, layer_tensors
+from partition import induced_law
+from reference import autoregressive_law
+from stubs import ragged, request
+from test_enumeration import distance
+from torch import Tensor
+
+from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter, RecurrentDrafting
+from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.speculation import Rounds, Speculation
+from speculative_tts.models.recurrent import (
+    RecurrentLayer,
+    load_layer,
+    read_layer,
+    save_layer,
+)
+
+SMALL, ENDS = 5, (4,)
+ONE = request(minimum=1, maximum=4)
+
+
+TARGET = Embedded.random(SMALL, 0, scale=0.8, dtype=torch.float64).without(0)
+
+
+def decode(
+    rule: AcceptanceRule, rows: list[Request], sampler: Sampler | None = None
+) -> list[Outcome]:
+    return by_layer(TARGET, rule, ENDS, sampler or Sampler(), 2, rows)
+
+
+def law_of(sampler: Sampler) -> float:
+    """How far the exact rule's law over these drafts is from the target's."""
+    law = induced_law(lambda rule, rows: decode(rule, rows, sampler), ONE, lookahead=2)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    return distance(law, autoregressive_law(TARGET, sampler, ENDS, ONE))
+
+
+@pytest.mark.parametrize(
+    "sampler", [Sampler(), Sampler(0.8, 4, 0.9), RepetitionAware(window=2, tau=0.5)]
+)
+def test_the_exact_rule_gives_the_targets_law(sampler: Sampler) -> None:
+    """To 1e-12."""
+    assert law_of(sampler) < 1e-12
+
+
+def test_a_law_that_is_not_the_tokens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: drawn from the law, reported as half of it and half of anything."""
+    honest = RecurrentDrafting.propose
+
+    def unsure(*given: object) -> tuple[Tensor, Tensor]:
+        drafted, laws = honest(*given)  # type: ignore[arg-type]
+        return drafted, 0.5 * laws + 0.5 / SMALL
+
+    monkeypatch.setattr(RecurrentDrafting, "propose", unsure)
+    assert law_of(Sampler()) > 1e-3
+
+
+def test_a_batch_is_its_rows_and_greedy_output_the_targets() -> None:
+    rows = ragged(12, vocab=SMALL)
+    for rule in (Tolerance(0.0), Tolerance(0.3), random_cover(SMALL, 3).rule()):
+        together = decode(rule, rows)
+        assert together == [decode(rule, [row])[0] for row in rows]
+        assert sum(out.counts.accepted for out in together) > 5
+    greedy = Sampler(temperature=0.0)
+    alone = autoregressive(TARGET, ENDS, greedy, rows)
+    found = decode(Tolerance(0.0), rows, greedy)
+    assert [out.tokens for out in found] == [out.tokens for out in alone]
+
+
+def test_each_step_reads_its_own_state_and_the_token_before() -> None:
+    """The first of a round the target's state that the newest token was drawn from."""
+    seen: list[tuple[Tensor, int, Tensor]] = []
+
+    class Recording(Mixing):
+        def __call__(self, states: Tensor, inputs: Tensor) -> Tensor:
+            out = super().__call__(states, inputs)
+            seen.append((states.clone(), int(inputs.argmax()), out))
+            return out
+
+    drafter = RecurrentDrafter(TARGET, Recording(SMALL))  # type: ignore[arg-type]
+    made = Speculation(TARGET, drafter, Tolerance(0.0), Sampler(), (), 2)
+    later, said = 0, [0, 1]
+    for loop in made.rounds([request(maximum=12)]):
+        for (_, _, behind), (own, _, _) in pairwise(seen):
+            assert torch.equal(own, behind)
+            later += 1
+        if seen:  # of the round that is over: it began behind what was said before it
+            first, token, _ = seen[0]
+            assert torch.equal(first[0], TARGET.table[said[-3], said[-2]])
+            assert token == said[-1]
+            seen.clear()
+        said = [0, 1, *loop.rows.tokens[0, : int(loop.rows.count)].tolist()]
+    assert later > 2
+
+
+def test_the_layer_is_its_formula() -> None:
+    t, (states, inputs) = layer_tensors(HIDDEN), torch.randn(2, 3, HIDDEN)
+    inner = torch.cat([states, inputs], 1) @ t.inner.T + t.inner_bias
+    expected = states + torch.nn.functional.silu(inner) @ t.out.T + t.out_bias
+    torch.testing.assert_close(RecurrentLayer(t)(states, inputs), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("sampler", [Sampler(0.9, 12, 0.9), RepetitionAware(1.0, 10, 0.8)])
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("lookahead", [1, 3])
+def test_native_rounds_are_those_in_python(sampler: Sampler, count: int, lookahead: int) -> None:
+    """All of an outcome, bit for bit; ragged rows, minima and limits."""
+    target, layer = build(state(3)), RecurrentLayer(layer_tensors(HIDDEN))
+
+    def spoken(rule: AcceptanceRule) -> list[Outcome]:
+        drafter = RecurrentDrafter(target, layer)
+        return Speculation(target, drafter, rule, sampler, STOPS, lookahead).decode(requests(count))
+
+    def never(*_: object) -> None:
+        raise AssertionError("not asked for")
+
+    def told(name: str, instead: Callable[..., None], rule: AcceptanceRule) -> list[Outcome]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Rounds, name, instead)
+            return spoken(rule)
+
+    for rule in (Tolerance(0.0), Tolerance(0.3)):
+        ours = told("_round", never, rule)
+        assert ours == told("_natively", lambda _: None, rule)
+        assert sum(out.counts.accepted for out in ours) > 0
+
+
+def test_a_folder_is_its_tensors_and_belongs_to_a_target(tmp_path: Path) -> None:
+    for name in ("target", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(name.encode())
+    stored, options = layer_tensors(HIDDEN), {"dtype": torch.float32, "device": torch.device("cpu")}
+    save_layer(tmp_path / "layer", stored, target=tmp_path / "target")
+    found, description = read_layer(tmp_path / "layer")
+    for mine, other in zip(vars(found).values(), vars(stored).values(), strict=True):
+        assert torch.equal(mine, other)
+    assert (description["hidden"], description["width"]) == (HIDDEN, 48)
+    layer = load_layer(tmp_path / "layer", target=tmp_path / "target", **options)
+    assert layer.nbytes == sum(t.nbytes for t in vars(stored).values())
+    with pytest.raises(ValueError, match=r"drafts for another target .*; train its own with"):
+        load_layer(tmp_path / "layer", target=tmp_path / "other", **options)
+    (tmp_path / "layer/recurrent.safetensors").write_bytes(b"torn")
+    with pytest.raises(ValueError, match=r"is not readable .*; make it again"):
+        read_layer(tmp_path / "layer")
+    with pytest.raises(ValueError, match="sst-train-heads kind=recurrent"):
+        read_layer(tmp_path / "other")
