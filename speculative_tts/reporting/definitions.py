@@ -160,8 +160,8 @@ class Curve:
     """Points of runs in which one configuration key takes several values.
 
     `x` and `y` of the axes hold unless it has its own; `style` picks colour and marker. Runs of an
-    `optional` one may be absent. `own` has what some values need besides; one that is not `joined`
-    has no line through its points: its values are in no order.
+    `optional` one may be absent. One that is not `joined` has no line through its points: its
+    values are in no order.
     """
 
     label: str
@@ -171,7 +171,6 @@ class Curve:
     style: int = 0
     y: str | None = None
     optional: bool = False
-    own: Mapping[Any, Where] = field(default_factory=dict)
     joined: bool = True
 
     def points(self) -> dict[str, Need]:
@@ -179,7 +178,7 @@ class Curve:
         return {
             f"{self.label} {self.key}={value}": Need(
                 f"{self.label}, {self.key}={value}",
-                {**self.where, self.key: value, **self.own.get(value, {})},
+                {**self.where, self.key: value},
                 optional=self.optional,
                 curve=self.label,
             )

@@ -243,7 +243,7 @@ def _tags(axes: Axes, plot: Plot) -> None:
         return inside
 
     taken = [(*(place(p) - 3), *(place(p) + 3)) for p in marked]
-    taken.append((0, -100, ROOM[0], 0))  # numbers of the axis
+    taken += [(0, -100, ROOM[0], 0), (-100, -100, 0, 2 * ROOM[1])]  # numbers of the axes
     for series in curves:
         for point in series.points:
             x, y = place(point)

@@ -70,7 +70,7 @@ def test_sweeps_in_the_same_folder_are_other_points(
         **{("SSD, β", f"{beta}"): beta for beta in (0.1, 0.3, 0.4)},
         **{("PCG, mean group size", size): size for size in ("4.5", "10", "140")},
     }
-    assert set(shown) | {("other rules, second model", "typical")} <= set(at)
+    assert set(shown) | {("rules of others", "typical")} <= set(at)
     assert len({at[key] for key in shown}) == len(shown)
     rows = {row["key"]: row["acceptance_length"] for row in lines("rules")}
     assert rows["tolerance lm"] == at["SSD, β", "0.4"]
