@@ -13,6 +13,10 @@ namespace {
 
 constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one or two of
 static_assert(PANEL % PAIR == 0);
+// A tile of so many rows asks for weights that far ahead; with fewer the processor's own prefetching
+// is the faster one, but not where a tile reads half a panel.
+constexpr int MANY = REGISTERS == 32 ? 6 : 3;
+constexpr long AHEAD = 2048, LINE = 16;  // floats: 8 KB, and a line of a cache
 
 // `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest. One is a single
 // stream to read, two keep more sums going at once; 16 registers hold half a panel otherwise.
@@ -86,7 +90,10 @@ __attribute__((noinline)) void tile(const typename W::Input* x, long stride, lon
   Vec low[R][P] = {}, high[R][P] = {};
   for (long k = 0; k < steps; k++) {
     for (int p = 0; p < P; p++) {
-      Vec a = load(w[p] + k * PANEL), b = load(w[p] + k * PANEL + LANES);
+      const float* now = w[p] + k * PANEL;
+      Vec a = load(now), b = load(now + LANES);
+      for (long line = 0; R >= MANY && line < PAIR; line += LINE)
+        __builtin_prefetch(now + AHEAD + line, 0, 2);
       if (R > 1) {
         KEEP(a);
         KEEP(b);
