@@ -19,10 +19,12 @@ from speculative_tts.schema.export import ExportConfig
 from speculative_tts.training.export import SPECULATORS, VLLM, Exported
 
 UNKNOWN = "not measured"
+DRAFTING = ("speculative", "lm")
 FIGURES = ("acceptance_length", "tv", "wer", "speedup")
 EXACT = (
-    "Under the exact rule, whose own TV is 0, the share accepted of a token is 1 less the TV "
-    "between the draft's law and the target's."
+    "Acceptance by position counts every drafted token, those after a rejection too. Under the "
+    "exact rule, whose own TV is 0, that of token 1 is 1 less the TV between the draft's law and "
+    "the target's."
 )
 USE = """## With transformers
 
@@ -80,13 +82,19 @@ def runs_of(config: ExportConfig) -> list[Run]:
     weights = {name: content_hash(Path(getattr(config, name).path)) for name in ("draft", "target")}
     found = find_runs(Path(config.runs))
     used = [one for one in found.runs if _of(one, "target") == weights["target"]]
-    own = [one for one in used if _of(one, "draft") == weights["draft"]]
+    own = [one for one in used if _drafts(one) and _of(one, "draft") == weights["draft"]]
     if not own:
         raise ValueError(
             f"runs={config.runs} holds no scored run of this draft with this target; make one: "
             "sst-decode rule=exact, then sst-eval"
         )
     return [one for one in used if one in own or one.config.get("system") == "target"]
+
+
+def _drafts(run: Run) -> bool:
+    """Does it use its draft? Every run names one."""
+    alone = run.config.get("system") == "draft"
+    return alone or (run.config.get("system"), run.config.get("drafter.name")) == DRAFTING
 
 
 def _of(run: Run, role: str) -> str | None:

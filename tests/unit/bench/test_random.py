@@ -8,7 +8,7 @@ import torch
 from test_sizes import SMALL
 
 from speculative_tts.bench import peers, random
-from speculative_tts.bench.random import computed
+from speculative_tts.bench.random import computed, expected
 from speculative_tts.commands import bench
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.groups import Group
@@ -100,3 +100,11 @@ def test_speedup_of_a_free_perfect_draft() -> None:
     steps = {"target step (1 token)": 1.0, "verify (4 tokens)": 1.0, "draft step (1 token)": 0.0}
     assert computed(steps, 1.0, 3) == 4.0
     assert computed(steps, 0.0, 3) == 1.0
+
+
+def test_what_the_steps_allow_is_told_as_assumed() -> None:
+    steps = {"target step (1 token)": 0.5}
+    heading, _, *rows = expected({"steps": steps, "computed_speedup": {0.8: 1.6}})
+    assert heading.count("assumed") == 1
+    assert heading.count("computed") == 2
+    assert rows == ["| target alone | 1.00 | 2.0 |", "| 0.8 | 1.60 | 3.2 |"]

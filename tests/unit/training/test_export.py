@@ -208,15 +208,15 @@ def test_speculators_own_classes_take_its_format(exported: Any) -> None:
 def run(tmp_path: Path) -> Callable[..., Path]:
     """Makes a scored run of the tiny target and a draft."""
 
-    def made(draft: str = "tiny:draft", system: str = "speculative") -> Path:
-        folder = tmp_path / "runs" / f"{system}-{draft[5:]}-s0"
-        write_run(folder, [record(f"u{i}") for i in range(12)], {"system": system})
-        weights = {name: content_hash(resolve(f"tiny:{name}")) for name in ("target", "codec")}
-        weights |= {"draft": content_hash(resolve(draft))} if system != "target" else {}
+    def made(draft: str = "tiny:draft", system: str = "speculative", drafter: str = "lm") -> Path:
+        folder = tmp_path / "runs" / f"{system}-{draft[5:]}-{drafter}-s0"
+        settings = {"system": system, "drafter": {"name": drafter}}
+        write_run(folder, [record(f"u{i}") for i in range(12)], settings)
+        paths = {"target": "tiny:target", "codec": "tiny:codec", "draft": draft}
+        weights = {name: content_hash(resolve(path)) for name, path in paths.items()}
         facts = {"weights": weights, "hardware": {"cpu": "A CPU"}, "argv": ["sst-decode", "x"]}
         (folder / "provenance.json").write_text(json.dumps(facts))
-        settings = ["metrics=[wer]", "draws=100", "workers=1"]
-        assert evaluate.main([f"runs={folder}", *settings]) == 0
+        assert evaluate.main([f"runs={folder}", "metrics=[wer]", "draws=100", "workers=1"]) == 0
         return folder.parent
 
     return made
@@ -225,7 +225,7 @@ def run(tmp_path: Path) -> Callable[..., Path]:
 def test_the_card_has_the_figures_of_the_drafts_runs_alone(
     run: Callable[..., Path], tmp_path: Path
 ) -> None:
-    run("tiny:draft_fine"), run(system="target"), run()
+    run("tiny:draft_fine"), run(system="target"), run(drafter="lookup"), run()
     out = tmp_path / "out"
     given = [f"runs={tmp_path / 'runs'}", f"out={out}", "licence=apache-2.0"]
     assert export.main(given) == 0
@@ -258,6 +258,7 @@ def test_runs_of_another_draft_are_refused(
     tmp_path: Path, run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run("tiny:draft_fine")
+    run(drafter="heads"), run(system="target")  # which name the draft and do not use it
     assert export.main([f"runs={folder}", f"out={tmp_path / 'out'}"]) == 2
     assert "holds no scored run of this draft" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
