@@ -22,13 +22,14 @@ from speculative_tts.schema.rules import GroupRule, RuleConfig, ToleranceRule
 from speculative_tts.typed import read_json
 
 Run = Callable[[DecodeConfig], int]
+Scale = tuple[Callable[[float], float], Callable[[float], float]]
 Figure = Callable[[Collection[DecodeRecord]], float | None]
 
 SEED = 0
 ACCURACY = 0.01  # of the speed, relatively
 TRIALS = 6  # runs that the search makes at most
 FIRST = 16.0  # mean size that is tried where none is known
-FURTHER = 4.0  # times the largest setting known: groups of thousands take minutes
+BEYOND = 1.25, 4.0  # times the largest setting known, and no more: large groups take minutes
 
 
 def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
@@ -119,14 +120,14 @@ def search(
     ends: tuple[float, float],
     known: dict[float, float],
     first: float,
-    scale: tuple[Callable[[float], float], Callable[[float], float]] = (float, float),
+    scale: Scale = (float, float),
 ) -> dict[float, float]:
     """Settings tried, with their figures, until one is near `goal` or the trials are used up.
 
     The figure rises with the setting. While no known setting brackets the goal the lower end is
-    measured, or one well beyond the largest (`first` where none is known); then false position and
-    halving in turn, on the axis that `scale` (there, back) straightens: the first is quick on
-    straight curves, the second sure on bent ones.
+    measured, or one beyond the largest, where its last two would lead (`first` where none is
+    known); then false position and halving in turn, on the axis that `scale` (there, back)
+    straightens: the first is quick on straight curves, the second sure on bent ones.
     """
     there, back = scale
     tried = dict(known)
@@ -142,8 +143,11 @@ def search(
             break
         low, high = bracket()
         if high is None or low is None:
-            further = min(ends[1], FURTHER * max(tried) if tried else first)
-            setting = further if high is None else ends[0]
+            setting = (
+                min(ends[1], float(f"{_beyond(tried, goal, first, scale):.3g}"))
+                if high is None
+                else ends[0]
+            )
             if setting in tried:
                 break
         else:
@@ -155,6 +159,21 @@ def search(
                 break
         tried[setting] = measure(setting)
     return tried
+
+
+def _beyond(tried: dict[float, float], goal: float, first: float, scale: Scale) -> float:
+    """Where a line through the largest two leads, within `BEYOND`; `first` without any."""
+    if not tried:
+        return first
+    there, back = scale
+    before, last = sorted(tried)[-2:][0], max(tried)
+    steps = [factor * last or first for factor in BEYOND]
+    rise = tried[last] - tried[before]
+    if rise <= 0:
+        return steps[-1]
+    low, high = map(there, steps)
+    slope = (there(last) - there(before)) / rise
+    return back(min(max(there(last) + slope * (goal - tried[last]), low), high))
 
 
 def nearest(tried: dict[float, float], goal: float) -> float:

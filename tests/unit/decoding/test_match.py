@@ -58,8 +58,32 @@ def test_beyond_what_is_known_it_goes_on_from_there() -> None:
     measure, asked = counted(lambda x: 2 + 0.2 * math.log(x))
     known = {x: 2 + 0.2 * math.log(x) for x in (40.0, 140.0)}
     tried = search(measure, 2 + 0.2 * math.log(200), (1.0, 8192.0), known, 16.0, LOGARITHM)
-    assert asked[0] == 560
-    assert nearest(tried, 2 + 0.2 * math.log(200)) == pytest.approx(200, rel=0.2)
+    assert asked == [200]
+    assert nearest(tried, 2 + 0.2 * math.log(200)) == 200
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [
+        ({40.0: 2.0}, 160),  # one says nothing of what is beyond
+        ({40.0: 2.0, 80.0: 2.0}, 320),  # two that are equal neither
+        ({40.0: 2.0, 80.0: 2.001}, 320),  # a line that leads to thousands is not believed
+        ({40.0: 2.0, 80.0: 2.95}, 100),  # a hair beyond the largest would hardly bracket
+    ],
+)
+def test_the_first_step_beyond_is_neither_short_nor_long(
+    known: dict[float, float], asked: float
+) -> None:
+    measure, settings = counted(lambda x: 3.0)
+    search(measure, 3.0, (1.0, 8192.0), known, 16.0, LOGARITHM)
+    assert settings == [asked]
+
+
+def test_beside_no_tolerance_the_first_is_tried() -> None:
+    """Four times nothing is nothing: known was β = 0 alone, and the search ended."""
+    measure, asked = counted(lambda x: 1 + x)
+    search(measure, 2.0, (0.0, 1.0), {0.0: 1.0}, 1.0)
+    assert asked == [1.0]
 
 
 def test_out_of_reach_gives_the_end() -> None:
