@@ -17,7 +17,7 @@ from torch import Tensor
 
 from speculative_tts.caches import groups, provide, store, vectors
 from speculative_tts.caches.progress import Progress
-from speculative_tts.codecs.registry import Codec
+from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.groups import Group
 from speculative_tts.models.loading import EMBEDDING, stored_rows
 from speculative_tts.schema.common import GroupsConfig, Similarity, Weights
@@ -122,6 +122,17 @@ def test_theta_is_found_for_a_mean_size(wanted: float) -> None:
     size = groups.distinct_sets(pairs, theta, 300).mean_size
     assert size == pytest.approx(wanted, rel=0.01)
     assert -1 < theta == round(theta, 6)
+
+
+@pytest.mark.parametrize("wanted", [1.5, 4.5, 140])
+def test_the_floor_is_that_of_all_cosines_where_all_are_the_sample(wanted: float) -> None:
+    """To one of 20,000 bins from -1 to 1: above it there are enough, a bin higher too few."""
+    unit = unit_vectors(300, 8)
+    floor = groups._sampled_floor(unit, wanted, groups.silent)
+    cosine = (unit @ unit.T).double()
+    low, high = ((cosine > edge).sum() / 300 for edge in (floor - 1e-6, floor + 1e-4 + 1e-6))
+    assert high < wanted <= low
+    assert groups._sampled_floor(unit, 300, groups.silent) == -1
 
 
 def test_theta_does_not_depend_on_the_global_generator() -> None:
@@ -242,6 +253,32 @@ def test_neighbours_are_the_nearest_others() -> None:
         assert found[row].tolist() == others[:4]
     assert found[7].tolist() == [7] * 4
     assert vectors.nearest(points[:3], 9).shape == (3, 2)
+
+
+def test_vectors_are_what_they_are_called(sources: provide.Sources) -> None:
+    codec = load_codec(*sources.codec)
+    rows = stored_rows(sources.target, N)
+    for source, expected in (
+        (Similarity.codebook, torch.from_numpy(codec.codebook)),  # type: ignore[attr-defined]
+        (Similarity.embedding, rows.float()),
+    ):
+        torch.testing.assert_close(provide.code_vectors(source, sources)[:N], expected)
+
+
+def test_ids_behind_those_of_a_cache_are_alone(sources: provide.Sources, tmp_path: Path) -> None:
+    entry = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
+    cpu = torch.device("cpu")
+    found, wide = provide.tensors(entry, cpu), provide.tensors(entry, cpu, N + 4)
+    for name, array in found.items():
+        assert torch.equal(wide[name][: len(array)], array)
+        assert wide[name].dtype == array.dtype
+    for begins, members, first in (
+        ("token_offsets", "token_groups", len(found["group_offsets"]) - 1),
+        ("group_offsets", "group_tokens", N + 1),
+    ):
+        assert wide[begins][-4:].diff().tolist() == [1, 1, 1]
+        assert wide[members][-3:].tolist() == [first, first + 1, first + 2]
+    assert wide["scores"][-3:].tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("source", Similarity)
@@ -367,6 +404,8 @@ def test_theta_outside_its_range_is_refused(
 def test_a_cap_below_one_is_refused(sources: provide.Sources, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cap 0 is below 1"):
         provide.acoustic_groups(config(tmp_path, cap=0), sources)
+    with pytest.raises(ValueError, match=r"mean_size 9.0 is above cap 5; raise cap or drop it"):
+        provide.acoustic_groups(config(tmp_path, cap=5, mean_size=9.0), sources)
 
 
 def test_a_missing_embedding_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from speculative_tts.caches import bigrams, store, transitions
-from speculative_tts.caches.bigrams import count_bigrams
+from speculative_tts.caches.bigrams import Bigrams, count_bigrams
 from speculative_tts.caches.transitions import LogTransitions, export_counts, find_or_count
 from speculative_tts.schema.common import Smoothing, TransitionsConfig
 from speculative_tts.workers import HERE, Processes
@@ -171,6 +171,69 @@ def test_shipped_counts_may_be_large(codes: Path, codec: Path, tmp_path: Path) -
         assert (shipped["counts"] == many).all()
 
 
+@pytest.mark.parametrize(
+    ("size", "row", "count", "kind"),
+    [
+        (2**16, [2**16 - 1], 1, "uint16"),
+        (2**16 + 1, [2**16], 1, "int64"),
+        (2**16, list(range(2**16)), 1, "int64"),  # so many behind one code
+        (3, [2], 2**16 - 1, "uint16"),
+        (3, [2], 2**16, "int64"),
+    ],
+)
+def test_shipped_counts_are_as_wide_as_their_largest_number(
+    tmp_path: Path, size: int, row: list[int], count: int, kind: str
+) -> None:
+    """Pairs that begin with code 0, each so often."""
+    offsets = np.full(size + 1, len(row))
+    offsets[0] = 0
+    given = Bigrams(offsets, np.array(row), np.full(len(row), count), np.ones(size, int))
+    description = {"codec": "c", "codes": "d", "column": "codes", "size": size}
+    entry = store.Entry(tmp_path, "transitions", dataclasses.asdict(given), description, {})
+    export_counts(entry, tmp_path)
+    found = transitions._shipped(tmp_path)[1]
+    for name, array in dataclasses.asdict(given).items():
+        np.testing.assert_array_equal(getattr(found, name), array)
+    with np.load(tmp_path / "counts.npz") as shipped:
+        assert {shipped[name].dtype.name for name in ("lengths", "columns", "counts")} == {kind}
+
+
+def test_a_row_that_was_seen_once_is_a_seen_row() -> None:
+    """By the floor 0.3 of the uniform third, and 0.7 of what was seen."""
+    once = Bigrams(np.array([0, 1, 1, 1]), np.array([1]), np.array([1]), np.array([1, 1, 0]))
+    logs = transitions.smoothed(once, Smoothing.floor, 0.3)
+    third = [1 / 3] * 3
+    assert {part.dtype.name for part in (logs.seen, logs.row, logs.column)} == {"float32"}
+    np.testing.assert_allclose(dense(logs), [[0.1, 0.8, 0.1], third, third], rtol=1e-6)
+
+
+def test_what_people_are_told_of_counts(
+    codes: Path, codec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of pairs counted in 1.234 s."""
+    clock = iter((10.0, 11.234))
+    monkeypatch.setattr(transitions.time, "perf_counter", lambda: next(clock))
+    config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"), workers=1)
+    logs, told = transitions.transitions(config, ("tiny", codec), SIZE)
+    counts = expected_counts()
+    pairs, total = int((counts > 0).sum()), int(counts.sum())
+    assert told == {
+        "folder": str(next((tmp_path / "caches").glob("transitions-*"))),
+        "codes": SIZE,
+        "bigrams": total,
+        "distinct": pairs,
+        "per_row": round(pairs / SIZE, 1),
+        "repeats": round(int(counts.trace()) / total, 4),
+        "seconds": 1.23,
+        "bigrams_per_second": round(total / 1.234),
+    }
+    other = {"smoothing": Smoothing.add, "strength": 0.5, "path": told["folder"]}
+    again, _ = transitions.transitions(dataclasses.replace(config, **other), ("tiny", codec), SIZE)
+    below = counts.sum(1, keepdims=True) + 0.5 * SIZE
+    np.testing.assert_allclose(dense(again), (counts + 0.5) / below, rtol=1e-5)
+    assert logs.size == SIZE
+
+
 @pytest.mark.parametrize("most", [2**31 - 1, 2**31])
 def test_a_pair_may_come_more_often_than_four_bytes_hold(
     codes: Path, codec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
@@ -191,16 +254,19 @@ def test_mistakes_are_told(codes: Path, codec: Path, tmp_path: Path) -> None:
     config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"))
     entry = find_or_count(config, ("tiny", codec), SIZE)
     named = dataclasses.replace(config, path=str(entry.folder))
-    with pytest.raises(ValueError, match="another codec"):
+    with pytest.raises(
+        ValueError, match=r"another codec.* its size is 12, that of .* is 13; count"
+    ):
         transitions.transitions(named, ("tiny", codec), SIZE + 1)
     (codec / "codec.json").write_text("[]")
-    with pytest.raises(ValueError, match="another codec"):
+    with pytest.raises(ValueError, match=r"another codec.* codec is \w{12}, that of .* is \w{12};"):
         transitions.transitions(named, ("tiny", codec), SIZE)
     with pytest.raises(ValueError, match="the codec has 0 to 4"):
         find_or_count(config, ("tiny", codec), 5)
     groups = store.save_entry(tmp_path, "groups", {}, {"scores": np.ones(3)}, {})
     for wrong, text in (
         ({"smoothing": Smoothing.floor}, "not in"),
+        ({"smoothing": Smoothing.floor, "strength": 0.0}, r"strength 0.0 is not in \(0, 1\)"),
         ({"strength": 0.0}, "not above 0"),
         ({"codes": str(tmp_path)}, "no Parquet"),
         ({"column": "layers"}, "no column layers"),
