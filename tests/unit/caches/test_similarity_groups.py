@@ -125,8 +125,11 @@ def test_theta_is_found_for_a_mean_size(wanted: float) -> None:
 
 
 @pytest.mark.parametrize("wanted", [1.5, 4.5, 140])
-def test_the_floor_is_that_of_all_cosines_where_all_are_the_sample(wanted: float) -> None:
+def test_the_floor_is_that_of_all_cosines_where_all_are_the_sample(
+    wanted: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To one of 20,000 bins from -1 to 1: above it there are enough, a bin higher too few."""
+    monkeypatch.setattr(groups, "COLUMNS", 64)
     unit = unit_vectors(300, 8)
     floor = groups._sampled_floor(unit, wanted, groups.silent)
     cosine = (unit @ unit.T).double()
@@ -154,9 +157,29 @@ def test_at_mean_size_one_all_are_alone_however_near(monkeypatch: pytest.MonkeyP
     assert groups.distinct_sets(pairs, theta, 4000).mean_size == 1
 
 
-def test_the_median_of_an_even_number_of_groups_lies_between() -> None:
-    sets = groups.Sets(torch.tensor([0, 1, 3, 7, 12]), torch.arange(12), torch.zeros(12))
-    assert provide.facts(sets, 0.5, 12)["median_size"] == 3
+@pytest.mark.parametrize(
+    ("offsets", "told"),
+    [
+        ([0, 1, 3, 7, 12], {"median_size": 3, "mean_size": 3.0, "singletons": 0.25, "bytes": 168}),
+        ([0, 1, 3, 7], {"median_size": 2, "mean_size": 2.333, "singletons": 0.3333, "bytes": 104}),
+    ],
+)
+def test_what_people_are_told_of_groups(offsets: list[int], told: dict[str, float]) -> None:
+    """The median of an even number lies between; 8 bytes a member, 4 an offset, both ways."""
+    n = offsets[-1]
+    sets = groups.Sets(torch.tensor(offsets), torch.arange(n), torch.zeros(n))
+    largest = {12: 5, 7: 4}[n]
+    rest = {"theta": 0.5, "tokens": n, "groups": len(offsets) - 1, "members": n}
+    assert provide.facts(sets, 0.5, n) == told | rest | {"max_size": largest}
+
+
+def test_codes_of_all_shards_are_counted_if_they_are_ids(tmp_path: Path) -> None:
+    for name, codes in (("a", [0, 3]), ("b", [3, 2])):
+        table = pa.Table.from_pylist([{"codes": codes, "split": "train"}])
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    assert provide.count_codes(tmp_path, 4).tolist() == [1, 0, 1, 2]
+    with pytest.raises(ValueError, match=r"a.parquet has code 3, the target only 3 ids; give"):
+        provide.count_codes(tmp_path, 3)
 
 
 @pytest.mark.parametrize("wanted", [8, 10])
@@ -339,7 +362,9 @@ def test_a_named_cache_of_another_target_is_refused_saying_which(
 ) -> None:
     mine = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
     named = config(tmp_path / "unused", path=str(mine.folder))
-    assert provide.acoustic_groups(named, sources).folder == mine.folder
+    found = provide.acoustic_groups(named, sources)
+    assert (found.folder, found.facts) == (mine.folder, mine.facts)
+    assert found.facts["likeness"] is not None
     torch.manual_seed(9)
     other = write_fake_models(tmp_path / "other").root / "target"
     change_weights(other)
