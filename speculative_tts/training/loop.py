@@ -172,7 +172,7 @@ class Training:
         if not math.isfinite(norm):
             raise ValueError(
                 f"loss is {row['loss']}, its gradient {norm} at step {self.step + 1}; lower the "
-                "learning rate and start again"
+                "learning rate, or look at the weights and codes that it began with"
             )
         row |= {"learning_rate": self._update(), "gradient_norm": norm}
         self.step += 1
