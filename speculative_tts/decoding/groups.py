@@ -143,6 +143,11 @@ class Group:
         rows = probs.reshape(-1, 1, probs.shape[-1])
         return self._gathered(rows).view(*probs.shape[:-1], -1)
 
+    def shares(self, values: Float[Tensor, "rows n groups"]) -> Float[Tensor, "rows n vocab"]:
+        """sum_k w[k, x] values(k) of each token: `coarse` transposed."""
+        sums = self._over_groups(values * self._scores.to(values.dtype))
+        return sums / self._total.to(values.dtype)
+
     def _cumulative(self, spread: Weights, owner: Int64[Tensor, " members"]) -> Weights:
         """Upper end of each membership's share of [x, x + 1): one search finds a group of x.
 
@@ -191,8 +196,7 @@ class Group:
         factors = [(q_c - p_c).clamp(min=0) / q_c.clamp(min=tiny)]
         if accepted:
             factors.append(torch.minimum(q_c, p_c) / p_c.clamp(min=tiny))
-        back = self._over_groups(torch.stack(factors, 1) * self._scores.to(q.dtype))
-        shares = (back / self._total.to(q.dtype)).unbind(1)
+        shares = self.shares(torch.stack(factors, 1)).unbind(1)
         mass = torch.where(self._alone, (q - p).clamp(min=0), q * shares[0])
         return mass + p * shares[1] if accepted else mass
 

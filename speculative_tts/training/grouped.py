@@ -1,8 +1,10 @@
 """Laws of groups of tokens, for a loss that sees what PCG's rule sees."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from speculative_tts.caches.provide import KIND, RULE, tensors
 from speculative_tts.caches.store import open_named
@@ -25,4 +27,21 @@ def coarse_laws(folder: str | None, layout: Layout, device: torch.device) -> Coa
             f"groups {folder} are of a vocabulary {found} (codes, ids, stop ids), the target's is "
             f"{own}; make its own with sst-precompute"
         )
-    return Group(**tensors(entry, device), readable=on_cpu).coarse
+    rule = Group(**tensors(entry, device), readable=on_cpu)
+
+    class Coarser(torch.autograd.Function):
+        """With a gradient of its own: torch's of sparse products takes seconds."""
+
+        @staticmethod
+        def forward(_: Any, law: Tensor) -> Tensor:
+            return rule.coarse(law)
+
+        @staticmethod
+        def backward(_: Any, *gradients: Tensor) -> Tensor:
+            return rule.shares(gradients[0][:, None])[:, 0]
+
+    def coarse(law: Tensor) -> Tensor:
+        out: Tensor = Coarser.apply(law)  # type: ignore[no-untyped-call]
+        return out
+
+    return coarse

@@ -27,10 +27,11 @@ def save_groups(root: Path, ids: int = IDS) -> str:
     return str(save_entry(root, "groups", {"vocabulary": [24, ids, [24]]}, arrays, {}))
 
 
-def test_laws_are_those_of_the_speech_rows(tmp_path: Path) -> None:
-    law = torch.rand(2, LAYOUT.vocab_size).softmax(-1)  # a head has rows of text too
+def test_laws_by_definition_and_their_gradient(tmp_path: Path) -> None:
+    law = torch.rand(2, IDS, dtype=torch.float64).softmax(-1).requires_grad_()
     coarse = coarse_laws(save_groups(tmp_path), LAYOUT, torch.device("cpu"))
-    torch.testing.assert_close(coarse(law), law[:, :IDS] @ COVER.weights().float().T)
+    torch.testing.assert_close(coarse(law), law @ COVER.weights().T)
+    assert torch.autograd.gradcheck(coarse, law)
 
 
 def test_groups_of_another_vocabulary_are_told(tmp_path: Path) -> None:
