@@ -254,8 +254,8 @@ class EngineConfig:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     heads: HeadsConfig = field(default_factory=HeadsConfig)
     viterbi: ViterbiConfig = field(default_factory=ViterbiConfig)
-    # tokens drafted per round; auto: what pays best here, measured in seconds, which sst-decode
-    # keeps; adaptive: until the draft is unsure, 8 at most (drafter.entropy, 1.5 if not given)
+    # tokens drafted per round; auto: what pays best here, in seconds (sst-decode keeps it);
+    # adaptive: 8 at most, until the draft is unsure
     lookahead: Lookahead = 3
     seed: Seed = 0  # same seed, same tokens
 

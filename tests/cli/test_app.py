@@ -324,7 +324,7 @@ def test_help_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert part in out
     assert out.index("lookahead=") < out.index("method=") < out.index("target=tiny")
-    assert out.count("\n") < 75
+    assert out.count("\n") < 80
     assert "target.rows" not in out
     assert seen == []
 
