@@ -14,7 +14,7 @@ from speculative_tts.commands import decode
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.graphs import EAGER, cuda_graph
 from speculative_tts.decoding.kept import Kept
-from speculative_tts.decoding.parts import Parts, _check_pair
+from speculative_tts.decoding.parts import Parts, check_pair
 from speculative_tts.schema.common import Similarity
 from speculative_tts.schema.decode import LookupDrafterConfig
 from speculative_tts.schema.rules import DynamicRule, NeighboursRule
@@ -134,7 +134,7 @@ def test_target_and_draft_have_the_rows_that_may_be_emitted(
 ) -> None:
     given = (layout(3, "a", "b"), draft, toy_lists.settings(text_rows=text_rows))
     if apart is None:
-        _check_pair(*given)
+        check_pair(*given)
     else:
         with pytest.raises(ValueError, match=f"^target and draft have different .* {apart}; train"):
-            _check_pair(*given)
+            check_pair(*given)
