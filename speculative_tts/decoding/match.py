@@ -216,9 +216,19 @@ def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
 
 
 def finished(config: DecodeConfig, figure: Figure) -> float | None:
-    """The figure of a finished run; None when it is not there."""
-    folder = Path(config.out) / run_name(config)
-    return figure(read_records(folder).values()) if (folder / DONE).is_file() else None
+    """The figure of a finished run; None when it is not there.
+
+    Tokens do not depend on how many utterances are timed: only a speed by the clock asks for that.
+    """
+    timings = [config.timing]
+    if figure is not speedup:
+        files = Path(config.out).glob("*/config.json")
+        timings += {read_json(file, "delete that run").get("timing") for file in files}
+    for timing in timings:
+        folder = Path(config.out) / run_name(dataclasses.replace(config, timing=timing))
+        if (folder / DONE).is_file():
+            return figure(read_records(folder).values())
+    return None
 
 
 def measured(config: DecodeConfig, run: Run, figure: Figure) -> float:

@@ -174,6 +174,18 @@ def test_runs_of_an_earlier_sweep_are_known_whatever_their_settings(tmp_path: Pa
     assert len(runs.made) == 3
 
 
+@pytest.mark.parametrize(("match", "again"), [("0.3", 0), ("size:10.3", 0), ("speedup:1.2", 1)])
+def test_runs_that_time_other_utterances_are_found(tmp_path: Path, match: str, again: int) -> None:
+    """Seeds that are not timed took groups of another size than the timed seed of their table."""
+    timed, untimed = Runs(), Runs()
+    given = ("rule=group", "system=speculative", f"match={match}")
+    first = matched(configured(tmp_path, *given), timed)
+    second = matched(configured(tmp_path, *given, f"timing={40 * again}", "seed=1"), untimed)
+    assert second.rule == first.rule
+    assert timed.made
+    assert bool(untimed.made) == bool(again)
+
+
 def test_ssds_own_beta_needs_no_search(tmp_path: Path) -> None:
     runs = Runs()
     assert matched(configured(tmp_path, "rule=tolerance", "match=0.25"), runs).rule.beta == 0.25
