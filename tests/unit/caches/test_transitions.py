@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import pytest
 from speculative_tts.caches import bigrams, store, transitions
 from speculative_tts.caches.bigrams import Bigrams, count_bigrams
 from speculative_tts.caches.transitions import LogTransitions, export_counts, find_or_count
-from speculative_tts.schema.common import Smoothing, TransitionsConfig
-from speculative_tts.workers import HERE, Processes
+from speculative_tts.schema.common import ClusterConfig, Smoothing, TransitionsConfig
+from speculative_tts.workers import HERE, Processes, Workers
 
 SIZE = 12
 rng = np.random.default_rng(0)
@@ -232,6 +233,50 @@ def test_what_people_are_told_of_counts(
     below = counts.sum(1, keepdims=True) + 0.5 * SIZE
     np.testing.assert_allclose(dense(again), (counts + 0.5) / below, rtol=1e-5)
     assert logs.size == SIZE
+
+
+@pytest.mark.parametrize(("above", "processes"), [(1, 1), (0, 3)])
+def test_few_codes_are_counted_here_and_many_by_processes(
+    codes: Path,
+    codec: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    above: int,
+    processes: int,
+) -> None:
+    """Of shards as large as the limit, and of a limit one byte above them."""
+    asked: list[Any] = []
+    many = Workers()
+
+    def workers(*given: Any) -> Any:
+        asked.append(given)
+        return nullcontext(many)
+
+    def count(*given: Any, workers: Workers = HERE, **options: Any) -> Bigrams:
+        asked.append(workers)
+        return count_bigrams(*given, workers=workers, **options)
+
+    monkeypatch.setattr(transitions, "workers", workers)
+    monkeypatch.setattr(transitions, "count_bigrams", count)
+    size = sum(shard.stat().st_size for shard in codes.iterdir())
+    monkeypatch.setattr(transitions, "SMALL", size + above)
+    config = TransitionsConfig(codes=str(codes), cache=str(tmp_path / "caches"), workers=3)
+    find_or_count(config, ("tiny", codec), SIZE)
+    assert asked == [(ClusterConfig(), processes), many]
+
+
+def test_without_smoothing_any_strength_is_the_same(
+    codes: Path, codec: Path, tmp_path: Path
+) -> None:
+    for strength in (1.0, 2.0):
+        config = TransitionsConfig(
+            codes=str(codes),
+            cache=str(tmp_path / "caches"),
+            smoothing=Smoothing.none,
+            strength=strength,
+        )
+        assert find_or_count(config, ("tiny", codec), SIZE).description["strength"] is None
+    assert len(list((tmp_path / "caches").glob("transitions-*"))) == 1
 
 
 @pytest.mark.parametrize("most", [2**31 - 1, 2**31])

@@ -69,6 +69,8 @@ def test_beyond_what_is_known_it_goes_on_from_there() -> None:
         ({40.0: 2.0, 80.0: 2.0}, 320),  # two that are equal neither
         ({40.0: 2.0, 80.0: 2.001}, 320),  # a line that leads to thousands is not believed
         ({40.0: 2.0, 80.0: 2.95}, 100),  # a hair beyond the largest would hardly bracket
+        ({10.0: 0.0, 40.0: 2.0, 80.0: 2.5}, 160),  # 0.5 more for twice the size, by the last two
+        ({40.0: 2.0, 80.0: 2.7}, 108),  # 80 * 2^(3/7) is 107.67
     ],
 )
 def test_the_first_step_beyond_is_neither_short_nor_long(

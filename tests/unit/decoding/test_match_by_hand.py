@@ -1,8 +1,10 @@
 """The search for a speed, its parts by hand: what is asked, tried, told, and the figures."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from test_sources import a_record
 
 from speculative_tts.decoding import match
 from speculative_tts.decoding.match import acceptance_length, matched, other, parsed, speedup
+from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.records import Counts, ListItem
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.rules import GroupRule, ToleranceRule
@@ -81,6 +84,50 @@ def test_the_other_rule_is_the_papers(tmp_path: Path) -> None:
     assert other(plain, "size", 7.0) == GroupRule(groups=GroupsConfig(mean_size=7.0))
     sized = match.with_setting(config, 3.0).rule
     assert sized == GroupRule(groups=replace(groups, theta=None, mean_size=3.0))
+
+
+@pytest.mark.parametrize(
+    ("curve", "known", "goal", "asked"),
+    [
+        # false position first, then halves: 0.582 is 0.36 + 0.32 (0.36 - 0.1296) / 0.3328
+        (lambda x: x * x, {0.0: 0.0, 1.0: 1.0}, 0.36, [0.36, 0.68, 0.582, 0.631, 0.6]),
+        # at least a tenth from either end
+        (lambda x: 10 * x, {0.0: 0.0, 1.0: 10.0}, 9.5, [0.9, 0.95]),
+        (lambda x: 10 * x, {0.0: 0.0, 1.0: 10.0}, 0.5, [0.1, 0.05]),
+        # what is above the goal counts above all that is below it: a quarter of the way to 4
+        (lambda _: 2.0, {1.0: 3.0, 2.0: 1.0, 4.0: 5.0}, 2.0, [2.5]),
+    ],
+)
+def test_settings_between_known_ones(
+    curve: Callable[[float], float], known: dict[float, float], goal: float, asked: list[float]
+) -> None:
+    tried = match.search(curve, goal, (0.0, 9.0), known, 1.0)
+    assert list(tried) == [*known, *asked]
+
+
+@pytest.mark.parametrize(
+    ("cap", "pairs", "size"),
+    [("null", 900, 9.0), ("50", 900, 9.0), ("4", 900, 4.0), ("null", 22, 2.0)],
+)
+def test_of_ten_codes_one_ends_and_is_in_no_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: str, pairs: int, size: float
+) -> None:
+    layout = SimpleNamespace(n_codes=10, stop_ids=(3, 10))
+    monkeypatch.setattr("speculative_tts.models.families.load_layout", lambda _: layout)
+    monkeypatch.setattr("speculative_tts.caches.groups.MOST_PAIRS", pairs)
+    config = configured(tmp_path, "rule=group", f"rule.groups.cap={cap}")
+    assert match.largest_size(config) == size
+
+
+def test_a_run_that_was_not_finished_has_no_figure(tmp_path: Path) -> None:
+    config = configured(tmp_path, "rule=tolerance", "rule.beta=0.5")
+    Runs()(config)
+    assert match.finished(config, acceptance_length) == 2.6
+    (tmp_path / run_name(config) / DONE).unlink()
+    assert match.finished(config, acceptance_length) is None
+    (tmp_path / run_name(config) / "config.json").write_text("{")
+    with pytest.raises(ValueError, match="delete that run"):
+        match.known(config, acceptance_length)
 
 
 def test_figures_of_records() -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter, RecurrentDrafting
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.outcome import Outcome
@@ -106,6 +107,23 @@ def test_each_step_reads_its_own_state_and_the_token_before() -> None:
             seen.clear()
         said = [0, 1, *loop.rows.tokens[0, : int(loop.rows.count)].tolist()]
     assert later > 2
+
+
+def test_the_newest_states_stay_where_they_are() -> None:
+    """Those behind what was accepted; a row writes into its batch."""
+    kept = NewestStates()
+    hidden = torch.arange(9.0).view(3, 3, 1)
+    kept.saw(hidden, torch.tensor([2, 0, 1]))
+    whole = kept._hidden
+    assert whole is not None
+    assert whole.tolist() == [[2], [3], [7]]
+    kept.saw(hidden, torch.tensor([1, 1, 2]))
+    assert kept._hidden is whole
+    row = kept.row(1)
+    row.saw(hidden[1:2], torch.tensor([2]))
+    assert whole.tolist() == [[1], [5], [8]]
+    row.saw(hidden[2:], torch.tensor([0]))
+    assert whole.tolist() == [[1], [6], [8]]
 
 
 def test_the_layer_is_its_formula() -> None:

@@ -213,10 +213,10 @@ def test_a_run_that_is_cut_keeps_what_it_made_and_who_failed(
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a run waits for the disk to hold: `file` is one, `all` of a file system."""
+    """What a run waits for the disk to hold: `file` is one, else all of a folder."""
     found: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda _: found.append("file"))
-    monkeypatch.setattr(runs, "sync", lambda _: found.append("all"))
+    monkeypatch.setattr(runs, "sync", lambda folder: found.append(folder.name))
     return found
 
 
@@ -228,7 +228,7 @@ def test_a_run_waits_for_the_disk_once(
     assert [next(made).id for _ in range(2)] == ["u0", "u1"]
     assert waits == []
     assert [one.id for one in made] == ["u2"]
-    assert waits == ["file", "file", "all"]  # records as they grew, in the list's order
+    assert waits == ["file", "file", "run"]  # records as they grew, in the list's order
 
 
 def test_audio_cut_by_a_power_failure_is_made_again(items: list[ListItem], tmp_path: Path) -> None:
