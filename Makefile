@@ -149,7 +149,7 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
 results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: about 4 hours on two quiet cores
-	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)"
+	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
 	$(MAKE) reproduce SEEDS=1,2 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) voices RESULTS=results
