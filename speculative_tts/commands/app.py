@@ -21,7 +21,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
 from speculative_tts.commands.arguments import apart, find_places, one_by_one, quoted, sources
-from speculative_tts.commands.sweeps import place
+from speculative_tts.commands.sweeps import has_sweep, place
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.kinds import asked_for, kinds_in
@@ -154,7 +154,7 @@ class Command(Generic[Config]):
             arguments.info,
             arguments.hydra_help,
         )
-        if not any(chosen) and _has_sweep(arguments.overrides):
+        if not any(chosen) and has_sweep(arguments.overrides):
             argv = ["--multirun", *argv]
         logging.basicConfig(format="%(message)s", stream=sys.stderr)
         logging.getLogger("speculative_tts").setLevel(logging.INFO)
@@ -337,21 +337,6 @@ def _hydra_process(argv: list[str]) -> Iterator[None]:
             del os.environ["HYDRA_FULL_ERROR"]
         else:
             os.environ["HYDRA_FULL_ERROR"] = full_error
-
-
-def _has_sweep(overrides: list[str]) -> bool:
-    """Does any override ask for more than one run (a=1,2)? Quoted commas do not.
-
-    ValueError for one that asks for none, `a=range(1,0)`.
-    """
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import RangeSweep
-
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    for one in parsed:
-        if isinstance(swept := one.value(), RangeSweep) and not [*swept.range()]:
-            raise ValueError(f"{one.input_line} has no value; give at least one")
-    return any(one.is_sweep_override() for one in parsed)
 
 
 def _usage_error(message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Where a sweep is: which job of how many, and about how long the others take."""
+"""Is it a sweep, and where is it: which job of how many, and about how long the others take."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -35,3 +35,18 @@ def grid(job: Any, overrides: Sequence[str]) -> list[list[str]]:
     parsed = OverridesParser.create().parse_overrides([*params, *overrides])
     (points,) = BasicSweeper.split_arguments(parsed, None)
     return points
+
+
+def has_sweep(overrides: list[str]) -> bool:
+    """Does any override ask for more than one run (a=1,2)? Quoted commas do not.
+
+    ValueError for one that asks for none, `a=range(1,0)`.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import RangeSweep
+
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    for one in parsed:
+        if isinstance(swept := one.value(), RangeSweep) and not [*swept.range()]:
+            raise ValueError(f"{one.input_line} has no value; give at least one")
+    return any(one.is_sweep_override() for one in parsed)
