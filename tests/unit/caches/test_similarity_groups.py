@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 from typing import cast
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from fake_models import write_codec, write_fake_models
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from speculative_tts.caches import groups, provide, store, vectors
@@ -177,7 +179,8 @@ def test_codes_of_all_shards_are_counted_if_they_are_ids(tmp_path: Path) -> None
     for name, codes in (("a", [0, 3]), ("b", [3, 2])):
         table = pa.Table.from_pylist([{"codes": codes, "split": "train"}])
         pq.write_table(table, tmp_path / f"{name}.parquet")
-    assert provide.count_codes(tmp_path, 4).tolist() == [1, 0, 1, 2]
+    counts = provide.count_codes(tmp_path, 4)
+    assert (counts.tolist(), counts.dtype) == ([1, 0, 1, 2], torch.int64)
     with pytest.raises(ValueError, match=r"a.parquet has code 3, the target only 3 ids; give"):
         provide.count_codes(tmp_path, 3)
 
@@ -411,8 +414,6 @@ def test_theta_and_mean_size_are_not_both_given(sources: provide.Sources, tmp_pa
 
 
 def change_weights(folder: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     state = load_file(folder / "model.safetensors")
     state[EMBEDDING][0, 0] += 1
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
@@ -431,6 +432,32 @@ def test_a_cap_below_one_is_refused(sources: provide.Sources, tmp_path: Path) ->
         provide.acoustic_groups(config(tmp_path, cap=0), sources)
     with pytest.raises(ValueError, match=r"mean_size 9.0 is above cap 5; raise cap or drop it"):
         provide.acoustic_groups(config(tmp_path, cap=5, mean_size=9.0), sources)
+
+
+@pytest.mark.parametrize("cap", [1, 5])
+def test_a_cap_is_the_most_of_a_group(cap: int, sources: provide.Sources, tmp_path: Path) -> None:
+    entry = provide.acoustic_groups(config(tmp_path, theta=-0.9, cap=cap), sources)
+    assert entry.facts["max_size"] == cap
+
+
+def test_a_tokens_own_group_has_it(sources: provide.Sources, tmp_path: Path) -> None:
+    arrays = provide.acoustic_groups(config(tmp_path, theta=0.3), sources).arrays
+    offsets, tokens = arrays["group_offsets"], arrays["group_tokens"]
+    assert len(arrays["own"]) == N + 1
+    for token, own in enumerate(arrays["own"]):
+        assert token in tokens[offsets[own] : offsets[own + 1]]
+
+
+def test_half_precision_embeddings_are_compared_in_full(
+    sources: provide.Sources, tmp_path: Path
+) -> None:
+    folder = copytree(sources.target, tmp_path / "target")
+    file = folder / "model.safetensors"
+    state = load_file(file)
+    state[EMBEDDING] = state[EMBEDDING].bfloat16()
+    save_file(state, file, metadata={"format": "pt"})
+    half = dataclasses.replace(sources, target=folder)
+    assert provide.code_vectors(Similarity.embedding, half).dtype == torch.float32
 
 
 def test_a_missing_embedding_is_named(tmp_path: Path) -> None:
