@@ -89,6 +89,9 @@ class Mixing:
     def __call__(self, states: Tensor, inputs: Tensor) -> Tensor:
         return 0.5 * states.clamp(min=-3) + 1.5 * inputs @ self._mix.to(inputs.dtype)
 
+    def logits(self, states: Tensor) -> Tensor:
+        return states
+
 
 def by_layer(
     target: Embedded,

@@ -67,14 +67,15 @@ def heads(seed: int = 8) -> Heads:
 
 def speculation(rule_name: str, sampler: str, drafter: str, graphs: Graphs = EAGER) -> Speculation:
     weights, chosen = state(3), SAMPLERS[sampler]
+    target = build(weights)
     who: Drafter = LMDrafter(build(weights, (0, 2, 5)), 1.0 if drafter == "adaptive" else None)
     if drafter == "lookup":
         who = LookupDrafter(VOCAB, torch.device("cpu"))
     elif drafter == "recurrent":
-        who = RecurrentDrafter(build(weights), RecurrentLayer(layer_tensors(HIDDEN)))
+        who = RecurrentDrafter(target, RecurrentLayer(layer_tensors(HIDDEN), target.head))
     elif drafter not in ("lm", "adaptive"):
         who = HeadsDrafter(heads(), choosers(VOCAB, STOPS, chosen)[drafter])
-    return Speculation(build(weights), who, RULES[rule_name], chosen, STOPS, LOOKAHEAD, graphs)
+    return Speculation(target, who, RULES[rule_name], chosen, STOPS, LOOKAHEAD, graphs)
 
 
 def rounds(made: Speculation, given: list[Request]) -> Rounds:

@@ -1,8 +1,8 @@
 """Decodes training texts with the target itself: on-policy codes for drafts and heads.
 
-A store as sst-prepare's, for codes= of sst-train-draft and sst-train-heads; mixed=true leaves the
-recorded codes beside them. A killed run goes on with the shards that are missing. Prints as JSON
-utterances, those left out because they did not end, and codes.
+A store as sst-prepare's, for sst-train-draft and sst-train-heads: codes_from=target learns from it,
+codes_from=mix from the recorded codes too. A killed run goes on with the shards that are missing.
+Prints as JSON utterances, those left out because they did not end, and codes.
 """
 
 import json
@@ -27,8 +27,8 @@ main = app.command(
     OwnCodesConfig,
     run,
     examples=(
-        "sst-own-codes limit=500 out=data/own",
-        "sst-own-codes mixed=true job=0,1,2,3 jobs=4 out=data/mixed",
+        "sst-own-codes limit=500",
+        "sst-own-codes job=0,1,2,3 jobs=4",
     ),
     implied=app.CODEC_OF_TARGET,
 )

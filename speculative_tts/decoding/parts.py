@@ -202,11 +202,16 @@ class Parts:
                 f"drafter=recurrent feeds codes as rows of an embedding, which {path} is not fed; "
                 "give drafter=heads or drafter=lm"
             )
-        folder, kind = require(Path(given.path)), (self.dtype, self.device)
+        folder, dtype = require(Path(given.path)), getattr(torch, given.dtype.value)
         layer = self._keep(
-            ("recurrent", content_hash(Path(path)), *kind),
+            (
+                *("recurrent", content_hash(Path(path)), kernels(self.config.runtime)),
+                *(self.settings.text_rows, self.dtype, dtype, self.device),
+            ),
             given.path,
-            lambda: load_layer(folder, target=Path(path), dtype=kind[0], device=kind[1]),
+            lambda: load_layer(
+                folder, target=Path(path), head=target.head, dtype=dtype, device=self.device
+            ),
         )
         self.facts["recurrent"] = content_hash(folder)
         return RecurrentDrafter(target, layer)

@@ -31,6 +31,8 @@ class Matrix(ABC):
 
     shape: tuple[int, int]
     nbytes: int  # of weight and bias
+    _weight: Tensor
+    _bias: Tensor | None
 
     @abstractmethod
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
@@ -43,6 +45,13 @@ class Matrix(ABC):
     @abstractmethod
     def copied(self) -> "Matrix":
         """The same numbers in memory of their own."""
+
+    def to(self, dtype: torch.dtype) -> "Matrix":
+        """The same rounded to a format; itself where it has that."""
+        if self._weight.dtype is dtype:
+            return self
+        bias = None if self._bias is None else self._bias[: self.shape[1]].to(dtype)
+        return matrix(self.dense().to(dtype), bias)
 
 
 def matrix(weight: Tensor, bias: Tensor | None = None) -> Matrix:

@@ -6,9 +6,10 @@ Of the target's state h that the newest token was drawn from, and that token's i
 
 The target's own head reads h' as it reads its states: that is the law of the token behind. That
 token, drawn, and h' go in again. So there is neither a cache nor a prompt, and embedding and head
-are the target's. The folder holds recurrent.json (for which target, sizes) and
-recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden, width]
-and `out.bias`.
+are the target's, the head in a format of its own: it is most of what a drafted token reads, and any
+law that is drawn from may be proposed. The folder holds recurrent.json (for which target, sizes)
+and recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden,
+width] and `out.bias`.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from speculative_tts.files import write_atomic
 from speculative_tts.models.heads import target_hash
-from speculative_tts.models.matrix import matrix, packed
+from speculative_tts.models.matrix import Matrix, matrix, packed
 from speculative_tts.models.native import recurrent
 from speculative_tts.models.native.library import library
 from speculative_tts.records import write_json
@@ -55,27 +56,33 @@ class LayerTensors:
 
 
 class RecurrentLayer:
-    """The layer, loaded."""
+    """The layer, loaded, with the target's head in its format."""
 
-    def __init__(self, tensors: LayerTensors) -> None:
+    def __init__(self, tensors: LayerTensors, head: Matrix) -> None:
         self.hidden, self.width = tensors.out.shape
+        self._dtype = tensors.out.dtype
         self._inner = matrix(tensors.inner.T, tensors.inner_bias)
         self._out = matrix(tensors.out.T, tensors.out_bias)
-        linears = packed(self._inner, self._out)
+        self._head = head.to(self._dtype)
+        linears = packed(self._inner, self._out, self._head)
         self.native = recurrent.Recurrent.of(*linears) if linears else None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of weights that a step reads, besides the target's head."""
-        return self._inner.nbytes + self._out.nbytes
+        """Bytes of weights that a step reads."""
+        return self._inner.nbytes + self._out.nbytes + self._head.nbytes
 
     def __call__(self, states: States, inputs: States) -> States:
         """The states behind tokens of these inputs."""
         native = library()
         if native is not None and self.native is not None:
             return recurrent.step(native, self.native, states, inputs)
-        both = torch.cat([states, inputs.to(states.dtype)], -1)
+        both = torch.cat([states.to(self._dtype), inputs.to(self._dtype)], -1)
         return states + self._out(F.silu(self._inner(both)))
+
+    def logits(self, states: States) -> Float[Tensor, "batch vocab"]:
+        """float32, of the tokens that follow."""
+        return self._head(states.to(self._dtype)).float()
 
 
 def save_layer(
@@ -95,16 +102,17 @@ def save_layer(
 
 
 def load_layer(
-    folder: Path, *, target: Path, dtype: torch.dtype, device: torch.device
+    folder: Path, *, target: Path, head: Matrix, dtype: torch.dtype, device: torch.device
 ) -> RecurrentLayer:
-    """Raises ValueError for a layer of another target, and for a folder that holds none."""
+    """With the head of its target. ValueError for one of another, and where there is none."""
     tensors, description = read_layer(folder)
     if description["target"] != (own := target_hash(target)):
         raise ValueError(
             f"{folder} drafts for another target (weights {description['target'][:12]}), {target} "
             f"has {own[:12]}; train its own with sst-train-heads kind=recurrent"
         )
-    return RecurrentLayer(LayerTensors(*(t.to(device, dtype) for t in vars(tensors).values())))
+    moved = LayerTensors(*(t.to(device, dtype) for t in vars(tensors).values()))
+    return RecurrentLayer(moved, head)
 
 
 def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:

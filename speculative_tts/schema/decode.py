@@ -228,6 +228,8 @@ class RecurrentDrafterConfig(DrafterConfig):
 
     name: str = "recurrent"
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
+    # of the layer and of the target's head where they draft: any law may be proposed
+    dtype: Annotated[DType, Since(DType.float32)] = DType.bfloat16
 
     @property
     def reads(self) -> tuple[str, ...]:

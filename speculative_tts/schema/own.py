@@ -17,9 +17,8 @@ class OwnCodesConfig:
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
-    mixed: bool = False  # leave the recorded codes in the folder too
     limit: Count | None = None  # utterances of each shard, the first ones; null: all
     job: Whole = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
     jobs: Count = 1  # over how many processes or machines the shards are spread
     seed: Seed = 0  # of voice prompts and tokens
-    out: WrittenPath = "runs/own_codes"  # the folder for codes=
+    out: WrittenPath = "runs/own_codes"  # own= of sst-train-draft and sst-train-heads

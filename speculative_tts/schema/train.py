@@ -98,12 +98,22 @@ class Selection(Enum):
     acceptance = "acceptance"  # expected acceptance under the exact rule and the target's sampler
 
 
+class CodesFrom(Enum):
+    """Whose speech a draft or heads learn from."""
+
+    recorded = "recorded"  # the recordings'
+    target = "target"  # the target's own, as sst-own-codes wrote it
+    mix = "mix"  # both
+
+
 @dataclass
 class TrainDraftConfig:
     """sst-train-draft: a layer-inherited draft (SSD section 2.2)."""
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
+    codes_from: CodesFrom = CodesFrom.recorded  # what is learnt; dev figures are of `codes`
+    own: ReadPath = "runs/own_codes"  # of sst-own-codes, for codes_from=target and mix
     out: WrittenPath = "runs/draft"  # the exported draft, and its training
     layers: list[Whole] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
     # an earlier draft of the same layers to go on from, in place of the target's weights
@@ -146,6 +156,7 @@ class Optimiser(Enum):
 
     adamw = "adamw"  # AdamW, warm-up and cosine
     scaled_adam = "scaled_adam"  # ScaledAdam and Eden, the VALL-E recipe's
+    muon = "muon"  # Muon for the matrices of kind=recurrent, else as adamw
 
 
 @dataclass
@@ -173,6 +184,8 @@ class TrainHeadsConfig:
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
+    codes_from: CodesFrom = CodesFrom.recorded  # as of sst-train-draft; without train_trunk
+    own: ReadPath = "runs/own_codes"
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear

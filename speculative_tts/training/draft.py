@@ -209,13 +209,7 @@ def make_draft(
         temperature_of(layout),
         _coarse(config, layout, accelerator.device) if weights[GROUP] else each,
     )
-    data = load_data(
-        Path(config.codes),
-        config.target,
-        seed=config.seed,
-        batch_size=config.batch_size,
-        dev_utterances=config.dev_utterances,
-    )
+    data = load_data(config, config.batch_size)
     if accelerator.is_main_process:  # a target of its own: the training may need none in memory
         _check_codes(source.model(dtype, accelerator.device), data.dev[0].to(accelerator.device))
     training = DraftTraining(

@@ -21,12 +21,18 @@ from speculative_tts.assets import require
 from speculative_tts.models.families import load_layout
 from speculative_tts.models.heads import target_hash
 from speculative_tts.progress import progress
-from speculative_tts.schema.train import HeadKind, LossConfig, Optimiser, TrainHeadsConfig
+from speculative_tts.schema.train import (
+    CodesFrom,
+    HeadKind,
+    LossConfig,
+    Optimiser,
+    TrainHeadsConfig,
+)
 from speculative_tts.training.data.pairs import LOST, Batch, Data, load_data
 from speculative_tts.training.draft import speech_sampler, temperature_of
 from speculative_tts.training.grouped import coarse_laws
 from speculative_tts.training.headed import HeadedTrunk, States
-from speculative_tts.training.joint import build_optimizer, train_jointly
+from speculative_tts.training.joint import build_optimizers, train_jointly
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training
 from speculative_tts.training.losses import GROUP, check_weights, each
@@ -50,11 +56,11 @@ class HeadsTraining(Training):
         self, config: TrainHeadsConfig, headed: Predictor, data: Data, accelerator: Accelerator
     ) -> None:
         parameters = {n: p for n, p in headed.named_parameters() if p.requires_grad}
-        optimizer = build_optimizer(list(parameters.values()), config)
+        optimizers = build_optimizers(list(parameters.values()), config)
         eden = config.optimiser is Optimiser.scaled_adam
         rate = eden_steps if eden else partial(cosine, steps=config.steps)
         learning = Learning(
-            headed.train(mode=False), parameters, [optimizer], rate(warmup=config.warmup)
+            headed.train(mode=False), parameters, optimizers, rate(warmup=config.warmup)
         )
         plan = Plan(config.steps, config.save_every, config.eval_every, clip=float(config.n - 1))
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
@@ -145,11 +151,21 @@ def train_heads(
 def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator) -> Predictor:
     """What is trained. ValueError for settings of another kind."""
     n, weights = config.n, dataclasses.asdict(config.losses)
+    if config.train_trunk and config.codes_from is not CodesFrom.recorded:
+        raise ValueError(
+            f"codes_from={config.codes_from.name} is for drafts and heads, train_trunk=true trains "
+            "the target itself; leave one of them out"
+        )
     if config.kind is not HeadKind.recurrent:
         if config.losses != LossConfig() or config.width is not None:
             raise ValueError(
                 f"losses and width are of kind=recurrent, this is kind={config.kind.name}; "
                 "leave them out"
+            )
+        if config.optimiser is Optimiser.muon:
+            raise ValueError(
+                f"optimiser=muon is of kind=recurrent, this is kind={config.kind.name}; "
+                "give adamw or scaled_adam"
             )
         return HeadedTrunk(trunk, n, config.kind, train_trunk=config.train_trunk)
     if config.train_trunk:
@@ -170,13 +186,7 @@ def _train_frozen(
     track: Log,
 ) -> tuple[list[Training], dict[str, Any]]:
     """Heads alone, and their last figures."""
-    data = load_data(
-        Path(config.codes),
-        config.target,
-        seed=config.seed,
-        batch_size=STATE_BATCH,
-        dev_utterances=config.dev_utterances,
-    )
+    data = load_data(config, STATE_BATCH)
     if accelerator.is_main_process:
         _check_codes(headed, data.dev[0].to(accelerator.device))
     training = HeadsTraining(config, headed, data, accelerator)

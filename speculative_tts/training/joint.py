@@ -32,7 +32,7 @@ from speculative_tts.training.data.splits import (
 from speculative_tts.training.headed import HeadedTrunk, mean_figures
 from speculative_tts.training.journal import Log
 from speculative_tts.training.loop import Learning, Plan, Training, Values
-from speculative_tts.training.optimiser import adamw
+from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.scaled_adam import ScaledAdam
 from speculative_tts.training.schedule import Rate, cosine, eden_steps
 from speculative_tts.training.state import TRAINING
@@ -71,7 +71,7 @@ class BoundedTraining(Training, Generic[AnyBatch]):
                 epoch=epoch,
             )
         parameters = {n: p for n, p in module.named_parameters() if p.requires_grad}
-        optimizer = build_optimizer(list(parameters.values()), config)
+        optimizers = build_optimizers(list(parameters.values()), config)
         plan = Plan(
             steps,
             config.save_every,
@@ -81,7 +81,7 @@ class BoundedTraining(Training, Generic[AnyBatch]):
             summed=published,
             seed=config.seed,
         )
-        learning = Learning(module.train(), parameters, [optimizer], rate)
+        learning = Learning(module.train(), parameters, optimizers, rate)
         super().__init__(folder, plan, learning, accelerator)
         self.splits: Splits[AnyBatch] = splits
 
@@ -218,13 +218,17 @@ class NARTraining(BoundedTraining[LayeredBatch]):
         return draw_prefix(batch.code_lengths, generator, longest)
 
 
-def build_optimizer(
+def build_optimizers(
     parameters: Sequence[nn.Parameter], config: TrainHeadsConfig
-) -> torch.optim.Optimizer:
-    """AdamW, or ScaledAdam with the paper's settings."""
+) -> list[torch.optim.Optimizer]:
+    """AdamW, ScaledAdam with the paper's settings, or AdamW for vectors and Muon for matrices."""
+    rate, decay = config.learning_rate, config.weight_decay
     if config.optimiser is Optimiser.scaled_adam:
-        return ScaledAdam(parameters, lr=config.learning_rate)
-    return adamw(parameters, config.learning_rate, config.weight_decay)
+        return [ScaledAdam(parameters, lr=rate)]
+    if config.optimiser is Optimiser.adamw:
+        return [adamw(parameters, rate, decay)]
+    matrices, vectors = ([p for p in parameters if (p.ndim > 1) is wide] for wide in (True, False))
+    return [adamw(vectors, rate, 0.0), Muon(matrices, rate, weight_decay=decay)]
 
 
 def train_jointly(

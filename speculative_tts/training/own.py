@@ -2,11 +2,11 @@
 
 Recorded codes are another's speech; a drafter is judged on what the target says after what the
 target said. Each text of a codes store is decoded with the target's own sampler in the voice of
-another recording of its speaker, and lies in a store of the same kind, so that every trainer reads
-it by `codes=`. Utterances that did not end are left out: they would teach not to end.
+another recording of its speaker, and lies in a store of the same kind, which trainers of drafts and
+heads read by `codes_from=target` or `mix`. Utterances that did not end are left out: they would
+teach not to end.
 """
 
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -66,8 +66,6 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
             facts["utterances"] += len(said)
             facts["left_out"] += texts - len(said)
             facts["codes"] += sum(len(row["codes"]) for row in said)
-    if config.job == 0:
-        _copy(Path(config.codes), out, ("dev", "train") if config.mixed else ("dev",))
     return facts
 
 
@@ -106,11 +104,3 @@ def _asked(name: str, rows: list[Row], config: OwnCodesConfig) -> Iterator[tuple
             voice = rows[others[int(rng.integers(len(others)))]]
             prompt = Prompt(row["text"], voice["text"], torch.tensor(voice["codes"]))
         yield f"{name}/{index}", row, prompt
-
-
-def _copy(recorded: Path, out: Path, splits: tuple[str, ...]) -> None:
-    """Recorded codes that are to lie beside the own ones; trainers need those of the dev split."""
-    for split in splits:
-        for path in recorded.glob(f"{split}-*.parquet"):
-            with path.open("rb") as source, writing(out / path.name) as file:
-                shutil.copyfileobj(source, file)

@@ -32,10 +32,6 @@ class Embedded(Protocol):
         """Inputs of speech ids: [..., hidden]."""
         ...
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """The head: [..., hidden] -> float32 [..., vocab]."""
-        ...
-
 
 @dataclass(frozen=True)
 class RecurrentDrafter:
@@ -73,6 +69,7 @@ class RecurrentDrafting(NewestStates):
             position = positions[:, step, None]
             newest = rows.tokens.gather(1, position - 1)[:, 0].clamp(max=target.vocab_size - 1)
             state = self._layer(state, target.embed(newest))
-            laws.append(sampler(target.logits(state[:, None]), rows.tokens, position, rows.stop))
+            logits = self._layer.logits(state)[:, None]
+            laws.append(sampler(logits, rows.tokens, position, rows.stop))
             rows.tokens.scatter_(1, position, draw(laws[-1], rows.uniform(position, DRAFT)))
         return up_to_stop(rows, drafted, number), torch.cat(laws, 1)

@@ -129,7 +129,7 @@ class ByLayer : public Drafting {
         embed(target, std::min<int64_t>(id, vocab - 1), b, at[b] - 1, &inputs[b * hidden]);
       }
       sst_recurrent(&layer, inputs.data(), n, inner.data(), threads);
-      sst_product(target.head, inner.data(), n, logits.data(), threads);
+      sst_product(layer.head, inner.data(), n, logits.data(), threads);
       next(sampling, rows, batch, DRAFT, logits.data(), at, laws + step * vocab,
            lookahead * vocab);
     }

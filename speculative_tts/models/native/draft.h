@@ -18,7 +18,7 @@ class Drafting {
   virtual void saw(long b, bool all_accepted, const float* state) = 0;
 };
 
-// `target` has the embedding and the head that a recurrent layer is used with.
+// `target` has the embedding that a recurrent layer is used with.
 std::unique_ptr<Drafting> drafting(const Drafter& drafter, const Reader& target,
                                    const Sampling& sampling, const Rows& rows, const Tokens& batch,
                                    Rounds& rounds);

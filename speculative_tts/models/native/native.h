@@ -122,7 +122,7 @@ struct Search {  // for a path through the heads' candidates; decoding/viterbi.p
   int32_t end_when_likeliest, unused;
 };
 struct Recurrent {  // a state behind a token: x + out SiLU(inner [x, the token's input])
-  const Linear *inner, *out;
+  const Linear *inner, *out, *head;  // the head says the law of the next
 };
 struct Drafter {  // who proposes: a model, or heads or a layer on the target's newest states
   const Reader* reader;

@@ -12,12 +12,12 @@ from speculative_tts.models.native.walk import Drafter
 class Recurrent(ctypes.Structure):
     """One layer; see native.h."""
 
-    _fields_ = (("inner", ctypes.POINTER(Linear)), ("out", ctypes.POINTER(Linear)))
+    _fields_ = tuple((name, ctypes.POINTER(Linear)) for name in ("inner", "out", "head"))
 
     @classmethod
-    def of(cls, inner: Linear, out: Linear) -> "Recurrent":
+    def of(cls, inner: Linear, out: Linear, head: Linear) -> "Recurrent":
         """Their matrices must be kept by the caller."""
-        return cls(ctypes.pointer(inner), ctypes.pointer(out))
+        return cls(*map(ctypes.pointer, (inner, out, head)))
 
 
 def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) 
 
 
 def drafter(layer: Recurrent, states: Tensor) -> Drafter:
-    """As `blocks.drafter`; embedding and head are those of the target that verifies."""
+    """As `blocks.drafter`; the embedding is that of the target that verifies."""
     made = Drafter(None, None, None, states.data_ptr(), ctypes.addressof(layer))
     made.kept = (layer, states)
     return made

@@ -7,7 +7,7 @@ the shards have changed.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,22 +57,25 @@ class Columns:
     @classmethod
     def open(
         cls,
-        folder: Path,
+        folders: Sequence[Path],
         split: str,
         n_codes: int,
         *,
         by_words: bool = False,
         layers: bool = False,
     ) -> "Columns":
-        """Columns of `folder/<split>-*.parquet`, with `layers` of all codes.
+        """Columns of `<split>-*.parquet` of the folders, with `layers` of all codes.
 
-        FileNotFoundError without shards; ValueError for codes out of range, or where the folder
-        cannot be written.
+        The first folder keeps them. FileNotFoundError where one has no shards; ValueError for codes
+        out of range, or where the folder cannot be written.
         """
-        paths = sorted(folder.glob(f"{split}-*.parquet"))
-        if not paths:
-            raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
-        made = folder / FOLDER / f"{split}{'-layers' if layers else ''}.arrow"
+        found = [sorted(folder.glob(f"{split}-*.parquet")) for folder in folders]
+        for folder, shards in zip(folders, found, strict=True):
+            if not shards:
+                raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
+        paths = [path for shards in found for path in shards]
+        kind = ("-layers" if layers else "") + ("-mix" if len(found) > 1 else "")
+        made = folders[0] / FOLDER / f"{split}{kind}.arrow"
         if _source(made) != _signature(paths, n_codes):
             try:
                 with held(made.parent):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.common import CheckpointConfig
+from speculative_tts.schema.train import CodesFrom
 from speculative_tts.training.data.columns import Columns, Utterance
 from speculative_tts.training.data.recordings import IGNORED
 
@@ -164,28 +166,43 @@ def writing_of(target: CheckpointConfig) -> tuple[Layout, Writing]:
     )
 
 
-def load_data(
-    codes: Path,
-    target: CheckpointConfig,
-    *,
-    seed: int,
-    batch_size: int,
-    dev_utterances: int | None,
-) -> Data:
-    """Train and dev sequences of a codes store in the target's vocabulary. ValueError if absent.
+class Asked(Protocol):
+    """What the settings of a draft's and of heads' training say of their data."""
 
-    `dev_utterances` None: all.
+    target: CheckpointConfig
+    codes: str
+    codes_from: CodesFrom
+    own: str
+    seed: int
+    dev_utterances: int | None
+
+
+def load_data(config: Asked, batch_size: int) -> Data:
+    """Train and dev sequences in the target's vocabulary. ValueError if their folders are absent.
+
+    Dev sequences are recorded ones, whatever is learnt from.
     """
+    codes, own = Path(config.codes), Path(config.own)
     if not codes.is_dir():
         raise ValueError(
             f"codes folder {codes} not found; make it with sst-prepare or give codes=<folder>"
         )
-    layout, writing = writing_of(target)
+    if config.codes_from is not CodesFrom.recorded and not own.is_dir():
+        raise ValueError(
+            f"codes_from={config.codes_from.name} reads the target's own codes, and there is no "
+            f"{own}; make it with sst-own-codes or give own=<folder>"
+        )
+    layout, writing = writing_of(config.target)
+    learnt = {
+        CodesFrom.recorded: [codes],
+        CodesFrom.target: [own],
+        CodesFrom.mix: [own, codes],
+    }[config.codes_from]
     train, dev = (
-        Pairs(Columns.open(codes, split, layout.n_codes, by_words=writing.by_words), writing, key)
-        for split, key in (("train", seed), ("dev", DEV_SEED))
+        Pairs(Columns.open(folders, split, layout.n_codes, by_words=writing.by_words), writing, key)
+        for folders, split, key in ((learnt, "train", config.seed), ([codes], "dev", DEV_SEED))
     )
-    count = min(dev_utterances or len(dev), len(dev))
+    count = min(config.dev_utterances or len(dev), len(dev))
     batches = [
         dev.batch(range(start, min(start + batch_size, count)))
         for start in range(0, count, batch_size)

@@ -99,7 +99,7 @@ def _splits(
     joint = config.joint
     found: list[Batches[AnyBatch]] = []
     for split, seed in (("train", config.seed), ("dev", DEV_SEED)):
-        columns = Columns.open(Path(config.codes), split, n_codes, layers=layers)
+        columns = Columns.open([Path(config.codes)], split, n_codes, layers=layers)
         numbers = np.random.default_rng(seed).permutation(len(columns))
         if split == "dev":
             numbers = numbers[: config.dev_utterances]

@@ -25,6 +25,7 @@ from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Rounds, Speculation
 from speculative_tts.models.recurrent import (
+    LayerTensors,
     RecurrentLayer,
     load_layer,
     read_layer,
@@ -128,18 +129,39 @@ def test_the_newest_states_stay_where_they_are() -> None:
 
 def test_the_layer_is_its_formula() -> None:
     t, (states, inputs) = layer_tensors(HIDDEN), torch.randn(2, 3, HIDDEN)
+    layer, head = RecurrentLayer(t, build(state(3)).head), build(state(3)).head
     inner = torch.cat([states, inputs], 1) @ t.inner.T + t.inner_bias
     expected = states + torch.nn.functional.silu(inner) @ t.out.T + t.out_bias
-    torch.testing.assert_close(RecurrentLayer(t)(states, inputs), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(layer(states, inputs), expected, rtol=1e-4, atol=1e-5)
+    assert torch.equal(layer.logits(states), head(states))
+
+
+def test_layer_and_head_draft_in_a_format_of_their_own() -> None:
+    """bfloat16: half of the bytes, the head as well; laws near those of float32, and float32."""
+    target, stored = build(state(3)), layer_tensors(HIDDEN)
+    halves = LayerTensors(*(tensor.bfloat16() for tensor in vars(stored).values()))
+    whole, half = (RecurrentLayer(tensors, target.head) for tensors in (stored, halves))
+    assert half.nbytes == whole.nbytes // 2
+    states, inputs = torch.randn(2, 3, HIDDEN, generator=torch.Generator().manual_seed(0))
+    for given in (states, states.bfloat16()):
+        found, expected = (one.logits(one(given, inputs)) for one in (half, whole))
+        assert found.dtype is torch.float32
+        assert 0 < (found.softmax(-1) - expected.softmax(-1)).abs().sum(-1).max() < 0.05
 
 
 @pytest.mark.native
 @pytest.mark.parametrize("sampler", [Sampler(0.9, 12, 0.9), RepetitionAware(1.0, 10, 0.8)])
 @pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize("lookahead", [1, 3])
-def test_native_rounds_are_those_in_python(sampler: Sampler, count: int, lookahead: int) -> None:
+@pytest.mark.parametrize(
+    ("lookahead", "dtype"), [(1, torch.float32), (3, torch.float32), (3, torch.bfloat16)]
+)
+def test_native_rounds_are_those_in_python(
+    sampler: Sampler, count: int, lookahead: int, dtype: torch.dtype
+) -> None:
     """All of an outcome, bit for bit; ragged rows, minima and limits."""
-    target, layer = build(state(3)), RecurrentLayer(layer_tensors(HIDDEN))
+    target = build(state(3))
+    stored = (tensor.to(dtype) for tensor in vars(layer_tensors(HIDDEN)).values())
+    layer = RecurrentLayer(LayerTensors(*stored), target.head)
 
     def spoken(rule: AcceptanceRule) -> list[Outcome]:
         drafter = RecurrentDrafter(target, layer)
@@ -163,14 +185,15 @@ def test_a_folder_is_its_tensors_and_belongs_to_a_target(tmp_path: Path) -> None
     for name in ("target", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_bytes(name.encode())
-    stored, options = layer_tensors(HIDDEN), {"dtype": torch.float32, "device": torch.device("cpu")}
+    stored, head = layer_tensors(HIDDEN), build(state(3)).head
+    options = {"head": head, "dtype": torch.float32, "device": torch.device("cpu")}
     save_layer(tmp_path / "layer", stored, target=tmp_path / "target")
     found, description = read_layer(tmp_path / "layer")
     for mine, other in zip(vars(found).values(), vars(stored).values(), strict=True):
         assert torch.equal(mine, other)
     assert (description["hidden"], description["width"]) == (HIDDEN, 48)
     layer = load_layer(tmp_path / "layer", target=tmp_path / "target", **options)
-    assert layer.nbytes == sum(t.nbytes for t in vars(stored).values())
+    assert layer.nbytes == head.nbytes + sum(t.nbytes for t in vars(stored).values())
     with pytest.raises(ValueError, match=r"drafts for another target .*; train its own with"):
         load_layer(tmp_path / "layer", target=tmp_path / "other", **options)
     (tmp_path / "layer/recurrent.safetensors").write_bytes(b"torn")

@@ -28,7 +28,7 @@ def write(folder: Path, shards: int = 3, rows: int = 7, codes: int = 5, highest:
 
 def test_speakers_lie_together_in_order_of_name_and_shard(tmp_path: Path) -> None:
     write(tmp_path)
-    columns = Columns.open(tmp_path, "train", 100)
+    columns = Columns.open([tmp_path], "train", 100)
     said = [int(columns[n].text.split()[1]) for n in range(len(columns))]
     assert said == [n for speaker in (1, 2, 0) for n in range(21) if n % 3 == speaker]
     assert columns.starts.tolist() == [0, 7, 14, 21]
@@ -39,9 +39,9 @@ def test_speakers_lie_together_in_order_of_name_and_shard(tmp_path: Path) -> Non
 def test_a_process_holds_no_corpus(tmp_path: Path) -> None:
     """400,000 codes; as Python numbers they would be megabytes."""
     write(tmp_path, rows=200, codes=666)
-    Columns.open(tmp_path, "train", 100)
+    Columns.open([tmp_path], "train", 100)
     tracemalloc.start()
-    columns = Columns.open(tmp_path, "train", 100)
+    columns = Columns.open([tmp_path], "train", 100)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(columns) == 600
@@ -51,24 +51,24 @@ def test_a_process_holds_no_corpus(tmp_path: Path) -> None:
 
 def test_changed_shards_or_another_codebook_make_it_again(tmp_path: Path) -> None:
     write(tmp_path)
-    Columns.open(tmp_path, "train", 100)
+    Columns.open([tmp_path], "train", 100)
     made = tmp_path / "columns/train.arrow"
     first = made.stat().st_mtime_ns
-    Columns.open(tmp_path, "train", 100)
+    Columns.open([tmp_path], "train", 100)
     assert made.stat().st_mtime_ns == first
     write(tmp_path, shards=4)
-    assert len(Columns.open(tmp_path, "train", 100)) == 28
-    assert Columns.open(tmp_path, "train", 1 << 20)[0].codes == [1] * 6
+    assert len(Columns.open([tmp_path], "train", 100)) == 28
+    assert Columns.open([tmp_path], "train", 1 << 20)[0].codes == [1] * 6
     made.write_bytes(made.read_bytes()[:50])
-    assert len(Columns.open(tmp_path, "train", 1 << 20)) == 28
+    assert len(Columns.open([tmp_path], "train", 1 << 20)) == 28
 
 
 def test_what_is_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError, match=r"no train-\*\.parquet in .*sst-prepare first"):
-        Columns.open(tmp_path, "train", 100)
+        Columns.open([tmp_path], "train", 100)
     write(tmp_path)
     with pytest.raises(ValueError, match="has code 13, the target only 13 codes; make the codes"):
-        Columns.open(tmp_path, "train", 13)
+        Columns.open([tmp_path], "train", 13)
     assert not (tmp_path / "columns/train.arrow").exists()
 
     def refused(*_: object, **__: object) -> None:
@@ -76,11 +76,11 @@ def test_what_is_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(ValueError, match=r"cannot be written; .* where you may write"):
-        Columns.open(tmp_path, "train", 100)
+        Columns.open([tmp_path], "train", 100)
 
 
 def test_codes_of_more_bits_are_kept(tmp_path: Path) -> None:
     codes = np.array([0, 70_000, 65_536])
     table = pa.table({"speaker": ["a"], "text": ["t"], "codes": [codes]})
     pq.write_table(table, tmp_path / "train-0.parquet")
-    assert Columns.open(tmp_path, "train", 70_001)[0].codes == codes.tolist()
+    assert Columns.open([tmp_path], "train", 70_001)[0].codes == codes.tolist()

@@ -22,7 +22,7 @@ def middle(root: Path, *, alone: bool = False) -> tuple[int, int]:
     """A length that half of the first sequences exceed, and how many do."""
     save_codes(root / "codes")
     target = CheckpointConfig("llasa", str(LLASA), rows=RowsConfig(max_length=10_000))
-    columns = Columns.open(root / "codes", "train", load_layout(target).n_codes)
+    columns = Columns.open([root / "codes"], "train", load_layout(target).n_codes)
     writing = writing_of(target)[1]
     pairs = [Pairs(columns, writing, seed=0).pair(number) for number in range(STEPS * SIZE)]
     lengths = [len(writing.write(None if alone else voice, said).ids) for voice, said in pairs]

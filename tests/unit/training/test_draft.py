@@ -12,7 +12,13 @@ from transformers import AutoModelForCausalLM
 
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
-from speculative_tts.schema.train import LossConfig, Selection, TrainDraftConfig, TrainHeadsConfig
+from speculative_tts.schema.train import (
+    CodesFrom,
+    LossConfig,
+    Selection,
+    TrainDraftConfig,
+    TrainHeadsConfig,
+)
 from speculative_tts.training import loop, objective
 from speculative_tts.training.checkpoint import Source, build_model, read_checkpoint
 from speculative_tts.training.data.columns import Columns
@@ -53,7 +59,7 @@ def train(config, track=silent):
 
 
 def pairs(codes, seed, split="train"):
-    return Pairs(Columns.open(codes, split, LAYOUT.n_codes), WRITING, seed)
+    return Pairs(Columns.open([codes], split, LAYOUT.n_codes), WRITING, seed)
 
 
 def weights(folder):
@@ -218,9 +224,9 @@ def test_the_target_is_loaded_when_it_is_needed_in_the_runs_dtype(config, monkey
 @pytest.mark.parametrize("renumbered", [False, True])
 def test_codes_of_another_codec_are_told(target, codes, caplog, renumbered):
     """Such codes are in range, and a draft was trained on them in silence."""
-    batch = load_data(
-        codes, CheckpointConfig("small", str(target)), seed=0, batch_size=6, dev_utterances=6
-    ).dev[0]
+    small = CheckpointConfig("small", str(target))
+    asked = TrainDraftConfig(small, codes=str(codes), dev_utterances=6, seed=0)
+    batch = load_data(asked, 6).dev[0]
     answers = batch.targets[batch.targets != IGNORED]
     order = torch.randperm(LAYOUT.vocab_size, generator=torch.Generator().manual_seed(0))
     knowing = 6 * torch.nn.functional.one_hot(answers, LAYOUT.vocab_size)  # as a trained target
@@ -314,9 +320,11 @@ def test_a_launch_that_shards_is_refused(monkeypatch):
 def test_missing_folders_are_named(tmp_path, target, config):
     with pytest.raises(ValueError, match="does not exist; give"):
         read_checkpoint(tmp_path / "nowhere")
-    small = CheckpointConfig(name="small", path=str(target))
     with pytest.raises(ValueError, match=r"codes folder .* not found"):
-        load_data(tmp_path / "nowhere", small, seed=0, batch_size=2, dev_utterances=2)
+        load_data(dataclasses.replace(config, codes=str(tmp_path / "nowhere")), 2)
+    own = dataclasses.replace(config, codes_from=CodesFrom.target, own=str(tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match=r"codes_from=target .* make it with sst-own-codes"):
+        load_data(own, 2)
 
 
 def test_muon_trains_the_layers_and_resumes_where_it_was(tmp_path, config):

@@ -16,6 +16,7 @@ from speculative_tts.models.recurrent import read_layer
 from speculative_tts.models.rows import RowLayout
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig
+from speculative_tts.schema.train import TrainHeadsConfig
 from speculative_tts.training.checkpoint import read_checkpoint
 from speculative_tts.training.data.pairs import load_data
 from speculative_tts.training.data.recordings import IGNORED
@@ -148,15 +149,20 @@ def test_a_finished_training_is_not_done_again(
 RECURRENT = ["kind=recurrent", "width=40", "steps=60", "learning_rate=0.02", "eval_every=60"]
 
 
-@pytest.mark.parametrize("loss", ["ce", "kl", "lk"])
+@pytest.mark.parametrize(("loss", "optimiser"), [("ce", "adamw"), ("kl", "muon"), ("lk", "adamw")])
 def test_a_recurrent_layer_learns_and_belongs_to_its_target(
-    arguments: list[str], tmp_path: Path, loss: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    tmp_path: Path,
+    loss: str,
+    optimiser: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Two steps; the target is frozen, its head and embedding are used as they are."""
     out, found = tmp_path / "layer", {}
     weights = [f"losses.{name}={float(name == loss)}" for name in {"ce", loss}]
     for rate in ("1e-9", "0.02"):
-        given = [*arguments, *RECURRENT, *weights, f"learning_rate={rate}", f"out={out}{rate}"]
+        chosen = [f"optimiser={optimiser}", f"learning_rate={rate}", f"out={out}{rate}"]
+        given = [*arguments, *RECURRENT, *weights, *chosen]
         assert main(given) == 0
         found[rate] = json.loads(capsys.readouterr().out.splitlines()[-1])
     untrained, trained = found.values()
@@ -174,7 +180,7 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
     """A layer that makes the target's own states loses nothing; nothing behind the end counts."""
     checkpoint = CheckpointConfig(name="small", path=str(target))
     trunk = load_trunk(checkpoint)
-    batch = load_data(codes, checkpoint, seed=0, batch_size=1, dev_utterances=1).dev[0]
+    batch = load_data(TrainHeadsConfig(checkpoint, str(codes), dev_utterances=1), 1).dev[0]
     states = states_of(trunk, batch, 3)
     hidden, said = states.hidden, states.targets[:, 0]
     layout = load_layout(checkpoint)

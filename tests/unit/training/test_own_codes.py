@@ -12,6 +12,7 @@ from speculative_tts.decoding import build
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import EngineConfig, System
+from speculative_tts.schema.train import CodesFrom, TrainHeadsConfig
 from speculative_tts.training.data.pairs import load_data
 from tests.fake_models import N_CODES, WORDS, FakeModels, write_fake_models
 
@@ -80,8 +81,7 @@ def test_texts_are_said_by_the_target(models: FakeModels, tmp_path: Path) -> Non
     for row in said.values():
         assert set(row) == {*COLUMNS}
         assert row["text"] == recorded[int(str(row["id"])[-1])]["text"]
-    assert names(own) == ["dev-0000.parquet", "train-own-0000.parquet", "train-own-0001.parquet"]
-    assert read(own / "dev-0000.parquet") == rows("dev", 0, 2)
+    assert names(own) == ["train-own-0000.parquet", "train-own-0001.parquet"]
 
 
 def test_jobs_share_shards_and_what_is_there_stays(
@@ -100,14 +100,25 @@ def test_jobs_share_shards_and_what_is_there_stays(
     assert "seed=0, now 3" in capsys.readouterr().err
 
 
-def test_mixed_data_have_the_recorded_codes_too(models: FakeModels, tmp_path: Path) -> None:
-    """And trainers read them."""
-    assert make(models, tmp_path, "mixed=true", "limit=2", LONG) == 0
-    assert "train-0001.parquet" in names(tmp_path / "own")
-    assert "train-own-0001.parquet" in names(tmp_path / "own")
+@pytest.mark.parametrize("whose", CodesFrom)
+def test_trainers_learn_from_recorded_own_or_both(
+    models: FakeModels, tmp_path: Path, whose: CodesFrom
+) -> None:
+    """An epoch has each utterance of them once; dev sequences are recorded."""
+    assert make(models, tmp_path, "limit=2", LONG) == 0
     target = CheckpointConfig(name="fake", path=str(models.root / "target"))
-    data = load_data(tmp_path / "own", target, seed=0, batch_size=2, dev_utterances=None)
-    assert data.batch(range(3)).inputs.shape[0] == 3
+    asked = TrainHeadsConfig(
+        target, str(tmp_path / "codes"), codes_from=whose, own=str(tmp_path / "own")
+    )
+    shards = {
+        CodesFrom.recorded: ["codes"], CodesFrom.target: ["own"], CodesFrom.mix: ["codes", "own"]
+    }[whose]  # fmt: skip
+    stored = [path for folder in shards for path in (tmp_path / folder).glob("train-*.parquet")]
+    expected = sorted(str(row["codes"]) for path in stored for row in read(path))
+    data = load_data(asked, 2)
+    pairs = data.batch.__self__  # type: ignore[attr-defined]
+    assert sorted(str(pairs.pair(number)[1].codes) for number in range(len(pairs))) == expected
+    assert len(data.dev) == 1
 
 
 def test_a_target_that_never_ends_is_told(
