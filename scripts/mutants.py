@@ -22,6 +22,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
@@ -226,10 +227,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="then stop")
     parser.add_argument("--tests", type=float, default=SECONDS, help="seconds of a mutant's tests")
     given = parser.parse_intermixed_args()
-    status = run(given) if given.what == "run" else 0
-    from mutant_page import page  # of the package, which a run has to take from FOLDER first
+    if given.what == "run":  # the page wants the package itself: here it is FOLDER's
+        again = [sys.executable, __file__, "page"]
+        return run(given) or subprocess.run(again, cwd=FOLDER.parent, check=False).returncode
+    from mutant_page import page
 
-    return status or page()
+    return page()
 
 
 if __name__ == "__main__":

@@ -198,6 +198,10 @@ def count_codes(folder: Path, size: int) -> Tensor:
                         "give groups.unigram=<codes of the target's codec>"
                     )
             counts += codes.bincount(minlength=size)
+    if not counts.any():
+        raise ValueError(
+            f"{folder} has no code to learn from; give groups.unigram=<codes of sst-prepare>"
+        )
     return counts
 
 

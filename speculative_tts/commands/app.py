@@ -39,6 +39,7 @@ CODEC_OF_TARGET = (  # the first tiny target's is tiny
 DRAFT_OF_TARGET = (("target=tiny_fine", "draft=paper"),)
 CLUSTER = (("cluster", "cluster.name"),)
 WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
+LOGS_BESIDE_RUNS = (("hydra/launcher", "hydra.sweep.dir=${out}/.sweep"),)  # of a cluster's jobs
 
 
 class JobFailedError(Exception):
@@ -205,7 +206,8 @@ class Command(Generic[Config]):
                 asked, choosers = asking in overrides, {group, f"{group}.name"}
             else:
                 asked = any(key == asking or key.startswith(f"{asking}.") for key in given)
-                choosers = {group, f"{group}.name", *CHOOSERS}
+                others = () if group.startswith("hydra.") else CHOOSERS
+                choosers = {group, f"{group}.name", *others}
             if asked and not given & choosers:
                 found.setdefault(group, choice)
         return list(found.values())
@@ -243,13 +245,13 @@ def command(
     return Command(name, schema, run, about, examples, shorthand, implied, first)
 
 
-def job_number() -> int:
-    """Which point of a sweep this is, from 0; 0 where there is no sweep."""
+def job_number() -> int | None:
+    """Which point of a sweep this is, from 0; None where there is no sweep."""
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf
 
     job = HydraConfig.get().job
-    return 0 if OmegaConf.is_missing(job, "num") else int(job.num)
+    return None if OmegaConf.is_missing(job, "num") else int(job.num)
 
 
 def require_writable(path: str | Path, key: str = "out") -> Path:

@@ -132,7 +132,7 @@ def _plan(config: DecodeConfig) -> int:
     else:
         found = plan(build_source(config, {}), folder, items)
     number = app.job_number()
-    planned[:] = [found] if number == 0 else [planned[0] + found]
+    planned[:] = [planned[0] + found] if number else [found]
     print(f"{folder}: {found}")
     if number:
         print(f"{number + 1} runs so far: {planned[0]}; {peak_gib():.1f} GiB of memory")
@@ -237,5 +237,5 @@ main = app.command(
         *("method", "experiment", "limit", "lookahead", "rule"),
         *("target", "draft", "out", "seed", "plan"),
     ),
-    implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET,
+    implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET + app.LOGS_BESIDE_RUNS,
 )

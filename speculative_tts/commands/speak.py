@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 VOICES = "voices.json"
 STDOUT = STDIN = "-"
+WAVES = ("", ".wav", ".wave")  # suffixes of files that may hold a wav
 # Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
 ORDER = (System.speculative, System.target, System.target, System.speculative)
 
@@ -46,7 +47,8 @@ def run(config: SpeakConfig) -> int:
     from speculative_tts.models import cosyvoice
 
     _check_stream(config)
-    out = Path(config.out)
+    out = place_of(config)
+    config = replace(config, out=str(out))
     prompt = find_prompt(config)
     with reading([Path(prompt.prompt_audio)]):
         if not config.stream or (config.player is None and config.out != STDOUT):
@@ -104,6 +106,22 @@ def _check_stream(config: SpeakConfig) -> None:
     }
     for name in (name for name, given in only.items() if given and not config.stream):
         raise ValueError(f"{name} is for speech written while it is made; add stream=true")
+
+
+def place_of(config: SpeakConfig) -> Path:
+    """Where the speech goes: `out`, of a sweep a file a job (x-1.wav, x-2.wav).
+
+    ValueError for a name that says another format than the wav that would lie there.
+    """
+    out, job = Path(config.out), app.job_number()
+    if config.encoding is Encoding.wav and out.suffix.lower() not in WAVES:
+        raise ValueError(
+            f"out={out} would hold a wav: {out.suffix} is not written here; give out="
+            f"{out.with_suffix('.wav')}"
+        )
+    if job is None or config.out == STDOUT or (out.exists() and not out.is_file()):
+        return out
+    return out.with_stem(f"{out.stem}-{job + 1}")
 
 
 def _play(config: SpeakConfig, stream: "Stream", sample_rate: int) -> int:

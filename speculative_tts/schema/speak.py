@@ -28,7 +28,8 @@ class SpeakConfig(EngineConfig):
     # chooses (scripts/choose_voice.py), or the list's first
     prompt: ReadPath | None = None
     prompt_text: Words | None = None  # words spoken in a prompt wav; null: what is recognised
-    out: WrittenPath = "out.wav"  # the wav; with stream=true also "-", standard output
+    # the wav, of a sweep one a job (out-1.wav); with stream=true also "-", standard output
+    out: WrittenPath = "out.wav"
     # the speech is written piece by piece while it is made
     stream: bool = False
     chunk: Count | None = None  # codes a piece of a stream; null: the codec's own

@@ -6,6 +6,7 @@ from enum import Enum
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
 from speculative_tts.schema.limits import (
     Count,
+    Many,
     NonNegative,
     Positive,
     Seed,
@@ -125,8 +126,8 @@ class TrainDraftConfig:
     groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
     select: Selection = Selection.accuracy
     steps: Whole = 450  # 0 exports the draft as inherited
-    batch_size: Count = 16  # sequences that a process runs at once
-    accumulate: Count = 1  # batches of a process that make one step
+    batch_size: Many = 16  # sequences that a process runs at once
+    accumulate: Many = 1  # batches of a process that make one step
     learning_rate: Positive = 2e-3
     muon: bool = False  # Muon for the layers' matrices (not sharded ones); false: AdamW for all
     warmup: Whole = 20  # steps of linear rise of the learning rate
@@ -168,7 +169,7 @@ class JointConfig:
 
     epochs: Positive | None = None  # over the utterances, in place of steps
     frames: Count = 4000  # codes of a process's batch at most, those that pad included
-    accumulate: Count = 1  # batches of a process that make one step
+    accumulate: Many = 1  # batches of a process that make one step
     shortest: Count = 1  # codes of an utterance; shorter ones are left out and counted
     longest: Count | None = None  # longer ones too; null: those that fit no batch
     # of a VALL-E's NAR, after the AR and its heads; 0 leaves the NAR as it is
@@ -199,7 +200,7 @@ class TrainHeadsConfig:
     target_out: WrittenPath | None = None  # the target that was trained along; null: <out>/target
     optimiser: Optimiser = Optimiser.adamw
     steps: Count = 2000
-    batch_size: Count = 1024  # hidden states a step; of no meaning with train_trunk
+    batch_size: Many = 1024  # hidden states a step; of no meaning with train_trunk
     learning_rate: Positive = 2e-3  # of scaled_adam 0.05 is the paper's
     # steps of linear rise of the learning rate; of scaled_adam batches of a process
     warmup: Whole = 100

@@ -43,7 +43,13 @@ def run(config: DecodeConfig) -> int:
     return config.seed if config.seed > 9 else 0
 
 
-decode = app.command("decode", DecodeConfig, run, examples=("sst-decode limit=5",))
+decode = app.command(
+    "decode",
+    DecodeConfig,
+    run,
+    examples=("sst-decode limit=5",),
+    implied=app.LOGS_BESIDE_RUNS,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -103,10 +109,19 @@ def test_unwritable_output_folder_of_a_sweep(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert decode(["seed=1,2", "out=file/runs"]) == app.BAD_INPUT
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "file/runs" in err
+    assert decode(["seed=4", "lookahead=2,3", "out=file/runs"]) == app.BAD_INPUT
+    errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert len(errors) == 2
+    assert all("file/runs is not writable" in line for line in errors)
+
+
+def test_a_sweep_leaves_nothing_beside_its_runs(tmp_path: Path) -> None:
+    """Hydra's `.sweep` lay there, also of a sweep that was refused; a cluster's jobs log there."""
+    assert decode(["seed=1,x", "out=runs"]) == app.BAD_INPUT
+    assert decode(["seed=1,2", "out=runs"]) == 0
+    assert list(tmp_path.iterdir()) == []
+    assert decode(["seed=1,2", "out=runs", "hydra/launcher=basic", "experiment=ssd/table3"]) == 0
+    assert (tmp_path / "runs" / ".sweep").is_dir()
 
 
 def test_an_output_folder_is_looked_at_and_not_made(tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "drafter=lookup drafter.longest=1000000000": "drafter.longest 1000000000 is above 1000",
             "drafter=lookup drafter.shortest=5": "above drafter.longest 3; lower the one",
             "drafter=heads": "target_heads does not exist; give",
+            "seed=1,x": "seed=x: Value 'x'",
             "hydra/launcher=ray hydra.launcher.num_cpus=-1 seed=1,2": (
                 "hydra.launcher.num_cpus -1.0 is not above 0; give more than 0, or null"
             ),
@@ -166,6 +167,8 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "stream=true player=false": 'player "false" ended with 1; try it on',
             "out=/dev/null/x.wav": "/dev/null",
             "out={w}": "cannot be written (it is a folder); give the name of a file",
+            "out={t}/x.mp3": "x.mp3 would hold a wav: .mp3 is not written here; give out={t}/x.wav",
+            "stream=true out={t}/x.FLAC": ".FLAC is not written here; give out={t}/x.wav",
             "out={t}": "it is a folder",
             "lookahead=0": "lookahead 0 is below 1",
             "seed=-5": "seed -5 is below 0",
@@ -215,6 +218,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
                     "negative_code": "has code -1, the target only 41 ids; give",
                     "no_codes": "is no shard of codes",
                     "text_codes": "is no shard of codes",
+                    "empty_codes": "has no code to learn from; give groups.unigram=",
                 }.items()
             },
         },
@@ -230,6 +234,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
                 for name, said in {
                     "no_codes": "is no shard of codes",
                     "text_codes": "is no shard of codes",
+                    "empty_codes": "has no code of any utterance; make the codes with",
                     "far_code": "has code 999, the target only 40 codes; make",
                     "negative_code": "has code -1, the target only 40 codes; make",
                     "unknown_word": "train-0000.parquet: unknown words: quantum, leap",
@@ -287,6 +292,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "weight_decay=-0.1": "weight_decay -0.1 is below 0",
             "warmup=-1": "warmup -1 is below 0",
             "batch_size=0": "batch_size 0 is below 1",
+            "batch_size=1000000000000": "is above 1000000; give 1 to 1000000",
             "sequences=0": "sequences 0 is below 1",
             "dev_utterances=0": "dev_utterances 0 is below 1",
             "threads=100000": "threads 100000 is above 1024",
@@ -317,6 +323,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
                     "negative_code": "has code -1, the target only 40 codes",
                     "no_codes": "is no shard of codes",
                     "text_codes": "is no shard of codes",
+                    "empty_codes": "has no code of any utterance; make the codes with",
                 }.items()
             },
         },
@@ -339,6 +346,10 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "losses.group=1 groups=/nowhere": "/nowhere: no such cache folder",
             "select=beauty": "select=beauty",
             "accumulate=0": "accumulate 0 is below 1",
+            "batch_size=1e12": "batch_size=1e12",
+            "batch_size=1000000000000": "is above 1000000; give 1 to 1000000",
+            "accumulate=1000000000000": "is above 1000000; give 1 to 1000000",
+            "codes={w}/stores/empty_codes": "train-0000.parquet has no code of any utterance; make",
             "eval_every=0": "eval_every 0 is below 1",
             "codes={w}/stores/torn": "is no shard of codes",
             "codes=/nowhere": "no folder /nowhere of codes",

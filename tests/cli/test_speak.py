@@ -209,6 +209,23 @@ def test_mistakes_are_one_line_and_leave_no_file(
     assert sorted(tmp_path.iterdir()) == sorted(prompts.values())
 
 
+def test_a_sweep_writes_a_file_a_job(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All jobs wrote the same file, each over the last."""
+    told = [*models.overrides, "text=one", "runtime.warmup=0"]
+    alone, out, device = tmp_path / "alone.wav", tmp_path / "x.wav", Path("/dev/null")
+    assert speak.main([*told, f"out={alone}", "seed=2"]) == 0
+    assert speak.main([*told, f"out={out}", "seed=1,2"]) == 0
+    assert speak.main([*told, f"out={device}", "seed=1,2"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone.wav", "x-1.wav", "x-2.wav"]
+    assert (tmp_path / "x-2.wav").read_bytes() == alone.read_bytes()
+    assert (tmp_path / "x-1.wav").read_bytes() != alone.read_bytes()
+    printed = capsys.readouterr().out
+    assert f"{tmp_path / 'x-1.wav'}: " in printed
+    assert printed.count(f"{device}: ") == 2
+
+
 def test_a_target_without_a_draft_speaks_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

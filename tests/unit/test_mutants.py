@@ -26,3 +26,14 @@ def test_a_run_leaves_the_package_to_its_folder() -> None:
     given = [sys.executable, "-c", script]
     done = subprocess.run(given, cwd=ROOT / "scripts", stdout=subprocess.PIPE, check=True)
     assert done.stdout.split() == [b"False"]
+
+
+def test_a_runs_page_is_of_the_package_itself() -> None:
+    """Regression: it was made in the run's process, whose package knows of no commit."""
+    script = (
+        "import mutants, subprocess, sys; sys.argv[1:] = ['run']; mutants.run = lambda given: 0; "
+        "subprocess.run = lambda asked, cwd, check: sys.exit(f'{asked[-1]} {cwd}'); mutants.main()"
+    )
+    given = [sys.executable, "-c", script]
+    done = subprocess.run(given, cwd=ROOT / "scripts", stderr=subprocess.PIPE, check=False)
+    assert done.stderr.decode().split() == ["page", str(ROOT / "scripts")]

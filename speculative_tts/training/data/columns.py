@@ -167,7 +167,7 @@ def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.T
 
 
 def read_shard(path: Path, names: list[str], n_codes: int) -> pa.Table:
-    """These columns of a shard. ValueError where it lacks one, or a code is none of the target's.
+    """These columns of a shard. ValueError where it lacks one, or has other codes than it should.
 
     To be read within `shard`.
     """
@@ -179,7 +179,9 @@ def read_shard(path: Path, names: list[str], n_codes: int) -> pa.Table:
         inner = pc.list_flatten(pc.list_flatten(table.column(RESIDUAL)))
         flat = pa.chunked_array([*flat.chunks, *inner.cast(flat.type).chunks])
     ends = pc.min_max(flat).as_py()
-    for code in (ends["min"] or 0, ends["max"] or 0):
+    if ends["min"] is None:
+        raise ValueError(f"{path} has no code of any utterance; make the codes with sst-prepare")
+    for code in ends.values():
         if not 0 <= code < n_codes:
             raise ValueError(
                 f"{path} has code {code}, the target only {n_codes} codes; "

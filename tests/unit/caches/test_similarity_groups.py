@@ -4,8 +4,10 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from shutil import copytree
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -22,6 +24,7 @@ from speculative_tts.caches.progress import Progress
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.groups import Group
 from speculative_tts.models.loading import EMBEDDING, stored_rows
+from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import GroupsConfig, Similarity, Weights
 
 N, STOPS = 40, [40]  # of the fake models
@@ -164,20 +167,21 @@ def test_at_mean_size_one_all_are_alone_however_near(monkeypatch: pytest.MonkeyP
     [
         ([0, 1, 3, 7, 12], {"median_size": 3, "mean_size": 3.0, "singletons": 0.25, "bytes": 168}),
         ([0, 1, 3, 7], {"median_size": 2, "mean_size": 2.333, "singletons": 0.3333, "bytes": 104}),
+        ([0, 1, 2, 7], {"median_size": 1, "mean_size": 2.333, "singletons": 0.6667, "bytes": 104}),
     ],
 )
 def test_what_people_are_told_of_groups(offsets: list[int], told: dict[str, float]) -> None:
     """The median of an even number lies between; 8 bytes a member, 4 an offset, both ways."""
     n = offsets[-1]
     sets = groups.Sets(torch.tensor(offsets), torch.arange(n), torch.zeros(n))
-    largest = {12: 5, 7: 4}[n]
+    largest = max(b - a for a, b in pairwise(offsets))
     rest = {"theta": 0.5, "tokens": n, "groups": len(offsets) - 1, "members": n}
     assert provide.facts(sets, 0.5, n) == told | rest | {"max_size": largest}
 
 
 def test_codes_of_all_shards_are_counted_if_they_are_ids(tmp_path: Path) -> None:
-    for name, codes in (("a", [0, 3]), ("b", [3, 2])):
-        table = pa.Table.from_pylist([{"codes": codes, "split": "train"}])
+    for name, codes, split in (("a", [0, 3], "train"), ("b", [3, 2], "train"), ("c", [9], "dev")):
+        table = pa.Table.from_pylist([{"codes": codes, "split": split}])
         pq.write_table(table, tmp_path / f"{name}.parquet")
     counts = provide.count_codes(tmp_path, 4)
     assert (counts.tolist(), counts.dtype) == ([1, 0, 1, 2], torch.int64)
@@ -270,10 +274,10 @@ def test_groups_of_a_checkpoint(
 
 def test_neighbours_are_the_nearest_others() -> None:
     """Against all distances; what has no place is nobody's neighbour and has none itself."""
-    points = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))  # more than a piece
+    points = torch.randn(600, 3, generator=torch.Generator().manual_seed(0))  # more than two pieces
     points[[7, 299]] = torch.nan
     found = vectors.nearest(points, 4)
-    for row in (0, 150, 298):
+    for row in (0, 150, 298, 599):
         apart = (points - points[row]).norm(dim=1)
         others = [i for i in apart.argsort().tolist() if i not in (row, 7, 299)]
         assert found[row].tolist() == others[:4]
@@ -295,6 +299,8 @@ def test_ids_behind_those_of_a_cache_are_alone(sources: provide.Sources, tmp_pat
     entry = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
     cpu = torch.device("cpu")
     found, wide = provide.tensors(entry, cpu), provide.tensors(entry, cpu, N + 4)
+    one_more = provide.tensors(entry, cpu, N + 2)
+    assert torch.equal(one_more["token_groups"], wide["token_groups"][:-2])
     for name, array in found.items():
         assert torch.equal(wide[name][: len(array)], array)
         assert wide[name].dtype == array.dtype
@@ -320,6 +326,11 @@ def test_a_codec_without_a_codebook_is_told() -> None:
         vectors.codebook_vectors(cast(Codec, object()), "x")
 
 
+def test_a_codebook_is_compared_in_single_precision() -> None:
+    codec = cast(Codec, SimpleNamespace(codebook=np.eye(3)))
+    assert vectors.codebook_vectors(codec, "x").dtype == torch.float32
+
+
 def test_a_second_look_makes_nothing(
     sources: provide.Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,6 +339,40 @@ def test_a_second_look_makes_nothing(
     again = provide.acoustic_groups(config(tmp_path, mean_size=4.5), sources)
     assert again.folder == first.folder
     assert again.facts["mean_size"] == pytest.approx(4.5, rel=0.15)  # of 41 tokens
+
+
+@pytest.mark.parametrize(
+    ("options", "others"),
+    [
+        ({"mean_size": 3.0}, {"mean_size": 4.0}),
+        ({"theta": -0.5}, {"theta": -0.5, "cap": 3}),
+        ({"theta": 0.2}, {"theta": 0.2, "weights": Weights.unigram}),
+    ],
+)
+def test_groups_of_other_settings_are_others(
+    options: dict[str, object],
+    others: dict[str, object],
+    sources: provide.Sources,
+    tmp_path: Path,
+) -> None:
+    row = {"codes": [0, 0, 1, 39], "split": "train"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "train-0000.parquet")
+    first, second = (
+        provide.acoustic_groups(config(tmp_path, unigram=str(tmp_path), **one), sources)
+        for one in (options, others)
+    )
+    assert first.folder != second.folder
+    assert any(not np.array_equal(first.arrays[n], second.arrays[n]) for n in first.arrays)
+
+
+def test_a_mean_size_is_that_under_the_cap(sources: provide.Sources, tmp_path: Path) -> None:
+    """Its theta is lower than that of the same size without one."""
+    capped, free = (
+        provide.acoustic_groups(config(tmp_path, mean_size=5.0, cap=cap), sources)
+        for cap in (6, None)
+    )
+    assert capped.facts["mean_size"] == pytest.approx(5, rel=0.15)
+    assert capped.facts["theta"] < free.facts["theta"]
 
 
 def test_theta_of_a_found_size_makes_the_same_groups(
@@ -501,11 +546,27 @@ def test_mel_vectors_hear_a_token_between_silence(monkeypatch: pytest.MonkeyPatc
     assert loudest[-1] > loudest[0] + 20
 
 
+@pytest.mark.parametrize("source", Similarity)
 def test_manifest_says_what_the_groups_were_made_from(
-    sources: provide.Sources, tmp_path: Path
+    source: Similarity, sources: provide.Sources, tmp_path: Path
 ) -> None:
-    entry = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
+    """By names that stay: caches are looked up and refused by them."""
+    entry = provide.acoustic_groups(config(tmp_path, theta=0.5, source=source), sources)
     manifest = json.loads((entry.folder / "manifest.json").read_text())
-    assert manifest["description"]["vocabulary"] == [N, N + 1, STOPS]
-    assert manifest["description"]["theta"] == 0.5
+    options = {"theta": 0.5, "mean_size": None, "cap": None, "unigram": None}
+    made_from = {
+        Similarity.mel: {"mel": vectors.MEL_DEFINITION},
+        Similarity.codebook: {},
+        Similarity.embedding: {"embedding": vectors.embedding_hash(stored_rows(sources.target, N))},
+    }
+    assert manifest["description"] == options | made_from[source] | {
+        "source": source.name,
+        "vocabulary": [N, N + 1, STOPS],
+        "codec": content_hash(sources.codec[1]),
+        "beside": provide.BESIDE,
+    }
     assert set(manifest["files"]) == {f"{name}.npy" for name in entry.arrays}
+
+
+def test_likeness_is_to_a_codebook_if_there_is_one() -> None:
+    assert provide._likeness(unit_vectors(3), torch.arange(3), cast(Codec, object())) is None

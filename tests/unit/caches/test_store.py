@@ -162,6 +162,7 @@ def test_what_another_users_process_writes_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(process: int, signal: int) -> None:
+        assert signal == 0, "it is asked about, not told anything"
         raise PermissionError(process, signal)
 
     monkeypatch.setattr(store.os, "kill", refused)

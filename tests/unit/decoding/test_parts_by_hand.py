@@ -9,12 +9,15 @@ import pytest
 import torch
 import toy_lists
 from fake_models import N_CODES, FakeModels, write_fake_models
+from head_stubs import layer_tensors
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.graphs import EAGER, cuda_graph
 from speculative_tts.decoding.kept import Kept
 from speculative_tts.decoding.parts import Parts, check_pair
+from speculative_tts.models.recurrent import save_layer
+from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import Similarity
 from speculative_tts.schema.decode import LookupDrafterConfig
 from speculative_tts.schema.rules import DynamicRule, NeighboursRule
@@ -61,6 +64,16 @@ def test_text_rows_are_alone_in_their_groups(make: Make, tmp_path: Any) -> None:
         law = torch.zeros(width)
         law[-1] = 1.0
         assert sorted(parts.group_rule().coarse(law).tolist())[-2:] == [0.0, 1.0]
+
+
+def test_a_recurrent_drafters_folder_is_among_the_facts(
+    make: Make, models: FakeModels, tmp_path: Any
+) -> None:
+    path = tmp_path / "layer"
+    save_layer(path, layer_tensors(32), target=models.root / "target")
+    parts = make("drafter=recurrent", f"drafter.path={path}")
+    parts.speculation()
+    assert parts.facts == {"recurrent": content_hash(path)}
 
 
 def test_rules_have_their_numbers(make: Make) -> None:

@@ -8,10 +8,12 @@ import pytest
 
 from speculative_tts.decoding import naming
 from speculative_tts.decoding.naming import remove, run_name, search_label, unchanged, with_sizes
+from speculative_tts.models.native import library
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
     Device,
+    DType,
     GroupsConfig,
     ListConfig,
     RowsConfig,
@@ -200,6 +202,22 @@ def test_a_default_size_is_written_out(tmp_path: Path, groups: GroupsConfig, siz
 def test_a_gpu_is_what_models_compute_with(tmp_path: Path) -> None:
     assert naming.kernels(RuntimeConfig(device=Device.cuda)) == "cuda"
     assert naming.kernels(RuntimeConfig(kernels=Kernels.torch)) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("instructions", "dtype", "name"),
+    [
+        ("avx2", DType.float32, "avx2"),
+        ("avx2", DType.bfloat16, "avx2-bfloat16"),
+        ("torch", DType.bfloat16, "torch"),
+    ],
+)
+def test_kernels_that_round_say_so(
+    monkeypatch: pytest.MonkeyPatch, instructions: str, dtype: DType, name: str
+) -> None:
+    monkeypatch.setattr(library, "select", lambda _: None)
+    monkeypatch.setattr(library, "kernel_name", lambda: instructions)
+    assert naming.kernels(RuntimeConfig(dtype=dtype)) == name
 
 
 def test_dotted_keys_are_taken_out_where_they_are() -> None:

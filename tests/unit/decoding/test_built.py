@@ -1,0 +1,125 @@
+"""What a run decodes with, as it is configured: parts, what is kept, where shared things lie."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fake_models import FakeModels, write_fake_models
+
+from speculative_tts.commands import decode
+from speculative_tts.decoding import build
+from speculative_tts.decoding.decoded import Decoded
+from speculative_tts.decoding.graphs import Graphs
+from speculative_tts.decoding.kept import Kept
+from speculative_tts.decoding.parts import Parts
+from speculative_tts.decoding.recordings import Recordings
+from speculative_tts.decoding.swap import Swapped
+from speculative_tts.provenance import content_hash, plain
+from speculative_tts.schema.decode import DecodeConfig
+
+Make = Callable[..., DecodeConfig]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
+    return write_fake_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def make(models: FakeModels) -> Make:
+    return lambda *told: decode.main.compose([*models.overrides, *told])
+
+
+@pytest.mark.parametrize(
+    ("told", "parts"),
+    [
+        (["system=target"], set()),
+        (["system=uncached"], set()),
+        (["system=draft"], {"draft"}),
+        (["system=speculative"], {"draft", "speculation"}),
+        (["drafter=lookup"], {"speculation"}),
+        (["drafter=lookup", "system=draft"], {"draft"}),
+    ],
+)
+def test_an_engine_has_what_its_system_decodes_with(
+    make: Make, told: list[str], parts: set[str]
+) -> None:
+    config = make(*told)
+    made = build.build_engine(config, config.system)
+    names = ("draft", "speculation", "multi")
+    assert {name for name in names if getattr(made, name) is not None} == parts
+
+
+def test_heads_are_of_multi_token_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Parts, "multi", "heads and who chooses among them")
+    config = make("system=multi_token")
+    assert build.build_engine(config, config.system).multi == Parts.multi
+    assert build.build_engine(config).multi is None
+
+
+def test_an_engine_has_the_graphs_of_its_parts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Captured(Parts):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.graphs = Graphs(lambda step: step)
+
+    monkeypatch.setattr(build, "Parts", Captured)
+    assert build.build_engine(make()).graphs._capture is not None
+
+
+def test_what_a_process_has_loaded_is_taken_again(make: Make, tmp_path: Path) -> None:
+    kept = Kept(1e9)
+    first, again = (build.build_engine(make(), kept=kept) for _ in range(2))
+    assert first.target is again.target
+    for told in (["system=target"], ["system=swap", "rule=group", f"rule.groups.cache={tmp_path}"]):
+        codecs = [build.build_source(make(*told), {}).codec for _ in range(2)]
+        assert codecs[0] is codecs[1]
+
+
+def test_half_of_a_devices_memory_is_for_that(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10, 100))
+    build._memory.cache_clear()
+    assert build.kept(make("runtime.device=cuda"))._room == 50
+    build._memory.cache_clear()
+
+
+def test_a_source_is_that_of_its_system(make: Make, tmp_path: Path) -> None:
+    for system in ("codec", "reference"):
+        made = build.build_source(make(f"system={system}", "seed=5"), {})
+        assert isinstance(made, Recordings)
+        assert (made.through, made.seed) == (system == "codec", 5)
+    assert isinstance(build.build_source(make("system=target"), {}), Decoded)
+    told = ["system=swap", "rule=group", f"rule.groups.cache={tmp_path}"]
+    swapped = build.build_source(make(*told, "sampling.temperature=0.7"), {})
+    assert isinstance(swapped, Swapped)
+    assert swapped.settings is not None
+    assert swapped.settings.temperature == 0.7
+
+
+def test_what_runs_share_lies_beside_them_or_where_it_is_wanted(make: Make) -> None:
+    assert build.shared(make("out=some/runs")) == Path("some/runs/.caches")
+    assert build.shared(make("out=some/runs", "cache=elsewhere")) == Path("elsewhere")
+
+
+def test_a_targets_tokens_are_known_by_all_that_decides_them(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Besides their requests."""
+    told: list[Any] = []
+    monkeypatch.setattr(build, "TargetTokens", lambda *given: told.append(given))
+    monkeypatch.setattr(build, "source_hash", lambda *folders: folders)
+    config = make("out=runs", "sampling.top_k=7", "runtime.kernels=torch", "runtime.dtype=bfloat16")
+    engine = build.build_engine(config)
+    build._target_tokens(config, engine)
+    made_by = {
+        "target": content_hash(Path(config.target.path)),
+        "sampler": plain(engine.settings),
+        "dtype": "bfloat16",
+        "kernels": "torch",
+        "code": ("decoding", "models"),
+    }
+    assert told == [(Path("runs/.caches"), made_by)]
+    assert engine.settings.top_k == 7
