@@ -652,6 +652,32 @@ def test_a_broken_run_is_left_out_of_reports(
 
 
 @pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize("name", ["object", "text_unknown", "prompt_empty", "prompt_torn"])
+def test_a_rejected_list_leaves_no_run_to_be_scored(
+    world: Path, scored: Path, tmp_path: Path, name: str
+) -> None:
+    """An empty run was left behind, which sst-eval found without any utterance: exit code 1."""
+    runs = shutil.copytree(scored, tmp_path / "runs")
+    before = everything(runs)
+    asked = DECODE.replace("{t}/runs", str(runs)).format(w=world)
+    assert command_of("decode")([*asked.split(), f"data.path={world}/bad_{name}.jsonl"]) == 2
+    assert everything(runs) == before
+    assert command_of("eval")([f"runs={runs}", "metrics=[wer]", "workers=1"]) == 0
+
+
+@pytest.mark.usefixtures("_limited")
+def test_takes_too_few_for_the_codec_are_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`sst-prepare n_takes=3` ended in a traceback of the clustering library."""
+    few = ["n_takes=3", "n_fine_takes=0", "workers=1", f"out={tmp_path}"]
+    assert command_of("prepare")(few) == 2
+    told = capfd.readouterr().err
+    assert "tokens of speech are too few for n_codes=2048; give fewer codes or more takes" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.usefixtures("_limited")
 def test_an_emptied_clip_is_made_again_and_reports_go_on(
     world: Path, scored: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

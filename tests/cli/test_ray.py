@@ -81,8 +81,14 @@ def test_jobs_of_submitit_make_what_one_process_makes(
     """Its local executor, which has Slurm's interface."""
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="extra cluster")
     launcher = ["hydra/launcher=submitit_local", "hydra.launcher.timeout_min=10"]
-    through(start("decode", [*models.overrides, *POINTS, f"out={tmp_path}", *launcher]))
+    said = through(start("decode", [*models.overrides, *POINTS, f"out={tmp_path}", *launcher]))
     assert untimed_runs(tmp_path) == untimed_runs(whole)
+    assert "all jobs are done; the launcher's folder has what they said" in said
+    failing = start("decode", [*models.overrides, "limit=0,1", f"out={tmp_path}", *launcher])
+    said = failing.communicate()[0].decode()
+    assert failing.returncode == 2, said
+    assert "sst-decode: a job failed: " in said
+    assert "limit 0 is below 1; give 1 or more, or null" in said
 
 
 @pytest.mark.slow
