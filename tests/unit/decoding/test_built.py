@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,14 +11,13 @@ from fake_models import FakeModels, write_fake_models
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding import build
-from speculative_tts.decoding.decoded import Decoded
 from speculative_tts.decoding.graphs import Graphs
 from speculative_tts.decoding.kept import Kept
 from speculative_tts.decoding.parts import Parts
 from speculative_tts.decoding.recordings import Recordings
 from speculative_tts.decoding.swap import Swapped
 from speculative_tts.provenance import content_hash, plain
-from speculative_tts.schema.decode import DecodeConfig
+from speculative_tts.schema.decode import DecodeConfig, System
 
 Make = Callable[..., DecodeConfig]
 
@@ -69,12 +69,22 @@ def test_an_engine_has_the_graphs_of_its_parts(make: Make, monkeypatch: pytest.M
     assert build.build_engine(make()).graphs._capture is not None
 
 
-def test_what_a_process_has_loaded_is_taken_again(make: Make, tmp_path: Path) -> None:
+@pytest.fixture
+def swap(make: Make, monkeypatch: pytest.MonkeyPatch) -> DecodeConfig:
+    """Of groups that are not looked for."""
+    monkeypatch.setattr(Parts, "groups", SimpleNamespace(arrays={"own": "arrays"}))
+    return make("system=swap", "rule=group", "sampling.temperature=0.7")
+
+
+def test_an_engine_takes_what_is_kept(make: Make) -> None:
     kept = Kept(1e9)
-    first, again = (build.build_engine(make(), kept=kept) for _ in range(2))
+    first, again = (build.build_engine(make(), System.target, kept) for _ in range(2))
     assert first.target is again.target
-    for told in (["system=target"], ["system=swap", "rule=group", f"rule.groups.cache={tmp_path}"]):
-        codecs = [build.build_source(make(*told), {}).codec for _ in range(2)]
+
+
+def test_the_next_run_takes_what_this_one_loaded(make: Make, swap: DecodeConfig) -> None:
+    for config in (make("system=target"), swap):
+        codecs = [build.build_source(config, {}).codec for _ in range(2)]
         assert codecs[0] is codecs[1]
 
 
@@ -86,17 +96,19 @@ def test_half_of_a_devices_memory_is_for_that(make: Make, monkeypatch: pytest.Mo
     build._memory.cache_clear()
 
 
-def test_a_source_is_that_of_its_system(make: Make, tmp_path: Path) -> None:
-    for system in ("codec", "reference"):
-        made = build.build_source(make(f"system={system}", "seed=5"), {})
-        assert isinstance(made, Recordings)
-        assert (made.through, made.seed) == (system == "codec", 5)
-    assert isinstance(build.build_source(make("system=target"), {}), Decoded)
-    told = ["system=swap", "rule=group", f"rule.groups.cache={tmp_path}"]
-    swapped = build.build_source(make(*told, "sampling.temperature=0.7"), {})
-    assert isinstance(swapped, Swapped)
-    assert swapped.settings is not None
-    assert swapped.settings.temperature == 0.7
+@pytest.mark.parametrize("system", ["codec", "reference"])
+def test_recordings_are_spoken_as_they_are_or_by_the_codec(make: Make, system: str) -> None:
+    made = build.build_source(make(f"system={system}", "seed=5"), {})
+    assert isinstance(made, Recordings)
+    assert (made.through, made.seed) == (system == "codec", 5)
+
+
+def test_a_swap_has_groups_and_the_targets_settings(swap: DecodeConfig) -> None:
+    made = build.build_source(swap, {})
+    assert isinstance(made, Swapped)
+    assert made.groups == {"own": "arrays"}
+    assert made.settings is not None
+    assert made.settings.temperature == 0.7
 
 
 def test_what_runs_share_lies_beside_them_or_where_it_is_wanted(make: Make) -> None:
