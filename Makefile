@@ -84,7 +84,7 @@ ssd pcg mtp: preflight
 # $(call decode_paper,experiments,target's folder,codec's folder)
 decode_paper = for one in $(1); do $(BIN)/sst-decode experiment=$@/paper_$$one out=$(OUT)/$@ target.path='$(MODELS)/$(2)' codec.path='$(MODELS)/$(3)' $(if $(filter cpu,$(DEVICE)),runtime=cpu) $(GIVEN) $(LAUNCH); done
 define score_paper
-	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ judges=$(or $(JUDGES),$@) judges.models='$(MODELS)/judges' judges.device=$(DEVICE) workers=1 $(SCORING)
+	$(SCORER)/bin/sst-eval runs=$(OUT)/$@ paper=$@ judges=$(or $(JUDGES),$@) judges.models='$(MODELS)/judges' judges.device=$(DEVICE) workers=1 $(SCORING)
 	$(BIN)/sst-report runs=$(OUT)/$@ out=$(RESULTS)/paper/$@ paper=$@
 endef
 
@@ -103,17 +103,17 @@ mtp:
 else
 ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=40, SEEDS=0)
 	$(call decode,$(SSD_RUNS),ssd)
-	$(BIN)/sst-eval runs=$(OUT)/ssd
+	$(BIN)/sst-eval runs=$(OUT)/ssd paper=ssd
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/ssd out=$(RESULTS)
 
 pcg: $(STAMP) ## PCG: the same
 	$(call decode,$(PCG_RUNS),pcg)
-	$(BIN)/sst-eval runs=$(OUT)/pcg
+	$(BIN)/sst-eval runs=$(OUT)/pcg paper=pcg
 	$(BIN)/sst-report paper=pcg runs=$(OUT)/pcg out=$(RESULTS)
 
 mtp: $(STAMP) ## MTP + Viterbi: the same
 	$(call decode,$(MTP_RUNS),mtp)
-	$(BIN)/sst-eval runs=$(OUT)/mtp
+	$(BIN)/sst-eval runs=$(OUT)/mtp paper=mtp
 	$(BIN)/sst-report paper=mtp runs=$(OUT)/mtp out=$(RESULTS)
 endif
 
@@ -150,7 +150,7 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 
 results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: about 4 hours on two quiet cores
 	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
-	$(MAKE) reproduce SEEDS=1,2 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results
+	$(MAKE) -j 2 reproduce SEEDS=1,2 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two papers at once
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) voices RESULTS=results
 	$(MAKE) fresh RESULTS=results

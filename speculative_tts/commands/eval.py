@@ -61,11 +61,22 @@ def _planned(config: EvalConfig) -> list[Plan]:
         raise ValueError(f"baseline={baseline} is not a folder; give that of a run")
     if config.out is not None:
         app.require_writable(config.out)
-    planned = plans(config)
+    planned = plans(config) if config.paper is None else _shown(plans(config), config.paper)
     scored = baseline and baseline.resolve() in [one.source.folder.resolve() for one in planned]
     if baseline is not None and not scored and not (baseline / SCORES).is_file():
         raise ValueError(f"baseline={baseline} has no {SCORES}; run sst-eval runs={baseline} first")
     return planned
+
+
+def _shown(planned: Sequence[Plan], paper: str) -> list[Plan]:
+    """Without the judges whose figures of a run the paper does not show."""
+    from speculative_tts.reporting.runs import unscored
+    from speculative_tts.reporting.shown import judges_shown
+
+    shown = judges_shown(paper, [unscored(one.source.folder) for one in planned])
+    return [
+        one.heard_by(shown.get(one.source.folder, {*one.judges, *one.skipped})) for one in planned
+    ]
 
 
 def table(summaries: Sequence[dict[str, Any]]) -> str:

@@ -15,10 +15,11 @@ STRICT_FAILURE = 3
 
 def run(config: ReportConfig) -> int:
     """Write what the runs at hand allow; returns 3 with `strict` when a run is missing."""
-    from speculative_tts.files import write_atomic
+    from speculative_tts.files import held, write_atomic
     from speculative_tts.reporting.page import page
     from speculative_tts.reporting.runs import find_runs
-    from speculative_tts.reporting.write import reports, write_foreign, write_report
+    from speculative_tts.reporting.shown import reports
+    from speculative_tts.reporting.write import write_foreign, write_report
 
     chosen = reports(config.paper)
     found = find_runs(Path(config.runs))
@@ -40,7 +41,8 @@ def run(config: ReportConfig) -> int:
         )
     if config.page:
         files.append(out / "index.html")
-        write_atomic(files[-1], page([one.section for one in written], files[-1]))
+        with held(out):  # two papers at once: neither part of the page is lost
+            write_atomic(files[-1], page([one.section for one in written], files[-1]))
     print("\n".join(map(str, files)))
     return STRICT_FAILURE if config.strict and missing else 0
 

@@ -5,10 +5,10 @@ they are made: a killed run continues where it was and ends with the same bytes.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
@@ -24,6 +24,8 @@ from speculative_tts.schema.common import Cluster, Device
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.workers import workers
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -37,6 +39,14 @@ class Plan:
     def samples(self, metric: str) -> list[Sample]:
         """Samples that a metric's judge hears: all, or some, evenly spread (`dnsmos_limit`)."""
         return spread(self.source.samples, self.limits.get(metric))
+
+    def heard_by(self, metrics: Collection[str]) -> "Plan":
+        """The same with the judges of these metrics alone."""
+
+        def kept(by_metric: dict[str, T]) -> dict[str, T]:
+            return {name: one for name, one in by_metric.items() if name in metrics}
+
+        return Plan(self.source, kept(self.judges), kept(self.skipped), kept(self.limits))
 
     def wanted(self) -> list[Wanted]:
         """Every judge with every file it must hear."""

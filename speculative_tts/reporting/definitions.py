@@ -6,7 +6,7 @@ published table.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,6 +95,14 @@ class TableDefinition:
         """The runs of its rows."""
         return _needs(self.rows)
 
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Each row, and one after the other what its cells show or compare."""
+        for panel in self.panels:
+            for column in panel.columns:
+                beside = {column.against, column.over} - {None}
+                for row in {*(panel.rows or self.rows), *beside} & {*self.rows}:
+                    yield row, column.quantity
+
 
 @dataclass(frozen=True)
 class SpeakerTable:
@@ -110,6 +118,10 @@ class SpeakerTable:
     def needs(self) -> dict[str, Need]:
         """The runs of its systems."""
         return _needs(self.rows)
+
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Systems with their quantities."""
+        yield from self.columns
 
 
 @dataclass(frozen=True)
@@ -153,6 +165,11 @@ class ClaimTable:
     def needs(self) -> dict[str, Need]:
         """The runs of its systems."""
         return _needs(self.rows)
+
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Systems with the quantities that are claimed of them."""
+        for claim in self.claims:
+            yield from ((key, claim.quantity) for key in (claim.of, claim.minus) if key)
 
 
 @dataclass(frozen=True)
@@ -241,6 +258,17 @@ class FigureDefinition:
                 found[level.label] = Need(level.label, level.where, optional=True)
         return found
 
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Points and levels with what they lie at."""
+        for axes in self.axes:
+            at = {key: curve.y or axes.y for curve in axes.curves for key in curve.points()}
+            at |= {level.label: axes.y for level in axes.levels}
+            yield from at.items()
+            yield from ((key, axes.x) for key in at if axes.x)
+
+
+Definition = TableDefinition | SpeakerTable | ClaimTable | FigureDefinition
+
 
 @dataclass(frozen=True)
 class Report:
@@ -256,3 +284,8 @@ class Report:
     speakers: Sequence[SpeakerTable] = ()
     claims: Sequence[ClaimTable] = ()
     not_reproduced: Sequence[str] = ()
+
+    @property
+    def definitions(self) -> Sequence[Definition]:
+        """All that takes runs."""
+        return [*self.tables, *self.claims, *self.speakers, *self.figures]

@@ -98,7 +98,7 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _fits(run: Run, need: Need) -> bool:
+def fits(run: Run, need: Need) -> bool:
     """Is it a run of the system? Its rule with other settings than the usual is another system."""
     usual = {} if need.nearest else _usual(need.where.get("rule.name"))
     left = {key: value for key, value in usual.items() if key in run.config}  # since older runs
@@ -151,7 +151,7 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
         key for run in found.runs for key in run.config if key.startswith("rule.")
     }
     candidates = {
-        key: [run for run in found.runs if _fits(run, need)] for key, need in needs.items()
+        key: [run for run in found.runs if fits(run, need)] for key, need in needs.items()
     }
     contexts = _distinct(context(run, varied) for runs in candidates.values() for run in runs)
     fillings = [_fill(needs, candidates, one, varied) for one in contexts]

@@ -81,6 +81,13 @@ def find_runs(folder: Path) -> Found:
     return Found(folder, tuple(runs), unusable, foreign)
 
 
+def unscored(folder: Path) -> Run:
+    """A run by its configuration alone, perhaps none: nobody has heard it yet."""
+    path = folder / "config.json"
+    config = read_json(path, AGAIN) if path.is_file() else {}
+    return Run(folder, flatten(config), {}, {})
+
+
 def _scored_lists(folder: Path) -> Iterable[Path]:
     """Folders that sst-eval made of a list: they were never decoded here."""
     scored = (path.parent for path in folder.glob("*/summary.json"))

@@ -1,6 +1,6 @@
 """Writes a paper's tables and figures from the runs at hand, and gathers them for the page."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,16 +8,10 @@ from typing import Any
 from speculative_tts.evaluation.heard import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
-from speculative_tts.reporting import claims, foreign, frontier, mtp, pcg, ssd, streaming, tiny
-from speculative_tts.reporting.definitions import (
-    ClaimTable,
-    FigureDefinition,
-    Report,
-    SpeakerTable,
-    TableDefinition,
-)
+from speculative_tts.reporting import foreign
+from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.examples import Heard, heard
-from speculative_tts.reporting.experiments import Scale, scale_of
+from speculative_tts.reporting.experiments import scale_of
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_claims import fill_claims
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
@@ -31,17 +25,8 @@ from speculative_tts.reporting.selection import (
     round_costs,
     with_speed_by_length,
 )
+from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
-
-REPORTS: dict[str, Callable[[Scale], Report]] = {
-    "ssd": ssd.report,
-    "pcg": pcg.report,
-    "mtp": mtp.report,
-    "tiny": tiny.report,
-    "streaming": streaming.report,
-    "frontier": frontier.report,
-    "claims": claims.report,
-}
 
 
 @dataclass(frozen=True)
@@ -52,13 +37,6 @@ class Written:
     files: tuple[Path, ...]
     missing: tuple[str, ...]
     remarks: tuple[str, ...]
-
-
-def reports(name: str) -> list[str]:
-    """The reports of a paper, or of `all`. Raises ValueError for a paper that has none."""
-    if name != "all" and name not in REPORTS:
-        raise ValueError(f"paper={name} has no report; use {', '.join(REPORTS)} or all")
-    return list(REPORTS) if name == "all" else [name]
 
 
 def write_report(name: str, found: Found, out: Path) -> Written:
@@ -100,13 +78,7 @@ def _without_unheard(report: Report, found: Found) -> Report:
 
 def _choose(report: Report, found: Found) -> dict[str, Chosen]:
     """Results by table and figure; one cost of a round serves all of them."""
-    definitions: list[TableDefinition | SpeakerTable | ClaimTable | FigureDefinition] = [
-        *report.tables,
-        *report.claims,
-        *report.speakers,
-        *report.figures,
-    ]
-    chosen = {one.name: choose(found, one.needs(), one.experiment) for one in definitions}
+    chosen = {one.name: choose(found, one.needs(), one.experiment) for one in report.definitions}
     costs = round_costs(list(_runs(chosen).values()))
     return {name: with_speed_by_length(one, costs) for name, one in chosen.items()}
 

@@ -70,6 +70,9 @@ class EvalConfig:
     wandb: bool = False  # send each run's figures to wandb (extra: cluster)
     # what judges measure (cer comes with wer); a preset of judges chooses the paper's
     metrics: Names = field(default_factory=lambda: ["wer", "similarity", "dnsmos"])
+    # of these only what a paper's tables, figures and claims show of a run (ssd, pcg, mtp, or all);
+    # a run that none of them shows is heard by all judges; null: so is every run
+    paper: str | None = None
     # auto: word grammar when every word is in the tiny vocabulary, else the general model
     grammar: str = "auto"
     limit: Count | None = None  # utterances of each run; None = all

@@ -15,7 +15,7 @@ from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale
 from speculative_tts.reporting.needs import matches, select
 from speculative_tts.reporting.paper import MTP_TABLE_1_USLM, MTP_TABLE_1_VALLE
 from speculative_tts.reporting.runs import Found, Run, flatten
-from speculative_tts.reporting.write import REPORTS
+from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.schema.common import Device, DType, Similarity
 from speculative_tts.schema.decode import System
 

@@ -14,7 +14,7 @@ from markdown_tables import blocks
 from paper_models import write_lists, write_models, write_stand_ins
 
 from speculative_tts.reporting.experiments import PAPERS_OWN
-from speculative_tts.reporting.write import REPORTS
+from speculative_tts.reporting.shown import REPORTS
 
 ROOT = Path(__file__).parents[2]
 TINYS_WORDS = re.compile(r"\b(tiny|flite|word grammar|4 layers|35 words)\b")

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 from loud_judge import LoudJudge
 from scored_runs import record
+from synthetic_runs import config_of
 
 from speculative_tts.commands import eval as command
 from speculative_tts.evaluation import scoring
@@ -317,3 +318,31 @@ def test_a_judge_leaves_nothing_in_a_users_home(tmp_path: Path) -> None:
     )
     assert 1 <= float(done.stdout) <= 5
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_paper_is_heard_as_it_is_shown(
+    make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SSD's speed over lookahead shows no judge's figure; a run that is in no table is heard."""
+    monkeypatch.setitem(scoring.JUDGES, "dnsmos", lambda *_: LoudJudge())
+    configs = {"table": ("target", 3), "figure": ("speculative", 6), "other": ("speculative", 5)}
+    folders = {
+        name: make_run(name, [record("u0")], **config_of(system, "tolerance", 0.4, k, 0))
+        for name, (system, k) in configs.items()
+    }
+    asked = settings(folders["table"].parent, metrics=["dnsmos"], paper="ssd")
+    assert command.run(asked) == 0
+    heard = {name: summary_of(folder)["metrics"] for name, folder in folders.items()}
+    assert {name: one["dnsmos"]["n"] for name, one in heard.items()} == {
+        "table": 1,
+        "figure": 0,
+        "other": 1,
+    }
+    assert heard["figure"]["acceptance_length"]["n"] == 1
+    assert summary_of(folders["figure"])["limits"] == {"limit": None}
+
+
+def test_a_paper_that_is_none_is_said_before_anything_is_heard(run_folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"paper=sdd has no report; use ssd, pcg"):
+        command.run(settings(run_folder, paper="sdd"))
+    assert not loud_judge.HEARD

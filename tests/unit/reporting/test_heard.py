@@ -11,7 +11,7 @@ from speculative_tts.evaluation.heard import Mean, read_heard, write_heard
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.results import result
 from speculative_tts.reporting.runs import find_runs
-from speculative_tts.reporting.write import REPORTS
+from speculative_tts.reporting.shown import REPORTS
 
 
 def heard(value: float) -> Mean:

@@ -11,11 +11,12 @@ from synthetic_runs import make_run
 
 from speculative_tts.commands.report import main
 from speculative_tts.evaluation.compare import compared
+from speculative_tts.files import held
 from speculative_tts.reporting.examples import strip
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, read
-from speculative_tts.reporting.page import SECTION
+from speculative_tts.reporting.page import SECTION, page
+from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.ssd import report
-from speculative_tts.reporting.write import REPORTS
 
 REPORT = report(TINY)
 TABLES = {
@@ -280,3 +281,18 @@ def test_audio_that_was_deleted_is_not_shown(tmp_path: Path) -> None:
     data = section(tmp_path / "out" / "index.html")
     assert not data["utterances"]
     assert "data:audio" not in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_two_papers_do_not_lose_each_others_page(
+    ssd_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reads the page, puts its own part in and writes it: make -j 2 has two at once."""
+
+    def held_page(*arguments: Any) -> str:
+        with pytest.raises(ValueError, match="in use by another process"), held(tmp_path, "none"):
+            pass
+        return page(*arguments)
+
+    monkeypatch.setattr("speculative_tts.reporting.page.page", held_page)
+    assert main([f"runs={ssd_runs}", f"out={tmp_path}"]) == 0
+    assert section(tmp_path / "index.html")["tables"]
