@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.caches.groups import transposed
-from speculative_tts.costs.timer import median_seconds
+from speculative_tts.costs.timer import median_seconds, medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.groups import Group
@@ -123,7 +123,7 @@ def step_costs(
             "draft step (2 tokens)": lambda: draft.extend(ids[:, :2], caches[1], start, keep=1),
             "accept": accept,
         }
-    return {name: median_seconds(part, repeats) for name, part in parts.items()}
+    return medians(parts, repeats)
 
 
 def verify_step(lookahead: int) -> str:

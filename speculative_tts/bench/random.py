@@ -23,7 +23,7 @@ from speculative_tts.bench.peers import others
 from speculative_tts.bench.roofline import limits
 from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.bench.table import memory_lines, ratios, step_lines, system_lines
-from speculative_tts.costs.timer import median_seconds
+from speculative_tts.costs.timer import medians
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -145,19 +145,19 @@ def ours(
 
 def _steps(config: BenchConfig, target: CodeLM, draft: CodeLM) -> dict[str, float]:
     """Median seconds of a target step, a verification and a draft step."""
-    start, found = torch.tensor([CONTEXT], device=target.device), {}
+    start = torch.tensor([CONTEXT], device=target.device)
     cases = {
         "target step (1 token)": (target, 1),
         verify_step(config.drafted): (target, config.drafted + 1),
         "draft step (1 token)": (draft, 1),
     }
+    steps = {}
+    for name, (model, new) in cases.items():
+        cache = model.cache(1, CONTEXT + new)
+        ids = torch.zeros(1, new, dtype=torch.int64, device=target.device)
+        steps[name] = partial(model.extend, ids, cache, start)
     with torch.inference_mode():
-        for name, (model, new) in cases.items():
-            cache = model.cache(1, CONTEXT + new)
-            ids = torch.zeros(1, new, dtype=torch.int64, device=target.device)
-            step = partial(model.extend, ids, cache, start)
-            found[name] = median_seconds(step, min(config.steps, STEPS))
-    return found
+        return medians(steps, min(config.steps, STEPS))
 
 
 def rule_of(config: RuleConfig, vocab: int, device: torch.device) -> AcceptanceRule:

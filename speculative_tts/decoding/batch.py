@@ -203,8 +203,3 @@ class BatchState:
     def _grow(self, count: Int64[Tensor, " batch"], stopped: Bool[Tensor, " batch"]) -> None:
         self.count.copy_(torch.where(self.done, self.count, count))
         self.done.logical_or_(stopped | (count >= self.limit))
-
-    def grown(self) -> None:
-        """Tokens were written and counted from outside, none behind a stop id or the limit."""
-        newest = self.tokens.gather(1, (self.count - 1)[:, None])[:, 0]
-        self.done.logical_or_(self.ends[newest] | (self.count >= self.limit))

@@ -93,7 +93,7 @@ class Autoregression:
     def walk(self, number: int) -> bool:
         """The next `number` tokens, if that is one native call; else none and False."""
         walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
-        if walk is not None and number and not self.rows.finished:
+        if walk is not None:
             walk.emit(self.rows, number)
         return walk is not None
 

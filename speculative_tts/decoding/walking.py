@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
@@ -44,9 +43,7 @@ class Walking:
 
     def emit(self, rows: BatchState, number: int) -> None:
         """As `loops.steps`, the next `number` tokens of each row."""
-        left = torch.where(rows.done, 0, rows.limit - rows.count).clamp(max=number)
-        self.walk.emit(self._batch(rows), left, steps=int(left.max()), purpose=NEXT)
-        rows.grown()
+        self.walk.emit(self._batch(rows), steps=number, purpose=NEXT)
 
     def rounds(
         self, drafter: Drafter, rows: BatchState, tally: Tally, rule: Rule

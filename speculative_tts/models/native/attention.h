@@ -81,7 +81,10 @@ template <int N>
 void attend(const Query* queries, const Head& head, float* scores, long stride) {
   constexpr int V = 2 * N <= QUERIES ? 4 : 2;
   const long span = queries[N - 1].length;
-  for (long p = 0; p < span; p += V * LANES) scores_at<N, V>(queries, head, p, scores, stride);
+  long position = 0;
+  for (; position + LANES < span; position += V * LANES)
+    scores_at<N, V>(queries, head, position, scores, stride);
+  if (position < span) scores_at<N, 1>(queries, head, position, scores, stride);
   float sums[N], out[N][512];
   for (int n = 0; n < N; n++) {
     sums[n] = exponentials(scores + n * stride, queries[n].length);
@@ -90,6 +93,8 @@ void attend(const Query* queries, const Head& head, float* scores, long stride) 
   long column = 0;
   for (; column + V * LANES <= head.stride; column += V * LANES)
     mixed_at<N, V>(scores, stride, head, column, span, out);
+  for (; column + 2 * LANES <= head.stride; column += 2 * LANES)
+    mixed_at<N, 2>(scores, stride, head, column, span, out);
   for (; column < head.stride; column += LANES)
     mixed_at<N, 1>(scores, stride, head, column, span, out);
   for (int n = 0; n < N; n++)

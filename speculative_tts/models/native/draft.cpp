@@ -48,7 +48,7 @@ class ByModel : public Drafting {
       : reader(reader), sampling(sampling), rows(rows), batch(batch), rounds(rounds) {}
 
   int64_t propose(int64_t* drafted, float* laws) override {
-    const Walk walk{DRAFT, rounds.behind, 0, 0, rounds.lookahead, drafted, laws};
+    const Walk walk{DRAFT, rounds.behind, rounds.lookahead, drafted, laws};
     rounds.behind = 1;
     return sst_walk(&reader, &sampling, &rows, &batch, &walk);
   }

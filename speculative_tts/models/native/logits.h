@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -24,19 +25,34 @@ struct Best {  // the likeliest ids, the largest value first; of equal ones the 
     value.resize(std::max<size_t>(value.size(), k)), id.resize(value.size());
     count = 0;
     if (k > FEW) return sort(x, n, k);
-    float least = NONE;
+    float least = below(x, n, k);
+    bool bound = least > NONE;  // else what is impossible may be among them
     for (long begin = 0; begin < n; begin += LANES) {
       const long end = std::min(begin + LANES, n);
-      if (count == k && end - begin == LANES && !any(load(x + begin) > all(least))) continue;
+      if (bound && end - begin == LANES && !any(load(x + begin) > all(least))) continue;
       for (long i = begin; i < end; i++)
-        if (count < k || x[i] > least) {
+        if (!bound || x[i] > least) {
           insert(x[i], (int32_t)i, k);
-          if (count == k) least = value[k - 1];
+          if (count == k) bound = true, least = value[k - 1];
         }
     }
   }
 
  private:
+  // Less than all of them, if it is a number: k of the largest values of COLUMNS columns are above.
+  static float below(const float* x, long n, int k) {
+    constexpr int COLUMNS = 128;
+    if (2 * k > COLUMNS || n < 4 * COLUMNS) return NONE;
+    float most[COLUMNS];
+    std::fill(most, most + COLUMNS, NONE);
+    for (long i = 0; i + COLUMNS <= n; i += COLUMNS)
+      for (int j = 0; j < COLUMNS; j += LANES) {
+        const Vec v = load(x + i + j), before = load(most + j);
+        store(most + j, v > before ? v : before);
+      }
+    std::nth_element(most, most + k - 1, most + COLUMNS, std::greater<float>());
+    return most[k - 1] - 1e-6f * std::abs(most[k - 1]) - 1e-30f;
+  }
   void insert(float v, int32_t i, int k) {
     int at = count < k ? count++ : k - 1;
     for (; at > 0 && value[at - 1] < v; at--) value[at] = value[at - 1], id[at] = id[at - 1];

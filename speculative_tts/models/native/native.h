@@ -78,9 +78,9 @@ struct Tokens {  // of a batch, as decoding/batch.py has them
 struct Walk {  // tokens one by one: each is fed, its law drawn from, what is drawn fed
   int32_t purpose;  // of the uniforms
   int32_t behind;   // tokens that the first step feeds
-  int32_t emit, unused;  // rows advance until they are done; or all advance `steps` at most
-  int64_t steps;
-  int64_t* most;    // [batch]: tokens wanted of each row; smaller where one ended sooner
+  int64_t steps;    // at most
+  int64_t* most;    // [batch]: drafts wanted of each row; smaller where one ended sooner
+                    // null: tokens are emitted, and rows advance until they are done
   float* laws;      // [batch, steps, vocab] or null
 };
 struct Groups {  // of similar tokens, as decoding/groups.py has them both ways

@@ -195,8 +195,19 @@ struct Run {  // buffers and sizes of one pass
     return some;
   }
 
+  // Asks early for the places of new keys, which lie far apart.
+  void ask(const Team& team, int index) const {
+    auto [begin, end] = team.share((long)p.batch * m.kv_heads);
+    for (long item = begin; item < end; item++) {
+      const long row = item / m.kv_heads;
+      const float* stored = keys(index, row, item % m.kv_heads) + p.start[row];
+      for (long d = 0; d < dim; d++) __builtin_prefetch(stored + d * p.capacity, 1, 2);
+    }
+  }
+
   void store_new(Team& team, int index) const {
     const Layer& l = m.layers[index];
+    ask(team, index);
     if (m.norm_first) norm(team, y, l.gain1, l.bias1), team.barrier();
     product(team, l.qkv, m.norm_first ? y : x, x_stride, rows, wide, wide_stride), team.barrier();
     rotate_and_store(team, index), team.barrier();

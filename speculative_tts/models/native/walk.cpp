@@ -66,11 +66,11 @@ int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* row
   Reading read(*reader, *batch, *rows);
   std::vector<float> laws(n * vocab);
   std::vector<int64_t> at(batch->count, batch->count + n);
-  const auto wants = [](int64_t left) { return left > 0; };
   int64_t step = 0;
   for (; step < walk->steps; step++) {
-    if (!walk->emit && step >= *std::max_element(walk->most, walk->most + n)) break;
-    if (walk->emit && !std::any_of(walk->most, walk->most + n, wants)) break;
+    bool wanted = false;
+    for (long b = 0; b < n; b++) wanted |= walk->most ? step < walk->most[b] : !batch->done[b];
+    if (!wanted) break;
     if (!read(at.data(), step ? 1 : walk->behind, 1)) return -1;
     Rows here = *rows;
     here.logits = read.logits.data(), here.positions = at.data(), here.fresh = 1;
@@ -83,12 +83,12 @@ int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* row
         std::memcpy(walk->laws + (b * walk->steps + step) * vocab, law, vocab * sizeof(float));
       batch->tokens[b * rows->capacity + at[b]] = token;
       const bool ended = batch->ends[token];
-      if (!walk->emit) {
+      if (walk->most) {
         at[b]++;
         if (ended) walk->most[b] = std::min(walk->most[b], step + 1);
-      } else if (walk->most[b] > 0) {
+      } else if (!batch->done[b]) {
         batch->count[b] = ++at[b];
-        walk->most[b] = ended ? 0 : walk->most[b] - 1;
+        batch->done[b] = ended || at[b] >= batch->limit[b];
       }
     }
   }

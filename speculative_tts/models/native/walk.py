@@ -45,7 +45,7 @@ class Drafter(ctypes.Structure):
 
 class _Walk(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("purpose", "behind", "emit", "unused")),
+        *((name, ctypes.c_int32) for name in ("purpose", "behind")),
         ("steps", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("most", "laws")),
     )
@@ -147,13 +147,12 @@ class Walk:
         [batch, made, vocab].
         """
         most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
-        walk = _Walk(purpose, behind, False, 0, steps, most.data_ptr(), laws.data_ptr())
+        walk = _Walk(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
         return most, laws[:, : self._run(batch, walk)]
 
-    def emit(self, batch: Batch, wanted: Tensor, *, steps: int, purpose: int) -> None:
-        """Up to `wanted` tokens of each row until it ends, `steps` at most; `count` grows."""
-        most = wanted.clone()
-        self._run(batch, _Walk(purpose, 1, True, 0, steps, most.data_ptr(), None))
+    def emit(self, batch: Batch, *, steps: int, purpose: int) -> None:
+        """The next `steps` tokens of each row, fewer of one that is done; `count` grows."""
+        self._run(batch, _Walk(purpose, 1, steps, None, None))
 
     def _run(self, batch: Batch, walk: _Walk) -> int:
         rows, tokens = batch.described()

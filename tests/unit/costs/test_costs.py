@@ -2,13 +2,15 @@
 
 import dataclasses
 import time
+from functools import partial
+from itertools import groupby
 
 import pytest
 import torch
 
 from speculative_tts.costs.hours import JOBS, counted, pass_seconds
 from speculative_tts.costs.layers import random_decoder
-from speculative_tts.costs.timer import WARM_UP, median_seconds
+from speculative_tts.costs.timer import WARM_UP, median_seconds, medians
 
 CPU = torch.device("cpu")
 
@@ -22,6 +24,15 @@ def test_the_median_call_counts_and_the_first_ones_do_not() -> None:
 
     assert 0.002 <= median_seconds(call, 5) < 0.1
     assert len(calls) >= WARM_UP + 5
+
+
+def test_several_calls_are_timed_in_turn() -> None:
+    """Regression: one after the other, a step of one token was dearer than one of two."""
+    calls: list[str] = []
+    names = ("first", "second")
+    found = medians({name: partial(calls.append, name) for name in names}, 3)
+    assert found.keys() == set(names)
+    assert [name for name, _ in groupby(calls)] == 4 * [*names]  # warming up is a turn too
 
 
 def test_calls_run_on_the_threads_that_are_set() -> None:

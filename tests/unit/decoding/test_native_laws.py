@@ -103,12 +103,21 @@ def test_there_is_no_law_where_there_was_none(name: str, value: float) -> None:
 
 
 @pytest.mark.native
-def test_equal_logits_are_kept_lower_ids_first() -> None:
-    logits = torch.zeros(1, 1, 50)
-    stop = StopRule.build((), 50, [0], torch.device("cpu"))
+@pytest.mark.parametrize("vocab", [50, VOCAB])
+@pytest.mark.parametrize("value", [0.0, -5.0, 1e-40, 3e38])
+@pytest.mark.parametrize("possible", [[0, 1, 2, 3, 4, 5], [7, 30, 48]])
+def test_equal_logits_are_kept_lower_ids_first(
+    vocab: int, value: float, possible: list[int]
+) -> None:
+    """And of few possible ids all, whether or not the likeliest can be told by a bound."""
+    logits = torch.full((1, 1, vocab), value)
+    if len(possible) < 4:
+        logits[:] = float("-inf")
+        logits[..., possible] = value
+    stop = StopRule.build((), vocab, [0], torch.device("cpu"))
     places = torch.zeros(1, 1, dtype=torch.int64)
     law = Sampler(1.0, 4)(logits, places, places, stop)[0, 0]
-    assert law.nonzero()[:, 0].tolist() == [0, 1, 2, 3]
+    assert law.nonzero()[:, 0].tolist() == possible[:4]
 
 
 @pytest.mark.parametrize("name", ["all", "top-k and top-p", "ras"])
