@@ -93,13 +93,15 @@ def test_matches_may_be_of_one_length_and_no_shorter_than_the_longest(make: Make
         make().lookup(LookupDrafterConfig(longest=2, shortest=3))
 
 
-def test_a_gpu_has_to_be_there_and_captures_if_it_may(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_has_to_be_there(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert make().graphs is EAGER
     with pytest.raises(ValueError, match=r"^runtime.device=cuda needs a GPU that torch can see"):
         make("runtime.device=cuda")
+
+
+def test_a_gpu_captures_if_it_may(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert make().graphs is EAGER
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert make("runtime.device=cuda").graphs._capture is cuda_graph
     assert make("runtime.device=cuda", "runtime.graphs=off").graphs is EAGER
