@@ -61,13 +61,22 @@ class Dnsmos(Opinion, WheelModel):
 def windows(wave: Wave) -> npt.NDArray[np.float32]:
     """Log-mel windows of a wave, scaled as in training, shape [windows, 900 frames, 120 mels]."""
     length = int(WINDOW_SECONDS * SAMPLE_RATE)
+    alone = len(wave)
     while len(wave) < length:
         wave = np.concatenate([wave, wave])
     hops = int(len(wave) // SAMPLE_RATE - WINDOW_SECONDS) + 1
     starts = [at for at in range(0, hops * SAMPLE_RATE, SAMPLE_RATE) if at + length <= len(wave)]
-    whole = mels(wave)
+    whole = _repeated(wave, alone)
     cut = [_of_window(whole, wave[at : at + length - HOP], at) for at in starts]
     return np.stack([log_mel(power) for power in cut]).astype(np.float32)
+
+
+def _repeated(wave: Wave, period: int) -> Array:
+    """Mel power of a wave that repeats itself, but its ends: frames of one period do for all."""
+    if period % HOP or len(wave) < 3 * period:
+        return mels(wave)
+    once, first = period // HOP, mels(wave[: 2 * period + HOP])
+    return first[once + np.arange(len(wave) // HOP + 1) % once]
 
 
 def _of_window(whole: Array, window: Wave, start: int) -> Array:
