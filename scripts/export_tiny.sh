@@ -3,13 +3,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 assets=speculative_tts/assets/tiny
-mkdir -p "$assets"/{codec,codec_transitions,target_heads,codec_residual,codec_residual_transitions,target,draft,codec_fine,target_fine,draft_fine,valle,valle_heads,testset}
+mkdir -p "$assets"/{codec,codec_transitions,target_heads,target_recurrent,target_fine_recurrent,codec_residual,codec_residual_transitions,target,draft,codec_fine,target_fine,draft_fine,valle,valle_heads,testset}
 cp data/tiny/codec/* "$assets/codec/"
 cp data/tiny/codec_residual/* "$assets/codec_residual/"
 cp runs/target/target/* "$assets/target/"
 cp runs/valle/target/* "$assets/valle/"
 cp runs/valle/heads/* "$assets/valle_heads/"
 cp runs/heads/heads.{json,safetensors} "$assets/target_heads/"
+cp runs/recurrent/recurrent.{json,safetensors} "$assets/target_recurrent/"
+cp runs/recurrent-fine/recurrent.{json,safetensors} "$assets/target_fine_recurrent/"
 cp runs/transitions/* "$assets/codec_transitions/"
 cp runs/transitions_residual/* "$assets/codec_residual_transitions/"
 cp runs/draft/{config.json,model.safetensors,speech.json,inheritance.json} "$assets/draft/"

@@ -220,7 +220,7 @@ class Group:
         score, at = self._scores.index_select(0, group), row * q.shape[-1] + token
         total = self._total.index_select(0, token)
         own_q, own_p = (
-            (x.view(-1).index_select(0, at) / total).index_select(0, of) * score for x in (q, p)
+            (x.reshape(-1).index_select(0, at) / total).index_select(0, of) * score for x in (q, p)
         )
         key = group if len(q) == 1 else group + (row * self.n_groups).index_select(0, of)
         number, tiny = len(q) * self.n_groups, torch.finfo(torch.float64).tiny

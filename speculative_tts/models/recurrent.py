@@ -9,7 +9,7 @@ token, drawn, and h' go in again. So there is neither a cache nor a prompt, and 
 are the target's, the head in a format of its own: it is most of what a drafted token reads, and any
 law that is drawn from may be proposed. The folder holds recurrent.json (for which target, sizes)
 and recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden,
-width] and `out.bias`.
+width] and `out.bias`, matrices in 8 bits (`models.packed`).
 """
 
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from speculative_tts.models.heads import target_hash
 from speculative_tts.models.matrix import Matrix, matrix, packed
 from speculative_tts.models.native import recurrent
 from speculative_tts.models.native.library import library
+from speculative_tts.models.packed import pack, unpack
 from speculative_tts.records import write_json
 from speculative_tts.typed import read_json
 
@@ -88,12 +89,12 @@ class RecurrentLayer:
 def save_layer(
     folder: Path, tensors: LayerTensors, *, target: Path, about: dict[str, Any] | None = None
 ) -> None:
-    """Write a layer of the checkpoint folder `target`, in the dtype it comes in.
+    """Write a layer of the checkpoint folder `target`, its matrices in 8 bits.
 
     `about` holds facts for people. recurrent.json comes last: a folder with it is whole.
     """
     values = zip(NAMES, vars(tensors).values(), strict=True)
-    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in values}
+    stored = pack({name: tensor.detach().cpu().contiguous() for name, tensor in values})
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
     sizes = {"hidden": tensors.out.shape[0], "width": tensors.out.shape[1]}
@@ -116,10 +117,10 @@ def load_layer(
 
 
 def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
-    """Tensors as stored and recurrent.json. ValueError when something is missing or broken."""
+    """Tensors unpacked and recurrent.json. ValueError when something is missing or broken."""
     description = read_json(folder / DESCRIPTION, "make it with sst-train-heads kind=recurrent")
     try:
-        stored = load_file(folder / WEIGHTS)
+        stored = unpack(load_file(folder / WEIGHTS))
         tensors = LayerTensors(*(stored[name] for name in NAMES))
         assert description["format"] == FORMAT
         assert tensors.fits

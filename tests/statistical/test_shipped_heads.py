@@ -1,4 +1,4 @@
-"""The shipped models with `drafter=heads rule=exact`: their outputs follow the target's law.
+"""The shipped heads and recurrent layer under `rule=exact`: outputs follow the target's law.
 
 The target's own laws of all outputs of four tokens, each one of its 4 likeliest, by the reference
 sampler; n = 2,000 utterances against the joint laws of the first and of the last three tokens, by
@@ -28,13 +28,14 @@ from speculative_tts.models.prompt import Prompt
 N, BATCH, LONGEST = 2000, 250, 4
 THREE = ((0, 1, 2), (1, 2, 3))
 ASKED = Prompt("alpha seven", "bravo", torch.arange(100, 112))
-DRAWN, ALONE = "viterbi.mode=sample", "viterbi.mode=none"
+DRAWN, ALONE = "drafter=heads viterbi.mode=sample", "drafter=heads viterbi.mode=none"
+LAYER = "drafter=recurrent"
 
 
 @cache
-def engine(chooser: str) -> Engine:
-    own = ["drafter=heads", "rule=exact", "lookahead=3", "sampling.top_k=4", "sampling.top_p=1"]
-    return build_engine(main.compose([*own, chooser]))
+def engine(drafter: str) -> Engine:
+    own = ["rule=exact", "lookahead=3", "sampling.top_k=4", "sampling.top_p=1"]
+    return build_engine(main.compose([*own, *drafter.split()]))
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def target_law() -> Law:
     return law_of(Chain(made, prompt), made.stop_ids, LONGEST)
 
 
-def spoken(chooser: str, rule: AcceptanceRule) -> list[Outcome]:
-    made = engine(chooser)
+def spoken(drafter: str, rule: AcceptanceRule) -> list[Outcome]:
+    made = engine(drafter)
     assert made.speculation is not None
     changed = replace(made.speculation, rule=rule)
     one = replace(made.request("", ASKED, 1), min_tokens=0, max_tokens=LONGEST)
@@ -81,9 +82,9 @@ def found_wrong(found: list[Outcome]) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chooser", [DRAWN, ALONE])
-def test_verified_heads_follow_the_law_of_the_shipped_target(chooser: str) -> None:
-    found = spoken(chooser, Tolerance())
+@pytest.mark.parametrize("drafter", [DRAWN, ALONE, LAYER])
+def test_verified_drafts_follow_the_law_of_the_shipped_target(drafter: str) -> None:
+    found = spoken(drafter, Tolerance())
     counts = [outcome.counts for outcome in found]
     rate = sum(one.accepted for one in counts) / sum(one.drafted for one in counts)
     assert 0.1 < rate < 0.9  # both branches are used

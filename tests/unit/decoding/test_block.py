@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from group_laws import Cover, singletons
+from group_laws import Cover, random_cover, singletons
 from reference import Chain, Law
 from stubs import Markov, request
 from torch import Tensor
@@ -225,3 +225,15 @@ def test_a_block_of_one_is_the_token_rule() -> None:
     one, other = (verify(rule, *given) for rule in (Block(), Tolerance(0.0)))
     assert one.accepted.equal(other.accepted)
     torch.testing.assert_close(one.next_probs, other.next_probs)
+
+
+def test_one_position_of_several_rows_is_judged_where_it_lies() -> None:
+    """Of two drafted tokens the first alone has a residual: a slice, which few tokens of a sampler
+    with top-k are sought in. It was a crash, where a batch came to its end."""
+    rule, generator = random_cover(64, 0).rule(), torch.Generator().manual_seed(1)
+    laws = torch.zeros(2, 3, 3, 64)
+    laws[..., :4] = torch.rand(2, 3, 3, 4, generator=generator)
+    q, p = laws / laws.sum(-1, keepdim=True)
+    q, p = q[:, 1:2], p[:, 1:2]
+    assert not q.is_contiguous()
+    assert torch.equal(rule.residual(q, p), rule.residual(q.contiguous(), p.contiguous()))

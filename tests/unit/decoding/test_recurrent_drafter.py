@@ -190,7 +190,8 @@ def test_a_folder_is_its_tensors_and_belongs_to_a_target(tmp_path: Path) -> None
     save_layer(tmp_path / "layer", stored, target=tmp_path / "target")
     found, description = read_layer(tmp_path / "layer")
     for mine, other in zip(vars(found).values(), vars(stored).values(), strict=True):
-        assert torch.equal(mine, other)
+        largest = other.abs().amax(-1, keepdim=True) if other.ndim > 1 else 0 * other
+        assert ((mine - other).abs() <= largest / 127).all()
     assert (description["hidden"], description["width"]) == (HIDDEN, 48)
     layer = load_layer(tmp_path / "layer", target=tmp_path / "target", **options)
     assert layer.nbytes == head.nbytes + sum(t.nbytes for t in vars(stored).values())
