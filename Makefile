@@ -199,7 +199,7 @@ check-full: check ## check, the whole of what slow tests sample, and all tests w
 docs: $(STAMP) ## The documentation as pages, build/site/index.html; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
-mutants: $(STAMP) ## Put faults into the code one by one and list those that no test finds: about 40 minutes of a core, resumable (FILES=decoding/ras)
+mutants: $(STAMP) ## Put faults into the code one by one and list those that no test finds: half an hour of a core, resumable (FILES=decoding/ras)
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[mutants]"
 	nice $(BIN)/python scripts/mutants.py run $(FILES)
 

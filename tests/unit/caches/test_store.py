@@ -47,6 +47,8 @@ def test_arrays_are_memory_mapped_and_the_file_cannot_be_changed_through_them(
 def test_a_manifest_is_for_people_and_the_folder_for_all(tmp_path: Path) -> None:
     """Below folders that are not there yet, readable by others, its text indented."""
     folder = save(tmp_path / "caches" / "mine")
+    files = json.loads((folder / store.MANIFEST).read_text())["files"]
+    assert {name: one["bytes"] for name, one in files.items()} == {"a.npy": 4000, "empty.npy": 0}
     assert folder.stat().st_mode & 0o777 == 0o755
     assert '{\n  "format": 2,\n  "kind": "groups",\n' in (folder / store.MANIFEST).read_text()
 

@@ -59,6 +59,11 @@ def test_heads_are_of_multi_token_alone(make: Make, monkeypatch: pytest.MonkeyPa
     assert build.build_engine(config).multi is None
 
 
+def test_an_engine_fills_layers_by_its_refiner(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Parts, "refiner", "what fills further layers")
+    assert build.build_engine(make(), System.target).refiner == Parts.refiner
+
+
 def test_an_engine_has_the_graphs_of_its_parts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     class Captured(Parts):
         def __init__(self, *given: Any) -> None:
