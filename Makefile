@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # tests/shapes.py checks signatures; these folders under it are part of `make check`.
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,shapes.checked
 SHAPED := tests/unit/decoding tests/property
-# Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 18 minutes on
+# Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 13 to 18 minutes on
 # two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
 QUICK = $(or $(GIVEN),limit=40 timing=10 runtime.warmup=1)
@@ -148,7 +148,7 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
 	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
-results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: hours on two quiet cores (see LOG.md), resumable
+results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: about 2.5 hours on two quiet cores by the sum of its parts; resumable
 	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" # not into results/ before all seeds are there
 	$(MAKE) -j 2 reproduce voices SEEDS=1,2 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
 	$(MAKE) tiny-system RESULTS=results
