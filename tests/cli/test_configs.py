@@ -82,7 +82,9 @@ def test_no_config_is_forgotten() -> None:
 )
 def test_option_composes_and_its_sweep_too(choice: str) -> None:
     program = OTHERS.get(choice.partition("=")[0], "sst-decode")
-    main = command("sst-train-heads" if choice.endswith("_heads") else program)
+    main = command(
+        "sst-train-heads" if choice.endswith(("_heads", "recipe=recurrent")) else program
+    )
     assert isinstance(main.compose([choice]), main.schema)
     with initialize_config_module("speculative_tts.configs", version_base="1.3"):
         hydra = compose(main.name, overrides=[choice], return_hydra_config=True).hydra
