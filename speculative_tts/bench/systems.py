@@ -40,11 +40,13 @@ def ours(
 
 
 def _speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Engine]:
-    """Engines of the exact rule, SSD's and the one asked for; of heads in the draft's place."""
+    """Engines of the exact rule, SSD's and the one asked for, by the draft and by others."""
     rules = {" ".join(rule.label): rule for rule in (ExactRule(), SSD, config.rule)}
     pairs: dict[str, tuple[DrafterConfig, RuleConfig]] = {}
     if drafts(base):
         pairs |= {name: (LMDrafterConfig(), rule) for name, rule in rules.items()}
+    if Path(config.recurrent.path).is_dir():
+        pairs |= {f"{name}, recurrent": (config.recurrent, rule) for name, rule in rules.items()}
     if heads_of(config, base) is not None:
         pairs["exact, heads draft"] = (HeadsDrafterConfig(), ExactRule())
     one = partial(dataclasses.replace, config, lookahead=1)

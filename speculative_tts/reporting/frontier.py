@@ -31,7 +31,7 @@ RULES = {
     "dynamic": "groups made at each position (GSD)",
 }
 SWEPT = ("exact", "tolerance", "group")  # a point and curves of their own
-DRAFTERS = {"lm": "second model", "lookup": "look-up"}
+DRAFTERS = {"lm": "second model", "recurrent": "recurrent layer", "lookup": "look-up"}
 OWN = {"group": {**PAPERS_GROUPS, SIZE: GroupsConfig().size}}  # other rules are as they are set
 
 

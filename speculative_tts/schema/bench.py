@@ -1,8 +1,8 @@
 """Settings of sst-bench."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from speculative_tts.schema.decode import EngineConfig
+from speculative_tts.schema.decode import EngineConfig, RecurrentDrafterConfig
 from speculative_tts.schema.limits import Count, Draws, Several
 from speculative_tts.schema.verbatim import WrittenPath
 
@@ -11,6 +11,8 @@ from speculative_tts.schema.verbatim import WrittenPath
 class BenchConfig(EngineConfig):
     """sst-bench: engine speed on the same weights beside transformers', and each step's cost."""
 
+    # a layer that drafts in the second model's place, if it is there
+    recurrent: RecurrentDrafterConfig = field(default_factory=RecurrentDrafterConfig)
     limit: Count = 10  # utterances of the list whose prompts are continued
     tokens: Several = 100  # speech tokens of each continuation; stop ids do not end it
     transformers: bool = True  # also time transformers' generate and assisted generation

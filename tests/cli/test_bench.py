@@ -55,10 +55,10 @@ def test_a_target_is_timed_with_what_it_has(
         "8 heads unverified, best path",
     ):
         assert f"\n| {row} |" in printed
-    sped = ("exact, lookahead 3", "tolerance b0.4, lookahead 3")
+    sped = ("exact, lookahead 3", "tolerance b0.4, lookahead 3", "exact, recurrent, lookahead 3")
     for row in (*sped, "draft step (1 token)", "accept"):
         assert (f"\n| {row} |" in printed) == drafting
-    told = ["exact", "tolerance b0.4"] if drafting else []
+    told = ["exact", "tolerance b0.4", "tolerance b0.4, recurrent"] if drafting else []
     for name in [*told, "exact, heads draft"]:
         assert f"\n| {name}: lookahead |" in printed
         reach = 7 if "heads" in name else 8
