@@ -18,7 +18,7 @@ from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.randomness import NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.walking import walking
+from speculative_tts.decoding.walking import emitted, walking
 from speculative_tts.models.speech_lm import Model, PromptedModel
 
 SEVERAL = 4  # tokens between two looks at which rows are done
@@ -115,6 +115,8 @@ class Autoregression:
 
 def emit_one(rows: BatchState, sampler: Sampler, logits: Float[Tensor, "batch 1 vocab"]) -> None:
     """The next token of each row by the law of its logits."""
+    if emitted(rows, sampler, logits):
+        return
     positions = rows.positions(1)
     probs = sampler(logits, rows.tokens, positions, rows.stop)
     rows.emit(torch.zeros_like(rows.count), draw(probs, rows.uniform(positions, NEXT))[:, 0])

@@ -16,10 +16,10 @@ from speculative_tts.decoding.outcome import Tally
 from speculative_tts.decoding.randomness import DRAFT, NEXT
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, settings_of
+from speculative_tts.models.native import sample
 from speculative_tts.models.native.blocks import Heads, Search, blocks
-from speculative_tts.models.native.sample import Places
 from speculative_tts.models.native.verify import Rule
-from speculative_tts.models.native.walk import Batch, Drafter, Walk, Walkable, rounds
+from speculative_tts.models.native.walk import Batch, Drafter, Walk, Walkable, emit, rounds
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
 
@@ -38,31 +38,42 @@ class Walking:
     ) -> tuple[PerRow, Float[Tensor, "batch drafted vocab"]]:
         """As `LMDrafting.propose`: how many tokens count in each row, and their laws."""
         steps = min(int(wanted.max()), lookahead)
-        batch = self._batch(rows)
+        batch = batch_of(rows, self.sampler)
         return self.walk.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)
 
     def emit(self, rows: BatchState, number: int) -> None:
         """As `loops.steps`, the next `number` tokens of each row."""
-        self.walk.emit(self._batch(rows), steps=number, purpose=NEXT)
+        self.walk.emit(batch_of(rows, self.sampler), steps=number, purpose=NEXT)
 
     def rounds(
         self, drafter: Drafter, rows: BatchState, tally: Tally, rule: Rule
     ) -> Callable[[int], None]:
         """As `speculation.Rounds.step`, so many times, this model verifying by the rule."""
-        given = (self.walk, drafter, self._batch(rows), tally.sums)
+        given = (self.walk, drafter, batch_of(rows, self.sampler), tally.sums)
         return rounds(*given, rule=rule, lookahead=tally.lookahead)
 
     def blocks(
         self, rows: BatchState, heads: Heads, search: Search | None, made: PerRow, dead: PerRow
     ) -> Callable[[int], None]:
         """As `multi_token.Blocks.step`, so many times; by the sampler without a search."""
-        return blocks(self.walk, self._batch(rows), heads, search, made, dead)
+        batch = batch_of(rows, self.sampler)
+        return blocks(self.walk, batch, heads, search, made, dead)
 
-    def _batch(self, rows: BatchState) -> Batch:
-        stop, barred = rows.stop, self.sampler.barred_of(rows.stop)
-        places = Places(rows.tokens, rows.count, stop.minimum, stop.is_stop, barred)
-        state = (rows.tokens, rows.uniforms, rows.count, rows.limit, rows.done, rows.ends)
-        return Batch(*state, places, settings_of(self.sampler))
+
+def batch_of(rows: BatchState, sampler: Sampler) -> Batch:
+    """What native calls see and change of rows."""
+    stop, barred = rows.stop, sampler.barred_of(rows.stop)
+    places = sample.Places(rows.tokens, rows.count, stop.minimum, stop.is_stop, barred)
+    state = (rows.tokens, rows.uniforms, rows.count, rows.limit, rows.done, rows.ends)
+    return Batch(*state, places, settings_of(sampler))
+
+
+def emitted(rows: BatchState, sampler: Sampler, logits: Float[Tensor, "batch 1 vocab"]) -> bool:
+    """As `loops.emit_one`, if that is one native call; else nothing and False."""
+    if type(sampler) not in SAMPLERS or not sample.runs(logits):
+        return False
+    emit(batch_of(rows, sampler), logits)
+    return True
 
 
 def walking(model: object, cache: Any, lengths: PerRow, sampler: Sampler) -> Walking | None:

@@ -106,12 +106,16 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_laws.argtypes = [pointer, pointer, pointer]
     found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
     found.sst_verify.argtypes = [pointer, *[count] * 3, *[pointer] * 8, ctypes.c_int32]
+    found.sst_emit.argtypes = [pointer] * 3
     found.sst_walk.argtypes, found.sst_rounds.argtypes = [pointer] * 5, [pointer] * 6
     found.sst_blocks.argtypes = [pointer] * 5
     for same in (found.sst_heads, found.sst_recurrent):
         same.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
     for name in ("extend", "walk", "rounds", "blocks"):
         getattr(found, f"sst_{name}").restype = count
-    for name in ("product", "large_pages", "trim", "laws", "draw", "verify", "heads", "recurrent"):
+    for name in (
+        *("product", "large_pages", "trim", "laws", "draw", "emit", "verify"),
+        *("heads", "recurrent"),
+    ):
         getattr(found, f"sst_{name}").restype = None
     return found

@@ -151,6 +151,7 @@ void sst_verify(const Rule* rule, int64_t batch, int64_t drafted, int64_t vocab,
                 const float* target, const float* draft, const int64_t* ids, const int64_t* lengths,
                 const double* uniforms, int64_t* accepted, uint8_t* fallback, float* next,
                 int32_t threads);
+void sst_emit(const Sampling* sampling, const Rows* rows, const Tokens* batch);
 int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* rows,
                  const Tokens* batch, const Walk* walk);
 void sst_heads(const Heads* heads, const float* states, int64_t rows, float* logits,

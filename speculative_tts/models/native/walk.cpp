@@ -59,6 +59,20 @@ int64_t verify(const Sampling& sampling, const Rows& rows, const Tokens& t, cons
 
 extern "C" {
 
+// The next token of each row by the law of its logits; rows that are done stay as they are.
+void sst_emit(const Sampling* sampling, const Rows* rows, const Tokens* batch) {
+  std::vector<float> laws(rows->batch * rows->vocab);
+  Rows here = *rows;
+  here.positions = batch->count, here.fresh = 1;
+  sst_laws(sampling, &here, laws.data());
+  for (long b = 0; b < rows->batch; b++) {
+    int64_t token;
+    const double* uniform = uniforms_at(*batch, *rows, b, batch->count[b]) + NEXT;
+    sst_draw(&laws[b * rows->vocab], 1, rows->vocab, uniform, &token);
+    if (!batch->done[b]) emit(*batch, batch->tokens + b * rows->capacity, b, 0, token);
+  }
+}
+
 // Returns the number of steps, or -1 where the cache is too short.
 int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* rows,
                  const Tokens* batch, const Walk* walk) {
@@ -71,9 +85,14 @@ int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* row
     bool wanted = false;
     for (long b = 0; b < n; b++) wanted |= walk->most ? step < walk->most[b] : !batch->done[b];
     if (!wanted) break;
-    if (!read(at.data(), step ? 1 : walk->behind, 1)) return -1;
+    const int64_t* places = walk->most ? at.data() : batch->count;
+    if (!read(places, step ? 1 : walk->behind, 1)) return -1;
     Rows here = *rows;
-    here.logits = read.logits.data(), here.positions = at.data(), here.fresh = 1;
+    here.logits = read.logits.data(), here.positions = places, here.fresh = 1;
+    if (!walk->most) {
+      sst_emit(sampling, &here, batch);
+      continue;
+    }
     sst_laws(sampling, &here, laws.data());
     for (long b = 0; b < n; b++) {
       const float* law = &laws[b * vocab];
@@ -81,15 +100,8 @@ int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* row
       sst_draw(law, 1, vocab, &uniforms_at(*batch, *rows, b, at[b])[walk->purpose], &token);
       if (walk->laws)
         std::memcpy(walk->laws + (b * walk->steps + step) * vocab, law, vocab * sizeof(float));
-      batch->tokens[b * rows->capacity + at[b]] = token;
-      const bool ended = batch->ends[token];
-      if (walk->most) {
-        at[b]++;
-        if (ended) walk->most[b] = std::min(walk->most[b], step + 1);
-      } else if (!batch->done[b]) {
-        batch->count[b] = ++at[b];
-        batch->done[b] = ended || at[b] >= batch->limit[b];
-      }
+      batch->tokens[b * rows->capacity + at[b]++] = token;
+      if (batch->ends[token]) walk->most[b] = std::min(walk->most[b], step + 1);
     }
   }
   return step;

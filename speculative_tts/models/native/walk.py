@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from speculative_tts.models.native.library import library
 from speculative_tts.models.native.sample import Places as Sampled
 from speculative_tts.models.native.sample import Rows, Sampling
 from speculative_tts.models.native.step import Linear, PackedCache, Stack
@@ -169,6 +170,14 @@ class Walkable(Protocol):
     def walk(self, cache: Any, lengths: Tensor) -> Walk | None:
         """Over rows of a cache with prompts of these lengths; None where kernels are torch's."""
         ...
+
+
+def emit(batch: Batch, logits: Tensor) -> None:
+    """The next token of each row by the law of its logits, float32 [batch, vocab]."""
+    native, logits, (rows, tokens) = library(), logits.contiguous(), batch.described()
+    assert native is not None
+    rows.logits = logits.data_ptr()
+    native.sst_emit(*(ctypes.byref(x) for x in (batch.sampling, rows, tokens)))
 
 
 def rounds(
