@@ -157,7 +157,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(BIN)/sst-bench out=results/bench
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done
 
-tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 3 hours on two cores, needs flite; resumable
+tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 4 hours on two cores, needs flite; resumable
 	$(BIN)/sst-prepare # 30 minutes
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
@@ -177,7 +177,8 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=target own=runs/own-fine out=runs/recurrent-fine
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 	$(BIN)/sst-precompute cache=transitions codec=tiny_residual codec.path=data/tiny/codec_residual transitions.codes=data/tiny/codes_residual export=runs/transitions_residual
-	$(BIN)/sst-train-target family=valle # 20 minutes of one core
+	$(BIN)/sst-train-target family=valle valle.nar_steps=1 # 16 minutes of one core; its NAR is the next one's
+	$(BIN)/sst-train-target family=valle init=runs/valle steps=4000 decay_steps=1900 valle.nar_steps=4000 valle.nar_decay_steps=3000 out=runs/valle-on # 45 minutes of one core
 	scripts/export_tiny.sh
 
 test: $(STAMP) ## Run all tests (SHAPES=1 also checks every annotated tensor shape)

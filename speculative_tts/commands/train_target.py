@@ -44,9 +44,9 @@ def _valle(config: TrainTargetConfig) -> Train:
 
 def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
     """The settings of a VALL-E run; ValueError for one that only the other architecture has."""
-    if config.compile or config.acoustic_pull or config.init:
+    if config.compile or config.acoustic_pull:
         raise ValueError(
-            "compile, acoustic_pull and init are not there for architecture=valle; leave them out"
+            "compile and acoustic_pull are not there for architecture=valle; leave them out"
         )
     from speculative_tts.training.valle import StageConfig, TrainValleConfig
 
@@ -62,6 +62,8 @@ def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
         nar=StageConfig(**nar, **shared),
         probe_weight=config.probe_weight,
         seed=config.seed,
+        init=None if config.init is None else Path(config.init),
+        first_shard=config.first_shard,
     )
 
 

@@ -54,7 +54,8 @@ class TrainTargetConfig:
     prepared: ReadPath = "data/tiny"  # what sst-prepare wrote
     # the codec in `prepared` whose codes are learnt: `codec_fine` has them in codes_fine/
     codes_of: str = "codec"
-    # a target of `codec` or of prepared's codec/ to begin with, made as fine and deep as asked for
+    # a target of `codec` or of prepared's codec/ to begin with, made as fine and deep as asked for;
+    # for architecture=valle the folder of a run, of which AR and heads go on
     init: ReadPath | None = None
     first_shard: Whole = 0  # codes before it are passed over: `init` knows them by heart
     layers: Count = 12  # of the trunk

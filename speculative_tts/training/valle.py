@@ -6,7 +6,8 @@ positions need more help: text rows name their neighbours, and two heads are tol
 (`training.valle_losses`). The multi-token heads (Nguyen et al., ICASSP 2025, eq. 3) are trained
 jointly from scratch: head i predicts the code i steps on from the same hidden state. Unlike the
 paper's plain sum over all positions, further heads count `prediction_weight` at some positions. The
-NAR sees an acoustic prompt as in prefix mode 1.
+NAR sees an acoustic prompt as in prefix mode 1, and its labels are spread over codes that sound
+alike (`nar_losses`).
 """
 
 from __future__ import annotations
@@ -18,21 +19,23 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora.flite import WORDS
 from speculative_tts.corpora.residual import CODEC, CODES
-from speculative_tts.models.heads import HeadTensors, save_heads
+from speculative_tts.models.heads import HeadTensors, read_heads, save_heads, target_hash
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.valle.ar import ValleAR
-from speculative_tts.models.valle.checkpoint import Valle, save_valle
+from speculative_tts.models.valle.checkpoint import Valle, load_valle, save_valle
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.models.valle.nar import ValleNAR, draw_prefix
 from speculative_tts.models.valle.refine import ValleRefiner
 from speculative_tts.training.data.layered import ValleBatch, collate_valle
 from speculative_tts.training.data.recordings import (
+    FLUENT,
     BatchConfig,
     Recordings,
     Stage,
@@ -43,15 +46,24 @@ from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training, Values
 from speculative_tts.training.optimiser import muon_and_adamw
 from speculative_tts.training.schedule import trapezoid
-from speculative_tts.training.state import TRAINING, begin, done_before, finish, settings_of
-from speculative_tts.training.valle_losses import Extras, ar_losses, nar_losses
-from speculative_tts.training.valle_start import fresh_valle
+from speculative_tts.training.state import (
+    TRAINING,
+    begin,
+    copy_into,
+    done_before,
+    finish,
+    settings_of,
+)
+from speculative_tts.training.valle_losses import Extras, ar_losses, nar_losses, nearby
+from speculative_tts.training.valle_start import fresh_valle, sound_alike
 from speculative_tts.training.watch import Sampling, Watch
 
 BEGIN, END, FIRST_WORD = 1, 2, 3
 """Text ids as the official front end makes them: 0 pads, from 3 on come the symbols, sorted."""
 
 WHOLE = 1 << 30
+
+TARGET, HEADS = "target", "heads"  # what is exported, beside the training
 
 
 @dataclass(frozen=True)
@@ -69,7 +81,7 @@ class StageConfig:
     watch_every: int = 400
 
 
-@dataclass(frozen=True)
+@dataclass
 class TrainValleConfig:
     """Everything that decides a training run."""
 
@@ -79,6 +91,8 @@ class TrainValleConfig:
     """Width and layers that half a core can train in an hour."""
     nar_scale: float = 0.6
     """The NAR's width, heads and layers over the AR's: it only refines what the AR says."""
+    nar_spread: float = 0.3
+    """How wide the codes lie that the NAR is to say, over the mean square of a layer's codes."""
     predictions: int = 8
     """Multi-token heads, the AR's own among them."""
     prediction_weight: float = 0.3
@@ -102,6 +116,14 @@ class TrainValleConfig:
     weight_decay: float = 0.05
     watch_rows_step: int = 4
     seed: int = 1
+    init: Path | None = None
+    """A run of this trainer to begin with, all lengths of utterances from the first step."""
+    first_shard: int = 0
+
+    def __post_init__(self) -> None:
+        if self.init is not None:
+            self.batch = replace(self.batch, stages=FLUENT)
+            self.nar_batch = replace(self.nar_batch, stages=FLUENT)
 
     def model(self, layout: SpeechLayout, quantizers: int) -> ValleConfig:
         """The official options of this model; no dropout, for no recording is seen often."""
@@ -114,6 +136,7 @@ class TrainValleConfig:
             text_tokens=FIRST_WORD + len(layout.words),
             nar_scale=self.nar_scale,
             dropout=0.0,
+            share_embedding=False,
         )
 
 
@@ -150,13 +173,13 @@ class JointAR(nn.Module):
 class StagedNAR(nn.Module):
     """The NAR, a stage at a time."""
 
-    def __init__(self, nar: ValleNAR) -> None:
+    def __init__(self, nar: ValleNAR, near: Float[Tensor, "layers codes codes"]) -> None:
         super().__init__()
-        self.nar = nar
+        self.nar, self._near = nar, near
 
     def forward(self, batch: tuple[ValleBatch, int, int]) -> tuple[Tensor, Values]:
         """The mean loss over predicted frames."""
-        return nar_losses(self.nar, *batch)
+        return nar_losses(self.nar, *batch, self._near)
 
 
 @dataclass(frozen=True)
@@ -169,6 +192,7 @@ class ValleRun:
     accelerator: Accelerator
     valle: Valle
     extras: Extras
+    near: Float[Tensor, "layers codes codes"]
 
     @classmethod
     def build(
@@ -177,13 +201,20 @@ class ValleRun:
         layout: SpeechLayout,
         data: Recordings,
         accelerator: Accelerator,
-        quantizers: int,
+        codec: ResidualTinyCodec,
     ) -> ValleRun:
-        """Fresh models, heads and probes."""
-        valle = fresh_valle(config.model(layout, quantizers), config.seed)
+        """AR and heads, fresh or of `config.init`; the NAR and the probes are fresh."""
+        valle = fresh_valle(config.model(layout, codec.n_layers), config.seed)
         classes = layout.n_codes + 1
         extras = Extras(config.dim, len(layout.words) + 1, config.predictions - 1, classes)
-        return cls(config, layout, data, accelerator, valle, extras)
+        if config.init is not None:
+            valle.ar.load_state_dict(load_valle(config.init / TARGET).ar.state_dict())
+            further = read_heads(config.init / HEADS)[0].weight[1:]
+            copy_into({HEADS: extras.predictions}, {HEADS: further}, f"{config.init / HEADS}")
+        books = torch.from_numpy(codec.codebooks).float()
+        sound_alike(valle.nar, books, config.seed)
+        near = nearby(books, config.nar_spread)
+        return cls(config, layout, data, accelerator, valle, extras, near)
 
     def batch(self, config: BatchConfig, step: int, number: int) -> ValleBatch:
         """Sequences as long as the curriculum has come to."""
@@ -193,8 +224,8 @@ class ValleRun:
 
     def export(self, out: Path) -> None:
         """Write <out>/target (both models, float16, and speech.json) and <out>/heads."""
-        save_valle(self.valle, out / "target", dtype=torch.float16)
-        self.layout.save(out / "target")
+        save_valle(self.valle, out / TARGET, dtype=torch.float16)
+        self.layout.save(out / TARGET)
         own = self.valle.ar.ar_predict_layer.weight[None]
         tensors = HeadTensors(torch.cat([own, self.extras.predictions]).detach().half())
         about = {
@@ -202,7 +233,7 @@ class ValleRun:
             "weight": self.config.prediction_weight,
             "steps": self.config.ar.steps,
         }
-        save_heads(out / "heads", tensors, target=out / "target", about=about)
+        save_heads(out / HEADS, tensors, target=out / TARGET, about=about)
 
 
 class StageTraining(Training):
@@ -253,7 +284,7 @@ class NARTraining(StageTraining):
 
     def __init__(self, out: Path, run: ValleRun, watch: Watch | None = None) -> None:
         stage = replace(run.config.nar, watch_every=run.config.nar.steps)
-        module = StagedNAR(run.valle.nar)
+        module = StagedNAR(run.valle.nar, run.near)
         super().__init__(out / TRAINING / "nar", run, module, stage, watch)
 
     def batch(self, step: int, number: int) -> tuple[ValleBatch, int, int]:
@@ -284,7 +315,8 @@ def train_valle(
     Leaves the training of both stages, and the exported target/ and heads/ in `out`; returns the
     last figures.
     """
-    settings = settings_of(config, prepared=str(corpus))
+    begun = None if config.init is None else target_hash(config.init / TARGET)
+    settings = settings_of(config, prepared=str(corpus), init=begun)
     done = done_before(out / TRAINING, settings, extend=True)
     if done is not None:
         return done
@@ -293,8 +325,8 @@ def train_valle(
     watch = Watch.load(
         corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
     )
-    data = load_recordings(corpus / CODES, layout)
-    run = ValleRun.build(config, layout, data, accelerator, codec.n_layers)
+    data = load_recordings(corpus / CODES, layout, config.first_shard)
+    run = ValleRun.build(config, layout, data, accelerator, codec)
     if accelerator.is_main_process:
         begin(out / TRAINING, settings)
     ARTraining(out, run, watch).run(track)

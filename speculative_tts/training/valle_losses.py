@@ -162,10 +162,33 @@ def further_losses(
     return nats.view(-1, heads).mean(0), hits.view(-1, heads).mean(0)
 
 
+def nearby(
+    books: Float[Tensor, "layers codes features"], spread: float
+) -> Float[Tensor, "layers codes codes"]:
+    """Of every layer, how likely each code is taken for each other one: a Gaussian of distances.
+
+    Its variance is `spread` times the mean square of the layer's codes.
+    """
+    squares = torch.cdist(books, books).square()
+    scale = books.square().sum(-1).mean(-1)[:, None, None]
+    return (-squares / (2 * spread * scale)).softmax(-1)
+
+
 def nar_losses(
-    model: ValleNAR, batch: ValleBatch, stage: int, prefix: int
+    model: ValleNAR,
+    batch: ValleBatch,
+    stage: int,
+    prefix: int,
+    near: Float[Tensor, "layers codes codes"],
 ) -> tuple[Tensor, Logged]:
-    """Mean loss over the frames that one stage predicts behind the first `prefix`."""
+    """Mean loss over the frames that one stage predicts behind the first `prefix`.
+
+    Labels are spread over the codes that sound like the right one. What is left of a sound is hard
+    to foresee: the likeliest single code is then far from it, more often than no code at all would
+    be, and the one likeliest to be near is not.
+    """
     result = model(batch.text, batch.text_lengths, batch.codes, batch.code_lengths, stage, prefix)
-    loss: Tensor = result.loss() / batch.code_lengths.sum()
+    known = result.targets != result.logits.shape[-1]
+    logits, right = result.logits[known], result.targets[known]
+    loss = cross_entropy(logits, near[stage][right])
     return loss, {f"layer_{stage + 1}_loss": loss}

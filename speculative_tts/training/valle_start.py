@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from speculative_tts.models.valle.checkpoint import Valle
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.modules import Attention
+from speculative_tts.models.valle.nar import ValleNAR
 
 EMBEDDING_SPREAD = 0.3
 """Of fresh embeddings. torch's own spread of 1 drowns positions and what the first layers add."""
@@ -58,3 +61,21 @@ def look_back(attention: Attention, head: int, places: int) -> None:
     first = head * size
     attention.in_proj_weight[first : first + size] = LOOK_BACK_GAIN * query
     attention.in_proj_weight[dim + first : dim + first + size] = LOOK_BACK_GAIN * key
+
+
+@torch.no_grad()
+def sound_alike(nar: ValleNAR, books: Float[Tensor, "layers codes features"], seed: int) -> None:
+    """Let codes of a layer that sound alike begin alike, where they are read and where predicted.
+
+    Their rows are random projections of the codebook. The NAR hears from the start what the codes
+    mean, and not only which are the same.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for layer, book in enumerate(books):
+        centred = book - book.mean(0)
+        rows = centred @ torch.randn(book.shape[1], nar.config.nar_dim, generator=generator)
+        rows = rows * (EMBEDDING_SPREAD / rows.std())
+        read = nar.get_parameter(f"nar_audio_embeddings.{layer}.word_embeddings.weight")
+        read[: len(book)] = rows
+        if layer > 0:
+            nar.get_parameter(f"nar_predict_layers.{layer - 1}.weight").copy_(rows)

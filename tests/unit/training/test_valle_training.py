@@ -19,6 +19,7 @@ from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
 from speculative_tts.training.data.layered import collate_valle
 from speculative_tts.training.data.recordings import (
+    FLUENT,
     IGNORED,
     BatchConfig,
     Recording,
@@ -35,11 +36,12 @@ from speculative_tts.training.valle import (
     ValleRun,
     valle_layout,
 )
-from speculative_tts.training.valle_losses import guidance_loss
-from speculative_tts.training.valle_start import fresh_valle
+from speculative_tts.training.valle_losses import guidance_loss, nearby
+from speculative_tts.training.valle_start import fresh_valle, sound_alike
 from speculative_tts.training.watch import Sampling
 
-CODEC = ResidualTinyCodec(np.zeros((3, 12, 108), np.float32), np.ones(27, np.float32))
+BOOKS = np.random.default_rng(0).normal(size=(3, 12, 108)).astype(np.float32)
+CODEC = ResidualTinyCodec(BOOKS, np.ones(27, np.float32))
 LAYOUT = valle_layout(CODEC, Sampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0))
 STAGE = StageConfig(steps=6, warmup_steps=2, decay_steps=2, save_every=3, log_every=1)
 BATCHES = BatchConfig(tokens=150, stages=(Stage(1 << 30, 2),))
@@ -48,6 +50,7 @@ CONFIG = TrainValleConfig(
     heads=2,
     layers=2,
     predictions=3,
+    nar_spread=0.1,
     ar=STAGE,
     nar=STAGE,
     batch=BATCHES,
@@ -65,7 +68,7 @@ def say(words: list[int]) -> Recording:
 def fresh(config: TrainValleConfig = CONFIG) -> ValleRun:
     pairs = tuple(say([i, j]) for i in range(3) for j in range(3))
     data = Recordings(({1: tuple(say([i]) for i in range(3)), 2: pairs},))
-    return ValleRun.build(config, LAYOUT, data, accelerator_for(Device.cpu), CODEC.n_layers)
+    return ValleRun.build(config, LAYOUT, data, accelerator_for(Device.cpu), CODEC)
 
 
 def test_batch_layout() -> None:
@@ -190,3 +193,42 @@ def test_export_is_what_decoding_reads(tmp_path: Path) -> None:
     hidden = torch.randn(2, 16)
     torch.testing.assert_close(heads(hidden)[:, 0], model.logits(hidden))
     assert heads(hidden).shape == (2, 3, 13)
+
+
+def test_a_run_begins_with_the_ar_and_the_heads_of_another(tmp_path: Path) -> None:
+    run = fresh()
+    ARTraining(tmp_path, run).run()
+    run.export(tmp_path)
+    config = dataclasses.replace(CONFIG, init=tmp_path, seed=2)
+    begun, other = fresh(config), fresh(dataclasses.replace(CONFIG, seed=2))
+    for name, value in run.valle.ar.state_dict().items():
+        assert torch.equal(begun.valle.ar.state_dict()[name], value.half().float()), name
+    assert torch.equal(begun.extras.predictions, run.extras.predictions.half().float())
+    for name, value in other.valle.nar.state_dict().items():
+        assert torch.equal(begun.valle.nar.state_dict()[name], value), name
+    assert config.batch.stages == config.nar_batch.stages == FLUENT
+    with pytest.raises(ValueError, match="heads is of another model"):
+        fresh(dataclasses.replace(config, predictions=4))
+
+
+def test_labels_are_spread_over_what_sounds_like_them() -> None:
+    """Where one code is likely, but three that sound alike are likelier, one of those is said."""
+    books = torch.tensor([[[5.0, 0], [0, 1.0], [0, 1.1], [0, 1.2]]])
+    near = nearby(books, spread=1.0)
+    torch.testing.assert_close(near.sum(-1), torch.ones(1, 4))
+    assert (near[0].argmax(-1) == torch.arange(4)).all()
+    law = torch.tensor([0.28, 0.24, 0.24, 0.24])
+    assert int((law @ near[0]).argmax()) != 0
+    assert int((law @ nearby(books, spread=1e-6)[0]).argmax()) == 0
+
+
+def test_codes_begin_as_they_sound() -> None:
+    nar, book = fresh().valle.nar, torch.from_numpy(BOOKS[1])
+    before = nar.nar_stage_embeddings[0].weight.clone()
+    sound_alike(nar, torch.from_numpy(BOOKS), seed=3)
+    read, said = nar.nar_audio_embeddings[1].weight, nar.nar_predict_layers[0].weight
+    assert torch.equal(read, said)
+    assert float(read.detach().std()) == pytest.approx(0.3, rel=1e-4)
+    pairs = torch.stack([torch.pdist(read.detach()), torch.pdist(book)])
+    assert float(torch.corrcoef(pairs)[0, 1]) > 0.3  # 16 dimensions of 108
+    assert torch.equal(nar.nar_stage_embeddings[0].weight, before)
