@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.commands.train_target import valle_settings
 from speculative_tts.models.heads import load_heads
 from speculative_tts.models.valle.checkpoint import load_valle
 from speculative_tts.models.valle.config import ValleConfig
@@ -17,6 +18,7 @@ from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.models.valle.modules import Attention
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
+from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.training.data.layered import collate_valle
 from speculative_tts.training.data.recordings import (
     FLUENT,
@@ -209,6 +211,14 @@ def test_a_run_begins_with_the_ar_and_the_heads_of_another(tmp_path: Path) -> No
     assert config.batch.stages == config.nar_batch.stages == FLUENT
     with pytest.raises(ValueError, match="heads is of another model"):
         fresh(dataclasses.replace(config, predictions=4))
+
+
+def test_the_command_hands_over_what_to_begin_with(tmp_path: Path) -> None:
+    config = TrainTargetConfig(init=str(tmp_path), first_shard=90, steps=40)
+    settings = valle_settings(config)
+    assert (settings.init, settings.first_shard, settings.ar.steps) == (tmp_path, 90, 40)
+    with pytest.raises(ValueError, match="compile and acoustic_pull are not there"):
+        valle_settings(dataclasses.replace(config, acoustic_pull=0.1))
 
 
 def test_labels_are_spread_over_what_sounds_like_them() -> None:
