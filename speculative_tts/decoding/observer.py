@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Numbers, Probs
 from speculative_tts.decoding.outcome import Round
@@ -18,6 +19,8 @@ from speculative_tts.decoding.sampling import Laws
 KL_FLOOR = 1e-10
 # A rejection less probable than it is one by rounding.
 ROUNDING = 1e-6
+# Positions that are measured at once: sums over groups cost little more for many than for one.
+TOGETHER = 64
 
 
 @runtime_checkable
@@ -56,7 +59,8 @@ class Instruments(Observer):
         names = ["tv", "kl"]
         if isinstance(rule, Thinned):
             names += ["expected_rejections", "expected_trials"]
-        self.sums = {name: [0.0] * lookahead for name in names}
+        self._sums = {name: [0.0] * lookahead for name in names}
+        self._waiting: list[tuple[Tensor, Probs, Probs, Numbers]] = []  # depths, q, p, weights
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
@@ -74,23 +78,39 @@ class Instruments(Observer):
         if draft_probs.shape[1] == 0:  # a last round that has room for one token only
             return
         reached = made.reached(draft_probs.shape[1])
-        # Rounding of float32 is above the floor: a token that is never emitted would count as 1e-8.
-        target_probs, draft_probs = (_normalised(x) for x in (target_probs, draft_probs))
-        drafts = draft_probs if made.weights is None else draft_probs / made.weights[..., None]
-        emitted = self._rule.output_law(target_probs, drafts)
-        ratio = target_probs / emitted.clamp(min=KL_FLOOR)
-        found = {
-            "tv": (emitted - target_probs).abs().sum(-1) / 2,
-            "kl": torch.special.xlogy(target_probs, ratio).sum(-1),
-        }
-        if isinstance(self._rule, Thinned):
-            rejection = 1 / self._rule.expected_trials(target_probs, draft_probs)
-            found["expected_rejections"] = rejection
-            found["expected_trials"] = (rejection > ROUNDING).to(rejection)
+        if not bool(reached.any()):
+            return
         for depth, number in enumerate(reached.sum(0).tolist()):
             self.positions[depth] += number
-            for name, values in found.items():
-                self.sums[name][depth] += float(values[reached[:, depth], depth].sum())
+        # Rounding of float32 is above the floor: a token that is never emitted would count as 1e-8.
+        q, p = (_normalised(probs[reached]) for probs in (target_probs, draft_probs))
+        weights = p.new_ones(len(p)) if made.weights is None else made.weights[reached].to(p)
+        self._waiting.append((reached.nonzero()[:, 1], q, p, weights))
+        if sum(len(depths) for depths, *_ in self._waiting) >= TOGETHER:
+            self._measure()
+
+    @property
+    def sums(self) -> dict[str, list[float]]:
+        """Each figure by depth."""
+        if self._waiting:
+            self._measure()
+        return self._sums
+
+    def _measure(self) -> None:
+        depths, q, p, weights = map(torch.cat, zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        emitted = self._rule.output_law(q, p / weights[:, None])
+        found = {
+            "tv": (emitted - q).abs().sum(-1) / 2,
+            "kl": torch.special.xlogy(q, q / emitted.clamp(min=KL_FLOOR)).sum(-1),
+        }
+        if isinstance(self._rule, Thinned):
+            rejection = 1 / self._rule.expected_trials(q, p)
+            found["expected_rejections"] = rejection
+            found["expected_trials"] = (rejection > ROUNDING).to(rejection)
+        for name, values in found.items():
+            for depth, value in zip(depths.tolist(), values.tolist(), strict=True):
+                self._sums[name][depth] += value
 
 
 def _normalised(probs: Probs) -> Probs:

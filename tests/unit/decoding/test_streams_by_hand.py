@@ -176,7 +176,7 @@ class Known:
         return target_probs
 
     def expected_trials(self, target_probs: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-        return torch.full(target_probs.shape[:2], self.trials, dtype=torch.float64)
+        return torch.full(target_probs.shape[:-1], self.trials, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(("trials", "counted"), [(1e6, 0.0), (1e6 / 2, 1.0)])
@@ -189,9 +189,11 @@ def test_a_block_rules_weights_divide_and_hardly_possible_rejections_are_none(
     yes, one = torch.tensor([True]), torch.tensor([1])
     laws = torch.tensor([[[1.0, 3.0]]])
     tools.verified(laws, laws, Round(yes, one, one, ~yes, ~yes, torch.tensor([[0.5]])))
-    assert rule.drafts.tolist() == [[[0.5, 1.5]]]
     tools.verified(laws, laws, Round(~yes, one, one, ~yes, ~yes))
-    assert rule.drafts.tolist() == [[[0.25, 0.75]]]
     assert tools.sums["expected_trials"] == [counted]
     assert tools.sums["expected_rejections"] == [pytest.approx(1 / trials)]
+    assert rule.drafts.tolist() == [[0.5, 1.5]]
     assert (tools.per_round, tools.positions) == ([[1, 1]], [1])
+    tools.verified(laws, laws, Round(yes, one, one, ~yes, ~yes))
+    assert tools.sums["expected_trials"] == [2 * counted]
+    assert rule.drafts.tolist() == [[0.25, 0.75]]
