@@ -1,7 +1,7 @@
 """What sst-bench times over whole utterances, and which lookahead each drafter pays with here."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import torch
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
 from speculative_tts.costs.lookahead import Row, best, table
 from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.kept import Kept
 from speculative_tts.models.heads import Heads, load_heads
@@ -23,7 +24,11 @@ PROBED = 5  # prompts on which lookaheads are compared
 
 
 def ours(
-    config: BenchConfig, base: Engine, kept: Kept, prompts: Sequence[Continuation]
+    config: BenchConfig,
+    base: Engine,
+    kept: Kept,
+    prompts: Sequence[Continuation],
+    engines: Mapping[str, Engine],
 ) -> tuple[dict[str, Decode], dict[str, list[Row]]]:
     """Systems by name, and by drafter and rule what each lookahead pays.
 
@@ -31,7 +36,7 @@ def ours(
     """
     systems, pays = {OURS: _of(base, System.target)}, {}
     asked = () if config.seeks_lookahead else (config.drafted,)
-    for name, engine in _speculative(config, base, kept).items():
+    for name, engine in engines.items():
         pays[name] = table(engine, [prompt.request for prompt in prompts[:PROBED]])
         for lookahead in dict.fromkeys((*asked, best(pays[name]).lookahead)):
             if lookahead <= len(pays[name]):
@@ -39,7 +44,7 @@ def ours(
     return systems | _blocks(config, base, kept), pays
 
 
-def _speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Engine]:
+def speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Engine]:
     """Engines of the exact rule, SSD's and the one asked for, by the draft and by others."""
     rules = {" ".join(rule.label): rule for rule in (ExactRule(), SSD, config.rule)}
     pairs: dict[str, tuple[DrafterConfig, RuleConfig]] = {}
@@ -54,6 +59,17 @@ def _speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Eng
         name: build_engine(one(drafter=drafter, rule=rule), kept=kept)
         for name, (drafter, rule) in pairs.items()
     }
+
+
+def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
+    """Of weights, by a step of each model that there is."""
+    found = {"target": base.target.step_bytes}
+    if base.draft is not None and drafts(base):
+        found["draft"] = base.draft.step_bytes
+    for speculation in (engine.speculation for engine in engines.values()):
+        if speculation is not None and isinstance(speculation.drafter, RecurrentDrafter):
+            found["recurrent"] = speculation.drafter.layer.nbytes
+    return found
 
 
 def _blocks(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Decode]:

@@ -87,24 +87,36 @@ def step_lines(result: dict[str, Any]) -> list[str]:
 
 
 def _pays(result: dict[str, Any]) -> list[str]:
-    """Which lookahead pays here."""
+    """Which lookahead pays here, and what a drafted token costs and brings.
+
+    It costs what of a round is not verification, in steps of the target alone; the last of `k`
+    passes in so many of the rounds that drafted it.
+    """
     lines, steps = [], result["steps"]
     for name, rows in result["lookaheads"].items():
         chosen = max(rows, key=lambda row: row["tokens"] / row["round_seconds"])
         lines += [
             "",
-            f"| {name}: lookahead | verification, ms | draft steps, ms | a round, core ms",
+            f"| {name}: lookahead | a round, core ms | verification, ms | a drafted token, steps",
         ]
-        lines[-1] += " | tokens a round | tokens/s | x autoregressive |"
-        lines += ["|" + "---|" * 7]
-        draft = 0.0 if "heads" in name else steps["draft step (1 token)"]
+        lines[-1] += " | the last one passes | tokens a round | tokens/s | x autoregressive |"
+        lines += ["|" + "---|" * 8]
+        before = 1.0
         for row in rows:
-            k, second = row["lookahead"], row["tokens"] / row["round_seconds"]
-            cells = [1000 * steps[verify_step(k)], 1000 * k * draft, 1000 * row["round_seconds"]]
-            text = " | ".join(f"{cell:.3f}" for cell in cells)
-            text += f" | {row['tokens']:.2f} | {second:.0f} | {row['speedup']:.2f}"
+            k, tokens, seconds = (row[key] for key in ("lookahead", "tokens", "round_seconds"))
+            verified = steps[verify_step(k)]
+            drafted = (seconds - verified) / k / _alone(row)
+            text = f"{1000 * seconds:.3f} | {1000 * verified:.3f} | {drafted:.2f}"
+            text += f" | {tokens - before:.2f} | {tokens:.2f} | {tokens / seconds:.0f}"
+            text += f" | {row['speedup']:.2f}"
             lines.append(f"| {f'**{k}**' if row == chosen else k} | {text} |")
+            before = tokens
     return lines
+
+
+def _alone(row: dict[str, Any]) -> float:
+    """Seconds of a token of the target alone behind its prompt, which a row was compared with."""
+    return float(row["speedup"] * row["round_seconds"] / row["tokens"])
 
 
 def share(step: str, seconds: float, result: dict[str, Any]) -> str:
@@ -118,20 +130,23 @@ def share(step: str, seconds: float, result: dict[str, Any]) -> str:
 
 
 def memory_lines(result: dict[str, Any]) -> list[str]:
-    """What reading the weights alone would take, beside whole continuations."""
+    """What reading the weights alone would take, beside whole continuations and without prompts."""
     lines, threads = [], int(result["threads"])
+    compared = next(iter(result.get("lookaheads", {}).values()), None)
     for name, speed in result["bytes_per_second"].items():
-        cells = ["-"] * 3
+        cells = ["-"] * 4
         if name in result["bytes_per_step"]:
             size = result["bytes_per_step"][name]
             cells[:2] = [f"{size / 1e6:.1f}", f"{speed / size:.{digits(speed / size)}f}"]
         if name == "target":  # by cores, which other programs do not lengthen, where it is one
             alone = result["core_seconds" if threads == 1 else "seconds"][OURS]
             token = float(median(alone)) / int(result["tokens"])
-            cells[2] = f"{result['bytes_per_step'][name] / speed / token:.0%}"
+            least = result["bytes_per_step"][name] / speed
+            cells[2] = f"{least / token:.0%}"
+            cells[3] = f"{least / _alone(compared[0]):.0%}" if compared else "-"
         lines.append(f"| {name} | {speed / 1e9:.1f} | {' | '.join(cells)} |")
     head = [f"memory, {threads} thread(s)", "GB/s", "MB a step", "limit, steps/s"]
-    head += ["autoregressive reaches"]
+    head += ["autoregressive reaches", "behind the prompt"]
     return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines] if lines else []
 
 

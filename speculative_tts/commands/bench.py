@@ -45,7 +45,7 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     from speculative_tts.bench.peers import of_checkpoints
     from speculative_tts.bench.roofline import limits
     from speculative_tts.bench.search import search_costs
-    from speculative_tts.bench.systems import heads_of, ours
+    from speculative_tts.bench.systems import bytes_read, heads_of, ours, speculative
     from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
     from speculative_tts.decoding.build import build_engine, kept
     from speculative_tts.progress import progress
@@ -54,17 +54,14 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
     engine = build_engine(fixed, kept=kept(config))
     prompts = make_prompts(config, engine)
-    systems, pays = ours(config, engine, kept(config), prompts)
+    engines = speculative(config, engine, kept(config))
+    systems, pays = ours(config, engine, kept(config), prompts, engines)
     systems |= of_checkpoints(config, engine) if config.transformers else {}
     with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
         spent = benchmark.continuations(systems, prompts, bar.update)
     seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
     context = len(prompts[0].request.prompt) + config.tokens // 2
-    read = {
-        name: model.step_bytes
-        for name, model in (("target", engine.target), ("draft", engine.draft))
-        if model is not None and (name == "target" or benchmark.drafts(engine))
-    }
+    read = bytes_read(engine, engines)
     result = {
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
         "lookaheads": {name: plain(rows) for name, rows in pays.items()},
