@@ -142,7 +142,7 @@ frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distor
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=frontier runs=$(OUT)/ssd out=$(RESULTS)
 
-voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 20 minutes
+voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices
 	$(BIN)/sst-decode experiment=voices out=$(OUT)/tiny
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]

@@ -32,11 +32,18 @@ CONFIGS = "pkg://speculative_tts.configs"
 BAD_INPUT = 2
 INTERRUPTED = 130
 CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
-CODEC_OF_TARGET = (  # the first tiny target's is tiny
+CODEC_OF_TARGET = (
+    ("target=tiny", "codec=tiny"),
     ("target=tiny_valle", "codec=tiny_residual"),
     ("target=tiny_fine", "codec=tiny_fine"),
 )
-DRAFT_OF_TARGET = (("target=tiny_fine", "draft=paper"),)
+DRAFT_OF_TARGET = (("target=tiny", "draft=tiny"), ("target=tiny_fine", "draft=paper"))
+DRAFTER_OF_TARGET = (  # a recurrent layer where one ships; who gives a draft wants that one
+    ("draft", "drafter=lm"),
+    ("target=tiny", "drafter=recurrent"),
+    ("target=tiny_fine", "drafter=recurrent"),
+    ("target", "drafter=lm"),
+)
 CLUSTER = (("cluster", "cluster.name"),)
 WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
 LOGS_BESIDE_RUNS = (("hydra/launcher", "hydra.sweep.dir=${out}/.sweep"),)  # of a cluster's jobs

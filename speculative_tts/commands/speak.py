@@ -300,5 +300,8 @@ main = app.command(
         *("text", "prompt", "prompt_text", "out", "target"),
         *("rule", "lookahead", "stream", "player", "seed"),
     ),
-    implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET + app.WITHOUT_DRAFT,
+    implied=(
+        *(*app.CODEC_OF_TARGET, *app.DRAFT_OF_TARGET, *app.WITHOUT_DRAFT),
+        *app.DRAFTER_OF_TARGET,
+    ),
 )

@@ -16,7 +16,7 @@ LIBRARIES = ("torch", "pocketsphinx", "resemblyzer", "speechmos")
 
 
 def origin(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Commands, runs, code, hardware, seeds, dates and judges behind some runs.
+    """Commands, models, runs, code, hardware, seeds, dates and judges behind some runs.
 
     One line each; lines about which nothing is known are left out.
     """
@@ -24,6 +24,7 @@ def origin(runs: Sequence[Run]) -> tuple[str, ...]:
     lines = {
         "Commands": _distinct(_command(run.provenance.get("argv")) for run in unique),
         "Scored by": _distinct(_command(run.summary.get("argv")) for run in unique),
+        "Models": _distinct(text for run in unique for text in _models(run)),
         "Runs": [
             ", ".join(run.name for run in unique if _count(run) == count) + f" ({count})"
             for count in _distinct(map(_count, unique))
@@ -69,6 +70,19 @@ def _command(argv: Any) -> str:
     if not isinstance(argv, list) or not argv:
         return ""
     return f"`{shlex.join([PurePath(argv[0]).name, *map(str, argv[1:])])}`"
+
+
+def _models(run: Run) -> list[str]:
+    """What a run loads, as its settings name it: which kind of draft, above all."""
+    system, drafter = (run.config.get(key) for key in ("system", "drafter.name"))
+    kinds = {
+        "target": system not in {"reference", "codec"},
+        "draft": system == "draft" or (system, drafter) == ("speculative", "lm"),
+        "drafter": system == "speculative" and drafter != "lm",
+        "codec": system != "reference",
+    }
+    names = {kind: run.config.get(f"{kind}.name") for kind, there in kinds.items() if there}
+    return [f"`{kind}={name}`" for kind, name in names.items() if name]
 
 
 def _count(run: Run) -> str:

@@ -92,20 +92,18 @@ FRESH = TableDefinition(
 )
 
 SPOKEN = read("voices")
+SPOKEN_BY = ("target.name", "drafter.name", "rule.name", "data.name")
 VOICES = SpeakerTable(
     name="voices",
     title="The voices on the same held-out strings",
     experiment=SPOKEN.name,
     rows={
-        "ssd": Row(
-            "sst-speak (SSD, β = 0.4)",
-            {
-                key: SPOKEN.settings[key]
-                for key in ("system", "rule.name", "rule.beta", "data.name")
-            },
+        "spoken": Row(
+            "sst-speak",
+            {key: SPOKEN.settings[key] for key in ("system", *SPOKEN_BY)},
         ),
     },
-    columns=tuple(("ssd", name) for name in ("wer", "word_lost", "first_word_lost")),
+    columns=tuple(("spoken", name) for name in ("wer", "word_lost", "first_word_lost")),
     notes=(
         "Every voice says the same strings of the dev list, from its prompt of the test list.",
         "The first one is the voice that sst-speak takes by itself.",

@@ -15,7 +15,11 @@ from speculative_tts.reporting.tiny import VOICES as SPOKEN
 from speculative_tts.schema.decode import System
 
 FRESH = {"data": {"name": "tiny_fresh", "path": "data/tiny/fresh/list.jsonl"}}
-VOICES = {"data": {"name": "tiny_voices", "path": "data/tiny/voices/list.jsonl"}}
+VOICES = {
+    "data": {"name": "tiny_voices", "path": "data/tiny/voices/list.jsonl"},
+    "target": {"name": "tiny_fine"},
+    "drafter": {"name": "recurrent"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +30,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
         make_run(folder / "runs", system, n=24)
     make_run(folder / "runs", "target", n=24, **FRESH)
     for seed in (0, 1):
-        make_run(
-            folder / "runs", "speculative", rule="tolerance", beta=0.4, n=48, seed=seed, **VOICES
-        )
+        make_run(folder / "runs", "speculative", rule="exact", n=48, seed=seed, **VOICES)
     arguments = [f"runs={folder / 'runs'}", f"out={folder}", "paper=tiny", "page=false"]
     assert main([*arguments, "strict=true"]) == 0
     return folder
@@ -64,7 +66,7 @@ def test_groups_come_first_and_then_the_best_voice(tiny: Path) -> None:
     table = lines(tiny / "tiny" / "voices.csv")
     assert [line["key"] for line in table[:3]] == ["all", "seen", "unseen"]
     assert {line["key"] for line in table[3:]} == {f"speaker{i}" for i in range(4)}
-    rates = [float(line["ssd_wer"]) for line in table[3:]]
+    rates = [float(line["spoken_wer"]) for line in table[3:]]
     assert rates == sorted(rates)
     assert rates[0] < rates[-1]
 
@@ -74,14 +76,16 @@ def test_the_command_of_a_missing_run_names_the_list(
 ) -> None:
     make_run(tmp_path / "runs", "target")
     assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}", "paper=tiny", "page=false"]) == 0
-    assert "rule=tolerance rule.beta=0.4 data=tiny_voices" in capsys.readouterr().err
+    assert (
+        "target=tiny_fine drafter=recurrent rule=exact data=tiny_voices" in capsys.readouterr().err
+    )
 
 
 def test_few_utterances_of_a_speaker_have_no_interval(tiny: Path) -> None:
     """Six utterances a speaker on the test list, twelve of the strings that all voices say."""
     few, many = (lines(tiny / "tiny" / f"{one.name}.csv") for one in (SPEAKERS, SPOKEN))
     assert [bool(line["target_wer_low"]) for line in few] == [True, True, False, *4 * [False]]
-    assert all(line["ssd_wer_low"] for line in many)
+    assert all(line["spoken_wer_low"] for line in many)
     text = (tiny / "tiny" / "voices.md").read_text()
     assert "words lost are the same of every word" in text
     assert "Every voice says the same strings" in text
