@@ -73,13 +73,12 @@ def _command(argv: Any) -> str:
 
 
 def _models(run: Run) -> list[str]:
-    """What a run loads, as its settings name it: which kind of draft, above all."""
+    """Whose tokens a run's are, as its settings name it: which kind of draft, above all."""
     system, drafter = (run.config.get(key) for key in ("system", "drafter.name"))
     kinds = {
         "target": system not in {"reference", "codec"},
         "draft": system == "draft" or (system, drafter) == ("speculative", "lm"),
         "drafter": system == "speculative" and drafter != "lm",
-        "codec": system != "reference",
     }
     names = {kind: run.config.get(f"{kind}.name") for kind, there in kinds.items() if there}
     return [f"`{kind}={name}`" for kind, name in names.items() if name]

@@ -78,7 +78,7 @@ def test_captions_define_what_is_shown(results: Path) -> None:
     assert "autoregressively in the same engine and process" in text
     assert "- Commands: `sst-decode experiment=ssd/table1`" in text
     assert "- Scored by: `sst-eval runs=runs`" in text
-    assert "- Models: `target=tiny`, `draft=tiny`, `codec=tiny`" in text
+    assert "- Models: `target=tiny`, `draft=tiny`" in text
     assert "pocketsphinx-words 5.1.1 (padding=0.25), ge2e 0.1.4, dnsmos" in text
     assert "dnsmos-p808 0.0.1.1 (at most 40 utterances of a run)" in text
     assert "commit 012345678" in text
