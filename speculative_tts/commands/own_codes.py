@@ -1,7 +1,8 @@
 """Decodes training texts with the target itself: on-policy codes for drafts and heads.
 
 A store as sst-prepare's, for sst-train-draft and sst-train-heads: codes_from=target learns from it,
-codes_from=mix from the recorded codes too. A killed run goes on with the shards that are missing.
+codes_from=mix from the recorded codes too. With laws=32 it has the target's laws as well, which
+sst-train-draft laws=true reads. A killed run goes on with the shards that are missing.
 Prints as JSON utterances, those left out because they did not end, and codes.
 """
 
@@ -29,6 +30,7 @@ main = app.command(
     examples=(
         "sst-own-codes limit=500",
         "sst-own-codes job=0,1,2,3 jobs=4",
+        "sst-own-codes limit=500 laws=32",
     ),
     implied=app.CODEC_OF_TARGET,
 )

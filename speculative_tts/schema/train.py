@@ -116,6 +116,9 @@ class TrainDraftConfig:
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
     codes_from: CodesFrom = CodesFrom.recorded  # what is learnt; dev figures are of `codes`
     own: ReadPath = "runs/own_codes"  # of sst-own-codes, for codes_from=target and mix
+    # read the target's laws that `own` keeps (sst-own-codes laws=32) in place of running it, behind
+    # the voice prompts that they follow
+    laws: bool = False
     out: WrittenPath = "runs/draft"  # the exported draft, and its training
     layers: list[Whole] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
     # an earlier draft of the same layers to go on from, in place of the target's weights

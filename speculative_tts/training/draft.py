@@ -13,7 +13,7 @@ from speculative_tts.decoding.sampling import Sampler as LogitsSampler
 from speculative_tts.decoding.sampling import StopRule
 from speculative_tts.models.families import load_layout
 from speculative_tts.models.speech_lm import Layout
-from speculative_tts.schema.train import TrainDraftConfig
+from speculative_tts.schema.train import CodesFrom, TrainDraftConfig
 from speculative_tts.training.checkpoint import (
     Source,
     build_model,
@@ -27,7 +27,7 @@ from speculative_tts.training.grouped import coarse_laws
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training
-from speculative_tts.training.losses import GROUP, Coarse, check_weights, each
+from speculative_tts.training.losses import GROUP, Coarse, check_weights, each, needs_target, tv
 from speculative_tts.training.objective import (
     Objective,
     Sampler,
@@ -39,6 +39,7 @@ from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.schedule import cosine
 from speculative_tts.training.state import TRAINING, copy_into, done_before, settings_of
 
+STRANGE = 0.2  # total variation: 8-bit weights move laws by 0.0x
 SAMPLING = ("temperature", "top_k", "top_p")  # of a checkpoint; what it does not say is off
 
 logger = logging.getLogger(__name__)
@@ -179,6 +180,17 @@ def _coarse(config: TrainDraftConfig, layout: Layout, device: torch.device) -> C
     return lambda law: by_ids(law[:, rows.to(law.device)])
 
 
+def _weights(config: TrainDraftConfig) -> dict[str, float]:
+    """Of the losses. ValueError for settings that do not belong together."""
+    weights = dataclasses.asdict(config.losses)
+    check_weights(weights)
+    if config.laws and config.codes_from is CodesFrom.recorded:
+        raise ValueError("codes_from=recorded has no laws; give codes_from=target, or laws=false")
+    if config.laws and not needs_target(weights):
+        raise ValueError("losses.ce reads no laws; give losses.kl=1 losses.ce=0, or laws=false")
+    return weights
+
+
 def make_draft(
     config: TrainDraftConfig, accelerator: Accelerator, track: Log = silent
 ) -> dict[str, Any]:
@@ -186,8 +198,7 @@ def make_draft(
 
     Dev acceptance and the distillation losses are by the target's own sampler.
     """
-    weights = dataclasses.asdict(config.losses)
-    check_weights(weights)
+    weights = _weights(config)
     source = Source.read(Path(config.target.path))
     inherited = inherit(source.config, source.tensors, config)
     folder = Path(config.out) / TRAINING
@@ -209,9 +220,9 @@ def make_draft(
         temperature_of(layout),
         _coarse(config, layout, accelerator.device) if weights[GROUP] else each,
     )
-    data = load_data(config, config.batch_size)
+    data = load_data(config, config.batch_size, laws=config.laws)
     if accelerator.is_main_process:  # a target of its own: the training may need none in memory
-        _check_codes(source.model(dtype, accelerator.device), data.dev[0].to(accelerator.device))
+        _check_data(config, source.model(dtype, accelerator.device), data, accelerator.device)
     training = DraftTraining(
         config, objective, inherited.trained, data, accelerator, sampler_of(layout)
     )
@@ -233,10 +244,22 @@ def make_draft(
 
 
 @torch.no_grad()
-def _check_codes(target: Any, batch: Batch) -> None:
-    """Warn of codes that are another codec's."""
+def _check_data(config: TrainDraftConfig, target: Any, data: Data, device: torch.device) -> None:
+    """Warn of codes that are another codec's. ValueError for laws that are another target's."""
+    batch = data.dev[0].to(device)
     at = batch.targets != IGNORED
     warn_of_other_codes(speech_logits(target, batch.inputs, at), batch.targets[at])
+    batch = data.batch(range(config.batch_size)).to(device)
+    if batch.laws is None:
+        return
+    at = ~batch.laws.rest.isnan()
+    logits = speech_logits(target, batch.inputs, at).float()
+    apart = float(tv(logits, batch.laws.at(at).logits(logits)).mean())
+    if apart > STRANGE:
+        raise ValueError(
+            f"the laws in {config.own} are {apart:.2f} away from the target's (total variation, "
+            f"{STRANGE} at most); make them with sst-own-codes and this target, or give laws=false"
+        )
 
 
 def _earlier(folder: Path, inherited: Inherited) -> dict[str, Tensor]:

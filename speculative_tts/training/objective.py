@@ -75,11 +75,22 @@ class Objective(nn.Module):
         logits = speech_logits(self.draft, batch.inputs, at)
         target_logits = None
         if needs_target(self.weights):
-            with torch.no_grad():
-                target_logits = speech_logits(self.target, batch.inputs, at)
+            target_logits = self._target_logits(batch, at, logits)
         given = (logits, answers, target_logits, self.temperature, self.coarse)
         losses = mix(self.weights, *given)
         return losses.sum(), {"accuracy": (logits.argmax(-1) == answers).sum()}
+
+    @torch.no_grad()
+    def _target_logits(self, batch: Batch, at: Bool[Tensor, "batch time"], draft: Tensor) -> Tensor:
+        """The target's at positions `at`: by laws that were kept, of other sequences by a pass."""
+        if batch.laws is None:
+            return speech_logits(self.target, batch.inputs, at)
+        logits = batch.laws.at(at).logits(draft)
+        lacking = at & batch.laws.rest.isnan()
+        if (rows := lacking.any(1)).any():
+            computed = speech_logits(self.target, batch.inputs[rows], lacking[rows])
+            logits[lacking[at]] = computed.float()
+        return logits
 
 
 @torch.no_grad()

@@ -5,6 +5,10 @@ target said. Each text of a codes store is decoded with the target's own sampler
 another recording of its speaker, and lies in a store of the same kind, which trainers of drafts and
 heads read by `codes_from=target` or `mix`. Utterances that did not end are left out: they would
 teach not to end.
+
+With `laws` a row has the law of every token that was drawn too (`training.laws`), and the voice
+prompt they follow, which a trainer that reads them must give; its codes have laws as well, so that
+as much is learnt of a sequence as without: half as much would pay for nothing.
 """
 
 from collections import defaultdict
@@ -28,6 +32,7 @@ from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.own import OwnCodesConfig
 from speculative_tts.shards import check_job, shard
 from speculative_tts.training.data.columns import read_shard
+from speculative_tts.training.laws import law_columns, laws_of
 from speculative_tts.training.state import TRAINING, begin, done_before, settings_of
 
 COLUMNS = ["id", "speaker", "split", "text", "codes"]
@@ -55,6 +60,11 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
         runtime=config.runtime,
     )
     engine = build_engine(asked, System.target)
+    if config.laws is not None and engine.settings.text_rows:
+        raise ValueError(
+            "laws are kept of codes and the end, sampling.text_rows=true draws other rows too; "
+            "give sampling.text_rows=false, or leave laws out"
+        )
     facts = {"utterances": 0, "left_out": 0, "codes": 0}
     for path in recorded[config.job :: config.jobs]:
         made = out / path.name.replace("train-", "train-own-")
@@ -85,7 +95,13 @@ def _said(engine: Engine, path: Path, config: OwnCodesConfig) -> tuple[int, list
         for request, outcome in engine.stream(System.target, requests):
             codes, why = engine.codes(outcome), outcome.failure or why
             if outcome.stopped and codes:
-                said.append(part[request.id][0] | {"codes": codes})
+                row, prompt = part[request.id]
+                said.append(row | {"codes": codes})
+                if config.laws is not None:
+                    laws = laws_of(
+                        engine.target, request, prompt.codes, outcome.tokens, config.laws
+                    )
+                    said[-1] |= law_columns(laws, prompt, engine.target.vocab_size)
     if not said:
         raise ValueError(f"{path}: no text was said to its end; {why}")
     return len(asked), sorted(said, key=lambda row: row["id"])

@@ -8,7 +8,7 @@ the shards have changed.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from speculative_tts.files import held, writing
 from speculative_tts.shards import shard
+from speculative_tts.training.laws import COLUMNS, IDS, LOGS, REST, VOICE, VOICE_TEXT, Laws
 
 FOLDER = "columns"
 RESIDUAL = "residual_codes"
@@ -33,6 +34,8 @@ class Utterance:
     text: str
     codes: list[int]
     residual: tuple[list[int], ...] = ()  # further layers of codes, where they were asked for
+    laws: Laws | None = None  # of codes of `voice`, own codes and the end, where kept and asked for
+    voice: "Utterance | None" = None
 
 
 class Columns:
@@ -53,6 +56,7 @@ class Columns:
             within = np.array([len(text.split()) for text in texts])
         self._order, self.starts = _by_name(speakers, within)
         self._layered = RESIDUAL in reader.schema.names
+        self._lawful = IDS in reader.schema.names
 
     @classmethod
     def open(
@@ -63,24 +67,26 @@ class Columns:
         *,
         by_words: bool = False,
         layers: bool = False,
+        laws: bool = False,
     ) -> "Columns":
         """Columns of `<split>-*.parquet` of the folders, with `layers` of all codes.
 
-        The first folder keeps them. FileNotFoundError where one has no shards; ValueError for codes
-        out of range, or where the folder cannot be written.
+        The first folder keeps them; with `laws` its shards have the target's laws.
+        FileNotFoundError where one has no shards; ValueError for codes out of range, for shards
+        without the laws, or where the folder cannot be written.
         """
         found = [sorted(folder.glob(f"{split}-*.parquet")) for folder in folders]
         for folder, shards in zip(folders, found, strict=True):
             if not shards:
                 raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
         paths = [path for shards in found for path in shards]
-        kind = ("-layers" if layers else "") + ("-mix" if len(found) > 1 else "")
-        made = folders[0] / FOLDER / f"{split}{kind}.arrow"
+        more = "-layers" * layers + "-laws" * laws + "-mix" * (len(found) > 1)
+        made = folders[0] / FOLDER / f"{split}{more}.arrow"
         if _source(made) != _signature(paths, n_codes):
             try:
                 with held(made.parent):
                     if _source(made) != _signature(paths, n_codes):  # another made it meanwhile
-                        _make(paths, n_codes, made, layers=layers)
+                        _make(paths, n_codes, made, layers=layers, laws=laws)
             except PermissionError as error:
                 raise ValueError(
                     f"{made.parent} cannot be written; training keeps columns of the codes there: "
@@ -100,7 +106,13 @@ class Columns:
         row = place - int(self._ends[index]) + batch.num_rows
         codes = batch.column("codes")[row].values.to_numpy()
         residual = batch.column(RESIDUAL)[row].as_py() if self._layered else ()
-        return Utterance(batch.column("text")[row].as_py(), codes.tolist(), tuple(residual))
+        said = Utterance(batch.column("text")[row].as_py(), codes.tolist(), tuple(residual))
+        if not self._lawful or not batch.column(IDS)[row].is_valid:
+            return said
+        *laws, voice = (batch.column(n)[row].values.to_numpy() for n in (IDS, LOGS, REST, VOICE))
+        text = batch.column(VOICE_TEXT)[row].as_py()
+        prompt = Utterance(text, voice.tolist()) if len(voice) else None
+        return replace(said, laws=Laws.read(*laws), voice=prompt)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -146,12 +158,14 @@ def _source(path: Path) -> Any:
     return json.loads((schema.metadata or {}).get(SOURCE, b"null"))
 
 
-def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool) -> None:
+def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool, laws: bool) -> None:
     """Write the file whole, a shard in memory at a time."""
     codes = pa.list_(pa.uint16() if n_codes <= 1 << 16 else pa.int32())
     fields = [("speaker", pa.string()), ("text", pa.string()), ("codes", codes)]
     schema = pa.schema(
-        fields + ([(RESIDUAL, pa.list_(codes))] if layers else []),
+        fields
+        + ([(RESIDUAL, pa.list_(codes))] if layers else [])
+        + (_law_fields(paths) if laws else []),
         {SOURCE: json.dumps(_signature(paths, n_codes)).encode()},
     )
     with writing(path) as file, pa.ipc.new_file(file, schema) as writer:
@@ -159,11 +173,26 @@ def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool) -> None:
             writer.write_table(table)
 
 
+def _law_fields(paths: list[Path]) -> list[pa.Field]:
+    """Columns of laws. ValueError where a shard of the first folder has none."""
+    for path in (one for one in paths if one.parent == paths[0].parent):
+        with shard(path):
+            schema = pq.read_schema(path)
+        if IDS not in schema.names:
+            raise ValueError(
+                f"{path} has no laws; make the codes with sst-own-codes laws=32, or leave laws out"
+            )
+    return [schema.field(name) for name in COLUMNS]
+
+
 def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.Table]:
+    """A table each, with null for laws of recorded codes."""
     for path in paths:
         with shard(path):
-            table = read_shard(path, schema.names, n_codes).cast(schema)
-        yield table
+            lacks = {*COLUMNS} - {*pq.read_schema(path).names}
+            there = pa.schema([field for field in schema if field.name not in lacks])
+            table = read_shard(path, there.names, n_codes).cast(there)
+        yield pa.concat_tables([schema.empty_table(), table], promote_options="default")
 
 
 def read_shard(path: Path, names: list[str], n_codes: int) -> pa.Table:

@@ -1,11 +1,12 @@
 """Training and dev sequences in a target's vocabulary, numbered; what inference sees, as one row.
 
 A sequence is the prompt of an utterance after a voice prompt of its speaker, then the codes of both
-and the end. The voice prompt's codes are learnt too: they are speech of the same speaker.
+and the end. The voice prompt's codes are learnt too: they are speech of the same speaker. Where the
+target's laws are read, the voice prompt is the one that they follow.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +27,7 @@ from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import CodesFrom
 from speculative_tts.training.data.columns import Columns, Utterance
 from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.laws import Laws
 
 CUT = "cut_sequences"  # in journals and summaries
 LOST = "were longer than the target's rows may be (target.rows.max_length) and lost their end"
@@ -40,10 +42,12 @@ class Batch:
     inputs: Int[Tensor, "batch time"]
     targets: Int[Tensor, "batch time"]
     cut: int = 0  # sequences that were longer than the target's rows may be, and lost their end
+    laws: Laws | None = None  # the target's, of rows of its head; NaN where there are none
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on `device`."""
-        return Batch(self.inputs.to(device), self.targets.to(device), self.cut)
+        laws = self.laws and self.laws.to(device)
+        return Batch(self.inputs.to(device), self.targets.to(device), self.cut, laws)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Written:
     ids: list[int]
     given: int
     cut: bool = False  # are these not all
+    laws: Laws | None = None  # of all that are not given
 
 
 @dataclass(frozen=True)
@@ -91,13 +96,16 @@ class Pairs:
         """Voice prompt and utterance of sample `number`, a function of (data, seed, number)."""
         epoch, place = divmod(number, len(self))
         chosen = int(self._order(epoch)[place])
+        said = self._columns[chosen]
+        if said.laws is not None:
+            return said.voice, said
         speaker = self._columns.speaker(chosen)
         first, end = (int(n) for n in self._columns.starts[speaker : speaker + 2])
         if end - first == 1:
-            return None, self._columns[chosen]
+            return None, said
         rng = np.random.default_rng([self._seed, epoch, place])
         other = first + (chosen - first + int(rng.integers(1, end - first))) % (end - first)
-        return self._columns[other], self._columns[chosen]
+        return self._columns[other], said
 
     def batch(self, numbers: Sequence[int]) -> Batch:
         """Samples `numbers`, padded on the right."""
@@ -117,7 +125,24 @@ def collate(sequences: Sequence[Written], writing: Writing) -> Batch:
         ids, end = torch.tensor(sequence.ids), len(sequence.ids) - 1
         inputs[row, :end] = ids[:-1]
         targets[row, sequence.given - 1 : end] = ids[sequence.given :] - writing.offset
-    return Batch(inputs, targets, sum(sequence.cut for sequence in sequences))
+    cut = sum(sequence.cut for sequence in sequences)
+    return Batch(inputs, targets, cut, _padded_laws(sequences, length))
+
+
+def _padded_laws(sequences: Sequence[Written], length: int) -> Laws | None:
+    """Beside the targets; None where no sequence has laws."""
+    first = next((one.laws for one in sequences if one.laws is not None), None)
+    if first is None:
+        return None
+    at = len(sequences), length
+    ids = first.ids.new_zeros(*at, first.ids.shape[-1])
+    laws = Laws(ids, ids.float(), torch.full(at, torch.nan))
+    for row, one in enumerate(sequences):
+        if one.laws is not None:
+            begin, count = one.given - 1, max(0, len(one.ids) - one.given)
+            for whole, part in zip(laws.parts, one.laws.parts, strict=True):
+                whole[row, begin : begin + count] = part[:count]
+    return laws
 
 
 def write_rows(
@@ -126,9 +151,11 @@ def write_rows(
     """The prompt as at inference, codes, the row `end`; cut to `longest` as published rows are."""
     voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
     ids = layout.prompt_ids(Prompt(said.text, text, torch.tensor([*voice, *said.codes])))
-    given = len(ids) - len(voice) - len(said.codes)
+    given, laws = len(ids) - len(voice) - len(said.codes), said.laws
+    if laws is not None:
+        laws = replace(laws, ids=layout.order(text_rows=False)[laws.ids])
     whole = [*ids, end]
-    return Written(whole[:longest], given, cut=longest is not None and len(whole) > longest)
+    return Written(whole[:longest], given, longest is not None and len(whole) > longest, laws)
 
 
 def write_valle(layout: SpeechLayout, prompt: Utterance | None, said: Utterance) -> Written:
@@ -177,10 +204,11 @@ class Asked(Protocol):
     dev_utterances: int | None
 
 
-def load_data(config: Asked, batch_size: int) -> Data:
+def load_data(config: Asked, batch_size: int, *, laws: bool = False) -> Data:
     """Train and dev sequences in the target's vocabulary. ValueError if their folders are absent.
 
-    Dev sequences are recorded ones, whatever is learnt from.
+    Dev sequences are recorded ones, whatever is learnt from. With `laws` those of the target's own
+    codes come along.
     """
     codes, own = Path(config.codes), Path(config.own)
     if not codes.is_dir():
@@ -198,10 +226,9 @@ def load_data(config: Asked, batch_size: int) -> Data:
         CodesFrom.target: [own],
         CodesFrom.mix: [own, codes],
     }[config.codes_from]
-    train, dev = (
-        Pairs(Columns.open(folders, split, layout.n_codes, by_words=writing.by_words), writing, key)
-        for folders, split, key in ((learnt, "train", config.seed), ([codes], "dev", DEV_SEED))
-    )
+    open_ = partial(Columns.open, n_codes=layout.n_codes, by_words=writing.by_words)
+    train = Pairs(open_(learnt, "train", laws=laws), writing, config.seed)
+    dev = Pairs(open_([codes], "dev"), writing, DEV_SEED)
     count = min(config.dev_utterances or len(dev), len(dev))
     batches = [
         dev.batch(range(start, min(start + batch_size, count)))

@@ -1,7 +1,10 @@
 from pathlib import Path
 
 import pytest
+from own_store import save_store
 from small_target import save_codes, save_target
+
+from tests.fake_models import FakeModels, write_fake_models
 
 
 @pytest.fixture
@@ -16,3 +19,10 @@ def codes(tmp_path: Path) -> Path:
     """A codes store with train and dev utterances."""
     save_codes(tmp_path / "codes")
     return tmp_path / "codes"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> FakeModels:
+    """A random target and codec, and beside them a codes store of texts for it to say."""
+    save_store(tmp_path / "codes")
+    return write_fake_models(tmp_path / "models")
