@@ -172,9 +172,9 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	from=50; for to in 200 500 1000; do $(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-$$from steps=$$((to - from)) out=runs/draft-paper-$$to; from=$$to; done # 20 minutes of one core
 	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1000
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
-	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target out=runs/recurrent # 3 minutes of one core, as each of the next two
+	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target out=runs/recurrent # 3 minutes of one core, as the next
 	$(BIN)/sst-own-codes target=tiny_fine target.path=runs/fine-new/packed codec=tiny_fine codec.path=data/tiny/codec_fine codes=data/tiny/codes_fine limit=20 out=runs/own-fine
-	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=target own=runs/own-fine out=runs/recurrent-fine
+	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=mix own=runs/own-fine sequences=4000 steps=5000 out=runs/recurrent-fine # 26 minutes of one core
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 	$(BIN)/sst-precompute cache=transitions codec=tiny_residual codec.path=data/tiny/codec_residual transitions.codes=data/tiny/codes_residual export=runs/transitions_residual
 	$(BIN)/sst-train-target family=valle valle.nar_steps=1 # 16 minutes of one core; its NAR is the next one's
