@@ -2,7 +2,7 @@
 
 import shutil
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from speculative_tts.preflight.judges import judges, presets_of
@@ -38,8 +38,9 @@ def paper(asked: CheckConfig) -> list[Finding]:
         presets = presets_of(asked) or [one.name for one in chosen]
         found += judges(f"{models}/judges", presets)
     absent = [need for need, state in lacking.items() if state is not None]
-    found += _disks(absent, Path(models))
-    return found if asked.device is Device.cpu else [*found, _gpu(chosen)]
+    if asked.device is Device.cpu:  # a rehearsal, of few utterances
+        return found + _disks(absent, Path(models), {})
+    return [*found, *_disks(absent, Path(models), {Path(): RUNS_GIB}), _gpu(chosen)]
 
 
 def _finding(need: Need, needed_by: str, lacking: str | None) -> Finding:
@@ -48,9 +49,9 @@ def _finding(need: Need, needed_by: str, lacking: str | None) -> Finding:
     return Finding(need.item, needed_by, here=False, state=lacking, remedy=need.command)
 
 
-def _disks(absent: Sequence[Need], models: Path) -> list[Finding]:
-    """Room for what is still to be got and made: below `models`, and where runs are started."""
-    wanted: dict[Path, float] = defaultdict(float, {Path(): float(RUNS_GIB)})
+def _disks(absent: Sequence[Need], models: Path, runs: Mapping[Path, float]) -> list[Finding]:
+    """Room for what is still to be got and made, in GiB: below `models`, and where runs are."""
+    wanted = defaultdict[Path, float](float, runs)
     for need in absent:
         wanted[models if Path(need.item).is_relative_to(models) else Path()] += need.gib
     places = {place: _existing(place) for place in wanted}
