@@ -207,8 +207,8 @@ def test_packages_are_looked_for(
 def test_disk_counts_what_is_still_to_be_made(big_machine: Path, check: Rows) -> None:
     write_everything(big_machine)
     (disk,) = (state for item, state in check("only=[pcg]").items() if item.startswith("free disk"))
-    rehearsal = check("only=[pcg]", "device=cpu")
-    assert not [item for item in rehearsal if item.startswith("free disk")]  # it writes next to none
+    rehearsal = check("only=[pcg]", "device=cpu")  # writes next to nothing
+    assert not [item for item in rehearsal if item.startswith("free disk")]
     shutil.rmtree(big_machine / "runs/draft-llasa-8b")
     write_codes(big_machine / "data/llasa/codes")
     (more,) = (state for item, state in check("only=[pcg]").items() if item.startswith("free disk"))
