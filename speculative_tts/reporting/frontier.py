@@ -15,7 +15,7 @@ from speculative_tts.reporting.experiments import Scale, read
 from speculative_tts.reporting.paper import PaperTable
 from speculative_tts.reporting.pcg_figures import BETA, GROUPS, PAPERS_GROUPS, SIZE, at, sizes
 from speculative_tts.reporting.runs import Where
-from speculative_tts.reporting.systems import EXACT, TOLERANCE
+from speculative_tts.reporting.systems import EXACT, TARGET_LEVEL, TARGET_ROW, TOLERANCE
 from speculative_tts.schema.common import GroupsConfig
 
 MADE_BY, SSD, PCG = (read(name) for name in ("frontier", "ssd/table3", "ssd/groups"))
@@ -32,6 +32,11 @@ RULES = {
 }
 SWEPT = ("exact", "tolerance", "group")  # a point and curves of their own
 DRAFTERS = {"lm": "second model", "recurrent": "recurrent layer", "lookup": "look-up"}
+PAYS = ("lm", "recurrent")  # of the drafters
+SWEEPS = (  # of the papers' rules: label, condition, key, values
+    ("PCG, mean group size", GROUPS, SIZE, sizes(PCG)),
+    ("SSD, β", TOLERANCE, BETA, [beta for beta in SSD.values(BETA) if beta]),
+)
 OWN = {"group": {**PAPERS_GROUPS, SIZE: GroupsConfig().size}}  # other rules are as they are set
 
 
@@ -52,27 +57,62 @@ def _rows() -> dict[str, Row]:
     }
 
 
-def _figure() -> FigureDefinition:
-    model = _with(MADE_BY.values("drafter")[0])
-    others = [rule for rule in MADE_BY.values("rule") if rule not in SWEPT]
-    tolerances = [beta for beta in SSD.values(BETA) if beta]
-    curves = [
-        Curve("PCG, mean group size", {**model, **GROUPS}, SIZE, sizes(PCG), style=0),
-        Curve("SSD, β", {**model, **TOLERANCE}, BETA, tolerances, style=1),
-        Curve("rules of others", model, "rule.name", others, style=2, joined=False),
+def _sweep(drafter: str, style: int) -> list[Curve]:
+    """The papers' rules over their settings."""
+    by, where = DRAFTERS[drafter], _with(drafter)
+    return [
+        Curve(f"{rule}, {by}", {**where, **of_rule}, key, values, style=style + n)
+        for n, (rule, of_rule, key, values) in enumerate(SWEEPS)
     ]
-    levels = (Level("exact rule", {**model, **EXACT}),)
+
+
+def _swept_rows() -> dict[str, Row]:
+    """The points of the sweeps, below the exact rule's."""
+    found = {"target": TARGET_ROW}
+    for drafter in PAYS:
+        label, where = DRAFTERS[drafter], _with(drafter)
+        found[f"exact {drafter}"] = Row(f"exact, {label}", {**where, **EXACT}, rule_above=True)
+        for rule, of_rule, key, values in SWEEPS:
+            for value in values:
+                row = Row(f"{rule} {value:g}, {label}", {**where, **of_rule, key: value})
+                found[f"{key} {value:g} {drafter}"] = row
+    return found
+
+
+def _figure() -> FigureDefinition:
+    model, layer = map(_with, PAYS)
+    others = [rule for rule in MADE_BY.values("rule") if rule not in SWEPT]
+    of_model = _sweep("lm", 0)
+    of_others = Curve("rules of others", model, "rule.name", others, style=2, joined=False)
+    exact = Level("exact rule, second model", {**model, **EXACT})
 
     def over_length(title: str, y: str) -> Axes:
-        x = "acceptance_length"
-        return Axes(title, y, curves, x=x, x_label="tokens a round", levels=levels)
+        return Axes(
+            title,
+            y,
+            [*of_model, of_others],
+            x="acceptance_length",
+            x_label="tokens a round",
+            levels=(exact,),
+        )
 
     return FigureDefinition(
         name="frontier",
-        title="Words and distortion against speed: every rule, drafted by a second model",
+        title="Words and distortion against speed: every rule",
         experiment=MADE_BY.name,
-        columns=2,
         axes=(
+            Axes(
+                "Word errors by the clock",
+                "wer",
+                [*of_model, *_sweep("recurrent", 2)],
+                x="speedup",
+                x_label="speedup over the target alone (measured)",
+                levels=(
+                    exact,
+                    Level("exact rule, recurrent layer", {**layer, **EXACT}),
+                    TARGET_LEVEL,
+                ),
+            ),
             over_length("Word errors", "wer"),
             over_length("Total variation from the target", "tv"),
         ),
@@ -80,8 +120,8 @@ def _figure() -> FigureDefinition:
             "Beside the points are β, mean group sizes, rules; down and right is better.",
             "The target alone emits one token a round, look-up hardly more: the table has it.",
             (
-                "Tokens a round and not the clock: rules and drafters without a native round are "
-                "slower here than they need be."
+                "Others' rules stand over tokens a round and not the clock: without a native round "
+                "they are slower here than they need be."
             ),
             "The exact rule's law is the target's, whatever drafts; its errors differ by chance.",
         ),
@@ -97,7 +137,7 @@ def report(_scale: Scale) -> Report:
         introduction=(
             "What a looser rule buys and what it costs: exact speculation, the papers' two rules "
             "and five of others at the settings that their authors chose, on the fine tiny ground, "
-            "drafted by a second model and by look-up."
+            "drafted by a second model, by a recurrent layer on the target's states and by look-up."
         ),
         tables=(
             TableDefinition(
@@ -109,6 +149,14 @@ def report(_scale: Scale) -> Report:
                 panels=(
                     Panel("Speed, words, law", columns("acceptance_length speedup wer tv kl")),
                 ),
+            ),
+            TableDefinition(
+                name="swept",
+                title="The papers' rules over their settings, by the two drafters that pay",
+                experiment=MADE_BY.name,
+                paper=NOT_PUBLISHED,
+                rows=_swept_rows(),
+                panels=(Panel("Speed, words, law", columns("acceptance_length speedup wer tv")),),
             ),
         ),
         figures=(_figure(),),
