@@ -75,10 +75,8 @@ class Instruments(Observer):
         """Add what is summed over the positions that a verification reached."""
         if bool(made.active[0]):
             self.per_round.append([int(made.drafted[0]), int(made.accepted[0])])
-        if draft_probs.shape[1] == 0:  # a last round that has room for one token only
-            return
         reached = made.reached(draft_probs.shape[1])
-        if not bool(reached.any()):
+        if not bool(reached.any()):  # nor in a last round that has room for one token only
             return
         for depth, number in enumerate(reached.sum(0).tolist()):
             self.positions[depth] += number
@@ -101,8 +99,8 @@ class Instruments(Observer):
         self._waiting.clear()
         emitted = self._rule.output_law(q, p / weights[:, None])
         found = {
-            "tv": (emitted - q).abs().sum(-1) / 2,
-            "kl": torch.special.xlogy(q, q / emitted.clamp(min=KL_FLOOR)).sum(-1),
+            "tv": (emitted - q).abs().sum(1) / 2,
+            "kl": torch.special.xlogy(q, q / emitted.clamp(min=KL_FLOOR)).sum(1),
         }
         if isinstance(self._rule, Thinned):
             rejection = 1 / self._rule.expected_trials(q, p)
