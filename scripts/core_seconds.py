@@ -70,7 +70,9 @@ def cores(checkout: Path, code: str, arguments: list[str]) -> float:
     """Seconds that cores worked for a command and the processes it starts; it must succeed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     path = {"PYTHONPATH": str(checkout.absolute())}
-    subprocess.run([sys.executable, "-c", code, *arguments], check=True, env=os.environ | path)
+    subprocess.run(
+        [sys.executable, "-P", "-c", code, *arguments], check=True, env=os.environ | path
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -24,6 +24,19 @@ def test_work_counts_and_waiting_does_not() -> None:
         cores(ROOT, "raise SystemExit(2)", [])
 
 
+def test_another_checkout_runs_its_own_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started in a checkout, the script ran that one's code as the older's."""
+    package = tmp_path / "speculative_tts"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.chdir(ROOT)
+    cores = runpy.run_path(str(SCRIPT))["cores"]
+    code = "import speculative_tts as it, sys; assert it.__file__ == sys.argv[1], it.__file__"
+    cores(tmp_path, code, [str(package / "__init__.py")])
+
+
 @pytest.mark.slow
 def test_a_row_has_all_parts(tmp_path: Path) -> None:
     settings = ["method=target", "limit=1", "timing=0", "batch_size=16"]

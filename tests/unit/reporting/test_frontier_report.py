@@ -11,7 +11,6 @@ from speculative_tts.commands.report import main
 from speculative_tts.reporting.needs import Need, select
 from speculative_tts.reporting.runs import find_runs
 
-BY_MODEL = ", second model"
 TYPICAL = {"epsilon": 0.3, "alpha": 0.09}
 
 
@@ -68,17 +67,17 @@ def test_sweeps_in_the_same_folder_are_other_points(
     words = [row for row in lines("frontier") if row["plot"] == "Word errors"]
     at = {(row["series"], row["tag"]): row["x"] for row in words}
     shown = {
-        **{(f"SSD, β{BY_MODEL}", f"{beta}"): beta for beta in (0.1, 0.3, 0.4)},
-        **{(f"PCG, mean group size{BY_MODEL}", size): size for size in ("4.5", "10", "140")},
+        **{("SSD", f"{beta}"): beta for beta in (0.1, 0.3, 0.4)},
+        **{("PCG", size): size for size in ("4.5", "10", "140")},
     }
     assert set(shown) | {("rules of others", "typical")} <= set(at)
     assert len({at[key] for key in shown}) == len(shown)
     rows = {row["key"]: row["acceptance_length"] for row in lines("rules")}
-    assert rows["tolerance lm"] == at[f"SSD, β{BY_MODEL}", "0.4"]
-    assert rows["group lm"] == at[f"PCG, mean group size{BY_MODEL}", "10"]
+    assert rows["tolerance lm"] == at["SSD", "0.4"]
+    assert rows["group lm"] == at["PCG", "10"]
     swept = {row["key"]: row["acceptance_length"] for row in lines("swept")}
     assert swept["rule.beta 0.4 lm"] == rows["tolerance lm"]
-    assert swept["rule.groups.mean_size 140 lm"] == at[f"PCG, mean group size{BY_MODEL}", "140"]
+    assert swept["rule.groups.mean_size 140 lm"] == at["PCG", "140"]
     clock = {
         row["series"] for row in lines("frontier") if row["plot"] == "Word errors by the clock"
     }
