@@ -120,7 +120,8 @@ class Noting(Kept):
         return super().get(key, size, load)
 
 
-def test_a_target_of_other_rows_is_another_one(make: Make) -> None:
+@pytest.mark.native
+def test_a_target_of_other_rows_or_kernels_is_another_one(make: Make) -> None:
     """A process that holds on to models once loaded."""
     noted = Noting()
     for told in ((), (), ("target.rows.bos=true",), ("runtime.kernels=torch",)):
