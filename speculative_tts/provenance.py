@@ -41,7 +41,8 @@ LIBRARIES = (
     "transformers",
 )
 AUDIO = ("prompt_audio", "reference_audio")  # of a row of a list
-PROMPT = ("rows", "instruction")  # keys of a checkpoint that say how a prompt is written
+# Keys beside a path that count too: how a checkpoint's prompt is written, a drafter's format.
+COUNTED = ("rows", "instruction", "dtype")
 CONTENT = ("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yaml")
 
 
@@ -189,7 +190,7 @@ def peak_gib() -> float:
 def _by_content(values: Any) -> Any:
     """Everything with a `path` replaced by a hash of what is there.
 
-    Of a checkpoint how its prompts are written counts too, where it is not the default.
+    `COUNTED` counts too, where it is not a checkpoint's default.
     """
     if isinstance(values, list):
         return [_by_content(value) for value in values]
@@ -198,8 +199,8 @@ def _by_content(values: Any) -> Any:
     if isinstance(values.get("path"), str):
         content = content_hash(assets.resolve(values["path"]))
         usual = plain(CheckpointConfig())
-        prompt = {k: values[k] for k in PROMPT if k in values and values[k] != usual[k]}
-        return [content, prompt] if prompt else content
+        more = {k: values[k] for k in COUNTED if k in values and values[k] != usual.get(k)}
+        return [content, more] if more else content
     return {key: _by_content(value) for key, value in values.items()}
 
 

@@ -72,7 +72,8 @@ def speculation(rule_name: str, sampler: str, drafter: str, graphs: Graphs = EAG
     if drafter == "lookup":
         who = LookupDrafter(VOCAB, torch.device("cpu"))
     elif drafter == "recurrent":
-        who = RecurrentDrafter(target, RecurrentLayer(layer_tensors(HIDDEN), target.head))
+        layer = RecurrentLayer(layer_tensors(HIDDEN), target.head, torch.float32)
+        who = RecurrentDrafter(target, layer)
     elif drafter not in ("lm", "adaptive"):
         who = HeadsDrafter(heads(), choosers(VOCAB, STOPS, chosen)[drafter])
     return Speculation(target, who, RULES[rule_name], chosen, STOPS, LOOKAHEAD, graphs)

@@ -4,6 +4,10 @@ On a CPU one row is bound by reading the weight, and a few rows should cost the 
 the weight in the order of the native step (`models.native`), and nothing else: a row's product does
 not depend on how many rows there are. `Dense` is torch's.
 
+A weight in 8 bits has a scale for each output; what it is fed is rounded to as many of 16 bits as
+leave sums exact, so its products are the same on every machine. `Dense` has none: it keeps the
+rounded weight in the format that it had.
+
 A BLAS first copies the weight into the order its kernel wants, for every product of few rows, which
 takes about twice as long. A second copy of the weight as panels of 32 columns needs no such step:
 each panel is one small product. It costs memory, so large weights go without.
@@ -18,7 +22,8 @@ from torch import Tensor
 
 from speculative_tts.models.native.library import library
 from speculative_tts.models.native.memory import copied
-from speculative_tts.models.native.step import Linear, pack, padded_vector, unpack
+from speculative_tts.models.native.step import FORMATS, Linear, pack, padded_vector, unpack
+from speculative_tts.models.packed import rounded
 
 PANEL = 32  # columns
 NARROW = 256  # columns below which panels gain nothing
@@ -31,6 +36,7 @@ class Matrix(ABC):
 
     shape: tuple[int, int]
     nbytes: int  # of weight and bias
+    fed: torch.dtype  # format of what it takes and gives
     _weight: Tensor
     _bias: Tensor | None
 
@@ -50,25 +56,37 @@ class Matrix(ABC):
         """The same rounded to a format; itself where it has that."""
         if self._weight.dtype is dtype:
             return self
-        bias = None if self._bias is None else self._bias[: self.shape[1]].to(dtype)
-        return matrix(self.dense().to(dtype), bias)
+        bias = None if self._bias is None else self._bias[: self.shape[1]]
+        return matrix(self.dense(), bias, dtype)
 
 
-def matrix(weight: Tensor, bias: Tensor | None = None) -> Matrix:
-    """For the kernels of this process (`models.native.library`). bias: [out]."""
+def matrix(weight: Tensor, bias: Tensor | None = None, dtype: torch.dtype | None = None) -> Matrix:
+    """For the kernels of this process (`models.native.library`).
+
+    bias: [out]; dtype: float32, bfloat16 or int8, None for the weight's own.
+    """
     native = library() if weight.device.type == "cpu" else None
+    if dtype is torch.int8:
+        steps, scale = rounded(weight.T)
+        if native is None:
+            return Dense((steps.T * scale).to(weight.dtype), bias)
+        return Packed(native, steps.T, bias, scale)
+    weight = weight.to(dtype or weight.dtype)
+    bias = None if bias is None else bias.to(weight.dtype)
     return Dense(weight, bias) if native is None else Packed(native, weight, bias)
 
 
 class Packed(Matrix):
     """Panels of the native step; takes and gives float32, whatever the weight's format."""
 
-    def __init__(self, native: ctypes.CDLL, weight: Tensor, bias: Tensor | None) -> None:
-        assert weight.dtype in (torch.float32, torch.bfloat16)
-        self.shape = (weight.shape[0], weight.shape[1])
-        self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
+    def __init__(
+        self, native: ctypes.CDLL, weight: Tensor, bias: Tensor | None, scale: Tensor | None = None
+    ) -> None:
+        self.shape, self.fed = (weight.shape[0], weight.shape[1]), torch.float32
+        vectors = [None if vector is None else padded_vector(vector) for vector in (bias, scale)]
+        self._bias, self._scale = vectors
         self._native, self._weight = native, copied(native, pack(weight))
-        self._bias = None if bias is None else padded_vector(bias)
+        self.nbytes = weight.nbytes + sum(v.nbytes for v in (bias, scale) if v is not None)
         self.linear = self._linear()
 
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
@@ -87,7 +105,8 @@ class Packed(Matrix):
 
     def dense(self) -> Tensor:
         """See `Matrix`."""
-        return unpack(self._weight, self.shape)
+        weight = unpack(self._weight, self.shape)
+        return weight if self._scale is None else weight * self._scale[: self.shape[1]]
 
     def copied(self) -> "Packed":
         """See `Matrix`."""
@@ -99,9 +118,10 @@ class Packed(Matrix):
 
     def _linear(self) -> Linear:
         """What the native step sees."""
-        bias = None if self._bias is None else self._bias.data_ptr()
-        half = self._weight.dtype == torch.bfloat16
-        return Linear(self._weight.data_ptr(), bias, *self.shape, half, 0)
+        vectors = (self._bias, self._scale)
+        pointers = (None if vector is None else vector.data_ptr() for vector in vectors)
+        format_ = FORMATS.index(self._weight.dtype)
+        return Linear(self._weight.data_ptr(), *pointers, *self.shape, format_, 0)
 
 
 def packed(*matrices: Matrix) -> list[Linear]:
@@ -114,7 +134,7 @@ class Dense(Matrix):
     """torch's products, on any device."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.shape = (weight.shape[0], weight.shape[1])
+        self.shape, self.fed = (weight.shape[0], weight.shape[1]), weight.dtype
         self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
         self._weight, self._bias = weight.contiguous(), bias
         self._wanted = has_panels(self._weight)

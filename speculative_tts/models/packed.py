@@ -20,9 +20,7 @@ def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if tensor.ndim != 2:
             packed[name] = tensor
             continue
-        scale = tensor.float().abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST
-        packed[name] = (tensor.float() / scale[:, None]).round().to(torch.int8)
-        packed[name + SCALE] = scale
+        packed[name], packed[name + SCALE] = rounded(tensor)
     return packed
 
 
@@ -33,6 +31,14 @@ def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in tensors.items()
         if name.removesuffix(SCALE) == name or name.removesuffix(SCALE) not in tensors
     }
+
+
+def rounded(
+    matrix: Float[Tensor, "rows columns"],
+) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, " rows"]]:
+    """A matrix in 8 bits, and the scale of each row, in float32."""
+    scale = matrix.float().abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST
+    return (matrix.float() / scale[:, None]).round().to(torch.int8), scale
 
 
 def unpacked(

@@ -57,14 +57,13 @@ class LayerTensors:
 
 
 class RecurrentLayer:
-    """The layer, loaded, with the target's head in its format."""
+    """The layer, loaded, with the target's head, in a format of their own."""
 
-    def __init__(self, tensors: LayerTensors, head: Matrix) -> None:
+    def __init__(self, tensors: LayerTensors, head: Matrix, dtype: torch.dtype) -> None:
         self.hidden, self.width = tensors.out.shape
-        self._dtype = tensors.out.dtype
-        self._inner = matrix(tensors.inner.T, tensors.inner_bias)
-        self._out = matrix(tensors.out.T, tensors.out_bias)
-        self._head = head.to(self._dtype)
+        self._inner = matrix(tensors.inner.T, tensors.inner_bias, dtype)
+        self._out = matrix(tensors.out.T, tensors.out_bias, dtype)
+        self._head = head.to(dtype)
         linears = packed(self._inner, self._out, self._head)
         self.native = recurrent.Recurrent.of(*linears) if linears else None
 
@@ -78,12 +77,12 @@ class RecurrentLayer:
         native = library()
         if native is not None and self.native is not None:
             return recurrent.step(native, self.native, states, inputs)
-        both = torch.cat([states.to(self._dtype), inputs.to(self._dtype)], -1)
+        both = torch.cat([states.to(self._inner.fed), inputs.to(self._inner.fed)], -1)
         return states + self._out(F.silu(self._inner(both)))
 
     def logits(self, states: States) -> Float[Tensor, "batch vocab"]:
         """float32, of the tokens that follow."""
-        return self._head(states.to(self._dtype)).float()
+        return self._head(states.to(self._head.fed)).float()
 
 
 def save_layer(
@@ -112,8 +111,8 @@ def load_layer(
             f"{folder} drafts for another target (weights {description['target'][:12]}), {target} "
             f"has {own[:12]}; train its own with sst-train-heads kind=recurrent"
         )
-    moved = LayerTensors(*(t.to(device, dtype) for t in vars(tensors).values()))
-    return RecurrentLayer(moved, head)
+    moved = LayerTensors(*(t.to(device, head.fed) for t in vars(tensors).values()))
+    return RecurrentLayer(moved, head, dtype)
 
 
 def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:

@@ -222,6 +222,14 @@ class LookupDrafterConfig(DrafterConfig):
         return [self.name, f"{self.shortest}-{self.longest}"]
 
 
+class DrafterDType(Enum):
+    """Number format of a drafter's weights, the target's head among them."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    int8 = "int8"  # and a scale for each output
+
+
 @dataclass
 class RecurrentDrafterConfig(DrafterConfig):
     """A small layer on the target's hidden state and the token just drawn."""
@@ -229,7 +237,7 @@ class RecurrentDrafterConfig(DrafterConfig):
     name: str = "recurrent"
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
     # of the layer and of the target's head where they draft: any law may be proposed
-    dtype: Annotated[DType, Since(DType.float32)] = DType.bfloat16
+    dtype: Annotated[DrafterDType, Since(DrafterDType.float32)] = DrafterDType.int8
 
     @property
     def reads(self) -> tuple[str, ...]:

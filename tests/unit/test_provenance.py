@@ -27,11 +27,13 @@ from speculative_tts.schema.decode import (
     READS,
     Capture,
     DecodeConfig,
+    DrafterDType,
     HeadsConfig,
     HeadsDrafterConfig,
     Kernels,
     LMDrafterConfig,
     PathMode,
+    RecurrentDrafterConfig,
     RuntimeConfig,
     SamplingConfig,
     System,
@@ -98,6 +100,15 @@ def test_how_prompts_are_written_changes_it(
 def test_settings_change_it(config: DecodeConfig, change: dict[str, object]) -> None:
     changed = dataclasses.replace(config, **change)
     assert run_name(changed) != run_name(config)
+
+
+def test_a_drafters_format_changes_it(config: DecodeConfig, tmp_path: Path) -> None:
+    """Of what has a path the content alone counted, so one format's run was another's."""
+    names = set()
+    for dtype in (*DrafterDType, DrafterDType.int8):
+        drafter = RecurrentDrafterConfig(path=str(tmp_path / "draft"), dtype=dtype)
+        names.add(run_name(dataclasses.replace(config, drafter=drafter)))
+    assert len(names) == len(DrafterDType)
 
 
 def test_the_output_folder_does_not(config: DecodeConfig) -> None:

@@ -11,7 +11,7 @@ OPTIONS = ("-O3", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno",
 LINKING = ("-shared", "-pthread", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma")
 FLAGS = {  # by instruction set, the fastest first
-    "avx512bf16": (*AVX512, "-mavx512bf16"),
+    "avx512bf16": (*AVX512, "-mavx512vnni", "-mavx512bf16"),
     "avx512": AVX512,
     "avx2": ("-mavx2", "-mfma"),
     "portable": (),

@@ -51,7 +51,7 @@ def library() -> ctypes.CDLL | None:
 def kernel_name() -> str:
     """What models compute with on a CPU: `torch`, or `native-` and an instruction set.
 
-    Not whether it has an instruction for bfloat16 too, which changes no bit.
+    Not whether it has instructions for bfloat16 and 8 bits too, which change no bit.
     """
     return TORCH if library() is None else f"native-{_loaded()[0].removesuffix(BFLOAT16)}"
 
@@ -59,7 +59,11 @@ def kernel_name() -> str:
 def instructions() -> str:
     """The best instruction set of `flags.FLAGS` that this machine has, by torch's judgement."""
     found = torch.backends.cpu.get_cpu_capability().lower()
-    if found == "avx512" and torch.cpu._is_avx512_bf16_supported():
+    if (
+        found == "avx512"
+        and torch.cpu._is_avx512_bf16_supported()
+        and torch.cpu._is_vnni_supported()
+    ):
         found += BFLOAT16
     return found if found in flags.sets() else "portable"
 

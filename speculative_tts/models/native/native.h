@@ -4,12 +4,14 @@
 #include <cstdint>
 
 enum { DRAFT, ACCEPT, AUXILIARY, NEXT };  // draws of a position; see decoding/randomness.py
+enum { FLOAT32, BFLOAT16, INT8 };         // formats of weights
 
 extern "C" {
 struct Linear {  // x @ weight + bias
-  const void* panels;  // [panels, in, 32] float32, or bfloat16 [panels, in / 2, 32, 2 inputs]
+  const void* panels;  // [panels, in, 32] float32, or else [panels, in / 2, 32, 2 inputs]
   const float* bias;   // [panels * 32] or null
-  int32_t in, out, bfloat16, unused;
+  const float* scale;  // of each column of INT8 [panels * 32]
+  int32_t in, out, format, unused;
 };
 struct Layer {
   Linear qkv, out, up, down;                    // up: gate and up side by side where `gated`

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -16,21 +17,25 @@ static_assert(PANEL % PAIR == 0);
 // A tile of so many rows asks for weights that far ahead; with fewer the processor's own prefetching
 // is the faster one, but not where a tile reads half a panel.
 constexpr int MANY = REGISTERS == 32 ? 5 : 3;
-constexpr long AHEAD = 2048, LINE = 16;  // floats: 8 KB, and a line of a cache
+constexpr long AHEAD = 8192, LINE = 64;  // bytes: and a line of a cache
 
 // `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest. One is a single
 // stream to read, two keep more sums going at once; 16 registers hold half a panel otherwise.
 struct Float32 {
   typedef float Input;
+  typedef float Word;  // of what is kept of a column, at a step
   static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 0 : 2;
   static long steps(long inputs) { return inputs; }
+  INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec dot(Vec weights, float x, Vec sum) { return fma(all(x), weights, sum); }
 };
 // Two inputs at a time, side by side in a word, the second in its upper half and added first, as
 // AVX512-BF16 does. What is fed is rounded to bfloat16 too.
 struct BFloat16 {
+  typedef float Word;
   static constexpr int FROM = REGISTERS == 32 ? 3 : 1, TWO = REGISTERS == 32 ? 6 : 2;
   static long steps(long inputs) { return (inputs + 1) / 2; }
+  INLINE Vec weights(const Word* p) { return load(p); }
 #ifdef __AVX512BF16__
   typedef uint32_t Input;
   INLINE Input both(uint32_t first, uint32_t second) { return first >> 16 | second; }
@@ -47,9 +52,10 @@ struct BFloat16 {
     return fma(all(x.first), (Vec)((Words)weights << 16), sum);
   }
 #endif
-  static void read(const float* x, long n, Input* to) {
+  static float read(const float* x, long n, Input* to) {
     for (long i = 0; i < n / 2; i++) to[i] = both(rounded(x[2 * i]), rounded(x[2 * i + 1]));
     if (n % 2) to[n / 2] = both(rounded(x[n - 1]), 0);
+    return 1;
   }
   INLINE uint32_t rounded(float x) {  // to the nearest, of two the even one; NaN stays so
     uint32_t bits;
@@ -62,14 +68,73 @@ struct BFloat16 {
     return x;
   }
 };
+// Two inputs at a time, integers of up to 16 bits; sums of integers, which no order changes. A sum's
+// scale is that of its column times that of the row that was fed.
+struct Int8 {
+  typedef uint32_t Input;
+  typedef int16_t Word;
+  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 6 : 2;
+  static long steps(long inputs) { return (inputs + 1) / 2; }
+#if defined(__AVX512F__)
+  INLINE Vec weights(const Word* p) {
+    return (Vec)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i*)p));
+  }
+  INLINE Vec dot(Vec weights, Input x, Vec sum) {
+    const __m512i w = (__m512i)weights, both = _mm512_set1_epi32((int)x);
+#ifdef __AVX512VNNI__
+    return (Vec)_mm512_dpwssd_epi32((__m512i)sum, w, both);
+#else
+    return (Vec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16(w, both));
+#endif
+  }
+#elif defined(__AVX2__)
+  INLINE Vec weights(const Word* p) {
+    return (Vec)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)p));
+  }
+  INLINE Vec dot(Vec weights, Input x, Vec sum) {
+    const __m256i both = _mm256_madd_epi16((__m256i)weights, _mm256_set1_epi32((int)x));
+    return (Vec)_mm256_add_epi32((__m256i)sum, both);
+  }
+#else
+  INLINE Vec weights(const Word* p) {
+    Words pairs;
+    for (int i = 0; i < LANES; i++)
+      pairs[i] = (uint16_t)(p[i] >> 8) << 16 | (uint16_t)(int8_t)p[i];
+    return (Vec)pairs;
+  }
+  INLINE Vec dot(Vec weights, Input x, Vec sum) {
+    const Ints w = (Ints)weights;
+    return (Vec)((Ints)sum + (w >> 16) * ((int32_t)x >> 16) + (w << 16 >> 16) * (int16_t)x);
+  }
+#endif
+  // What the row's integers are multiplied with; they are as large as no sum overflows.
+  static float read(const float* x, long n, Input* to) {
+    float largest = 0;
+    bool numbers = true;
+    for (long i = 0; i < n; i++) {
+      largest = std::max(largest, std::fabs(x[i]));
+      numbers &= std::fabs(x[i]) < INFINITY;
+    }
+    if (!numbers) return std::fill_n(to, steps(n), 0), NAN;
+    const float most = (float)std::min<long>(32767, INT32_MAX / (127 * n));
+    const float step = largest > 0 ? largest / most : 1;
+    const auto whole = [&](long i) { return (uint16_t)(int16_t)std::nearbyintf(x[i] / step); };
+    for (long i = 0; i < n / 2; i++) to[i] = (Input)whole(2 * i + 1) << 16 | whole(2 * i);
+    if (n % 2) to[n / 2] = whole(n - 1);
+    return step;
+  }
+};
 
 struct Output {
   float* to;  // [rows, stride]
   long stride;
   const Linear& linear;
   bool add;
+  const float* fed;  // scales of INT8's rows
   void put(long row, long column, Vec v) const {
     float* p = to + row * stride + column;
+    if (linear.scale)
+      v = __builtin_convertvector((Ints)v, Vec) * (load(linear.scale + column) * all(fed[row]));
     if (linear.bias) v += load(linear.bias + column);
     long left = linear.out - column;
     if (left >= LANES) return store(p, add ? v + load(p) : v);
@@ -82,18 +147,18 @@ struct Output {
 template <class W, int R, int P>
 __attribute__((noinline)) void tile(const typename W::Input* x, long stride, long first, const Output& output, long row) {
   const long steps = W::steps(output.linear.in);
-  const float* w[P];
+  const typename W::Word* w[P];
   for (int p = 0; p < P; p++) {
     const long column = (first + p) * PAIR;
-    w[p] = (const float*)output.linear.panels + column / PANEL * steps * PANEL + column % PANEL;
+    w[p] = (const typename W::Word*)output.linear.panels + column / PANEL * steps * PANEL + column % PANEL;
   }
   Vec low[R][P] = {}, high[R][P] = {};
   for (long k = 0; k < steps; k++) {
     for (int p = 0; p < P; p++) {
-      const float* now = w[p] + k * PANEL;
-      Vec a = load(now), b = load(now + LANES);
-      for (long line = 0; R >= MANY && line < PAIR; line += LINE)
-        __builtin_prefetch(now + AHEAD + line, 0, 2);
+      const typename W::Word* now = w[p] + k * PANEL;
+      Vec a = W::weights(now), b = W::weights(now + LANES);
+      for (size_t at = 0; R >= MANY && at < PAIR * sizeof(*now); at += LINE)
+        __builtin_prefetch((const char*)now + AHEAD + at, 0, 2);
       if (R > 1) {
         KEEP(a);
         KEEP(b);
@@ -124,8 +189,8 @@ void tiles(int rows, int pairs, const typename W::Input* x, long stride, long fi
 }
 
 template <class W>
-void product(const Team& team, const typename W::Input* x, long stride, long rows,
-             const Output& output) {
+void whole(const Team& team, const typename W::Input* x, long stride, long rows,
+           const Output& output) {
   auto [begin, end] = team.share(padded(output.linear.out) / PANEL);
   begin *= PANEL / PAIR, end *= PANEL / PAIR;
   const long blocks = (rows + MOST - 1) / MOST;
@@ -139,17 +204,28 @@ void product(const Team& team, const typename W::Input* x, long stride, long row
   }
 }
 
+// With inputs as W reads them, rounded.
+template <class W>
+void product(const Team& team, const float* x, long stride, long rows, Output output) {
+  thread_local std::vector<typename W::Input> inputs;
+  thread_local std::vector<float> scales;
+  const long in = output.linear.in, steps = W::steps(in);
+  inputs.resize(std::max<size_t>(inputs.size(), rows * steps));
+  scales.resize(std::max<size_t>(scales.size(), rows));
+  for (long r = 0; r < rows; r++) scales[r] = W::read(x + r * stride, in, &inputs[r * steps]);
+  output.fed = scales.data();
+  whole<W>(team, inputs.data(), steps, rows, output);
+}
+
 // x [rows, stride] @ weight + bias, into or added to out.
 void product(const Team& team, const Linear& linear, const float* x, long stride, long rows,
              float* out, long out_stride, bool add = false) {
-  const Output output{out, out_stride, linear, add};
-  if (!linear.bfloat16) return product<Float32>(team, x, stride, rows, output);
-  thread_local std::vector<BFloat16::Input> inputs;
-  const long steps = BFloat16::steps(linear.in);
-  inputs.resize(std::max<size_t>(inputs.size(), rows * steps));
-  for (long r = 0; r < rows; r++)
-    BFloat16::read(x + r * stride, linear.in, &inputs[r * steps]);
-  product<BFloat16>(team, inputs.data(), steps, rows, output);
+  const Output output{out, out_stride, linear, add, nullptr};
+  switch (linear.format) {
+    case BFLOAT16: return product<BFloat16>(team, x, stride, rows, output);
+    case INT8: return product<Int8>(team, x, stride, rows, output);
+    default: return whole<Float32>(team, x, stride, rows, output);
+  }
 }
 
 }  // namespace

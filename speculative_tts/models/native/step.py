@@ -10,6 +10,7 @@ from torch import Tensor
 
 PANEL, BLOCK, SLACK = 32, 16, 64  # as in step.cpp
 WIDEST_HEAD = 512
+FORMATS = (torch.float32, torch.bfloat16, torch.int8)  # as in native.h
 Norm = tuple[Tensor, Tensor]  # gain and bias
 
 
@@ -17,9 +18,8 @@ class Linear(ctypes.Structure):
     """x @ weight + bias."""
 
     _fields_ = (
-        ("panels", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        *((name, ctypes.c_int32) for name in ("inputs", "outputs", "bfloat16", "unused")),
+        *((name, ctypes.c_void_p) for name in ("panels", "bias", "scale")),
+        *((name, ctypes.c_int32) for name in ("inputs", "outputs", "format", "unused")),
     )
 
 
@@ -183,9 +183,9 @@ class Stack:
 def pack(weight: Tensor) -> Tensor:
     """[in, out] as panels of 32 columns, zeros behind the last: a view [panels, in, 32, 1].
 
-    Of bfloat16 two inputs lie side by side: [panels, in / 2, 32, 2].
+    Of all but float32 two inputs lie side by side: [panels, in / 2, 32, 2].
     """
-    step = 4 // weight.element_size()  # inputs in 32 bits
+    step = 1 if weight.dtype == torch.float32 else 2
     missing = -weight.shape[1] % PANEL, -weight.shape[0] % step
     whole = F.pad(weight, (0, missing[0], 0, missing[1])) if any(missing) else weight
     return whole.view(-1, step, whole.shape[1] // PANEL, PANEL).permute(2, 0, 3, 1)

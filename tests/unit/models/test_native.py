@@ -170,6 +170,50 @@ def test_bfloat16_products_are_of_rounded_inputs(
     assert out[4].isnan().all()
 
 
+def in_8_bits(weight: Tensor, x: Tensor) -> Tensor:
+    """The product by its definition: integers, exact in float64, and a scale on either side."""
+    scale = weight.abs().amax(0) / 127
+    most = min(32767, (2**31 - 1) // (127 * len(weight)))
+    step = x.abs().amax(1, keepdim=True) / torch.tensor(float(most))
+    whole = (x / step).round().double() @ (weight / scale).round().double()
+    return whole.float() * (scale * step)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("set_", runnable)
+@pytest.mark.parametrize("inputs", [1, 37, 1100])
+@torch.inference_mode()
+def test_8_bit_products_are_of_integers(
+    inputs: int, set_: str, instructions: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit the definition's, whatever the rows; the largest sums there are do not overflow.
+
+    Near the exact product; rows of zeros and of what is no number as they should be.
+    """
+    use(instructions, set_)
+    generator = torch.Generator().manual_seed(2)
+    weight = torch.randn(inputs, 70, generator=generator)
+    weight[:, 3], weight[:, 4] = 1, torch.tensor(-2.0)
+    x = torch.randn(13, inputs, generator=generator)
+    x[1], x[2] = 1, -3.5
+    made, bias = matrix(weight, dtype=torch.int8), torch.randn(70, generator=generator)
+    expected = in_8_bits(weight, x)
+    for rows in (1, 2, 5, 6, 13):
+        assert made(x[:rows]).equal(expected[:rows]), rows
+    assert matrix(weight, bias, torch.int8)(x).equal(expected + bias)
+    assert made.nbytes == weight.numel() + 4 * 70
+    exact = x.double() @ made.dense().double()
+    torch.testing.assert_close(made(x).double(), exact, rtol=1e-3, atol=1e-3 * exact.abs().max())
+    torch.testing.assert_close(made.dense(), weight, rtol=0, atol=weight.abs().max().item() / 254)
+    assert made.to(torch.float32).dense().equal(made.dense())
+
+    odd = torch.stack([torch.zeros(inputs), x[0] / 0, x[0]])
+    out = made(odd)
+    assert out[0].equal(torch.zeros(70))
+    assert out[1].isnan().all()
+    assert out[2].equal(expected[0])
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("set_", runnable)
 @torch.inference_mode()
