@@ -7,7 +7,10 @@ not depend on it, so counts and audio are of all.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
 from speculative_tts.codecs.registry import Codec
@@ -26,6 +29,17 @@ from speculative_tts.schema.decode import READS, DecodeConfig, System
 # Systems whose tokens are those of the target alone.
 TOKENS_OF = {System.target: System.target, System.uncached: System.target}
 CHUNK = 256  # utterances whose prompts are in memory at once
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """So many, of torch and of the native step; None: as it is."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Decoded:
@@ -78,13 +92,9 @@ class Decoded:
         for number, item in enumerate(self._kept(missing, timed=True)):
             yield from self._timed_one(item, swap=number % 2 == 1)
         others = self._kept(missing, timed=False)
-        for begin in range(0, len(others), CHUNK):
-            chunk = {item.id: item for item in others[begin : begin + CHUNK]}
-            for request, outcome in self._together([self._request(one) for one in chunk.values()]):
-                if outcome.failure:
-                    self.failed[request.id] = outcome.failure
-                else:
-                    yield self._utterance(chunk[request.id], outcome)
+        with threads(self._config.runtime.batch_threads):
+            for begin in range(0, len(others), CHUNK):
+                yield from self._untimed(others[begin : begin + CHUNK])
 
     def follow(self, items: list[ListItem]) -> None:
         """Encode their prompts, and note those items as failed whose has no voice to follow."""
@@ -118,6 +128,15 @@ class Decoded:
     def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
         fit = (item for item in items if item.id not in self.failed)
         return [item for item in fit if self.is_timed(item) is timed]
+
+    def _untimed(self, items: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
+        """Utterances in batches."""
+        known = {item.id: item for item in items}
+        for request, outcome in self._together([self._request(item) for item in items]):
+            if outcome.failure:
+                self.failed[request.id] = outcome.failure
+            else:
+                yield self._utterance(known[request.id], outcome)
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Utterances that nobody times."""
