@@ -190,7 +190,7 @@ def peak_gib() -> float:
 def _by_content(values: Any) -> Any:
     """Everything with a `path` replaced by a hash of what is there.
 
-    `COUNTED` counts too, where it is not a checkpoint's default.
+    `COUNTED` counts too, of a checkpoint where it is not the default.
     """
     if isinstance(values, list):
         return [_by_content(value) for value in values]

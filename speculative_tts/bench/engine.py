@@ -18,6 +18,7 @@ from speculative_tts.decoding.randomness import draw
 from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.verification import verify
 from speculative_tts.models.heads import Heads
+from speculative_tts.models.host import with_threads
 from speculative_tts.models.speech_lm import SpeechLM
 
 OURS = "autoregressive"
@@ -145,8 +146,6 @@ def group_rule_costs(
     Synthetic laws over `tokens` ids, with and without top-k, and groups of `mean_size` on average;
     `positions` counts the one behind the drafted tokens. Batch 1.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
     rule = synthetic_groups(tokens, mean_size, device)
     generator = torch.Generator().manual_seed(0)
     target = 3 * torch.randn(1, positions, tokens, generator=generator)
@@ -164,8 +163,8 @@ def group_rule_costs(
         def accept(q: Tensor = q, p: Tensor = p, drafted: Tensor = drafted) -> Tensor:
             return verify(rule, q, p, drafted, length, random).next_probs
 
-        costs[name] = median_seconds(accept, repeats)
-    torch.set_num_threads(before)
+        with with_threads(threads):
+            costs[name] = median_seconds(accept, repeats)
     return costs
 
 

@@ -7,10 +7,8 @@ not depend on it, so counts and audio are of all.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
-
-import torch
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
 from speculative_tts.codecs.registry import Codec
@@ -22,6 +20,7 @@ from speculative_tts.decoding.settings import Settings
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.decoding.target_tokens import TargetTokens
 from speculative_tts.decoding.voices import Voices
+from speculative_tts.models.host import with_threads
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
 from speculative_tts.schema.decode import READS, DecodeConfig, System
@@ -29,17 +28,6 @@ from speculative_tts.schema.decode import READS, DecodeConfig, System
 # Systems whose tokens are those of the target alone.
 TOKENS_OF = {System.target: System.target, System.uncached: System.target}
 CHUNK = 256  # utterances whose prompts are in memory at once
-
-
-@contextmanager
-def threads(count: int | None) -> Iterator[None]:
-    """So many, of torch and of the native step; None: as it is."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Decoded:
@@ -92,7 +80,7 @@ class Decoded:
         for number, item in enumerate(self._kept(missing, timed=True)):
             yield from self._timed_one(item, swap=number % 2 == 1)
         others = self._kept(missing, timed=False)
-        with threads(self._config.runtime.batch_threads):
+        with self.threads():
             for begin in range(0, len(others), CHUNK):
                 yield from self._untimed(others[begin : begin + CHUNK])
 
@@ -108,6 +96,10 @@ class Decoded:
     def is_timed(self, item: ListItem) -> bool:
         """Is it one of those that `start` chose?"""
         return item.id in self._timed
+
+    def threads(self) -> AbstractContextManager[None]:
+        """Those of utterances that nobody times."""
+        return with_threads(self._config.runtime.batch_threads)
 
     def together(self, items: list[ListItem]) -> list[tuple[ListItem, Outcome]]:
         """Utterances of a batch, which nobody keeps."""

@@ -1,4 +1,4 @@
-"""May the host look at numbers, or is everything of fixed shape?
+"""What holds for the process: may the host look at numbers, how many threads compute.
 
 On a CPU looking is free and saves work. A GPU would have to be waited for, and steps that are
 replayed as a CUDA graph cannot be looked into at all.
@@ -7,6 +7,7 @@ replayed as a CUDA graph cannot be looked into at all.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor
 
 _fixed = False
@@ -26,3 +27,14 @@ def fixed() -> Iterator[None]:
         yield
     finally:
         _fixed = before
+
+
+@contextmanager
+def with_threads(count: int | None) -> Iterator[None]:
+    """So many, of torch and of the native step; None: as it is."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -5,8 +5,8 @@ the weight in the order of the native step (`models.native`), and nothing else: 
 not depend on how many rows there are. `Dense` is torch's.
 
 A weight in 8 bits has a scale for each output; what it is fed is rounded to as many of 16 bits as
-leave sums exact, so its products are the same on every machine. `Dense` has none: it keeps the
-rounded weight in the format that it had.
+leave sums exact, so its products are the same on every machine. torch has no such products: there
+it stays in the format that it has.
 
 A BLAS first copies the weight into the order its kernel wants, for every product of few rows, which
 takes about twice as long. A second copy of the weight as panels of 32 columns needs no such step:
@@ -67,10 +67,10 @@ def matrix(weight: Tensor, bias: Tensor | None = None, dtype: torch.dtype | None
     """
     native = library() if weight.device.type == "cpu" else None
     if dtype is torch.int8:
-        steps, scale = rounded(weight.T)
-        if native is None:
-            return Dense((steps.T * scale).to(weight.dtype), bias)
-        return Packed(native, steps.T, bias, scale)
+        if native is not None:
+            steps, scale = rounded(weight.T)
+            return Packed(native, steps.T, bias, scale)
+        dtype = None
     weight = weight.to(dtype or weight.dtype)
     bias = None if bias is None else bias.to(weight.dtype)
     return Dense(weight, bias) if native is None else Packed(native, weight, bias)
@@ -82,6 +82,8 @@ class Packed(Matrix):
     def __init__(
         self, native: ctypes.CDLL, weight: Tensor, bias: Tensor | None, scale: Tensor | None = None
     ) -> None:
+        assert weight.dtype in FORMATS
+        assert (scale is None) == (weight.dtype is not torch.int8)
         self.shape, self.fed = (weight.shape[0], weight.shape[1]), torch.float32
         vectors = [None if vector is None else padded_vector(vector) for vector in (bias, scale)]
         self._bias, self._scale = vectors
@@ -161,6 +163,10 @@ class Dense(Matrix):
     def dense(self) -> Tensor:
         """See `Matrix`."""
         return self._weight
+
+    def to(self, dtype: torch.dtype) -> Matrix:
+        """See `Matrix`."""
+        return self if dtype is torch.int8 else super().to(dtype)
 
     def copied(self) -> "Dense":
         """See `Matrix`."""

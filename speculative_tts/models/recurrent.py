@@ -111,7 +111,8 @@ def load_layer(
             f"{folder} drafts for another target (weights {description['target'][:12]}), {target} "
             f"has {own[:12]}; train its own with sst-train-heads kind=recurrent"
         )
-    moved = LayerTensors(*(t.to(device, head.fed) for t in vars(tensors).values()))
+    stored = head.fed if dtype is torch.int8 else dtype  # what there is where 8 bits are not
+    moved = LayerTensors(*(t.to(device, stored) for t in vars(tensors).values()))
     return RecurrentLayer(moved, head, dtype)
 
 

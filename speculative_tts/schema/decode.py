@@ -229,7 +229,9 @@ class DrafterDType(Enum):
 
     float32 = "float32"
     bfloat16 = "bfloat16"
-    int8 = "int8"  # and a scale for each output
+    int8 = (
+        "int8"  # with a scale for each output, by the native step; torch computes in the target's
+    )
 
 
 @dataclass
@@ -239,7 +241,7 @@ class RecurrentDrafterConfig(DrafterConfig):
     name: str = "recurrent"
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
     # of the layer and of the target's head where they draft: any law may be proposed
-    dtype: Annotated[DrafterDType, Since(DrafterDType.float32)] = DrafterDType.int8
+    dtype: DrafterDType = DrafterDType.int8
 
     @property
     def reads(self) -> tuple[str, ...]:

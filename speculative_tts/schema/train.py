@@ -194,7 +194,7 @@ class TrainHeadsConfig:
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
-    # of kind=recurrent, which has n - 1 steps: units of its layer; null: 4 x the target's width
+    # of kind=recurrent, which has n - 1 steps: units of its layer; null: 8 x the target's width
     width: Count | None = None
     losses: LossConfig = field(default_factory=LossConfig)  # of kind=recurrent
     groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)

@@ -24,6 +24,8 @@ from speculative_tts.training.losses import Coarse, mix
 from speculative_tts.training.objective import Sampler
 from speculative_tts.training.trunk import Trunk
 
+WIDTH = 8  # times the target's; half as wide accepts 0.02 to 0.03 less at every step
+
 
 class Recurrence(nn.Module):
     """As `models.recurrent.RecurrentLayer`; at first what the target said before is said again."""
@@ -49,7 +51,7 @@ class RecurrentTrunk(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         hidden = trunk.embedding.shape[1]  # said here where there is none
-        self.layer = Recurrence(hidden, width or 4 * hidden)
+        self.layer = Recurrence(hidden, width or WIDTH * hidden)
         self.model = trunk.model.requires_grad_(requires_grad=False)
         self.trunk, self.n, self.ahead = trunk, n, n - 1
         self._weights, self._sampler = weights, sampler

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -17,25 +18,29 @@ static_assert(PANEL % PAIR == 0);
 // A tile of so many rows asks for weights that far ahead; with fewer the processor's own prefetching
 // is the faster one, but not where a tile reads half a panel.
 constexpr int MANY = REGISTERS == 32 ? 5 : 3;
-constexpr long AHEAD = 8192, LINE = 64;  // bytes: and a line of a cache
+constexpr long AHEAD = 8192, LINE = 64;  // bytes; a line of a cache
 
 // `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest. One is a single
 // stream to read, two keep more sums going at once; 16 registers hold half a panel otherwise.
+// `MOST`: rows of a tile. A `Word` is what is kept of a column at a step.
 struct Float32 {
   typedef float Input;
-  typedef float Word;  // of what is kept of a column, at a step
-  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 0 : 2;
+  typedef float Word;
+  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 0 : 2, MOST = REGISTERS == 32 ? 12 : 6;
   static long steps(long inputs) { return inputs; }
   INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec dot(Vec weights, float x, Vec sum) { return fma(all(x), weights, sum); }
+  INLINE Vec value(Vec sum, const Linear&, long, float) { return sum; }
 };
 // Two inputs at a time, side by side in a word, the second in its upper half and added first, as
 // AVX512-BF16 does. What is fed is rounded to bfloat16 too.
 struct BFloat16 {
   typedef float Word;
   static constexpr int FROM = REGISTERS == 32 ? 3 : 1, TWO = REGISTERS == 32 ? 6 : 2;
+  static constexpr int MOST = Float32::MOST;
   static long steps(long inputs) { return (inputs + 1) / 2; }
   INLINE Vec weights(const Word* p) { return load(p); }
+  INLINE Vec value(Vec sum, const Linear&, long, float) { return sum; }
 #ifdef __AVX512BF16__
   typedef uint32_t Input;
   INLINE Input both(uint32_t first, uint32_t second) { return first >> 16 | second; }
@@ -73,7 +78,7 @@ struct BFloat16 {
 struct Int8 {
   typedef uint32_t Input;
   typedef int16_t Word;
-  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 6 : 2;
+  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 4 : 2, MOST = REGISTERS == 32 ? 8 : 6;
   static long steps(long inputs) { return (inputs + 1) / 2; }
 #if defined(__AVX512F__)
   INLINE Vec weights(const Word* p) {
@@ -95,29 +100,47 @@ struct Int8 {
     const __m256i both = _mm256_madd_epi16((__m256i)weights, _mm256_set1_epi32((int)x));
     return (Vec)_mm256_add_epi32((__m256i)sum, both);
   }
+#elif defined(__SSE2__)
+  INLINE Vec weights(const Word* p) {
+    const __m128i w = _mm_loadl_epi64((const __m128i*)p);
+    return (Vec)_mm_srai_epi16(_mm_unpacklo_epi8(w, w), 8);
+  }
+  INLINE Vec dot(Vec weights, Input x, Vec sum) {
+    const __m128i both = _mm_madd_epi16((__m128i)weights, _mm_set1_epi32((int)x));
+    return (Vec)_mm_add_epi32((__m128i)sum, both);
+  }
+#elif defined(__aarch64__)
+  INLINE Vec weights(const Word* p) { return (Vec)vmovl_s8(vld1_s8((const int8_t*)p)); }
+  INLINE Vec dot(Vec weights, Input x, Vec sum) {
+    const int16x8_t w = (int16x8_t)weights, both = (int16x8_t)vdupq_n_u32(x);
+    const int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(both));
+    return (Vec)vaddq_s32((int32x4_t)sum, vpaddq_s32(low, vmull_high_s16(w, both)));
+  }
 #else
   INLINE Vec weights(const Word* p) {
-    Words pairs;
-    for (int i = 0; i < LANES; i++)
-      pairs[i] = (uint16_t)(p[i] >> 8) << 16 | (uint16_t)(int8_t)p[i];
-    return (Vec)pairs;
+    Ints w;
+    for (int i = 0; i < LANES; i++) w[i] = (p[i] >> 8) * 65536 + (uint16_t)(int8_t)p[i];
+    return (Vec)w;
   }
   INLINE Vec dot(Vec weights, Input x, Vec sum) {
     const Ints w = (Ints)weights;
     return (Vec)((Ints)sum + (w >> 16) * ((int32_t)x >> 16) + (w << 16 >> 16) * (int16_t)x);
   }
 #endif
-  // What the row's integers are multiplied with; they are as large as no sum overflows.
+  INLINE Vec value(Vec sum, const Linear& linear, long column, float fed) {
+    return __builtin_convertvector((Ints)sum, Vec) * (load(linear.scale + column) * all(fed));
+  }
+  // What the row's integers are multiplied with. These are as large as sums of them may be.
   static float read(const float* x, long n, Input* to) {
-    float largest = 0;
-    bool numbers = true;
+    uint32_t bits = 0;  // of the largest without its sign: they are in the order of the numbers
     for (long i = 0; i < n; i++) {
-      largest = std::max(largest, std::fabs(x[i]));
-      numbers &= std::fabs(x[i]) < INFINITY;
+      uint32_t one;
+      std::memcpy(&one, x + i, sizeof(one));
+      bits = std::max(bits, one & 0x7fffffffu);
     }
-    if (!numbers) return std::fill_n(to, steps(n), 0), NAN;
-    const float most = (float)std::min<long>(32767, INT32_MAX / (127 * n));
-    const float step = largest > 0 ? largest / most : 1;
+    const float largest = BFloat16::number(bits);
+    if (!(largest < INFINITY)) return std::fill_n(to, steps(n), 0), NAN;
+    const float step = std::max(largest / (float)std::min<long>(32767, INT32_MAX / (127 * n)), FLT_MIN);
     const auto whole = [&](long i) { return (uint16_t)(int16_t)std::nearbyintf(x[i] / step); };
     for (long i = 0; i < n / 2; i++) to[i] = (Input)whole(2 * i + 1) << 16 | whole(2 * i);
     if (n % 2) to[n / 2] = whole(n - 1);
@@ -130,11 +153,11 @@ struct Output {
   long stride;
   const Linear& linear;
   bool add;
-  const float* fed;  // scales of INT8's rows
-  void put(long row, long column, Vec v) const {
+  const float* fed;  // of each row, what `read` said
+  template <class W>
+  void put(long row, long column, Vec sum) const {
     float* p = to + row * stride + column;
-    if (linear.scale)
-      v = __builtin_convertvector((Ints)v, Vec) * (load(linear.scale + column) * all(fed[row]));
+    Vec v = W::value(sum, linear, column, fed ? fed[row] : 1);
     if (linear.bias) v += load(linear.bias + column);
     long left = linear.out - column;
     if (left >= LANES) return store(p, add ? v + load(p) : v);
@@ -171,14 +194,12 @@ __attribute__((noinline)) void tile(const typename W::Input* x, long stride, lon
   }
   for (int r = 0; r < R; r++)
     for (int p = 0; p < P; p++) {
-      output.put(row + r, (first + p) * PAIR, low[r][p]);
-      output.put(row + r, (first + p) * PAIR + LANES, high[r][p]);
+      output.template put<W>(row + r, (first + p) * PAIR, low[r][p]);
+      output.template put<W>(row + r, (first + p) * PAIR + LANES, high[r][p]);
     }
 }
 
-constexpr int MOST = REGISTERS == 32 ? 12 : 6;  // rows of a tile
-
-template <class W, int R = MOST>
+template <class W, int R = W::MOST>
 void tiles(int rows, int pairs, const typename W::Input* x, long stride, long first,
            const Output& output, long row) {
   if constexpr (R > 1)
@@ -189,11 +210,11 @@ void tiles(int rows, int pairs, const typename W::Input* x, long stride, long fi
 }
 
 template <class W>
-void whole(const Team& team, const typename W::Input* x, long stride, long rows,
-           const Output& output) {
+void by_tiles(const Team& team, const typename W::Input* x, long stride, long rows,
+              const Output& output) {
   auto [begin, end] = team.share(padded(output.linear.out) / PANEL);
   begin *= PANEL / PAIR, end *= PANEL / PAIR;
-  const long blocks = (rows + MOST - 1) / MOST;
+  const long blocks = (rows + W::MOST - 1) / W::MOST;
   for (long pair = begin; pair < end;) {
     int pairs = W::FROM <= rows && rows <= W::TWO && pair + 2 <= end ? 2 : 1;
     for (long block = 0; block < blocks; block++) {
@@ -214,7 +235,7 @@ void product(const Team& team, const float* x, long stride, long rows, Output ou
   scales.resize(std::max<size_t>(scales.size(), rows));
   for (long r = 0; r < rows; r++) scales[r] = W::read(x + r * stride, in, &inputs[r * steps]);
   output.fed = scales.data();
-  whole<W>(team, inputs.data(), steps, rows, output);
+  by_tiles<W>(team, inputs.data(), steps, rows, output);
 }
 
 // x [rows, stride] @ weight + bias, into or added to out.
@@ -224,7 +245,7 @@ void product(const Team& team, const Linear& linear, const float* x, long stride
   switch (linear.format) {
     case BFLOAT16: return product<BFloat16>(team, x, stride, rows, output);
     case INT8: return product<Int8>(team, x, stride, rows, output);
-    default: return whole<Float32>(team, x, stride, rows, output);
+    default: return by_tiles<Float32>(team, x, stride, rows, output);
   }
 }
 

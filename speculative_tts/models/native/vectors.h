@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#if defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>

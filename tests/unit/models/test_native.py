@@ -20,6 +20,7 @@ from valle_golden import SMALL, small_valle
 from speculative_tts import assets
 from speculative_tts.models.cache import KVCache
 from speculative_tts.models.code_lm import CodeLM
+from speculative_tts.models.host import with_threads
 from speculative_tts.models.matrix import matrix
 from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.native import compile as compiling
@@ -174,17 +175,17 @@ def in_8_bits(weight: Tensor, x: Tensor) -> Tensor:
     """The product by its definition: integers, exact in float64, and a scale on either side."""
     scale = weight.abs().amax(0) / 127
     most = min(32767, (2**31 - 1) // (127 * len(weight)))
-    step = x.abs().amax(1, keepdim=True) / torch.tensor(float(most))
+    step = (x.abs().amax(1, keepdim=True) / torch.tensor(float(most))).clamp(min=2.0**-126)
     whole = (x / step).round().double() @ (weight / scale).round().double()
     return whole.float() * (scale * step)
 
 
 @pytest.mark.native
 @pytest.mark.parametrize("set_", runnable)
-@pytest.mark.parametrize("inputs", [1, 37, 1100])
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 70), (37, 70), (64, 96), (1100, 70)])
 @torch.inference_mode()
 def test_8_bit_products_are_of_integers(
-    inputs: int, set_: str, instructions: pytest.MonkeyPatch
+    inputs: int, outputs: int, set_: str, instructions: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit the definition's, whatever the rows; the largest sums there are do not overflow.
 
@@ -192,26 +193,28 @@ def test_8_bit_products_are_of_integers(
     """
     use(instructions, set_)
     generator = torch.Generator().manual_seed(2)
-    weight = torch.randn(inputs, 70, generator=generator)
+    weight = torch.randn(inputs, outputs, generator=generator)
     weight[:, 3], weight[:, 4] = 1, torch.tensor(-2.0)
     x = torch.randn(13, inputs, generator=generator)
     x[1], x[2] = 1, -3.5
-    made, bias = matrix(weight, dtype=torch.int8), torch.randn(70, generator=generator)
+    made, bias = matrix(weight, dtype=torch.int8), torch.randn(outputs, generator=generator)
     expected = in_8_bits(weight, x)
-    for rows in (1, 2, 5, 6, 13):
-        assert made(x[:rows]).equal(expected[:rows]), rows
+    for rows, threads in ((1, 1), (2, 2), (5, 1), (6, 3), (8, 1), (9, 1), (13, 1)):
+        with with_threads(threads):
+            assert made(x[:rows]).equal(expected[:rows]), rows
     assert matrix(weight, bias, torch.int8)(x).equal(expected + bias)
-    assert made.nbytes == weight.numel() + 4 * 70
+    assert made.nbytes == weight.numel() + 4 * outputs
     exact = x.double() @ made.dense().double()
     torch.testing.assert_close(made(x).double(), exact, rtol=1e-3, atol=1e-3 * exact.abs().max())
     torch.testing.assert_close(made.dense(), weight, rtol=0, atol=weight.abs().max().item() / 254)
     assert made.to(torch.float32).dense().equal(made.dense())
 
-    odd = torch.stack([torch.zeros(inputs), x[0] / 0, x[0]])
-    out = made(odd)
-    assert out[0].equal(torch.zeros(70))
+    tiny = torch.full((inputs,), -1e-38)
+    out = made(torch.stack([torch.zeros(inputs), x[0] / 0, x[0], tiny]))
+    assert out[0].equal(torch.zeros(outputs))
     assert out[1].isnan().all()
     assert out[2].equal(expected[0])
+    assert out[3].equal(in_8_bits(weight, tiny[None])[0])
 
 
 @pytest.mark.parametrize("name", MODELS)
