@@ -68,14 +68,18 @@ def test_batches_are_probed_with_their_own_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[str, int]] = []
+
+    def noting(name: str) -> Any:
+        function = getattr(Decoded, name)
+
+        def noted(*given: Any) -> Any:
+            seen.append((name, torch.get_num_threads()))
+            return function(*given)
+
+        return noted
+
     for name in ("together", "spoken", "alone"):
-        monkeypatch.setattr(
-            Decoded,
-            name,
-            lambda *given, name=name, function=getattr(Decoded, name): (
-                seen.append((name, torch.get_num_threads())) or function(*given)
-            ),
-        )
+        monkeypatch.setattr(Decoded, name, noting(name))
     source = decoded(tmp_path, timing=2, runtime=RuntimeConfig(batch_threads=3))
     plan.plan(source, tmp_path, toy_lists.items(tmp_path, 10))
     assert set(seen) == {("together", 3), ("spoken", 3), ("alone", 1)}
