@@ -17,8 +17,8 @@ constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one
 static_assert(PANEL % PAIR == 0);
 // A tile of so many rows asks for weights that far ahead; with fewer the processor's own prefetching
 // is the faster one, but not where a tile reads half a panel.
-constexpr int MANY = REGISTERS == 32 ? 5 : 3;
-constexpr long AHEAD = 8192, LINE = 64;  // bytes; a line of a cache
+constexpr int MANY = REGISTERS == 32 ? 4 : 3;
+constexpr long AHEAD = 16384, LINE = 64;  // bytes; a line of a cache
 
 // `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest. One is a single
 // stream to read, two keep more sums going at once; 16 registers hold half a panel otherwise.
