@@ -15,18 +15,20 @@ namespace {
 
 constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one or two of
 static_assert(PANEL % PAIR == 0);
-// A tile of so many rows asks for weights that far ahead; with fewer the processor's own prefetching
-// is the faster one, but not where a tile reads half a panel.
-constexpr int MANY = REGISTERS == 32 ? 4 : 3;
+// A tile of so many rows (of 8 bits of any number) asks for weights that far ahead; with fewer the
+// processor's own prefetching is the faster one, but not where a tile reads half a panel.
+constexpr int MANY = REGISTERS == 32 ? 5 : 3;
 constexpr long AHEAD = 16384, LINE = 64;  // bytes; a line of a cache
 
 // `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest. One is a single
 // stream to read, two keep more sums going at once; 16 registers hold half a panel otherwise.
-// `MOST`: rows of a tile. A `Word` is what is kept of a column at a step.
+// `MOST`: rows of a tile; `ASKING`: those from which it asks ahead. A `Word` is what is kept of a
+// column at a step.
 struct Float32 {
   typedef float Input;
   typedef float Word;
   static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 0 : 2, MOST = REGISTERS == 32 ? 12 : 6;
+  static constexpr int ASKING = MANY;
   static long steps(long inputs) { return inputs; }
   INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec dot(Vec weights, float x, Vec sum) { return fma(all(x), weights, sum); }
@@ -37,7 +39,7 @@ struct Float32 {
 struct BFloat16 {
   typedef float Word;
   static constexpr int FROM = REGISTERS == 32 ? 3 : 1, TWO = REGISTERS == 32 ? 6 : 2;
-  static constexpr int MOST = Float32::MOST;
+  static constexpr int MOST = Float32::MOST, ASKING = MANY;
   static long steps(long inputs) { return (inputs + 1) / 2; }
   INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec value(Vec sum, const Linear&, long, float) { return sum; }
@@ -79,6 +81,7 @@ struct Int8 {
   typedef uint32_t Input;
   typedef int16_t Word;
   static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 4 : 2, MOST = REGISTERS == 32 ? 8 : 6;
+  static constexpr int ASKING = 1;
   static long steps(long inputs) { return (inputs + 1) / 2; }
 #if defined(__AVX512F__)
   INLINE Vec weights(const Word* p) {
@@ -180,7 +183,7 @@ __attribute__((noinline)) void tile(const typename W::Input* x, long stride, lon
     for (int p = 0; p < P; p++) {
       const typename W::Word* now = w[p] + k * PANEL;
       Vec a = W::weights(now), b = W::weights(now + LANES);
-      for (size_t at = 0; R >= MANY && at < PAIR * sizeof(*now); at += LINE)
+      for (size_t at = 0; R >= W::ASKING && at < PAIR * sizeof(*now); at += LINE)
         __builtin_prefetch((const char*)now + AHEAD + at, 0, 2);
       if (R > 1) {
         KEEP(a);
