@@ -24,8 +24,6 @@ SHAPED := tests/unit/decoding tests/property
 # two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
 QUICK = $(or $(GIVEN),limit=40 timing=10 runtime.warmup=1)
-# Of utterances that nobody times, while nothing else runs.
-THREADS ?= 2
 # What runs share: codes of voice prompts, tokens of the target alone.
 SHARED = cache=$(OUT)/.caches
 SEEDS ?= 0
@@ -47,7 +45,7 @@ PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 fi
 SSD_RUNS := $(addprefix ssd/,table1 table3 figure3 groups)
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
-decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) $(SHARED) $(QUICK) runtime.batch_threads=$(THREADS)
+decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) $(SHARED) $(QUICK)
 
 .PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier voices tiny-models test check check-full docs mutants browser bench clean
 
@@ -139,7 +137,7 @@ streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 
 	$(BIN)/sst-report paper=streaming runs=$(OUT)/streaming out=$(RESULTS)
 
 frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round; shares the runs of `make ssd`
-	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK) runtime.batch_threads=$(THREADS)
+	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK)
 	$(call decode,ssd/table3 ssd/groups frontier,ssd)
 	$(call decode,ssd/table3 ssd/groups,ssd) drafter=recurrent
 	$(BIN)/sst-eval runs=$(OUT)/ssd
@@ -154,7 +152,7 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: about 2.5 hours on two quiet cores by the sum of its parts; resumable
 	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" # not into results/ before all seeds are there
 	$(MAKE) frontier QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
-	$(MAKE) -j 2 reproduce voices SEEDS=1,2 QUICK="limit=$(or $(LIMIT),null) timing=0" THREADS=1 RESULTS=results # nothing is timed: two at once
+	$(MAKE) -j 2 reproduce voices SEEDS=1,2 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results

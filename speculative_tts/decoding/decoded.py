@@ -7,7 +7,6 @@ not depend on it, so counts and audio are of all.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
@@ -20,7 +19,6 @@ from speculative_tts.decoding.settings import Settings
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.decoding.target_tokens import TargetTokens
 from speculative_tts.decoding.voices import Voices
-from speculative_tts.models.host import with_threads
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
 from speculative_tts.schema.decode import READS, DecodeConfig, System
@@ -80,9 +78,13 @@ class Decoded:
         for number, item in enumerate(self._kept(missing, timed=True)):
             yield from self._timed_one(item, swap=number % 2 == 1)
         others = self._kept(missing, timed=False)
-        with self.threads():
-            for begin in range(0, len(others), CHUNK):
-                yield from self._untimed(others[begin : begin + CHUNK])
+        for begin in range(0, len(others), CHUNK):
+            chunk = {item.id: item for item in others[begin : begin + CHUNK]}
+            for request, outcome in self._together([self._request(one) for one in chunk.values()]):
+                if outcome.failure:
+                    self.failed[request.id] = outcome.failure
+                else:
+                    yield self._utterance(chunk[request.id], outcome)
 
     def follow(self, items: list[ListItem]) -> None:
         """Encode their prompts, and note those items as failed whose has no voice to follow."""
@@ -96,10 +98,6 @@ class Decoded:
     def is_timed(self, item: ListItem) -> bool:
         """Is it one of those that `start` chose?"""
         return item.id in self._timed
-
-    def threads(self) -> AbstractContextManager[None]:
-        """Those of utterances that nobody times."""
-        return with_threads(self._config.runtime.batch_threads)
 
     def together(self, items: list[ListItem]) -> list[tuple[ListItem, Outcome]]:
         """Utterances of a batch, which nobody keeps."""
@@ -120,15 +118,6 @@ class Decoded:
     def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
         fit = (item for item in items if item.id not in self.failed)
         return [item for item in fit if self.is_timed(item) is timed]
-
-    def _untimed(self, items: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
-        """Utterances in batches."""
-        known = {item.id: item for item in items}
-        for request, outcome in self._together([self._request(item) for item in items]):
-            if outcome.failure:
-                self.failed[request.id] = outcome.failure
-            else:
-                yield self._utterance(known[request.id], outcome)
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Utterances that nobody times."""

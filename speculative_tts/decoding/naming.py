@@ -30,13 +30,8 @@ from speculative_tts.schema.rules import GroupRule
 DONE = "DONE"  # in the folder of a finished run
 # Counted for every run before, and decides no token now that batches are not timed.
 BEFORE = {"batch_size": 1}
-# Settings that are no part of what a run is: where caches lie, who works on what nobody times.
-PLACES = (
-    "rule.groups.cache",
-    "viterbi.transitions.cache",
-    "viterbi.transitions.workers",
-    "runtime.batch_threads",
-)
+# Settings of groups that are no part of what a run is: where caches lie, who counts for them.
+PLACES = ("rule.groups.cache", "viterbi.transitions.cache", "viterbi.transitions.workers")
 
 
 def run_name(config: DecodeConfig) -> str:

@@ -90,10 +90,9 @@ def _decoded(source: Decoded, items: list[ListItem], some: list[ListItem]) -> Pl
     some = [item for item in some if item.id not in source.failed]
     if not some:
         return Plan(runs=1)
-    with source.threads():
-        together, outcomes = _clocked(lambda: source.together(some))
-        audio, spoken = _clocked(lambda: [source.spoken(*one) for one in outcomes[:ALONE]])
+    together, outcomes = _clocked(lambda: source.together(some))
     alone, _ = _clocked(lambda: [source.alone(item) for item in some[:ALONE]])
+    audio, spoken = _clocked(lambda: [source.spoken(*one) for one in outcomes[:ALONE]])
     tokens = sum(len(outcome.tokens) for _, outcome in outcomes) / len(some)
     samples = sum(len(one.wave) for one in spoken) / len(spoken)
     seconds = {

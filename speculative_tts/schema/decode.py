@@ -112,8 +112,6 @@ class RuntimeConfig:
     device: Device = Device.cpu
     dtype: DType = DType.float32  # of weights; distributions are always float32
     threads: Threads = 1  # of torch and of the native step
-    # the same for utterances that nobody times; null: as those that are
-    batch_threads: Threads | None = None
     kernels: Kernels = Kernels.auto  # on a CPU; a GPU has torch's
     # CUDA graphs of whole rounds; the tokens are the same
     graphs: Annotated[Capture, Since(Capture.auto)] = Capture.auto

@@ -255,38 +255,6 @@ def test_tokens_of_the_target_are_decoded_once(
     assert [one.codes for one in third.values()] != [one.codes for one in first.values()]
 
 
-@pytest.mark.parametrize("count", [None, 2])
-def test_what_nobody_times_has_threads_of_its_own(
-    count: int | None, tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And the same tokens; afterwards it is as it was, also where it was given up half way."""
-    seen: list[tuple[str, int]] = []
-
-    def noting(name: str) -> Any:
-        function = getattr(Engine, name)
-
-        def noted(*given: Any) -> Any:
-            seen.append((name, torch.get_num_threads()))
-            return function(*given)
-
-        return noted
-
-    options: dict[str, Any] = {"system": System.draft, "timing": 2}
-    plain = made(decoded(tmp_path, **options), items)
-    for name in ("decode", "stream"):
-        monkeypatch.setattr(Engine, name, noting(name))
-    source = decoded(tmp_path, runtime=RuntimeConfig(batch_threads=count), **options)
-    found = made(source, items)
-    assert {number for name, number in seen if name == "decode"} == {1}
-    assert [number for name, number in seen if name == "stream"] == [count or 1]
-    assert [one.codes for one in found.values()] == [one.codes for one in plain.values()]
-    making = source.make(items)
-    for _ in range(4):
-        next(making)
-    making.close()
-    assert torch.get_num_threads() == 1
-
-
 def test_prompts_are_in_memory_a_chunk_at_a_time(
     tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
 ) -> None:

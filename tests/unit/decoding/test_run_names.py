@@ -108,7 +108,6 @@ def test_the_same_run_has_one_name(tmp_path: Path) -> None:
         {"timing": None} if plain.timing is None else {"chunk": None},
         {"rule": ExactRule(block=False)},
         {"runtime": replace(plain.runtime, graphs=Capture.auto)},
-        {"runtime": replace(plain.runtime, batch_threads=2)},
     ):
         assert run_name(replace(plain, **other)) == name
     (tmp_path / "moved").mkdir()
