@@ -23,6 +23,8 @@ SHAPED := tests/unit/decoding tests/property
 # Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 17 minutes on
 # two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
+# What is not timed is decoded by so many processes.
+WORKERS ?= 2
 QUICK = $(or $(GIVEN),limit=40 timing=10 runtime.warmup=1)
 # What runs share: codes of voice prompts, tokens of the target alone.
 SHARED = cache=$(OUT)/.caches
@@ -45,7 +47,7 @@ PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 fi
 SSD_RUNS := $(addprefix ssd/,table1 table3 figure3 groups)
 MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
-decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) $(SHARED) $(QUICK)
+decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
 .PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier voices tiny-models test check check-full docs mutants browser bench clean
 
@@ -137,7 +139,7 @@ streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 
 	$(BIN)/sst-report paper=streaming runs=$(OUT)/streaming out=$(RESULTS)
 
 frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round; shares the runs of `make ssd`
-	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/ssd $(SHARED) $(QUICK)
+	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/ssd workers=$(WORKERS) $(SHARED) $(QUICK)
 	$(call decode,ssd/table3 ssd/groups frontier,ssd)
 	$(call decode,ssd/table3 ssd/groups,ssd) drafter=recurrent
 	$(BIN)/sst-eval runs=$(OUT)/ssd
@@ -152,7 +154,7 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: about 2.5 hours on two quiet cores by the sum of its parts; resumable
 	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" # not into results/ before all seeds are there
 	$(MAKE) frontier QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
-	$(MAKE) -j 2 reproduce voices SEEDS=1,2 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
+	$(MAKE) -j 2 reproduce voices SEEDS=1,2 WORKERS=1 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results
@@ -174,6 +176,7 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	from=50; for to in 200 500 1000; do $(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-$$from steps=$$((to - from)) out=runs/draft-paper-$$to; from=$$to; done # 20 minutes of one core
 	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1000
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
+	$(BIN)/python scripts/pack.py runs/heads/packed runs/heads
 	$(BIN)/sst-own-codes target.path=runs/target/target codec.path=data/tiny/codec limit=25 out=runs/own # 3 minutes
 	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=mix own=runs/own out=runs/recurrent # 25 minutes of one core
 	$(BIN)/sst-own-codes target=tiny_fine target.path=runs/fine-new/packed codec=tiny_fine codec.path=data/tiny/codec_fine codes=data/tiny/codes_fine limit=20 out=runs/own-fine # 5 minutes

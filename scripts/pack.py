@@ -1,4 +1,4 @@
-"""Write checkpoints as one, their mean, with its matrices in 8 bits: half of what float16 takes.
+"""Write checkpoints, or heads, as one, their mean, with its matrices in 8 bits: half of float16.
 
 python scripts/pack.py runs/fine/packed runs/fine/target
 """
@@ -8,23 +8,22 @@ import sys
 from pathlib import Path
 
 import torch
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 
 from speculative_tts.files import write_atomic
-from speculative_tts.models.loading import read_state
-from speculative_tts.models.packed import pack
-
-WEIGHTS = "model.safetensors"
+from speculative_tts.models.packed import pack, unpack
 
 
 def main(out: str, *sources: str) -> None:
     """Pack the mean of the sources' weights into `out`, and copy the first one's small files."""
-    states = [read_state(Path(source)) for source in sources]
+    files = [path for source in sources for path in Path(source).glob("*.safetensors")]
+    states = [unpack(load_file(path)) for path in files]
     mean = {n: torch.stack([s[n].float() for s in states]).mean(0).half() for n in states[0]}
-    write_atomic(Path(out) / WEIGHTS, save(pack(mean), {"format": "pt"}))
+    packed = Path(out) / files[0].name
+    write_atomic(packed, save(pack(mean), {"format": "pt"}))
     for path in sorted(Path(sources[0]).glob("*.json")):
         shutil.copy(path, out)
-    print(f"{out}: {(Path(out) / WEIGHTS).stat().st_size / 1e6:.1f} MB")
+    print(f"{packed}: {packed.stat().st_size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

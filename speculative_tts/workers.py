@@ -8,14 +8,16 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
-from multiprocessing import get_context
-from typing import TypeVar
+from multiprocessing import connection, get_context
+from multiprocessing.context import ForkProcess
+from typing import Any, TypeVar
 
 from speculative_tts.schema.common import Cluster, ClusterConfig
 
@@ -101,12 +103,68 @@ def workers(
     return nullcontext(one)
 
 
+def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -> Iterator[Result]:
+    """What work yields of each piece, in copies of this process: what is loaded is theirs too.
+
+    As it comes; what a copy raises is raised here. One piece is done here. Not in a process that
+    has used a GPU.
+    """
+    if len(pieces) < 2:
+        for piece in pieces:
+            yield from work(piece)
+        return
+    fork, running = get_context("fork"), dict[Any, ForkProcess]()
+    try:
+        for piece in pieces:
+            arriving, end = fork.Pipe(duplex=False)
+            running[arriving] = fork.Process(target=_copy, args=(work, piece, end, os.getpid()))
+            running[arriving].start()
+            end.close()
+        yield from _arriving(running)
+    finally:
+        for process in running.values():
+            process.kill()
+            process.join()
+
+
+def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
+    """Results of copies, which leave as they end."""
+    while running:
+        pipes: list[Any] = connection.wait(list(running))
+        for pipe in pipes:
+            try:
+                result, error = pipe.recv()
+            except EOFError:
+                process = running.pop(pipe)
+                process.join()
+                if process.exitcode != 0:
+                    raise lost_worker(1) from None
+                continue
+            if error is not None:
+                raise error
+            yield result
+
+
 def lost_worker(times: int) -> ValueError:
     """What to say when pieces were lost again and again."""
     return ValueError(
         f"workers were lost {times} times (killed, or out of memory); the same command goes on: "
         "give fewer workers, or cluster.retries=<more>"
     )
+
+
+def _copy(work: Callable[[Piece], Iterator[Result]], piece: Piece, end: Any, parent: int) -> None:
+    """The life of a copy."""
+    import torch
+
+    _start_process(parent)
+    torch.set_num_threads(1)  # the others are not here
+    try:
+        for result in work(piece):
+            end.send((result, None))
+    except Exception as error:  # noqa: BLE001 it is raised in the other process
+        error.add_note(traceback.format_exc())
+        end.send((None, error))
 
 
 def _start_process(parent: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from speculative_tts.caches import groups, store, vectors
@@ -88,7 +89,7 @@ def make(
     if config.theta is None:
         groups.check_mean_size(config.size, len(codes), config.cap)
     unit = groups.normalised(
-        _vectors(config.source, layout, codec, sources)[codes.to(sources.device)]
+        _vectors(config.source, layout, codec, sources, config.cache)[codes.to(sources.device)]
     )
     if config.theta is None:
         theta, pairs = groups.find_theta(unit, config.size, config.cap, bar)
@@ -240,13 +241,29 @@ def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, A
     return origin | {"embedding": vectors.embedding_hash(stored)}
 
 
-def _vectors(source: Similarity, layout: Layout, codec: Codec, sources: Sources) -> Tensor:
-    """float32 [n_codes, size] on the device."""
+def _vectors(
+    source: Similarity, layout: Layout, codec: Codec, sources: Sources, cache: str | None = None
+) -> Tensor:
+    """float32 [n_codes, size] on the device; those that are slow to make are kept in `cache`."""
     if source is Similarity.mel:
-        return vectors.mel_vectors(codec, layout.n_codes, bar).to(sources.device)
+        heard = _mel(layout, codec, sources, cache)
+        return torch.from_numpy(heard.copy()).to(sources.device)
     if source is Similarity.codebook:
         return vectors.codebook_vectors(codec, sources.codec[1]).to(sources.device)
     return code_embedding(sources.checkpoint).to(sources.device, torch.float32)
+
+
+def _mel(layout: Layout, codec: Codec, sources: Sources, cache: str | None) -> NDArray[np.float32]:
+    """How codes sound; kept for groups of other sizes."""
+
+    def make() -> dict[str, NDArray[np.float32]]:
+        return {"mel": vectors.mel_vectors(codec, layout.n_codes, bar).numpy()}
+
+    if cache is None:
+        return make()["mel"]
+    made_from = {"codec": content_hash(sources.codec[1]), "mel": vectors.MEL_DEFINITION}
+    kept = store.find_or_make(Path(cache), "mel", made_from, lambda: (make(), {}))
+    return kept.arrays["mel"]
 
 
 def _likeness(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ not depend on it, so counts and audio are of all.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
@@ -21,11 +22,21 @@ from speculative_tts.decoding.target_tokens import TargetTokens
 from speculative_tts.decoding.voices import Voices
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
+from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import READS, DecodeConfig, System
+from speculative_tts.workers import copies
 
 # Systems whose tokens are those of the target alone.
 TOKENS_OF = {System.target: System.target, System.uncached: System.target}
 CHUNK = 256  # utterances whose prompts are in memory at once
+
+
+@dataclass(frozen=True)
+class Unmade:
+    """An utterance that a model broke down on, by id, and why."""
+
+    id: str
+    why: str
 
 
 class Decoded:
@@ -66,6 +77,11 @@ class Decoded:
         if len(self.failed) == len(items):
             raise ValueError(next(iter(self.failed.values())))
         config = self._config
+        if config.workers > 1 and config.runtime.device is not Device.cpu:
+            raise ValueError(
+                f"workers={config.workers} are copies of this process, which cannot share its GPU; "
+                "leave workers=1 and give batch_size"
+            )
         timed = spread(items, config.timing) if config.timing != 0 else []
         instrument = config.instrument if config.system is System.speculative else 0
         self._timed = {item.id: n < instrument for n, item in enumerate(timed)}
@@ -77,14 +93,13 @@ class Decoded:
         """See `AudioSource`."""
         for number, item in enumerate(self._kept(missing, timed=True)):
             yield from self._timed_one(item, swap=number % 2 == 1)
-        others = self._kept(missing, timed=False)
-        for begin in range(0, len(others), CHUNK):
-            chunk = {item.id: item for item in others[begin : begin + CHUNK]}
-            for request, outcome in self._together([self._request(one) for one in chunk.values()]):
-                if outcome.failure:
-                    self.failed[request.id] = outcome.failure
-                else:
-                    yield self._utterance(chunk[request.id], outcome)
+        others, number = self._kept(missing, timed=False), self._config.workers
+        shares = [others[first::number] for first in range(min(number, len(others)))]
+        for made in copies(self._untimed, shares):
+            if isinstance(made, Unmade):
+                self.failed[made.id] = made.why
+            else:
+                yield made
 
     def follow(self, items: list[ListItem]) -> None:
         """Encode their prompts, and note those items as failed whose has no voice to follow."""
@@ -119,14 +134,25 @@ class Decoded:
         fit = (item for item in items if item.id not in self.failed)
         return [item for item in fit if self.is_timed(item) is timed]
 
+    def _untimed(self, items: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave] | Unmade]:
+        """Utterances in batches."""
+        for begin in range(0, len(items), CHUNK):
+            chunk = {item.id: item for item in items[begin : begin + CHUNK]}
+            for request, outcome in self._together([self._request(one) for one in chunk.values()]):
+                if outcome.failure:
+                    yield Unmade(request.id, outcome.failure)
+                else:
+                    yield self._utterance(chunk[request.id], outcome)
+
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Utterances that nobody times."""
         engine, system, size = self._engine, self._config.system, self._config.batch_size
-        if system in TOKENS_OF:
-            return self._alone.outcomes(
-                requests, lambda new: engine.stream(TOKENS_OF[system], new, size)
-            )
-        return engine.stream(system, requests, size)
+        if system not in TOKENS_OF:
+            return engine.stream(system, requests, size)
+        found = self._alone.outcomes(
+            requests, lambda new: engine.stream(TOKENS_OF[system], new, size)
+        )
+        return iter(list(found))  # who else wants such tokens does not wait for audio too
 
     def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:
         """An utterance by the system and by the target alone, in turn the first."""

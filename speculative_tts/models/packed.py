@@ -1,4 +1,4 @@
-"""Matrices stored in 8 bits, as the fine tiny models ship: int8 rows, and the scale of each row.
+"""Matrices stored in 8 bits, as some tiny models ship: int8 rows, and the scale of each row.
 
 `weight` is stored as `weight` (int8) beside `weight.scale` (float32); `unpack` gives float16.
 """
@@ -17,7 +17,7 @@ def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Matrices in 8 bits; vectors, which are few, as they are."""
     packed = {}
     for name, tensor in tensors.items():
-        if tensor.ndim != 2:
+        if tensor.ndim < 2:
             packed[name] = tensor
             continue
         packed[name], packed[name + SCALE] = rounded(tensor)
@@ -34,15 +34,15 @@ def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rounded(
-    matrix: Float[Tensor, "rows columns"],
-) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, " rows"]]:
-    """A matrix in 8 bits, and the scale of each row, in float32."""
-    scale = matrix.float().abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST
-    return (matrix.float() / scale[:, None]).round().to(torch.int8), scale
+    matrix: Float[Tensor, "*rows columns"],
+) -> tuple[Int8[Tensor, "*rows columns"], Float[Tensor, "*rows"]]:
+    """A matrix, or several, in 8 bits, and the scale of each row, in float32."""
+    scale = matrix.float().abs().amax(-1).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST
+    return (matrix.float() / scale[..., None]).round().to(torch.int8), scale
 
 
 def unpacked(
-    stored: Int8[Tensor, "rows columns"], scale: Float[Tensor, " rows"]
-) -> Float[Tensor, "rows columns"]:
+    stored: Int8[Tensor, "*rows columns"], scale: Float[Tensor, "*rows"]
+) -> Float[Tensor, "*rows columns"]:
     """Some rows of a packed matrix."""
-    return (stored * scale[:, None]).half()
+    return (stored * scale[..., None]).half()

@@ -3,12 +3,13 @@
 import os
 import signal
 from collections.abc import Iterator
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
 
 from speculative_tts.schema.common import ClusterConfig
-from speculative_tts.workers import AHEAD, HERE, Processes, workers
+from speculative_tts.workers import AHEAD, HERE, Processes, copies, workers
 
 
 def square(number: int) -> int:
@@ -82,4 +83,53 @@ def test_what_a_lost_process_had_is_done_again(tmp_path: Path) -> None:
 def test_a_piece_that_kills_every_process_ends_in_one_line() -> None:
     with pytest.raises(ValueError, match="workers were lost 3 times") as caught:
         list(Processes(2, retries=2).each(die, range(4)))
+    assert "\n" not in str(caught.value)
+
+
+def counted(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Numbers and who yields them; above 9 that is refused, below 0 it is killed."""
+    for number in numbers:
+        if number > 9:
+            raise ValueError(f"{number} is refused")
+        if number < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield number, os.getpid()
+
+
+def test_copies_have_what_this_process_has() -> None:
+    loaded = object()
+
+    def work(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
+        for number in numbers:
+            yield number, id(loaded), os.getpid()
+
+    found = list(copies(work, [[1, 3], [2, 4, 5]]))
+    assert sorted(number for number, *_ in found) == [1, 2, 3, 4, 5]
+    assert {address for _, address, _ in found} == {id(loaded)}
+    processes = {process for *_, process in found}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+    assert list(copies(counted, [[7, 8]])) == [(7, os.getpid()), (8, os.getpid())]
+    assert list(copies(counted, [])) == []
+
+
+def test_what_a_copy_raises_is_raised_and_the_others_end() -> None:
+    making = copies(counted, [[1, 12], [2] * 100_000])
+    with pytest.raises(ValueError, match="12 is refused") as caught:
+        list(making)
+    assert "in counted" in "".join(caught.value.__notes__)
+    assert not active_children()
+
+
+def test_copies_end_with_who_asked_for_them() -> None:
+    making = copies(counted, [[1] * 100_000, [2] * 100_000])
+    next(making)
+    assert len(active_children()) == 2
+    making.close()
+    assert not active_children()
+
+
+def test_a_copy_that_is_killed_ends_in_one_line() -> None:
+    with pytest.raises(ValueError, match="workers were lost 1 times") as caught:
+        list(copies(counted, [[1, 2], [3, -1]]))
     assert "\n" not in str(caught.value)

@@ -321,6 +321,26 @@ def test_vectors_of_speech_ids(source: Similarity, sources: provide.Sources) -> 
     assert len(found) == N + 1
 
 
+def test_codes_are_heard_once_for_groups_of_all_sizes(
+    sources: provide.Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = []
+    hear = vectors.mel_vectors
+    monkeypatch.setattr(vectors, "mel_vectors", lambda *x: heard.append(1) or hear(*x))
+    made = [
+        provide.acoustic_groups(config(tmp_path, source=Similarity.mel, theta=theta), sources)
+        for theta in (0.5, 0.9)
+    ]
+    assert len(heard) == 1
+    alone = provide.acoustic_groups(
+        config(tmp_path / "other", source=Similarity.mel, theta=0.9), sources
+    )
+    assert len(heard) == 2
+    assert made[0].facts["members"] != made[1].facts["members"]
+    for name, array in alone.arrays.items():
+        assert np.array_equal(made[1].arrays[name], array)
+
+
 def test_a_codec_without_a_codebook_is_told() -> None:
     with pytest.raises(ValueError, match=r"codec x has no codebook; give source=embedding"):
         vectors.codebook_vectors(cast(Codec, object()), "x")

@@ -1,6 +1,8 @@
 """A list decoded: who is timed and who is not, who fails and why, and what a record says."""
 
+import shutil
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from speculative_tts.decoding.decoded import Decoded
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.records import Counts, DecodeRecord, ListItem
+from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import RuntimeConfig, System
 
 
@@ -188,12 +191,13 @@ def broken(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     )
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 def test_what_breaks_down_is_told_and_the_others_go_on(
-    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     """Among the timed u0, among the others u4; a broken one is not kept for another run."""
     broken(monkeypatch, "u0", "u4")
-    source = decoded(tmp_path)
+    source = decoded(tmp_path, workers=workers)
     found = made(source, items)
     assert sorted(found) == ["u1", "u2", "u3", "u5"]
     assert source.failed == {"u0": "u0: no law", "u4": "u4: no law"}
@@ -253,6 +257,40 @@ def test_tokens_of_the_target_are_decoded_once(
     third = made(decoded(tmp_path, system=System.draft, timing=0, batch_size=5), items)
     assert asked[2:] == [(System.draft, [item.id for item in items], 5)]
     assert [one.codes for one in third.values()] != [one.codes for one in first.values()]
+
+
+@pytest.mark.parametrize("system", [System.target, System.draft])
+def test_several_decode_what_is_not_timed(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch, system: System
+) -> None:
+    """With the same tokens; more of them than utterances are no more than utterances."""
+    here: list[str] = []
+    monkeypatch.setattr(Decoded, "_utterance", _noted(Decoded._utterance, here))
+    alone = made(decoded(tmp_path, system=system, seed=5), items)
+    assert len(here) == 6
+    for workers in (2, 9):
+        here.clear()
+        for known in tmp_path.glob("target-*"):
+            shutil.rmtree(known)
+        shared = decoded(tmp_path, system=system, workers=workers, seed=5)
+        found = made(shared, items)
+        assert here == ["u0", "u3"]  # the timed ones
+        assert {n: one.codes for n, one in found.items()} == {
+            n: one.codes for n, one in alone.items()
+        }
+    gpu = RuntimeConfig(device=Device.cuda)
+    with pytest.raises(ValueError, match=r"^workers=2 are copies of this process.* batch_size$"):
+        decoded(tmp_path, workers=2, runtime=gpu).start(items, items)
+
+
+def _noted(function: Callable[..., Any], ids: list[str]) -> Callable[..., Any]:
+    """The function, which notes of which utterances it was asked for in this process."""
+
+    def noting(source: Decoded, item: ListItem, *given: Any, **times: Any) -> Any:
+        ids.append(item.id)
+        return function(source, item, *given, **times)
+
+    return noting
 
 
 def test_prompts_are_in_memory_a_chunk_at_a_time(

@@ -103,6 +103,7 @@ def test_the_same_run_has_one_name(tmp_path: Path) -> None:
         {"heads": HeadsConfig(n=2)},
         {"viterbi": viterbi},
         {"batch_size": 7},
+        {"workers": 2},
         {"out": "elsewhere"},
         {"plan": True},
         {"timing": None} if plain.timing is None else {"chunk": None},

@@ -32,6 +32,13 @@ def test_packing_what_was_unpacked_changes_nothing() -> None:
     assert torch.equal(again["weight"], packed["weight"])
 
 
+def test_several_matrices_are_packed_as_each_alone() -> None:
+    heads = torch.randn(3, 9, 7, generator=torch.Generator().manual_seed(2))
+    found = unpack(pack({"heads": heads}))["heads"]
+    for one, head in zip(found, heads, strict=True):
+        assert torch.equal(one, unpack(pack({"head": head}))["head"])
+
+
 @pytest.mark.parametrize("wanted", [5, torch.tensor([7, 2, 11])])
 def test_a_packed_folder_is_read(tmp_path: Path, wanted: int | torch.Tensor) -> None:
     save_target(tmp_path)
