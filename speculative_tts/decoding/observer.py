@@ -1,6 +1,6 @@
 """Instruments of a decoding loop: split clocks, distortion, and trials of thinning.
 
-A timed run uses none of them (`Observer` does nothing).
+A timed run uses none of them (`Observer` does nothing). Native rounds clock their parts themselves.
 """
 
 import time
@@ -21,6 +21,7 @@ KL_FLOOR = 1e-10
 ROUNDING = 1e-6
 # Positions that are measured at once: sums over groups cost little more for many than for one.
 TOGETHER = 64
+SECTIONS = ("draft", "verify", "accept")
 
 
 @runtime_checkable
@@ -35,8 +36,11 @@ class Observer:
     """Watches nothing."""
 
     def section(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """A part of the round: draft, verify or accept."""
+        """A part of the round, one of `SECTIONS`."""
         return nullcontext()
+
+    def took(self, name: str, seconds: float) -> None:
+        """So long a section that the loop clocked itself."""
 
     def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
         """Laws of one verification, and what it came to."""
@@ -53,7 +57,7 @@ class Instruments(Observer):
     def __init__(self, rule: AcceptanceRule, lookahead: int, device: torch.device) -> None:
         self._rule = rule
         self._device = device
-        self.seconds = {"draft": 0.0, "verify": 0.0, "accept": 0.0}
+        self.seconds = dict.fromkeys(SECTIONS, 0.0)
         self.positions = [0] * lookahead
         self.per_round: list[list[int]] = []  # drafted and accepted of a batch's first row
         names = ["tv", "kl"]
@@ -69,7 +73,11 @@ class Instruments(Observer):
         begin = time.perf_counter()
         yield
         synchronise(self._device)
-        self.seconds[name] += time.perf_counter() - begin
+        self.took(name, time.perf_counter() - begin)
+
+    def took(self, name: str, seconds: float) -> None:
+        """See `Observer`."""
+        self.seconds[name] += seconds
 
     def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
         """Add what is summed over the positions that a verification reached."""

@@ -85,6 +85,13 @@ class Tally:
         at = [depth < length[:, None] for length in (made.drafted, made.accepted)]
         self.sums += torch.cat([kinds, *at], 1) & made.active[:, None]
 
+    def since(self, before: Int64[Tensor, "batch sums"], active: Bool[Tensor, " batch"]) -> Round:
+        """The round that was added to those sums."""
+        new = self.sums - before
+        drafted, accepted = new[:, 4:].view(len(new), 2, -1).sum(2).unbind(1)
+        bare = active & (accepted == drafted) & (new[:, 2] == 0)
+        return Round(active, drafted, accepted, new[:, 3] > 0, bare)
+
     def counts(self) -> list[Counts]:
         """Of each row."""
         depths = self.lookahead

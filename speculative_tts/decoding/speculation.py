@@ -21,12 +21,13 @@ from speculative_tts.decoding.drafters.lm import LMDrafting
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafting
 from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.loops import emit_one
-from speculative_tts.decoding.observer import Observer
+from speculative_tts.decoding.observer import SECTIONS, Observer
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
 from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.verification import native_rule, verify
 from speculative_tts.decoding.walking import walking
+from speculative_tts.models.native.walk import Watch
 from speculative_tts.models.speech_lm import HiddenModel
 
 NATIVE = (LMDrafting, HeadsDrafting, RecurrentDrafting)
@@ -91,6 +92,7 @@ class Rounds:
         self._drafting = speculation.drafter.start(size)
         self._speculation, self._watch = speculation, watch
         self._native: Callable[[int], None] | None = None
+        self._told: Watch | None = None  # what native rounds say to who watches
 
     def load(self, requests: list[Request]) -> None:
         """Prefill and first token."""
@@ -104,29 +106,40 @@ class Rounds:
         self._native = self._natively()
 
     def _natively(self) -> Callable[[int], None] | None:
-        """Rounds in one call, where target, drafter and rule are native and nobody watches."""
+        """Rounds in one call, where target, drafter and rule are native."""
         a, drafting = self._speculation, self._drafting
-        if type(self._watch) is not Observer:
-            return None
         target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
         if target is None or not isinstance(drafting, NATIVE):
             return None
         drafter, rule = drafting.native(a.sampler, a.lookahead), native_rule(a.rule)
         if drafter is None or rule is None:
             return None
-        return target.rounds(drafter, self.rows, self.tally, rule)
+        if type(self._watch) is not Observer:
+            self._told = Watch(len(self.rows.count), a.lookahead, a.target.vocab_size)
+        return target.rounds(drafter, self.rows, self.tally, rule, self._told)
 
     def finish(self) -> None:
         """All rounds that are left, if that is one call."""
-        if self._native is not None:
+        if self._native is not None and self._told is None:
             self._native(int(self.rows.limit.max()))
 
     def step(self) -> None:
         """A round, by its reference where it is not native."""
-        if self._native is not None:
+        if self._native is None:
+            self._round()
+        elif self._told is None:
             self._native(1)
         else:
-            self._round()
+            self._watched(self._native, self._told)
+
+    def _watched(self, native: Callable[[int], None], told: Watch) -> None:
+        """A native round that somebody watches."""
+        before, active = self.tally.sums.clone(), ~self.rows.done
+        native(1)
+        for name, seconds in zip(SECTIONS, told.seconds.tolist(), strict=True):
+            self._watch.took(name, seconds)
+        told.seconds.zero_()
+        self._watch.verified(told.target, told.draft, self.tally.since(before, active))
 
     def _round(self) -> None:
         """Draft, verify, accept, append."""

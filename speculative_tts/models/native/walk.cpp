@@ -5,6 +5,7 @@
 // decoding/speculation.py (`Rounds.step`).
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <vector>
 
@@ -14,6 +15,30 @@
 #include "verify.h"
 
 namespace {
+
+// Clocks the parts of a round, where somebody watches.
+class Laps {
+ public:
+  explicit Laps(const Watch* watch) : seconds(watch ? watch->seconds : nullptr) { begin(); }
+
+  void begin() {
+    if (seconds) last = Clock::now();
+  }
+
+  enum Part { DRAFTING, VERIFYING, ACCEPTING };
+
+  // All since the lap before it.
+  void end(Part part) {
+    if (!seconds) return;
+    const auto now = Clock::now();
+    seconds[part] += std::chrono::duration<double>(now - last).count(), last = now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double* const seconds;
+  Clock::time_point last;
+};
 
 // `BatchState.emit` of one row: returns whether the token was dropped behind a stop id.
 bool emit(const Tokens& t, int64_t* tokens, long b, int64_t accepted, int64_t token) {
@@ -29,7 +54,7 @@ bool emit(const Tokens& t, int64_t* tokens, long b, int64_t accepted, int64_t to
 // `draft`, and what it emits. Returns how many of `drafted` were accepted.
 int64_t verify(const Sampling& sampling, const Rows& rows, const Tokens& t, const Rounds& rounds,
                Judge& rule, long b, int64_t drafted, const float* draft, std::vector<float>& q,
-               std::vector<float>& next) {
+               std::vector<float>& next, Laps& laps) {
   const long vocab = rows.vocab;
   int64_t *tokens = t.tokens + b * rows.capacity, begin = t.count[b], accepted = 0;
   Rows one = rows;  // a law at a time: those behind a rejection are not needed
@@ -39,9 +64,13 @@ int64_t verify(const Sampling& sampling, const Rows& rows, const Tokens& t, cons
     const int64_t place = begin + accepted;
     one.positions = &place;
     sst_laws(&sampling, &one, q.data());
+    laps.end(Laps::VERIFYING);
     if (accepted == drafted) break;
+    if (rounds.watch)
+      std::copy(q.begin(), q.end(), rounds.watch->target + (b * rounds.lookahead + accepted) * vocab);
     const int64_t id = std::min<int64_t>(tokens[place], vocab - 1);
     if (!rule.accepts(id, uniforms_at(t, rows, b, place) + ACCEPT, q.data(), draft)) break;
+    laps.end(Laps::ACCEPTING);
   }
   const bool rejected = accepted < drafted;
   const bool fallback = following(rule, vocab, q.data(), rejected ? draft : nullptr, next.data());
@@ -116,7 +145,9 @@ int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling*
   const auto rule = judge(*rounds->rule, vocab, target->pass->threads);
   const auto draft = drafting(*drafter, *target, *sampling, *rows, *batch, *rounds);
   std::vector<int64_t> drafted(n), at(n);
-  std::vector<float> laws(n * lookahead * vocab), q(vocab), next(vocab);
+  std::vector<float> own(rounds->watch ? 0 : n * lookahead * vocab), q(vocab), next(vocab);
+  float* laws = rounds->watch ? rounds->watch->draft : own.data();
+  Laps laps(rounds->watch);
   int64_t made = 0;
   for (; made < rounds->rounds; made++) {
     if (std::all_of(batch->done, batch->done + n, [](uint8_t done) { return done; })) break;
@@ -124,18 +155,22 @@ int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling*
       const int64_t room = std::min<int64_t>(batch->limit[b] - batch->count[b] - 1, lookahead);
       drafted[b] = batch->done[b] ? 0 : std::max<int64_t>(0, room);
     }
-    const int64_t number = draft->propose(drafted.data(), laws.data());
+    laps.begin();
+    const int64_t number = draft->propose(drafted.data(), laws);
+    laps.end(Laps::DRAFTING);
     for (long b = 0; b < n; b++) at[b] = batch->count[b] + number;
     if (number < 0 || !read(at.data(), number + 1, number + 1)) return -1;
     Rows here = *rows;
     here.logits = read.logits.data(), here.fresh = number + 1;
+    laps.end(Laps::VERIFYING);
     for (long b = 0; b < n; b++) {
       if (batch->done[b]) continue;
-      const float* own = laws.data() + b * lookahead * vocab;
+      const float* drafts = laws + b * lookahead * vocab;
       const int64_t accepted =
-          verify(*sampling, here, *batch, *rounds, *rule, b, drafted[b], own, q, next);
+          verify(*sampling, here, *batch, *rounds, *rule, b, drafted[b], drafts, q, next, laps);
       draft->saw(b, accepted && accepted == drafted[b],
                  &read.states[(b * (number + 1) + accepted) * target->model->hidden]);
+      laps.end(Laps::ACCEPTING);
     }
   }
   return made;

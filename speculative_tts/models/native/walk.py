@@ -52,12 +52,31 @@ class _Walk(ctypes.Structure):
     )
 
 
+class _Watch(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("target", "draft", "seconds"))
+
+
+class Watch:
+    """What rounds say of the newest one to who watches.
+
+    target, draft: laws, float32 [batch, lookahead, vocab], where a token was drafted, the target's
+    up to the first rejection. seconds: float64 [3], added to: drafting, verifying, accepting.
+    """
+
+    def __init__(self, batch: int, lookahead: int, vocab: int) -> None:
+        self.target, self.draft = torch.zeros(2, batch, lookahead, vocab)
+        self.seconds = torch.zeros(3, dtype=torch.float64)
+        tensors = (self.target, self.draft, self.seconds)
+        self.native = _Watch(*(tensor.data_ptr() for tensor in tensors))
+
+
 class _Rounds(ctypes.Structure):
     _fields_ = (
         ("rule", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("lookahead", "rounds")),
         ("counts", ctypes.c_void_p),
         *((name, ctypes.c_int32) for name in ("behind", "unused")),
+        ("watch", ctypes.c_void_p),
     )
 
 
@@ -181,17 +200,25 @@ def emit(batch: Batch, logits: Tensor) -> None:
 
 
 def rounds(
-    target: Walk, drafter: Drafter, batch: Batch, counts: Tensor, *, rule: Rule, lookahead: int
+    target: Walk,
+    drafter: Drafter,
+    batch: Batch,
+    counts: Tensor,
+    *,
+    rule: Rule,
+    lookahead: int,
+    watch: Watch | None = None,
 ) -> Callable[[int], None]:
     """What makes so many rounds of speculation, or all that are left of the batch if fewer.
 
     counts: as `decoding.outcome.Tally`, added to.
     """
     rows, tokens = batch.described()
-    made = _Rounds(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0)
+    told = None if watch is None else ctypes.addressof(watch.native)
+    made = _Rounds(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0, told)
     parts = (target.reader, drafter, batch.sampling, rows, tokens, made)
     given = [ctypes.byref(part) for part in parts]
-    kept = (target, drafter, batch, counts, rule)  # what the structures point into
+    kept = (target, drafter, batch, counts, rule, watch)  # what the structures point into
 
     def go(number: int) -> None:
         made.rounds = number

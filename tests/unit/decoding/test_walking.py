@@ -6,13 +6,14 @@ import pytest
 import torch
 from decoders import LAYOUT, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
+from torch import Tensor
 
 from speculative_tts.decoding import acceptance, loops, speculation
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.observer import Observer
-from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.observer import SECTIONS, Observer
+from speculative_tts.decoding.outcome import Outcome, Round
 from speculative_tts.decoding.penalty import RepetitionPenalty
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
@@ -34,8 +35,24 @@ SAMPLERS = {
 }
 
 
-class Watching(Observer):
-    """Nothing; but for who watches, rounds are Python's."""
+class Noting(Observer):
+    """Keeps what a loop says of each round."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Tensor, Tensor, Tensor, Round]] = []
+        self.seconds: dict[str, float] = {}
+
+    def took(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    def verified(self, target_probs: Tensor, draft_probs: Tensor, made: Round) -> None:
+        reached = made.reached(draft_probs.shape[1])
+        self.told.append((target_probs[reached], draft_probs[reached], reached, made))
+
+
+def in_python(patch: pytest.MonkeyPatch) -> None:
+    """Rounds from here on, the parts of which may be native."""
+    patch.setattr(speculation, "walking", lambda *_: None)
 
 
 def models() -> tuple[MergedVocabLM, MergedVocabLM]:
@@ -84,15 +101,47 @@ def test_rounds(
     name: str, lookahead: int, count: int, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tokens, rounds, acceptances: all of an outcome. One call for the batch, one a draft in rounds
-    of Python's, which somebody watches, and none, by the rule's reference.
+    of Python's, and none, by the rule's reference.
     """
     given = (name, count, lookahead, rule)
     whole = spoken(*given)
     assert sum(outcome.counts.rounds for outcome in whole) > 0
-    assert spoken(*given, Watching()) == whole
+    in_python(monkeypatch)
+    assert spoken(*given) == whole
     monkeypatch.setattr(lm, "walking", lambda *_: None)
     monkeypatch.setattr(speculation, "verify", acceptance.verify)
     assert spoken(*given) == whole
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("name", ["all", "top-k and top-p", "ras"])
+def test_who_watches_hears_of_native_rounds_what_python_says(
+    name: str, count: int, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round's laws where they count, and what came of it; seconds of its parts."""
+    given = (name, count, 3, rule)
+    whole, native, reference = spoken(*given), Noting(), Noting()
+    assert spoken(*given, native) == whole
+    assert native.seconds.keys() == set(SECTIONS)
+    assert all(seconds > 0 for seconds in native.seconds.values())
+    in_python(monkeypatch)
+    assert spoken(*given, reference) == whole
+    assert not reference.seconds
+    assert len(native.told) == len(reference.told)
+    for (*laws, reached, made), (*others, there, ours) in zip(
+        native.told, reference.told, strict=True
+    ):
+        depths = there.shape[1]
+        assert torch.equal(reached[:, :depths], there)
+        assert not reached[:, depths:].any()
+        for law, other in zip(laws, others, strict=True):
+            torch.testing.assert_close(law, other, atol=1e-6, rtol=0)
+        for kind in ("active", "drafted", "accepted"):
+            assert torch.equal(getattr(made, kind), getattr(ours, kind))
+        for kind in ("fallback", "bare"):
+            both = (getattr(one, kind)[made.active] for one in (made, ours))
+            assert torch.equal(*both)
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -113,14 +162,15 @@ def test_rounds_one_by_one(count: int) -> None:
 
 
 @pytest.mark.parametrize("who", [0, 1])
-def test_rounds_without_a_law(who: int) -> None:
+def test_rounds_without_a_law(who: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The target's NaN ends a row, the draft's in its residual: as in Python."""
     pair = list(models())
     head = torch.full((32, 40), float("nan"))
     pair[who] = MergedVocabLM(pair[who].decoder, LAYOUT, pair[who]._embedding, matrix(head))
     made = Speculation(pair[0], LMDrafter(pair[1]), Tolerance(0.0), Sampler(), STOPS, 3)
     outcomes = made.decode(requests(2))
-    assert outcomes == made.decode(requests(2), Watching())
+    in_python(monkeypatch)
+    assert outcomes == made.decode(requests(2))
     assert all(outcome.failure is not None for outcome in outcomes)
 
 
