@@ -21,7 +21,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
 from speculative_tts.commands.arguments import apart, find_places, one_by_one, quoted, sources
-from speculative_tts.commands.sweeps import has_sweep, place
+from speculative_tts.commands.sweeps import composed_once, has_sweep, place
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.kinds import asked_for, kinds_in
@@ -169,7 +169,7 @@ class Command(Generic[Config]):
         main = hydra.main(version_base="1.3", config_path=CONFIGS, config_name=self.name)(
             self._job()
         )
-        with _hydra_process([self.program, *argv]):
+        with _hydra_process([self.program, *argv]), composed_once():
             main()
         if "--multirun" in argv and not self.codes:  # a launcher's jobs have processes of their own
             print(f"{self.program}: all jobs are done; the launcher's folder has what they said")

@@ -1,6 +1,7 @@
 """Is it a sweep, and where is it: which job of how many, and about how long the others take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -50,3 +51,28 @@ def has_sweep(overrides: list[str]) -> bool:
         if isinstance(swept := one.value(), RangeSweep) and not [*swept.range()]:
             raise ValueError(f"{one.input_line} has no value; give at least one")
     return any(one.is_sweep_override() for one in parsed)
+
+
+@contextmanager
+def composed_once() -> Iterator[None]:
+    """Inside, Hydra composes each point of a sweep once: what it checks first is what it runs.
+
+    It composes all points before the first one runs, so that a mistake in one is told at once, and
+    each again when its turn comes, a sixth of a second each time.
+    """
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+
+    compose, checked = ConfigLoaderImpl.load_sweep_config, dict[tuple[str, ...], Any]()
+
+    def once(self: Any, master_config: Any, sweep_overrides: list[str]) -> Any:
+        point = tuple(sweep_overrides)
+        if point in checked:
+            return checked.pop(point)
+        checked[point] = compose(self, master_config, sweep_overrides)
+        return checked[point]
+
+    ConfigLoaderImpl.load_sweep_config = once  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        ConfigLoaderImpl.load_sweep_config = compose  # type: ignore[method-assign]

@@ -6,7 +6,7 @@ not depend on it, so counts and audio are of all.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,17 @@ from speculative_tts.workers import copies
 
 # Systems whose tokens are those of the target alone.
 TOKENS_OF = {System.target: System.target, System.uncached: System.target}
+Made = tuple[DecodeRecord, Wave]
 CHUNK = 256  # utterances whose prompts are in memory at once
+
+
+@dataclass(frozen=True)
+class Timing:
+    """An utterance that was decoded alone, and columns of its record that clocks fill."""
+
+    item: ListItem
+    outcome: Outcome
+    times: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,9 @@ class Unmade:
 
     id: str
     why: str
+
+
+Share = tuple[Iterable[Timing], list[ListItem]]  # of a worker: timed ones and others
 
 
 class Decoded:
@@ -90,12 +103,15 @@ class Decoded:
             self._engine.audio(warm.outcomes[0], self.prompt(item))
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
-        """See `AudioSource`."""
-        for number, item in enumerate(self._kept(missing, timed=True)):
-            yield from self._timed_one(item, swap=number % 2 == 1)
+        """See `AudioSource`; by several workers nothing before all that is timed has its times."""
+        timings = self._timings(self._kept(missing, timed=True))
         others, number = self._kept(missing, timed=False), self._config.workers
-        shares = [others[first::number] for first in range(min(number, len(others)))]
-        for made in copies(self._untimed, shares):
+        shares: list[Share] = [(timings, others)]
+        if number > 1:
+            timed = [*timings]
+            dealt = ((timed[first::number], others[first::number]) for first in range(number))
+            shares = [share for share in dealt if any(share)]
+        for made in copies(self._made, shares):
             if isinstance(made, Unmade):
                 self.failed[made.id] = made.why
             else:
@@ -134,7 +150,24 @@ class Decoded:
         fit = (item for item in items if item.id not in self.failed)
         return [item for item in fit if self.is_timed(item) is timed]
 
-    def _untimed(self, items: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave] | Unmade]:
+    def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
+        """Each alone and beside the target, for which the machine has to be quiet."""
+        for number, item in enumerate(items):
+            timing = self._timed_one(item, swap=number % 2 == 1)
+            if timing is not None:
+                yield timing
+
+    def _made(self, share: Share) -> Iterator[Made | Unmade]:
+        """What takes no time that anybody notes."""
+        timings, others = share
+        for one in timings:
+            times = one.times
+            if self._timed[one.item.id] and "split" not in times:
+                times["split"] = self._split(self._request(one.item), one.outcome)
+            yield self._utterance(one.item, one.outcome, **times)
+        yield from self._untimed(others)
+
+    def _untimed(self, items: list[ListItem]) -> Iterator[Made | Unmade]:
         """Utterances in batches."""
         for begin in range(0, len(items), CHUNK):
             chunk = {item.id: item for item in items[begin : begin + CHUNK]}
@@ -162,28 +195,26 @@ class Decoded:
         ordered = systems[::-1] if swap else systems
         return {one: self._engine.decode(one, [request]) for one in ordered}
 
-    def _timed_one(self, item: ListItem, *, swap: bool) -> Iterator[tuple[DecodeRecord, Wave]]:
-        """One utterance with its seconds."""
+    def _timed_one(self, item: ListItem, *, swap: bool) -> Timing | None:
+        """One utterance with its seconds; None where a model broke down."""
         system, request = self._config.system, self._request(item)
         decoded = self._paired(request, swap=swap)
         broken = [one.outcomes[0].failure for one in decoded.values() if one.outcomes[0].failure]
         if broken:
             self.failed[item.id] = broken[0]
-            return
+            return None
         times: dict[str, Any] = {"lm_seconds": decoded[system].seconds}
         if len(decoded) > 1:
             times["baseline_tokens"] = len(decoded[System.target].outcomes[0].tokens)
             times["baseline_seconds"] = decoded[System.target].seconds
         (outcome,) = decoded[system].outcomes
-        if self._timed[item.id]:
+        if self._timed[item.id] and outcome.split is None:
             times["split"] = self._split(request, outcome)
         if self._config.chunk is not None and "chunk" in READS[system]:
             times["arrivals"] = self._streamed(request, outcome, self.prompt(item))
-        yield self._utterance(item, outcome, **times)
+        return Timing(item, outcome, times)
 
-    def _utterance(
-        self, item: ListItem, outcome: Outcome, **times: Any
-    ) -> tuple[DecodeRecord, Wave]:
+    def _utterance(self, item: ListItem, outcome: Outcome, **times: Any) -> Made:
         spoken = self.spoken(item, outcome)
         made = record(
             item,
@@ -202,14 +233,18 @@ class Decoded:
         return made, spoken.wave
 
     def _split(self, request: Request, expected: Outcome) -> Split:
-        """Decode once more with instruments on: same uniforms, hence the same tokens."""
+        """Decode once more with instruments on: same uniforms, hence the same tokens.
+
+        Its seconds are those of the first time where the loop clocked itself.
+        """
         watch = self._engine.instruments()
         timed = self._engine.decode(System.speculative, [request], watch)
         assert timed.outcomes[0].tokens == expected.tokens, "instruments changed the tokens"
+        draft, verify, accept = expected.split or watch.seconds.values()
         return Split(
-            draft_seconds=watch.seconds["draft"],
-            verify_seconds=watch.seconds["verify"],
-            accept_seconds=watch.seconds["accept"],
+            draft_seconds=draft,
+            verify_seconds=verify,
+            accept_seconds=accept,
             positions=watch.positions,
             per_round=watch.per_round,
             **watch.sums,

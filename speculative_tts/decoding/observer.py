@@ -1,6 +1,6 @@
 """Instruments of a decoding loop: split clocks, distortion, and trials of thinning.
 
-A timed run uses none of them (`Observer` does nothing). Native rounds clock their parts themselves.
+A timed run uses none of them (`Observer` does nothing): native rounds clock their parts themselves.
 """
 
 import time
@@ -39,15 +39,12 @@ class Observer:
         """A part of the round, one of `SECTIONS`."""
         return nullcontext()
 
-    def took(self, name: str, seconds: float) -> None:
-        """So long a section that the loop clocked itself."""
-
     def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
         """Laws of one verification, and what it came to."""
 
 
 class Instruments(Observer):
-    """Seconds of each section, and `sums` over verified positions by depth in the round.
+    """Seconds of a loop's sections, in Python, and `sums` over verified positions by depth.
 
     tv and kl are total variation and KL(target || emitted). Of a rule with trials, which are 1 /
     P(rejection): expected_rejections sums P(rejection), expected_trials sums P(rejection) x trials,
@@ -73,11 +70,7 @@ class Instruments(Observer):
         begin = time.perf_counter()
         yield
         synchronise(self._device)
-        self.took(name, time.perf_counter() - begin)
-
-    def took(self, name: str, seconds: float) -> None:
-        """See `Observer`."""
-        self.seconds[name] += seconds
+        self.seconds[name] += time.perf_counter() - begin
 
     def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
         """Add what is summed over the positions that a verification reached."""

@@ -7,9 +7,9 @@ own number of tokens.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -21,13 +21,13 @@ from speculative_tts.decoding.drafters.lm import LMDrafting
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafting
 from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.loops import emit_one
-from speculative_tts.decoding.observer import SECTIONS, Observer
+from speculative_tts.decoding.observer import Observer
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
 from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.verification import native_rule, verify
 from speculative_tts.decoding.walking import walking
-from speculative_tts.models.native.walk import Watch
+from speculative_tts.models.native.walk import Rounds as NativeRounds
 from speculative_tts.models.speech_lm import HiddenModel
 
 NATIVE = (LMDrafting, HeadsDrafting, RecurrentDrafting)
@@ -91,8 +91,7 @@ class Rounds:
         self._cache = target.cache(size.batch, size.positions)
         self._drafting = speculation.drafter.start(size)
         self._speculation, self._watch = speculation, watch
-        self._native: Callable[[int], None] | None = None
-        self._told: Watch | None = None  # what native rounds say to who watches
+        self._native: NativeRounds | None = None
 
     def load(self, requests: list[Request]) -> None:
         """Prefill and first token."""
@@ -105,7 +104,7 @@ class Rounds:
         self._drafting.saw(hidden, torch.zeros_like(rows.count))
         self._native = self._natively()
 
-    def _natively(self) -> Callable[[int], None] | None:
+    def _natively(self) -> NativeRounds | None:
         """Rounds in one call, where target, drafter and rule are native."""
         a, drafting = self._speculation, self._drafting
         target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
@@ -114,32 +113,24 @@ class Rounds:
         drafter, rule = drafting.native(a.sampler, a.lookahead), native_rule(a.rule)
         if drafter is None or rule is None:
             return None
-        if type(self._watch) is not Observer:
-            self._told = Watch(len(self.rows.count), a.lookahead, a.target.vocab_size)
-        return target.rounds(drafter, self.rows, self.tally, rule, self._told)
+        watched = type(self._watch) is not Observer
+        return target.rounds(drafter, self.rows, self.tally, rule, watched=watched)
 
     def finish(self) -> None:
         """All rounds that are left, if that is one call."""
-        if self._native is not None and self._told is None:
+        if self._native is not None and self._native.laws is None:
             self._native(int(self.rows.limit.max()))
 
     def step(self) -> None:
         """A round, by its reference where it is not native."""
         if self._native is None:
             self._round()
-        elif self._told is None:
+        elif self._native.laws is None:
             self._native(1)
         else:
-            self._watched(self._native, self._told)
-
-    def _watched(self, native: Callable[[int], None], told: Watch) -> None:
-        """A native round that somebody watches."""
-        before, active = self.tally.sums.clone(), ~self.rows.done
-        native(1)
-        for name, seconds in zip(SECTIONS, told.seconds.tolist(), strict=True):
-            self._watch.took(name, seconds)
-        told.seconds.zero_()
-        self._watch.verified(told.target, told.draft, self.tally.since(before, active))
+            before, active = self.tally.sums.clone(), ~self.rows.done
+            self._native(1)
+            self._watch.verified(*self._native.laws, self.tally.since(before, active))
 
     def _round(self) -> None:
         """Draft, verify, accept, append."""
@@ -178,4 +169,8 @@ class Rounds:
 
     def outcomes(self) -> list[Outcome]:
         """See `Loop`."""
-        return outcomes(self.rows, self.tally.counts())
+        made = outcomes(self.rows, self.tally.counts())
+        if self._native is None:
+            return made
+        split = tuple(self._native.seconds.tolist())
+        return [replace(one, split=split) for one in made]

@@ -19,7 +19,7 @@ from speculative_tts.decoding.sampling import Sampler, settings_of
 from speculative_tts.models.native import sample
 from speculative_tts.models.native.blocks import Heads, Search, blocks
 from speculative_tts.models.native.verify import Rule
-from speculative_tts.models.native.walk import Batch, Drafter, Walk, Walkable, Watch, emit, rounds
+from speculative_tts.models.native.walk import Batch, Drafter, Rounds, Walk, Walkable, emit
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
 
@@ -51,11 +51,12 @@ class Walking:
         rows: BatchState,
         tally: Tally,
         rule: Rule,
-        watch: Watch | None,
-    ) -> Callable[[int], None]:
+        *,
+        watched: bool,
+    ) -> Rounds:
         """As `speculation.Rounds.step`, so many times, this model verifying by the rule."""
         given = (self.walk, drafter, batch_of(rows, self.sampler), tally.sums)
-        return rounds(*given, rule=rule, lookahead=tally.lookahead, watch=watch)
+        return Rounds(*given, rule=rule, lookahead=tally.lookahead, watched=watched)
 
     def blocks(
         self, rows: BatchState, heads: Heads, search: Search | None, made: PerRow, dead: PerRow

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
@@ -152,6 +153,23 @@ def test_exit_code_of_run_is_passed_on_and_nothing_is_written(tmp_path: Path) ->
 def test_sweep_runs_every_job_and_returns_the_largest_code() -> None:
     assert decode(["seed=3,12,1"]) == 12
     assert [config.seed for config in seen] == [3, 12, 1]
+
+
+def test_a_point_of_a_sweep_is_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All before the first one runs: a mistake in the last is told at once."""
+    composed: list[str] = []
+    compose = ConfigLoaderImpl.load_configuration
+
+    def noted(self: Any, config_name: Any, overrides: list[str], **given: Any) -> Any:
+        composed.extend(one for one in overrides if one.startswith("seed="))
+        return compose(self, config_name=config_name, overrides=overrides, **given)
+
+    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", noted)
+    assert decode(["seed=20,21,22"]) == 22
+    assert [composed.count(f"seed={seed}") for seed in (20, 21, 22)] == [1, 1, 1]
+    before = len(seen)
+    assert decode(["method=ssd,exact,nothing"]) == 2
+    assert len(seen) == before
 
 
 def test_experiment_sweeps_by_itself() -> None:

@@ -96,17 +96,15 @@ struct Rule {            // how drafted tokens are verified:
   double beta;           // by the tolerance, decoding/acceptance.py
   const Groups* groups;  // or by groups, if not null
 };
-struct Watch {  // what who watches is told of a round
-  float *target, *draft;  // [batch, lookahead, vocab]: laws; of the target's those that were reached
-  double* seconds;        // drafting, verifying (the target's pass and its laws), accepting; added to
-};
 struct Rounds {  // of speculation
   const Rule* rule;
   int64_t lookahead;
   int64_t rounds;   // at most; fewer where all rows are done
   int64_t* counts;  // [batch, 4 + 2 * lookahead]; see `Tally` in decoding/outcome.py
   int32_t behind, unused;  // tokens that the draft may not have seen; changes
-  const Watch* watch;      // null: nobody watches
+  double* seconds;         // drafting, verifying (the target's pass and its laws), accepting; added to
+  float *target, *draft;   // [batch, lookahead, vocab]: laws of the newest round, the target's as far
+                           // as it got; null: nobody wants them
 };
 struct Heads {  // predictions of several tokens from one state
   const Linear* project;  // [n]

@@ -16,20 +16,15 @@
 
 namespace {
 
-// Clocks the parts of a round, where somebody watches.
+// Clocks the parts of rounds: some 30 ns a lap.
 class Laps {
  public:
-  explicit Laps(const Watch* watch) : seconds(watch ? watch->seconds : nullptr) { begin(); }
-
-  void begin() {
-    if (seconds) last = Clock::now();
-  }
+  explicit Laps(double* seconds) : seconds(seconds), last(Clock::now()) {}
 
   enum Part { DRAFTING, VERIFYING, ACCEPTING };
 
   // All since the lap before it.
   void end(Part part) {
-    if (!seconds) return;
     const auto now = Clock::now();
     seconds[part] += std::chrono::duration<double>(now - last).count(), last = now;
   }
@@ -66,8 +61,8 @@ int64_t verify(const Sampling& sampling, const Rows& rows, const Tokens& t, cons
     sst_laws(&sampling, &one, q.data());
     laps.end(Laps::VERIFYING);
     if (accepted == drafted) break;
-    if (rounds.watch)
-      std::copy(q.begin(), q.end(), rounds.watch->target + (b * rounds.lookahead + accepted) * vocab);
+    if (rounds.target)
+      std::copy(q.begin(), q.end(), rounds.target + (b * rounds.lookahead + accepted) * vocab);
     const int64_t id = std::min<int64_t>(tokens[place], vocab - 1);
     if (!rule.accepts(id, uniforms_at(t, rows, b, place) + ACCEPT, q.data(), draft)) break;
     laps.end(Laps::ACCEPTING);
@@ -145,9 +140,9 @@ int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling*
   const auto rule = judge(*rounds->rule, vocab, target->pass->threads);
   const auto draft = drafting(*drafter, *target, *sampling, *rows, *batch, *rounds);
   std::vector<int64_t> drafted(n), at(n);
-  std::vector<float> own(rounds->watch ? 0 : n * lookahead * vocab), q(vocab), next(vocab);
-  float* laws = rounds->watch ? rounds->watch->draft : own.data();
-  Laps laps(rounds->watch);
+  std::vector<float> own(rounds->draft ? 0 : n * lookahead * vocab), q(vocab), next(vocab);
+  float* laws = rounds->draft ? rounds->draft : own.data();
+  Laps laps(rounds->seconds);
   int64_t made = 0;
   for (; made < rounds->rounds; made++) {
     if (std::all_of(batch->done, batch->done + n, [](uint8_t done) { return done; })) break;
@@ -155,7 +150,6 @@ int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling*
       const int64_t room = std::min<int64_t>(batch->limit[b] - batch->count[b] - 1, lookahead);
       drafted[b] = batch->done[b] ? 0 : std::max<int64_t>(0, room);
     }
-    laps.begin();
     const int64_t number = draft->propose(drafted.data(), laws);
     laps.end(Laps::DRAFTING);
     for (long b = 0; b < n; b++) at[b] = batch->count[b] + number;

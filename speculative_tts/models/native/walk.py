@@ -1,7 +1,6 @@
 """Tokens and rounds of speculation in one call (`walk.cpp`), by models that read table rows."""
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -52,31 +51,13 @@ class _Walk(ctypes.Structure):
     )
 
 
-class _Watch(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_void_p) for name in ("target", "draft", "seconds"))
-
-
-class Watch:
-    """What rounds say of the newest one to who watches.
-
-    target, draft: laws, float32 [batch, lookahead, vocab], where a token was drafted, the target's
-    up to the first rejection. seconds: float64 [3], added to: drafting, verifying, accepting.
-    """
-
-    def __init__(self, batch: int, lookahead: int, vocab: int) -> None:
-        self.target, self.draft = torch.zeros(2, batch, lookahead, vocab)
-        self.seconds = torch.zeros(3, dtype=torch.float64)
-        tensors = (self.target, self.draft, self.seconds)
-        self.native = _Watch(*(tensor.data_ptr() for tensor in tensors))
-
-
 class _Rounds(ctypes.Structure):
     _fields_ = (
         ("rule", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("lookahead", "rounds")),
         ("counts", ctypes.c_void_p),
         *((name, ctypes.c_int32) for name in ("behind", "unused")),
-        ("watch", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in ("seconds", "target", "draft")),
     )
 
 
@@ -199,29 +180,42 @@ def emit(batch: Batch, logits: Tensor) -> None:
     native.sst_emit(*(ctypes.byref(x) for x in (batch.sampling, rows, tokens)))
 
 
-def rounds(
-    target: Walk,
-    drafter: Drafter,
-    batch: Batch,
-    counts: Tensor,
-    *,
-    rule: Rule,
-    lookahead: int,
-    watch: Watch | None = None,
-) -> Callable[[int], None]:
-    """What makes so many rounds of speculation, or all that are left of the batch if fewer.
+class Rounds:
+    """Makes rounds of speculation, and clocks their parts.
 
-    counts: as `decoding.outcome.Tally`, added to.
+    counts: as `decoding.outcome.Tally`, added to. seconds: float64 [3], added to: drafting,
+    verifying, accepting. laws, if `watched`: the target's and the draft's of the newest round,
+    float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the first
+    rejection.
     """
-    rows, tokens = batch.described()
-    told = None if watch is None else ctypes.addressof(watch.native)
-    made = _Rounds(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0, told)
-    parts = (target.reader, drafter, batch.sampling, rows, tokens, made)
-    given = [ctypes.byref(part) for part in parts]
-    kept = (target, drafter, batch, counts, rule, watch)  # what the structures point into
 
-    def go(number: int) -> None:
-        made.rounds = number
-        assert kept[0].native.sst_rounds(*given) >= 0, "a cache is too short"
+    def __init__(
+        self,
+        target: Walk,
+        drafter: Drafter,
+        batch: Batch,
+        counts: Tensor,
+        *,
+        rule: Rule,
+        lookahead: int,
+        watched: bool = False,
+    ) -> None:
+        rows, tokens = batch.described()
+        self.seconds = torch.zeros(3, dtype=torch.float64)
+        self.laws: tuple[Tensor, Tensor] | None = None
+        if watched:
+            size = (len(batch.count), lookahead, len(batch.ends) - 1)
+            self.laws = torch.zeros(size), torch.zeros(size)
+        self._made = _Rounds(
+            *(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0),
+            *(tensor.data_ptr() for tensor in (self.seconds, *(self.laws or ()))),
+        )
+        parts = (target.reader, drafter, batch.sampling, rows, tokens, self._made)
+        self._given = [ctypes.byref(part) for part in parts]
+        self._kept = (target, drafter, batch, counts, rule)  # what the structures point into
 
-    return go
+    def __call__(self, number: int) -> None:
+        """So many, or all that are left of the batch if fewer."""
+        self._made.rounds = number
+        native = self._kept[0].native
+        assert native.sst_rounds(*self._given) >= 0, "a cache is too short"

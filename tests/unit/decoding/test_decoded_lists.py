@@ -134,6 +134,33 @@ def test_some_are_decoded_once_more_with_instruments_and_in_pieces(
     assert not [one for one in made(none, items).values() if one.split]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_loop_that_clocks_itself_is_timed_once(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Its split is of the time that counts; instruments, in whatever process, say the rest."""
+    instrumented = []
+    decode = Engine.decode
+
+    def clocked(self: Engine, system: System, *given: Any) -> Timed:
+        if len(given) > 1:
+            instrumented.append(given[0][0].id)
+            return decode(self, system, *given)
+        made = decode(self, system, *given)
+        (one,) = made.outcomes
+        return replace(made, outcomes=[replace(one, split=(1.0, 2.0, 3.0))])
+
+    monkeypatch.setattr(Engine, "decode", clocked)
+    options = {"system": System.speculative, "timing": 3, "instrument": 2, "workers": workers}
+    found = made(decoded(tmp_path, speculating(), **options), items)
+    assert instrumented == (["u0", "u2"] if workers == 1 else [])
+    split = {name: one.split for name, one in found.items() if one.split}
+    assert sorted(split) == ["u0", "u2"]
+    for one in split.values():
+        assert (one.draft_seconds, one.verify_seconds, one.accept_seconds) == (1.0, 2.0, 3.0)
+        assert sum(one.positions) > 0
+
+
 def test_a_chunk_streams_what_is_timed(
     tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +301,7 @@ def test_several_decode_what_is_not_timed(
             shutil.rmtree(known)
         shared = decoded(tmp_path, system=system, workers=workers, seed=5)
         found = made(shared, items)
-        assert here == ["u0", "u3"]  # the timed ones
+        assert here == []  # nor is the audio of the timed ones made here
         assert {n: one.codes for n, one in found.items()} == {
             n: one.codes for n, one in alone.items()
         }
