@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # tests/shapes.py checks signatures; these folders under it are part of `make check`.
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,shapes.checked
 SHAPED := tests/unit/decoding tests/property
-# Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 17 minutes on
+# Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 15 minutes on
 # two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
 # What is not timed is decoded by so many processes.

@@ -38,9 +38,10 @@ class ListItem:
 
 @dataclass(frozen=True)
 class Split:
-    """An instrumented decode: seconds by part of the round, distortion of the emitted distribution.
+    """Seconds by part of the round, and an instrumented decode's distortion of the emitted law.
 
-    tv and kl are sums over `positions` verified positions; the lists are by depth in the round. Of
+    The seconds are of the timed decode where its rounds clock themselves (native ones), else of the
+    instrumented one. tv and kl are sums over `positions` verified positions; the lists are by depth in the round. Of
     the group rule alone, and not in old records: expected_trials / expected_rejections are the
     draws that the paper's loop (thinning) would need after a rejection.
     """

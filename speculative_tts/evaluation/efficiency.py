@@ -45,7 +45,7 @@ def _emitted(row: ScoreRow) -> tuple[float | None, ...]:
 
 
 def _share(part: str) -> Columns:
-    """A part of the round, and all seconds of the instrumented decode."""
+    """A part of the rounds, and all seconds of theirs."""
     return lambda row: (row[part], total(row, *SPLIT))
 
 

@@ -294,7 +294,9 @@ class DecodeConfig(EngineConfig):
     # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
     # its memory holds
     batch_size: Count | None = None
-    workers: Threads = 1  # copies of the process that decode the others on a CPU, a thread each
+    # copies of the process, on a CPU, a thread each, that decode the others once what is timed has its
+    # times, and make audio and distortion of all
+    workers: Threads = 1
     # decode what is timed by the target alone too, in the same process, for paired speedups
     baseline: bool = True
     instrument: Whole = 20  # timed utterances decoded once more with split timers and distortion
