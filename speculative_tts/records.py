@@ -41,9 +41,9 @@ class Split:
     """Seconds by part of the round, and an instrumented decode's distortion of the emitted law.
 
     The seconds are of the timed decode where its rounds clock themselves (native ones), else of the
-    instrumented one. tv and kl are sums over `positions` verified positions; the lists are by depth in the round. Of
-    the group rule alone, and not in old records: expected_trials / expected_rejections are the
-    draws that the paper's loop (thinning) would need after a rejection.
+    instrumented one. tv and kl are sums over `positions` verified positions; the lists are by depth
+    in the round. Of the group rule alone, and not in old records: expected_trials /
+    expected_rejections are the draws that the paper's loop (thinning) would need after a rejection.
     """
 
     draft_seconds: float

@@ -23,6 +23,10 @@ from speculative_tts.schema.common import Cluster, ClusterConfig
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
+LOST_COPY = (
+    "a copy of the process was lost (killed, or out of memory); the same command goes on, and "
+    "workers=1 needs less memory"
+)
 AHEAD = 4  # pieces that wait for each worker: all of them may be more than memory holds
 
 
@@ -138,7 +142,7 @@ def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
                 process = running.pop(pipe)
                 process.join()
                 if process.exitcode != 0:
-                    raise lost_worker(1) from None
+                    raise ValueError(LOST_COPY) from None
                 continue
             if error is not None:
                 raise error
@@ -174,7 +178,7 @@ def _start_process(parent: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(1.0)
+            time.sleep(0.1)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

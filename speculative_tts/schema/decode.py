@@ -294,8 +294,8 @@ class DecodeConfig(EngineConfig):
     # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
     # its memory holds
     batch_size: Count | None = None
-    # copies of the process, on a CPU, a thread each, that decode the others once what is timed has its
-    # times, and make audio and distortion of all
+    # copies of the process, on a CPU, a thread each: once what is timed has its times, they decode
+    # the others and make audio and distortion of all
     workers: Threads = 1
     # decode what is timed by the target alone too, in the same process, for paired speedups
     baseline: bool = True
