@@ -179,11 +179,11 @@ def test_what_a_run_does_not_read_does_not_count(config: DecodeConfig, system: S
 
 def test_every_setting_is_read_by_some_run() -> None:
     """Or changing it would change no name. `out` and `cache` are where, `match` is a search,
-    `wandb` who is told, `plan` makes nothing, and batches of any size give the same tokens.
+    `wandb` who is told, `plan` makes nothing; batches and workers of any number give the same.
     """
     read = {*ALWAYS, *(key for keys in READS.values() for key in keys)}
     read |= {*LMDrafterConfig().reads, *HeadsDrafterConfig().reads}
-    unread = {"out", "cache", "match", "wandb", "batch_size", "plan"}
+    unread = {"out", "cache", "match", "wandb", "batch_size", "workers", "plan"}
     assert {entry.name for entry in dataclasses.fields(DecodeConfig)} == read | unread
     assert READS.keys() == {*System}
 
