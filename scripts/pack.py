@@ -16,10 +16,13 @@ from speculative_tts.models.packed import pack, unpack
 
 def main(out: str, *sources: str) -> None:
     """Pack the mean of the sources' weights into `out`, and copy the first one's small files."""
-    files = [path for source in sources for path in Path(source).glob("*.safetensors")]
-    states = [unpack(load_file(path)) for path in files]
+    files = [[*Path(source).glob("*.safetensors")] for source in sources]
+    for source, found in zip(sources, files, strict=True):
+        if len(found) != 1:
+            sys.exit(f"{source} has {len(found)} files of weights; give folders of one each")
+    states = [unpack(load_file(path)) for (path,) in files]
     mean = {n: torch.stack([s[n].float() for s in states]).mean(0).half() for n in states[0]}
-    packed = Path(out) / files[0].name
+    packed = Path(out) / files[0][0].name
     write_atomic(packed, save(pack(mean), {"format": "pt"}))
     for path in sorted(Path(sources[0]).glob("*.json")):
         shutil.copy(path, out)

@@ -1,7 +1,8 @@
 """Pieces of work on workers: in this process, in others of this machine, or on a Ray cluster.
 
 What a piece makes is written whole or kept in records, so a piece whose worker was lost (killed,
-out of memory, its node gone) is simply done again.
+out of memory, its node gone) is simply done again, or with copies of this process by the same
+command.
 """
 
 import os
@@ -77,7 +78,7 @@ class Processes(Workers):
         waiting: dict[Future[Result], Piece],
     ) -> Iterator[tuple[Piece, Result]]:
         """What a pool of processes makes of them, while all of them live."""
-        # A fork of a process with torch's threads can hang.
+        # A fork of a process with torch's threads can hang where it uses them; `_copy` does not.
         spawn = get_context("spawn")
         pool = ProcessPoolExecutor(self._number, spawn, _start_process, (os.getpid(),))
         try:
@@ -110,8 +111,8 @@ def workers(
 def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -> Iterator[Result]:
     """What work yields of each piece, in copies of this process: what is loaded is theirs too.
 
-    As it comes; what a copy raises is raised here. One piece is done here. Not in a process that
-    has used a GPU.
+    As it comes; what a copy raises is raised here, and a lost one is a ValueError. One piece is
+    done here. Not in a process that has used a GPU.
     """
     if len(pieces) < 2:
         for piece in pieces:
@@ -121,13 +122,16 @@ def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -
     try:
         for piece in pieces:
             arriving, end = fork.Pipe(duplex=False)
-            running[arriving] = fork.Process(target=_copy, args=(work, piece, end, os.getpid()))
-            running[arriving].start()
+            life = (work, piece, end, os.getpid())
+            process = fork.Process(target=_copy, args=life, daemon=True)
+            process.start()
+            running[arriving] = process
             end.close()
         yield from _arriving(running)
     finally:
         for process in running.values():
             process.kill()
+        for process in running.values():
             process.join()
 
 
@@ -138,7 +142,7 @@ def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
         for pipe in pipes:
             try:
                 result, error = pipe.recv()
-            except EOFError:
+            except (EOFError, OSError):  # OSError where it was lost while it sent a result
                 process = running.pop(pipe)
                 process.join()
                 if process.exitcode != 0:
@@ -173,7 +177,7 @@ def _copy(work: Callable[[Piece], Iterator[Result]], piece: Piece, end: Any, par
 
 def _start_process(parent: int) -> None:
     """One thread; Ctrl-C is left to the parent; the process ends when its parent was killed."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
+    os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is imported
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from speculative_tts.workers import LOST_COPY
+
 SMALL = {"object_store_memory": 80 << 20}  # bytes, about the least that Ray takes
 LIMIT = 600  # seconds that a command may take
 ENVIRONMENT = {
@@ -49,6 +51,14 @@ def through(process: subprocess.Popen[bytes]) -> str:
     said = process.communicate(timeout=LIMIT)[0].decode()
     assert process.returncode == 0, said
     return said
+
+
+def ended(process: subprocess.Popen[bytes]) -> bool:
+    """Is it through? Not where it was killed, or a copy of it."""
+    said = process.communicate(timeout=LIMIT)[0].decode()
+    cut = process.returncode == -signal.SIGKILL or LOST_COPY in said
+    assert cut or process.returncode == 0, said
+    return not cut
 
 
 def written(folder: Path) -> int:
@@ -89,25 +99,25 @@ def killed(
             hit += 1
             left.pop()
         if process.poll() is not None:
-            if process.returncode != -signal.SIGKILL:  # it was through before
-                through(process)
+            if ended(process):
                 shutil.rmtree(out, ignore_errors=True)
             process = start(command, arguments)
-    through(process)
+    while not ended(process):
+        process = start(command, arguments)
     return hit
 
 
 def kill_driver(process: subprocess.Popen[bytes], random: Random) -> bool:
     """The command itself."""
     process.kill()
-    process.communicate()
-    return process.returncode == -signal.SIGKILL
+    return process.wait() == -signal.SIGKILL
 
 
 def kill_child(process: subprocess.Popen[bytes], random: Random) -> bool:
-    """One of its worker processes; itself where there is none."""
+    """One of its worker processes, or of its copies; itself where there is none."""
     children = [pid for pid, parent, name in processes() if parent == process.pid]
-    workers = [pid for pid in children if "spawn_main" in command_of(pid)]
+    own = command_of(process.pid)
+    workers = [pid for pid in children if "spawn_main" in (said := command_of(pid)) or said == own]
     if not workers:
         return kill_driver(process, random)
     return gone(random.choice(workers))

@@ -103,9 +103,13 @@ class RayLauncher(Launcher):
 
 
 def share_of(config: DictConfig, asked: Share, cores: float) -> Share:
-    """What a job gets: what is asked for, at least its threads; a timed one a device for itself."""
+    """What a job gets: what is asked for, at least its threads and the copies of itself.
+
+    A timed one gets a device for itself.
+    """
     runtime = OmegaConf.select(config, "runtime", default={})
-    got = replace(asked, cpus=max(asked.cpus, runtime.get("threads", 1)))
+    busy = max(runtime.get("threads", 1), config.get("workers") or 1)
+    got = replace(asked, cpus=max(asked.cpus, busy))
     if config.get("timing", 0) == 0:
         return got
     if str(runtime.get("device")).endswith("cuda"):

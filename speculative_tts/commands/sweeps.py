@@ -61,15 +61,16 @@ def composed_once() -> Iterator[None]:
     each again when its turn comes, a sixth of a second each time.
     """
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
+    from omegaconf import OmegaConf
 
     compose, checked = ConfigLoaderImpl.load_sweep_config, dict[tuple[str, ...], Any]()
 
     def once(self: Any, master_config: Any, sweep_overrides: list[str]) -> Any:
         point = tuple(sweep_overrides)
-        if point in checked:
-            return checked.pop(point)
-        checked[point] = compose(self, master_config, sweep_overrides)
-        return checked[point]
+        found = checked.pop(point, None)
+        if found is None or OmegaConf.is_readonly(found.hydra):  # Hydra locks what it has run
+            found = checked[point] = compose(self, master_config, sweep_overrides)
+        return found
 
     ConfigLoaderImpl.load_sweep_config = once  # type: ignore[method-assign]
     try:

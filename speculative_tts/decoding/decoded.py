@@ -34,10 +34,11 @@ CHUNK = 256  # utterances whose prompts are in memory at once
 
 @dataclass(frozen=True)
 class Timing:
-    """An utterance that was decoded alone, and columns of its record that clocks fill."""
+    """An utterance that was decoded alone, its audio, and columns of its record from clocks."""
 
     item: ListItem
     outcome: Outcome
+    spoken: Spoken
     times: dict[str, Any]
 
 
@@ -158,13 +159,13 @@ class Decoded:
                 yield timing
 
     def _made(self, share: Share) -> Iterator[Made | Unmade]:
-        """What takes no time that anybody notes."""
+        """Records and audio, once every time that anybody reads is taken."""
         timings, others = share
         for one in timings:
             times = one.times
             if self._timed[one.item.id] and "split" not in times:
                 times["split"] = self._split(self._request(one.item), one.outcome)
-            yield self._utterance(one.item, one.outcome, **times)
+            yield self._utterance(one.item, one.outcome, one.spoken, **times)
         yield from self._untimed(others)
 
     def _untimed(self, items: list[ListItem]) -> Iterator[Made | Unmade]:
@@ -175,7 +176,8 @@ class Decoded:
                 if outcome.failure:
                     yield Unmade(request.id, outcome.failure)
                 else:
-                    yield self._utterance(chunk[request.id], outcome)
+                    item = chunk[request.id]
+                    yield self._utterance(item, outcome, self.spoken(item, outcome))
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Utterances that nobody times."""
@@ -212,10 +214,9 @@ class Decoded:
             times["split"] = self._split(request, outcome)
         if self._config.chunk is not None and "chunk" in READS[system]:
             times["arrivals"] = self._streamed(request, outcome, self.prompt(item))
-        return Timing(item, outcome, times)
+        return Timing(item, outcome, self.spoken(item, outcome), times)
 
-    def _utterance(self, item: ListItem, outcome: Outcome, **times: Any) -> Made:
-        spoken = self.spoken(item, outcome)
+    def _utterance(self, item: ListItem, outcome: Outcome, spoken: Spoken, **times: Any) -> Made:
         made = record(
             item,
             self._config.seed,

@@ -43,7 +43,7 @@ class Outcome:
     stopped: bool  # by a stop id; else by the length limit
     counts: Counts = field(default_factory=Counts)
     failure: str | None = None  # why it was cut short: a model gave no law for the next token
-    # seconds of drafting, verifying and accepting, of its batch, where the loop clocks itself
+    # seconds of drafting, verifying and accepting of a whole batch, where the loop clocks itself
     split: tuple[float, ...] | None = field(default=None, compare=False)
 
 

@@ -1,7 +1,7 @@
 """What runs would take, without making them: utterances, tokens, hours by stage, disk.
 
-From a probe of a few utterances, decoded as the run would decode them. What is done already, runs
-and prompts, is not counted, nor are the runs of a search for a speed (match=).
+From a probe of a few utterances, decoded as the run would decode them with workers=1. What is done
+already, runs and prompts, is not counted, nor are the runs of a search for a speed (match=).
 """
 
 import time

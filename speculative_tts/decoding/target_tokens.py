@@ -40,7 +40,8 @@ class TargetTokens:
     ) -> Iterator[tuple[Request, Outcome]]:
         """Those that are known, then the others by `decode`; each is kept once it is made.
 
-        Another process that wants some meanwhile waits for them; the lock ends with its process.
+        Another process that wants some meanwhile, a copy of this one too, waits for them; the lock
+        ends with its process.
         """
         with held(self._folder):
             known = {row.key: row for row in self._rows()}

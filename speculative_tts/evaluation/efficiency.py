@@ -73,8 +73,8 @@ SWAPPED = (
     "included; changed ones came out another token."
 )
 SHARES = (
-    "Draft, verify and accept are shares of a round's seconds in an instrumented decode; the "
-    "rule's work is in accept."
+    "Draft, verify and accept are shares of a round's seconds (native rounds clock themselves as "
+    "they are timed, others in an instrumented decode); the rule's work is in accept."
 )
 LENGTH = (
     "Acceptance length is tokens emitted by rounds over rounds, residual and bonus tokens included "

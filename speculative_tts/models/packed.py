@@ -14,10 +14,10 @@ LARGEST = 127
 
 
 def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Matrices in 8 bits; vectors, which are few, as they are."""
+    """Matrices in 8 bits; vectors and biases, which are few, as they are."""
     packed = {}
     for name, tensor in tensors.items():
-        if tensor.ndim < 2:
+        if tensor.ndim < 2 or name.endswith("bias"):
             packed[name] = tensor
             continue
         packed[name], packed[name + SCALE] = rounded(tensor)

@@ -294,12 +294,14 @@ class DecodeConfig(EngineConfig):
     # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
     # its memory holds
     batch_size: Count | None = None
-    # copies of the process, on a CPU, a thread each: once what is timed has its times, they decode
-    # the others and make audio and distortion of all
+    # copies of the process, on a CPU, a thread each: once all that is timed has its times, before
+    # which nothing is kept, they decode the others, make their audio, and measure distortion
     workers: Threads = 1
     # decode what is timed by the target alone too, in the same process, for paired speedups
     baseline: bool = True
-    instrument: Whole = 20  # timed utterances decoded once more with split timers and distortion
+    # timed utterances decoded once more for distortion, and for split times where the loop does
+    # not clock itself
+    instrument: Whole = 20
     # decode what is timed once more as a stream of pieces of so many codes, for the time to first
     # audio; null: no stream
     chunk: Annotated[Count, Since(None)] | None = None

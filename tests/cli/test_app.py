@@ -155,6 +155,12 @@ def test_sweep_runs_every_job_and_returns_the_largest_code() -> None:
     assert [config.seed for config in seen] == [3, 12, 1]
 
 
+@pytest.mark.parametrize("seeds", [[12, 12], [12, 1, 12], [12, 12, 12, 1]])
+def test_a_point_that_is_named_again_runs_again(seeds: list[int]) -> None:
+    assert decode([f"seed={','.join(map(str, seeds))}"]) == 12
+    assert [config.seed for config in seen] == seeds
+
+
 def test_a_point_of_a_sweep_is_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All before the first one runs: a mistake in the last is told at once."""
     composed: list[str] = []

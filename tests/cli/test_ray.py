@@ -162,7 +162,9 @@ TIMED = {"timing": 10, "runtime": {"threads": 2, "device": "cpu"}}
         (TIMED | {"timing": None}, Share(16, 0.5)),  # all utterances are timed
         (TIMED | {"timing": 0}, Share(2, 0.5)),
         (TIMED | {"runtime": {"threads": 3, "device": "cuda"}}, Share(3, 1.0)),
+        (TIMED | {"timing": 0, "workers": 4}, Share(4, 0.5)),
         ({"n": 3}, ASKED),
+        ({"n": 3, "workers": None}, ASKED),
     ],
 )
 def test_a_timed_run_has_its_device_for_itself(config: dict[str, object], got: Share) -> None:

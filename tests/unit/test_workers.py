@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from multiprocessing import active_children
 from pathlib import Path
@@ -133,3 +135,19 @@ def test_a_copy_that_is_killed_ends_in_one_line() -> None:
     with pytest.raises(ValueError, match="a copy of the process was lost") as caught:
         list(copies(counted, [[1, 2], [3, -1]]))
     assert "\n" not in str(caught.value)
+
+
+def test_a_copy_that_is_killed_as_it_sends_ends_in_one_line() -> None:
+    """A pipe holds 64 KiB: a copy waits in the middle of a result until the first part is read."""
+
+    def work(seconds: float) -> Iterator[bytes]:
+        timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL))
+        timer.start()
+        while True:
+            yield bytes(1 << 20)
+
+    making = copies(work, [0.5, 0.5])
+    next(making)
+    time.sleep(1)
+    with pytest.raises(ValueError, match="a copy of the process was lost"):
+        list(making)

@@ -33,8 +33,11 @@ def test_packing_what_was_unpacked_changes_nothing() -> None:
 
 
 def test_several_matrices_are_packed_as_each_alone() -> None:
-    heads = torch.randn(3, 9, 7, generator=torch.Generator().manual_seed(2))
-    found = unpack(pack({"heads": heads}))["heads"]
+    generator = torch.Generator().manual_seed(2)
+    heads, bias = torch.randn(3, 9, 7, generator=generator), torch.randn(3, 9, generator=generator)
+    packed = pack({"heads": heads, "heads.bias": bias})
+    assert torch.equal(packed["heads.bias"], bias)
+    found = unpack(packed)["heads"]
     for one, head in zip(found, heads, strict=True):
         assert torch.equal(one, unpack(pack({"head": head}))["head"])
 
