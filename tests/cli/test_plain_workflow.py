@@ -72,7 +72,7 @@ def test_make_results_is_what_writes_the_tables_that_ship() -> None:
 
     timed_seed, all_seeds = planned("results")[:4], planned("results")[4:]
     assert all("out=runs/results" in line for line in timed_seed)  # a kill leaves what ships whole
-    assert len(all_seeds) == 11
+    assert len(all_seeds) == 12
     assert all("out=results" in line for line in all_seeds)
     papers = ("ssd", "pcg", "mtp", "claims")
     others = ("tiny-system", "streaming", "frontier", "voices", "fresh", "bench")
