@@ -163,7 +163,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 4 hours on two cores, needs flite; resumable
-	$(BIN)/sst-prepare # 30 minutes
+	$(BIN)/sst-prepare # 40 minutes
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes

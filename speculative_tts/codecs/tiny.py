@@ -1,7 +1,8 @@
 """The tiny codec: 40 ms speech tokens, one k-means codebook over stacked WORLD frames.
 
 A token is four 10 ms frames of 27 features each (see `world.frame_features`); codebook entries live
-in a weighted space where squared distance is a fair error measure, and decoding undoes the weights.
+in a weighted space where squared distance is a fair error measure. Decoding lets a postnet mend
+what entries leave out (`codecs.postnet`) and undoes the weights.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from safetensors.numpy import load_file, save
 
 from speculative_tts.codecs import world
 from speculative_tts.codecs.pieces import Window, Windowed
+from speculative_tts.codecs.postnet import NEIGHBOURS, Postnet
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
 from speculative_tts.typed import read_json
@@ -25,10 +27,10 @@ from speculative_tts.typed import read_json
 FRAMES_PER_TOKEN = 4
 TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES
 SAMPLES_PER_TOKEN = FRAMES_PER_TOKEN * world.SAMPLES_PER_FRAME
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 has no postnet
 MADE = "give tiny:codec, tiny:codec_residual for VALL-E, or what sst-prepare made"
 # WORLD's pulses and noise hang on all frames before, and reach 0.04 s back from the end.
-WINDOW = Window(ahead=2, chunk=5)
+WINDOW = Window(ahead=2 + NEIGHBOURS, chunk=5)
 CEPSTRUM_POWER = 0.6
 """Cepstra are divided by sd ** 0.6: between raw error (0) and equal variance (1)."""
 
@@ -42,6 +44,8 @@ class WorldCodec:
     sample_rate = world.SAMPLE_RATE
     token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
     books: ClassVar[str]  # the field that holds the codebooks
+    weights: Float32[np.ndarray, " 27"]
+    postnet: Postnet | None
 
     def encode(self, wave: world.Wave) -> Int64[np.ndarray, "*layers tokens"]:
         """Codes of every full 40 ms of a mono 16 kHz wave in [-1, 1]."""
@@ -58,9 +62,11 @@ class WorldCodec:
         return world.synthesise(world.frames_from_features(self.decode_features(codes)))
 
     def save(self, folder: Path) -> None:
-        """Write `codec.safetensors` (float16 codebooks) and `codec.json` into `folder`."""
-        values = vars(self)
-        tensors = {self.books: values[self.books].astype(np.float16), "weights": values["weights"]}
+        """Write `codec.safetensors` (float16 but for weights) and `codec.json` into `folder`."""
+        halves = {self.books: vars(self)[self.books]}
+        if self.postnet:
+            halves |= self.postnet.arrays
+        tensors = {name: array.astype(np.float16) for name, array in halves.items()}
         meta = {
             "format_version": FORMAT_VERSION,
             **self.sizes,
@@ -69,7 +75,7 @@ class WorldCodec:
             "frames_per_token": FRAMES_PER_TOKEN,
             "features": "24 mel-cepstra, log F0 (relative, voiced), voicing, band aperiodicity",
         }
-        write_atomic(folder / "codec.safetensors", save(tensors))
+        write_atomic(folder / "codec.safetensors", save(tensors | {"weights": self.weights}))
         write_json(folder / "codec.json", meta)
 
     @property
@@ -87,6 +93,17 @@ class WorldCodec:
         self, codes: Int64[np.ndarray, "*layers tokens"]
     ) -> Float64[np.ndarray, "frames 27"]:
         """Frame features of codes, four frames a token; ValueError for codes out of range."""
+        tokens = self.look_up(codes)
+        better = self.postnet(tokens) if self.postnet else tokens
+        features: NDArray[np.float64] = better.reshape(-1, world.N_FEATURES) / np.float64(
+            self.weights
+        )
+        return features
+
+    def look_up(
+        self, codes: Int64[np.ndarray, "*layers tokens"]
+    ) -> Float32[np.ndarray, "tokens 108"]:
+        """Weighted features of codes as the codebooks have them."""
         raise NotImplementedError
 
 
@@ -99,6 +116,7 @@ class TinyCodec(WorldCodec):
 
     codebook: Float32[np.ndarray, "codes 108"]
     weights: Float32[np.ndarray, " 27"]
+    postnet: Postnet | None = None
 
     n_layers = 1
     books = "codebook"
@@ -119,15 +137,12 @@ class TinyCodec(WorldCodec):
         """See `WorldCodec`."""
         return nearest(stack_frames(features, self.weights), self.codebook)
 
-    def decode_features(
-        self, codes: Int64[np.ndarray, " tokens"]
-    ) -> Float64[np.ndarray, "frames 27"]:
+    def look_up(self, codes: Int64[np.ndarray, " tokens"]) -> Float32[np.ndarray, "tokens 108"]:
         """See `WorldCodec`."""
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
             raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
-        frames = self.codebook[codes].astype(np.float64).reshape(-1, world.N_FEATURES)
-        features: NDArray[np.float64] = frames / self.weights
-        return features
+        entries: NDArray[np.float32] = self.codebook[codes]
+        return entries
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:  # noqa: ARG002
         """An utterance in pieces (`codecs.pieces`), which are the whole one's samples."""
@@ -136,15 +151,17 @@ class TinyCodec(WorldCodec):
     @classmethod
     def load(cls, folder: Path) -> TinyCodec:
         """Read a folder that `save` wrote."""
-        return cls(*read_codec(folder, ("codebook", 2), ("weights", 1)))
+        return cls(*read_codec(folder, "codebook", 2))
 
 
-def read_codec(folder: Path, *names: tuple[str, int]) -> list[Float32[np.ndarray, ...]]:
-    """Arrays of a codec folder, each named with its dimensions; ValueError for another folder."""
+def read_codec(
+    folder: Path, books: str, dimensions: int
+) -> tuple[Float32[np.ndarray, ...], Float32[np.ndarray, " 27"], Postnet | None]:
+    """Codebooks, weights and postnet of a codec folder; ValueError for another folder."""
     meta = read_json(folder / "codec.json", MADE)
-    if meta.get("format_version") != FORMAT_VERSION:
+    if meta.get("format_version") not in (1, FORMAT_VERSION):
         raise ValueError(
-            f"{folder} has codec format {meta.get('format_version')}, this version reads "
+            f"{folder} has codec format {meta.get('format_version')}, this version reads 1 and "
             f"{FORMAT_VERSION}; {MADE}"
         )
     try:
@@ -153,17 +170,17 @@ def read_codec(folder: Path, *names: tuple[str, int]) -> list[Float32[np.ndarray
         raise ValueError(
             f"{folder}: codec.safetensors is not readable ({error}); {MADE}"
         ) from error
-    for name, dimensions in names:
-        if (
-            name not in found
-            or found[name].ndim != dimensions
-            or not np.isfinite(found[name]).all()
-        ):
+    for name, wanted in {books: dimensions, "weights": 1}.items():
+        if name not in found or found[name].ndim != wanted or not np.isfinite(found[name]).all():
             raise ValueError(
-                f"{folder}: codec.safetensors has no {name} of {dimensions} dimensions and finite "
+                f"{folder}: codec.safetensors has no {name} of {wanted} dimensions and finite "
                 f"numbers; {MADE}"
             )
-    return [found[name].astype(np.float32) for name, _ in names]
+    single = {name: array.astype(np.float32) for name, array in found.items()}
+    postnet = Postnet.of(single)
+    if postnet and not postnet.suits(TOKEN_FEATURES):
+        raise ValueError(f"{folder}: the postnet of codec.safetensors is damaged; {MADE}")
+    return single[books], single["weights"], postnet
 
 
 def feature_weights(features: Float64[np.ndarray, "frames 27"]) -> Float32[np.ndarray, " 27"]:

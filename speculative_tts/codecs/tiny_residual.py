@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 from numpy.typing import NDArray
 
-from speculative_tts.codecs import world
+from speculative_tts.codecs.postnet import Postnet
 from speculative_tts.codecs.tiny import (
     TOKEN_FEATURES,
     WorldCodec,
@@ -36,6 +36,7 @@ class ResidualTinyCodec(WorldCodec):
 
     codebooks: Float32[np.ndarray, "layers codes 108"]
     weights: Float32[np.ndarray, " 27"]
+    postnet: Postnet | None = None
 
     books = "codebooks"
 
@@ -71,10 +72,10 @@ class ResidualTinyCodec(WorldCodec):
             left = left - codebook[codes[layer]]
         return codes
 
-    def decode_features(
+    def look_up(
         self, codes: Int64[np.ndarray, "layers tokens"]
-    ) -> Float64[np.ndarray, "frames 27"]:
-        """Frame features of codes, four frames a token; of the first layers if not all are given.
+    ) -> Float32[np.ndarray, "tokens 108"]:
+        """Weighted features of codes, sums of the first layers if not all are given.
 
         Codes of shape (tokens,) are the first layer's. Raises ValueError for codes out of range.
         """
@@ -83,16 +84,15 @@ class ResidualTinyCodec(WorldCodec):
             raise ValueError(f"codes of {len(layers)} layers; the codec has {self.n_layers}")
         if layers.size and not 0 <= int(layers.min()) <= int(layers.max()) < self.n_codes:
             raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
-        sums = np.zeros((layers.shape[1], TOKEN_FEATURES))
+        sums = np.zeros((layers.shape[1], TOKEN_FEATURES), dtype=np.float32)
         for codebook, layer in zip(self.codebooks, layers, strict=False):
             sums += codebook[layer]
-        features: NDArray[np.float64] = sums.reshape(-1, world.N_FEATURES) / self.weights
-        return features
+        return sums
 
     @classmethod
     def load(cls, folder: Path) -> ResidualTinyCodec:
         """Read a folder that `save` wrote; ValueError for another codec's."""
-        return cls(*read_codec(folder, ("codebooks", 3), ("weights", 1)))
+        return cls(*read_codec(folder, "codebooks", 3))
 
 
 def train_residual_codec(

@@ -8,6 +8,7 @@ from pathlib import Path
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec, train_residual_codec
 from speculative_tts.corpora.codes import RESIDUAL_SCHEMA, write_codes
 from speculative_tts.corpora.features import frames_of
+from speculative_tts.corpora.postnet import with_postnet
 
 CODEC = "codec_residual"
 CODES = "codes_residual"
@@ -24,20 +25,23 @@ class ResidualConfig:
     seed: int = 1
 
 
-def prepare_residual(shards: list[Path], config: ResidualConfig, out: Path) -> ResidualTinyCodec:
+def prepare_residual(
+    shards: list[Path], config: ResidualConfig, postnet_steps: int, out: Path
+) -> ResidualTinyCodec:
     """Make codec_residual/ and the training shards of codes_residual/; what exists is kept."""
-    codec = make_residual_codec(shards, config, out / CODEC)
+    codec = make_residual_codec(shards, config, postnet_steps, out / CODEC)
     write_codes(shards, codec, out / CODES, RESIDUAL_SCHEMA)
     return codec
 
 
 def make_residual_codec(
-    shards: list[Path], config: ResidualConfig, folder: Path
+    shards: list[Path], config: ResidualConfig, postnet_steps: int, folder: Path
 ) -> ResidualTinyCodec:
     """Train the codec on the first feature shards, unless `folder` has one."""
     if not (folder / "codec.json").exists():
         features = frames_of(shards[: config.codec_shards])
-        train_residual_codec(
+        codec = train_residual_codec(
             features, config.n_layers, config.n_codes, config.iterations, config.seed
-        ).save(folder)
+        )
+        with_postnet(codec, features, postnet_steps, config.seed).save(folder)
     return ResidualTinyCodec.load(folder)

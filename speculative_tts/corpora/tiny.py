@@ -15,6 +15,7 @@ from speculative_tts.corpora.codes import CODES_SCHEMA, RESIDUAL_SCHEMA, write_c
 from speculative_tts.corpora.features import frames_of, write_feature_shard
 from speculative_tts.corpora.heldout import write_dev_codes
 from speculative_tts.corpora.plan import Take, Words, plan_list, plan_takes
+from speculative_tts.corpora.postnet import with_postnet
 from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_residual
 from speculative_tts.corpora.testset import write_list
 from speculative_tts.progress import progress
@@ -58,11 +59,11 @@ def prepare_tiny(config: Recipe, out: Path) -> None:
         "_fine": (CodebookConfig(config.n_fine_codes, 40, 15), every),
     }
     for suffix, (book, heard) in books.items():
-        codec = make_codec(shards, book, config.seed, out / f"codec{suffix}")
+        codec = make_codec(shards, book, config, out / f"codec{suffix}")
         codes = out / f"codes{suffix}"
         write_codes(heard, codec, codes, CODES_SCHEMA)
         write_dev_codes(*dev, codec, codes / "dev-0000.parquet", CODES_SCHEMA)
-    layered = prepare_residual(shards, config.residual, out)
+    layered = prepare_residual(shards, config.residual, config.postnet_steps, out)
     write_dev_codes(*dev, layered, out / CODES / "dev-0000.parquet", RESIDUAL_SCHEMA)
     write_list(*dev, out / "dev")
     write_list(*test, out / "test")
@@ -82,9 +83,10 @@ def make_features(takes: list[Take], config: Recipe, folder: Path) -> list[Path]
     return paths
 
 
-def make_codec(shards: list[Path], book: CodebookConfig, seed: int, folder: Path) -> TinyCodec:
+def make_codec(shards: list[Path], book: CodebookConfig, config: Recipe, folder: Path) -> TinyCodec:
     """Train the codec on the first shards, unless `folder` has one."""
     if not (folder / "codec.json").exists():
         features = frames_of(shards[: book.shards])
-        train_codec(features, book.n_codes, book.iterations, seed).save(folder)
+        codec = train_codec(features, book.n_codes, book.iterations, config.seed)
+        with_postnet(codec, features, config.postnet_steps, config.seed).save(folder)
     return TinyCodec.load(folder)

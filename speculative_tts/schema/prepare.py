@@ -58,6 +58,7 @@ class PrepareConfig:
     n_fine_takes: Whole = 6000  # further ones, which the fine target alone hears
     n_codes: Several = 2048  # entries of the codec's codebook
     n_fine_codes: Several = 8192  # entries of the fine target's, codec_fine
+    postnet_steps: Whole = 4000  # of each codec's postnet, two minutes of a core; 0: none
     test_rows_per_speaker: Few = 8  # utterances of each speaker in the test list
     dev_rows_per_speaker: Few = 4  # utterances of each speaker in the dev list
     workers: Threads = 2  # processes of cluster=local

@@ -21,6 +21,7 @@ RECIPE = tiny.Recipe(
     takes_per_shard=20,
     n_codes=8,
     n_fine_codes=64,
+    postnet_steps=3,
     workers=1,
 )
 
@@ -63,6 +64,8 @@ def distance(codec: TinyCodec, corpus: Path) -> float:
 def test_both_say_the_same_takes_the_fine_one_more_closely(prepared: Path) -> None:
     coarse, fine = (TinyCodec.load(prepared / name) for name in ("codec", "codec_fine"))
     assert (len(coarse.codebook), len(fine.codebook)) == (8, 64)
+    assert coarse.postnet
+    assert fine.postnet
     assert distance(fine, prepared) < 0.9 * distance(coarse, prepared)
     both, new = rows(prepared / "codes_fine")[:N_TAKES], rows(prepared / "codes_fine")[N_TAKES:]
     assert len(new) == N_FINE_TAKES
