@@ -163,7 +163,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 4 hours on two cores, needs flite; resumable
-	$(BIN)/sst-prepare # 40 minutes
+	$(BIN)/sst-prepare # 45 minutes
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes
@@ -175,7 +175,8 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	$(BIN)/python scripts/pack.py runs/fine-new/packed runs/fine-new/target runs/fine-mean
 	$(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed steps=50 learning_rate=2e-3 out=runs/draft-paper-50
 	from=50; for to in 200 500 1000; do $(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-$$from steps=$$((to - from)) out=runs/draft-paper-$$to; from=$$to; done # 20 minutes of one core
-	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1000
+	$(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-1000 steps=600 learning_rate=2e-3 out=runs/draft-paper-1600 # 10 minutes of one core
+	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1600
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
 	$(BIN)/python scripts/pack.py runs/heads/packed runs/heads
 	$(BIN)/sst-own-codes target.path=runs/target/target codec.path=data/tiny/codec limit=25 out=runs/own # 3 minutes

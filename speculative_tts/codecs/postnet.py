@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
 from numpy.typing import NDArray
 
 NEIGHBOURS = 1
@@ -47,22 +47,26 @@ class Postnet:
         return {f"postnet.{field.name}": getattr(self, field.name) for field in fields(self)}
 
     @classmethod
-    def of(cls, arrays: dict[str, NDArray[np.float32]]) -> Self | None:
-        """From what `arrays` gave; None where it is not among them."""
-        names = [f"postnet.{field.name}" for field in fields(cls)]
-        return cls(*(arrays[name] for name in names)) if set(names) <= set(arrays) else None
-
-    def suits(self, size: int) -> bool:
-        """Whether it mends tokens of that size, and knows what to say."""
-        shapes = [array.shape for array in self.arrays.values()]
-        units, heard = len(self.inner_bias), (2 * NEIGHBOURS + 1) * size
-        finite = all(np.isfinite(array).all() for array in self.arrays.values())
-        return finite and shapes == [(units, heard), (units,), (size, units), (size,)]
+    def of(cls, arrays: dict[str, NDArray[np.float32]], size: int) -> Self:
+        """The one that `arrays` gave, for tokens of that size; ValueError for a damaged one."""
+        parts = [arrays.get(f"postnet.{field.name}", np.zeros(0)) for field in fields(cls)]
+        units, heard = parts[1].size, (2 * NEIGHBOURS + 1) * size
+        shapes = [(units, heard), (units,), (size, units), (size,)]
+        if [part.shape for part in parts] != shapes or not all(np.isfinite(p).all() for p in parts):
+            raise ValueError("its postnet is damaged")
+        return cls(*parts)
 
 
 def windows(tokens: Float32[np.ndarray, "tokens size"]) -> Float32[np.ndarray, "tokens inputs"]:
-    """Each token between its neighbours; where there is none the outermost token stands for it."""
-    count, each = len(tokens), np.arange(-NEIGHBOURS, NEIGHBOURS + 1)
-    places = np.clip(np.arange(count)[:, None] + each, 0, max(0, count - 1))
-    heard: NDArray[np.float32] = tokens[places].reshape(count, len(each) * tokens.shape[1])
+    """Each token between its neighbours, side by side."""
+    heard: NDArray[np.float32] = tokens[places(len(tokens))].reshape(
+        len(tokens), (2 * NEIGHBOURS + 1) * tokens.shape[1]
+    )
     return heard
+
+
+def places(count: int) -> Int64[np.ndarray, "tokens heard"]:
+    """Which tokens each hears; where there is no neighbour the outermost token stands for it."""
+    around = np.arange(count)[:, None] + np.arange(-NEIGHBOURS, NEIGHBOURS + 1)
+    inside: NDArray[np.int64] = np.clip(around, 0, max(0, count - 1))
+    return inside

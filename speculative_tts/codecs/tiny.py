@@ -7,12 +7,12 @@ what entries leave out (`codecs.postnet`) and undoes the weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float, Float32, Float64, Int64
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
@@ -27,10 +27,10 @@ from speculative_tts.typed import read_json
 FRAMES_PER_TOKEN = 4
 TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES
 SAMPLES_PER_TOKEN = FRAMES_PER_TOKEN * world.SAMPLES_PER_FRAME
-FORMAT_VERSION = 2  # 1 has no postnet
+BARE, FORMAT_VERSION = 1, 2  # without and with a postnet
 MADE = "give tiny:codec, tiny:codec_residual for VALL-E, or what sst-prepare made"
 # WORLD's pulses and noise hang on all frames before, and reach 0.04 s back from the end.
-WINDOW = Window(ahead=2 + NEIGHBOURS, chunk=5)
+WINDOW = Window(ahead=2, chunk=5)
 CEPSTRUM_POWER = 0.6
 """Cepstra are divided by sd ** 0.6: between raw error (0) and equal variance (1)."""
 
@@ -68,7 +68,7 @@ class WorldCodec:
             halves |= self.postnet.arrays
         tensors = {name: array.astype(np.float16) for name, array in halves.items()}
         meta = {
-            "format_version": FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if self.postnet else BARE,
             **self.sizes,
             "sample_rate": self.sample_rate,
             "token_rate": self.token_rate,
@@ -94,7 +94,7 @@ class WorldCodec:
     ) -> Float64[np.ndarray, "frames 27"]:
         """Frame features of codes, four frames a token; ValueError for codes out of range."""
         tokens = self.look_up(codes)
-        better = self.postnet(tokens) if self.postnet else tokens
+        better = self.postnet(tokens.astype(np.float32)) if self.postnet else tokens
         features: NDArray[np.float64] = better.reshape(-1, world.N_FEATURES) / np.float64(
             self.weights
         )
@@ -102,7 +102,7 @@ class WorldCodec:
 
     def look_up(
         self, codes: Int64[np.ndarray, "*layers tokens"]
-    ) -> Float32[np.ndarray, "tokens 108"]:
+    ) -> Float[np.ndarray, "tokens 108"]:
         """Weighted features of codes as the codebooks have them."""
         raise NotImplementedError
 
@@ -137,7 +137,7 @@ class TinyCodec(WorldCodec):
         """See `WorldCodec`."""
         return nearest(stack_frames(features, self.weights), self.codebook)
 
-    def look_up(self, codes: Int64[np.ndarray, " tokens"]) -> Float32[np.ndarray, "tokens 108"]:
+    def look_up(self, codes: Int64[np.ndarray, " tokens"]) -> Float[np.ndarray, "tokens 108"]:
         """See `WorldCodec`."""
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
             raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
@@ -146,7 +146,8 @@ class TinyCodec(WorldCodec):
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:  # noqa: ARG002
         """An utterance in pieces (`codecs.pieces`), which are the whole one's samples."""
-        return Windowed(self.decode, WINDOW, chunk, np.zeros(0, dtype=np.int64))
+        window = replace(WINDOW, ahead=WINDOW.ahead + (NEIGHBOURS if self.postnet else 0))
+        return Windowed(self.decode, window, chunk, np.zeros(0, dtype=np.int64))
 
     @classmethod
     def load(cls, folder: Path) -> TinyCodec:
@@ -159,10 +160,11 @@ def read_codec(
 ) -> tuple[Float32[np.ndarray, ...], Float32[np.ndarray, " 27"], Postnet | None]:
     """Codebooks, weights and postnet of a codec folder; ValueError for another folder."""
     meta = read_json(folder / "codec.json", MADE)
-    if meta.get("format_version") not in (1, FORMAT_VERSION):
+    version = meta.get("format_version")
+    if version not in (BARE, FORMAT_VERSION):
         raise ValueError(
-            f"{folder} has codec format {meta.get('format_version')}, this version reads 1 and "
-            f"{FORMAT_VERSION}; {MADE}"
+            f"{folder} has codec format {version}, this version reads {BARE} and {FORMAT_VERSION}; "
+            f"{MADE}"
         )
     try:
         found = load_file(folder / "codec.safetensors")
@@ -177,9 +179,10 @@ def read_codec(
                 f"numbers; {MADE}"
             )
     single = {name: array.astype(np.float32) for name, array in found.items()}
-    postnet = Postnet.of(single)
-    if postnet and not postnet.suits(TOKEN_FEATURES):
-        raise ValueError(f"{folder}: the postnet of codec.safetensors is damaged; {MADE}")
+    try:
+        postnet = Postnet.of(single, TOKEN_FEATURES) if version == FORMAT_VERSION else None
+    except ValueError as error:
+        raise ValueError(f"{folder}: codec.safetensors: {error}; {MADE}") from error
     return single[books], single["weights"], postnet
 
 

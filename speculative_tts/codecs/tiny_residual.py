@@ -74,7 +74,7 @@ class ResidualTinyCodec(WorldCodec):
 
     def look_up(
         self, codes: Int64[np.ndarray, "layers tokens"]
-    ) -> Float32[np.ndarray, "tokens 108"]:
+    ) -> Float64[np.ndarray, "tokens 108"]:
         """Weighted features of codes, sums of the first layers if not all are given.
 
         Codes of shape (tokens,) are the first layer's. Raises ValueError for codes out of range.
@@ -84,7 +84,7 @@ class ResidualTinyCodec(WorldCodec):
             raise ValueError(f"codes of {len(layers)} layers; the codec has {self.n_layers}")
         if layers.size and not 0 <= int(layers.min()) <= int(layers.max()) < self.n_codes:
             raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
-        sums = np.zeros((layers.shape[1], TOKEN_FEATURES), dtype=np.float32)
+        sums = np.zeros((layers.shape[1], TOKEN_FEATURES))
         for codebook, layer in zip(self.codebooks, layers, strict=False):
             sums += codebook[layer]
         return sums

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from jaxtyping import Float32
 from torch import nn
 
-from speculative_tts.codecs.postnet import Postnet, windows
+from speculative_tts.codecs.postnet import Postnet, places
 from speculative_tts.codecs.tiny import TinyCodec, stack_frames
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.progress import progress
@@ -39,19 +38,18 @@ def said_and_meant(codec: Made, features: Features) -> Iterator[tuple[Tokens, To
     for frames in features:
         codes, truth = codec.encode_features(frames), stack_frames(frames, codec.weights)
         for some in [codes] if codes.ndim == 1 else (codes[: n + 1] for n in range(len(codes))):
-            yield codec.look_up(some), truth
+            yield codec.look_up(some).astype(np.float32), truth
 
 
 def train_postnet(utterances: Iterable[tuple[Tokens, Tokens]], steps: int, seed: int) -> Postnet:
     """Least squares from utterances (what codes say, what was said), rounded to float16.
 
-    Begins as no postnet: the last matrix is zero.
+    Begins as no postnet: the last matrix is zero. The same seed gives the same postnet.
     """
     said, truth = zip(*utterances, strict=True)
     begins = np.cumsum([0, *map(len, said)])
-    places = [windows(np.arange(a, b)[:, None]) for a, b in pairwise(begins)]
-    given, wanted = (torch.from_numpy(np.concatenate(part)) for part in (said, truth))
-    heard = torch.from_numpy(np.concatenate(places))
+    each = [begin + places(len(tokens)) for begin, tokens in zip(begins, said, strict=False)]
+    given, wanted, heard = (torch.from_numpy(np.concatenate(p)) for p in (said, truth, each))
     size = given.shape[1]
     random = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):

@@ -55,10 +55,11 @@ class PrepareConfig:
     allow_missing: bool = False  # leave out rows whose audio or text is missing
 
     n_takes: Many = 9000  # utterances to speak
-    n_fine_takes: Whole = 6000  # further ones, which the fine target alone hears
+    n_fine_takes: Whole = 13000  # further ones, which the fine target and its draft alone hear
     n_codes: Several = 2048  # entries of the codec's codebook
     n_fine_codes: Several = 8192  # entries of the fine target's, codec_fine
-    postnet_steps: Whole = 4000  # of each codec's postnet, two minutes of a core; 0: none
+    # of the postnet of each codec that is not there yet, three minutes of a core; 0: none
+    postnet_steps: Whole = 4000
     test_rows_per_speaker: Few = 8  # utterances of each speaker in the test list
     dev_rows_per_speaker: Few = 4  # utterances of each speaker in the dev list
     workers: Threads = 2  # processes of cluster=local

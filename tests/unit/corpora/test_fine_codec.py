@@ -9,9 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, TinyCodec
+from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora import features, tiny
 from speculative_tts.corpora.features import SpokenTake, read_feature_shard
 from speculative_tts.corpora.plan import Take
+from speculative_tts.corpora.postnet import with_postnet
+from speculative_tts.corpora.residual import ResidualConfig
 
 COLUMNS = 27  # of a frame
 N_TAKES, N_FINE_TAKES = 60, 20
@@ -22,6 +25,7 @@ RECIPE = tiny.Recipe(
     n_codes=8,
     n_fine_codes=64,
     postnet_steps=3,
+    residual=ResidualConfig(n_layers=2, n_codes=8, codec_shards=2, iterations=2),
     workers=1,
 )
 
@@ -39,7 +43,7 @@ def spoken(take: Take, seed: int) -> Iterator[SpokenTake]:
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A corpus of 60 takes with codebooks of 8 and 64 entries; the lists are left out."""
     monkeypatch.setattr(features, "speak_take", spoken)
-    for unspoken in ("write_dev_codes", "write_list", "prepare_residual"):
+    for unspoken in ("write_dev_codes", "write_list"):
         monkeypatch.setattr(tiny, unspoken, lambda *_: None)
     tiny.prepare_tiny(RECIPE, tmp_path)
     return tmp_path
@@ -64,8 +68,6 @@ def distance(codec: TinyCodec, corpus: Path) -> float:
 def test_both_say_the_same_takes_the_fine_one_more_closely(prepared: Path) -> None:
     coarse, fine = (TinyCodec.load(prepared / name) for name in ("codec", "codec_fine"))
     assert (len(coarse.codebook), len(fine.codebook)) == (8, 64)
-    assert coarse.postnet
-    assert fine.postnet
     assert distance(fine, prepared) < 0.9 * distance(coarse, prepared)
     both, new = rows(prepared / "codes_fine")[:N_TAKES], rows(prepared / "codes_fine")[N_TAKES:]
     assert len(new) == N_FINE_TAKES
@@ -77,6 +79,21 @@ def test_both_say_the_same_takes_the_fine_one_more_closely(prepared: Path) -> No
         assert len(one["codes"]) == len(other["codes"])
         assert max(one["codes"]) < 8
     assert max(code for _, row in pairs for code in row["codes"]) >= 8
+
+
+def test_each_has_a_postnet_of_what_its_codebook_heard(prepared: Path) -> None:
+    shards = sorted((prepared / "features").iterdir())
+    layered = ResidualTinyCodec.load(prepared / "codec_residual")
+    for codec, heard, seed in (
+        (TinyCodec.load(prepared / "codec"), shards[:3], RECIPE.seed),
+        (TinyCodec.load(prepared / "codec_fine"), shards[:3], RECIPE.seed),
+        (layered, shards[:2], RECIPE.residual.seed),
+    ):
+        assert codec.postnet
+        wanted = with_postnet(codec, features.frames_of(heard), 3, seed).postnet
+        assert wanted
+        for name, array in wanted.arrays.items():
+            assert codec.postnet.arrays[name] == pytest.approx(array, abs=1e-3)
 
 
 def test_what_is_there_is_kept(prepared: Path) -> None:
