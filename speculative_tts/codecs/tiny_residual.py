@@ -73,7 +73,7 @@ class ResidualTinyCodec(WorldCodec):
         return codes
 
     def look_up(
-        self, codes: Int64[np.ndarray, "layers tokens"]
+        self, codes: Int64[np.ndarray, "*layers tokens"]
     ) -> Float64[np.ndarray, "tokens 108"]:
         """Weighted features of codes, sums of the first layers if not all are given.
 
