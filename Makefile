@@ -162,7 +162,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(BIN)/sst-bench target=tiny_valle steps=100 out=results/bench
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
 
-tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 4 hours on two cores, needs flite; resumable
+tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 6 hours by the sum of its steps, needs flite; resumable
 	$(BIN)/sst-prepare # 45 minutes
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes

@@ -21,6 +21,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
 from speculative_tts.commands.arguments import apart, find_places, one_by_one, quoted, sources
+from speculative_tts.commands.choices import Choices, implied
 from speculative_tts.commands.sweeps import composed_once, has_sweep, place
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
@@ -31,22 +32,7 @@ Config = TypeVar("Config")
 CONFIGS = "pkg://speculative_tts.configs"
 BAD_INPUT = 2
 INTERRUPTED = 130
-CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
-CODEC_OF_TARGET = (
-    ("target=tiny", "codec=tiny"),
-    ("target=tiny_valle", "codec=tiny_residual"),
-    ("target=tiny_fine", "codec=tiny_fine"),
-)
-DRAFT_OF_TARGET = (("target=tiny", "draft=tiny"), ("target=tiny_fine", "draft=paper"))
-DRAFTER_OF_TARGET = (  # a recurrent layer where one ships; who gives a draft wants that one
-    ("draft", "drafter=lm"),
-    ("target=tiny", "drafter=recurrent"),
-    ("target=tiny_fine", "drafter=recurrent"),
-    ("target", "drafter=lm"),
-)
 CLUSTER = (("cluster", "cluster.name"),)
-WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
-LOGS_BESIDE_RUNS = (("hydra/launcher", "hydra.sweep.dir=${out}/.sweep"),)  # of a cluster's jobs
 
 
 class JobFailedError(Exception):
@@ -67,7 +53,7 @@ class Command(Generic[Config]):
     about: str
     examples: tuple[str, ...]
     shorthand: tuple[tuple[str, str], ...] = ()
-    implied: tuple[tuple[str, str], ...] = ()
+    implied: Choices = ()
     first: tuple[str, ...] = ()
     codes: list[int] = field(default_factory=list, repr=False, compare=False)
     typed: list[str] = field(default_factory=list, repr=False, compare=False)
@@ -204,20 +190,7 @@ class Command(Generic[Config]):
         return quoted(f"{dict(self.shorthand).get(key, key)}{equals}{value}", self.schema)
 
     def _implied(self, overrides: Sequence[str]) -> list[str]:
-        """The choices of groups that `implied` says are asked for, unless something makes them."""
-        given = {override.partition("=")[0].lstrip("+") for override in overrides}
-        found: dict[str, str] = {}
-        for asking, choice in (*asked_for(self.schema), *self.implied):
-            group = choice.partition("=")[0]
-            if "=" in asking:
-                asked, choosers = asking in overrides, {group, f"{group}.name"}
-            else:
-                asked = any(key == asking or key.startswith(f"{asking}.") for key in given)
-                others = () if group.startswith("hydra.") else CHOOSERS
-                choosers = {group, f"{group}.name", *others}
-            if asked and not given & choosers:
-                found.setdefault(group, choice)
-        return list(found.values())
+        return implied(overrides, (*asked_for(self.schema), *self.implied))
 
     def _report(self, error: Exception) -> int:
         """A line on stderr for a mistake (2); a traceback for a defect (1) or with SST_DEBUG=1."""
@@ -237,7 +210,7 @@ def command(
     *,
     examples: tuple[str, ...] = (),
     shorthand: tuple[tuple[str, str], ...] = (),
-    implied: tuple[tuple[str, str], ...] = (),
+    implied: Choices = (),
     first: tuple[str, ...] = (),
 ) -> Command[Config]:
     """The console command `sst-<name>` around `run`.

@@ -8,7 +8,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speculative_tts.commands import app
+from speculative_tts.commands import app, choices
 from speculative_tts.files import write_atomic
 from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.schema.bench import BenchConfig
@@ -120,5 +120,5 @@ main = app.command(
         *("target", "draft", "random", "limit", "tokens"),
         *("lookahead", "steps", "runtime", "gpu", "out"),
     ),
-    implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET + app.WITHOUT_DRAFT,
+    implied=choices.CODEC_OF_TARGET + choices.DRAFT_OF_TARGET + choices.WITHOUT_DRAFT,
 )

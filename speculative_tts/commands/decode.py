@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from speculative_tts.commands import app
+from speculative_tts.commands import app, choices
 from speculative_tts.decoding.naming import DONE, label, run_name, settings, with_sizes
 from speculative_tts.files import held, write_atomic
 from speculative_tts.records import read_list, spread, write_json
@@ -237,5 +237,5 @@ main = app.command(
         *("method", "experiment", "limit", "lookahead", "rule"),
         *("target", "draft", "out", "seed", "plan"),
     ),
-    implied=app.CODEC_OF_TARGET + app.DRAFT_OF_TARGET + app.LOGS_BESIDE_RUNS,
+    implied=choices.CODEC_OF_TARGET + choices.DRAFT_OF_TARGET + choices.LOGS_BESIDE_RUNS,
 )

@@ -6,7 +6,7 @@ by position, acceptance length, TV, word errors. What was not measured says so.
 
 import sys
 
-from speculative_tts.commands import app
+from speculative_tts.commands import app, choices
 from speculative_tts.schema.export import ExportConfig
 
 
@@ -35,7 +35,7 @@ main = app.command(
         "sst-export target=tiny_fine out=runs/export-fine",
         "sst-export draft=itself out=runs/export-target",
     ),
-    implied=app.DRAFT_OF_TARGET,
+    implied=choices.DRAFT_OF_TARGET,
 )
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ Prints as JSON utterances, those left out because they did not end, and codes.
 import json
 import sys
 
-from speculative_tts.commands import app
+from speculative_tts.commands import app, choices
 from speculative_tts.schema.own import OwnCodesConfig
 
 
@@ -32,7 +32,7 @@ main = app.command(
         "sst-own-codes job=0,1,2,3 jobs=4",
         "sst-own-codes limit=500 laws=32",
     ),
-    implied=app.CODEC_OF_TARGET,
+    implied=choices.CODEC_OF_TARGET,
 )
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ counted, seconds, and bigrams per second.
 import json
 from pathlib import Path
 
-from speculative_tts.commands import app
+from speculative_tts.commands import app, choices
 from speculative_tts.schema.prepare import Cache, PrecomputeConfig
 
 
@@ -69,5 +69,5 @@ main = app.command(
         "sst-precompute cache=transitions transitions.smoothing=floor transitions.strength=0.01",
     ),
     shorthand=app.CLUSTER,
-    implied=app.CODEC_OF_TARGET,
+    implied=choices.CODEC_OF_TARGET,
 )

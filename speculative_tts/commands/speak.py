@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import IO, TYPE_CHECKING
 
-from speculative_tts.commands import app, stdin
+from speculative_tts.commands import app, choices, stdin
 from speculative_tts.files import check_place, reading, writing
 from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema.decode import System
@@ -301,7 +301,7 @@ main = app.command(
         *("rule", "lookahead", "stream", "player", "seed"),
     ),
     implied=(
-        *(*app.CODEC_OF_TARGET, *app.DRAFT_OF_TARGET, *app.WITHOUT_DRAFT),
-        *app.DRAFTER_OF_TARGET,
+        *(*choices.CODEC_OF_TARGET, *choices.DRAFT_OF_TARGET, *choices.WITHOUT_DRAFT),
+        *choices.DRAFTER_OF_TARGET,
     ),
 )

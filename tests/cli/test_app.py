@@ -11,7 +11,7 @@ import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from speculative_tts.assets import resolve
-from speculative_tts.commands import app
+from speculative_tts.commands import app, choices
 from speculative_tts.commands.arguments import sources
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line, plain
@@ -49,7 +49,7 @@ decode = app.command(
     DecodeConfig,
     run,
     examples=("sst-decode limit=5",),
-    implied=app.LOGS_BESIDE_RUNS,
+    implied=choices.LOGS_BESIDE_RUNS,
 )
 
 

@@ -1,0 +1,42 @@
+"""What one choice means for others: a target brings its codec and its draft, unless told otherwise.
+
+A choice is (what asks for it, what it chooses): ("target=tiny_fine", "codec=tiny_fine"). What asks
+is a choice, or a key that any setting may begin with.
+"""
+
+from collections.abc import Iterable, Sequence
+
+Choices = tuple[tuple[str, str], ...]
+
+CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
+CODEC_OF_TARGET = (
+    ("target=tiny", "codec=tiny"),
+    ("target=tiny_valle", "codec=tiny_residual"),
+    ("target=tiny_fine", "codec=tiny_fine"),
+)
+DRAFT_OF_TARGET = (("target=tiny", "draft=tiny"), ("target=tiny_fine", "draft=paper"))
+DRAFTER_OF_TARGET = (  # a recurrent layer where one ships; who gives a draft wants that one
+    ("draft", "drafter=lm"),
+    ("target=tiny", "drafter=recurrent"),
+    ("target=tiny_fine", "drafter=recurrent"),
+    ("target", "drafter=lm"),
+)
+WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
+LOGS_BESIDE_RUNS = (("hydra/launcher", "hydra.sweep.dir=${out}/.sweep"),)  # of a cluster's jobs
+
+
+def implied(overrides: Sequence[str], choices: Iterable[tuple[str, str]]) -> list[str]:
+    """Those of `choices` that `overrides` ask for, the first of a group, unless one is made."""
+    given = {override.partition("=")[0].lstrip("+") for override in overrides}
+    found: dict[str, str] = {}
+    for asking, choice in choices:
+        group = choice.partition("=")[0]
+        if "=" in asking:
+            asked, choosers = asking in overrides, {group, f"{group}.name"}
+        else:
+            asked = any(key == asking or key.startswith(f"{asking}.") for key in given)
+            others = () if group.startswith("hydra.") else CHOOSERS
+            choosers = {group, f"{group}.name", *others}
+        if asked and not given & choosers:
+            found.setdefault(group, choice)
+    return list(found.values())
