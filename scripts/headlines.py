@@ -1,0 +1,130 @@
+"""Fill the tables of README.md and results/README.md from the tables that ship in results/.
+
+    python scripts/headlines.py            # `make results` ends with it
+
+A row that PAGES names takes its figures from a row of a CSV: a column is known by its heading, and
+what has another heading stays as it is (the method, the paper's figures).
+"""
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = ROOT / "results"
+COLUMNS = {  # heading: a column of the CSV, and the digits behind its point
+    "word errors %": ("wer", 1),
+    "WER %": ("wer", 1),
+    "its target's": ("wer", 1),
+    "tokens a round": ("acceptance_length", 2),
+    "speedup": ("speedup", 2),
+    "speedup over the cached target": ("speedup", 2),
+    "over the uncached one (the paper's)": ("speedup_over_uncached", 1),
+}
+NARROW = ("tokens a round",)  # without its interval
+OF_TARGET = "its target's"
+TARGETS = {"ssd": ("ssd/table1", "target"), "pcg": ("pcg/table1", "target")}
+TARGETS |= {"mtp": ("mtp/table1_valle", "cached")}
+Rows = Mapping[str, tuple[str, str]]  # how a row begins: the CSV and the key of its row
+PAGES: dict[str, dict[str, Rows]] = {  # page: its sections: their rows
+    "README.md": {
+        "What it measures": {
+            "exact speculative decoding": ("ssd/table1", "exact"),
+            "SSD, tolerance 0.2": ("ssd/table3", "0.2"),
+            "SSD, tolerance 0.4": ("ssd/table3", "0.4"),
+            "exact, by PCG's sampler": ("pcg/table1", "exact"),
+            "SSD, tolerance 0.3, by PCG's sampler": ("pcg/table1", "ssd"),
+            "PCG at the same tokens a round": ("pcg/table1", "pcg"),
+            "PCG, groups of 10 tokens": ("pcg/table3", "embedding"),
+            "MTP + Viterbi, 4 heads": ("mtp/table1_valle", "best4"),
+            "the same, 8 heads": ("mtp/table1_valle", "best8"),
+        }
+    },
+    "results/README.md": {
+        "SSD": {
+            "recordings |": ("ssd/table1", "reference"),
+            "recordings through the codec": ("ssd/table1", "codec"),
+            "target alone": ("ssd/table1", "target"),
+            "draft alone": ("ssd/table1", "draft"),
+            "exact speculative decoding": ("ssd/table1", "exact"),
+            "SSD, beta 0.1": ("ssd/table3", "0.1"),
+            "SSD, beta 0.2": ("ssd/table3", "0.2"),
+            "SSD, beta 0.3": ("ssd/table3", "0.3"),
+            "SSD, beta 0.4": ("ssd/table3", "0.4"),
+        },
+        "PCG": {
+            "target alone": ("pcg/table1", "target"),
+            "draft alone": ("pcg/table1", "draft"),
+            "exact speculative decoding": ("pcg/table1", "exact"),
+            "SSD, beta 0.3": ("pcg/table1", "ssd"),
+            "PCG at SSD's tokens a round": ("pcg/table1", "pcg"),
+            "PCG, groups of 10": ("pcg/table3", "embedding"),
+        },
+        "MTP + Viterbi": {
+            "target alone": ("mtp/table1_valle", "cached"),
+            "4 heads, each by itself": ("mtp/table1_valle", "none4"),
+            "4 heads, best path": ("mtp/table1_valle", "best4"),
+            "8 heads, each by itself": ("mtp/table1_valle", "none8"),
+            "8 heads, best path": ("mtp/table1_valle", "best8"),
+        },
+    },
+}
+
+
+def read(source: tuple[str, str], shipped: Path) -> dict[str, str]:
+    """The row of a table that has this key."""
+    name, key = source
+    with (shipped / f"{name}.csv").open(encoding="utf-8") as file:
+        return next(row for row in csv.DictReader(file) if row["key"] == key)
+
+
+def figure(row: Mapping[str, str], heading: str) -> str:
+    """A cell: the figure, and its interval where the table has one; empty where it has none."""
+    column, digits = COLUMNS[heading]
+    ends = [] if heading in NARROW else [f"{column}_low", f"{column}_high"]
+    value, *interval = [f"{float(row[c]):.{digits}f}" for c in (column, *ends) if row.get(c)]
+    return f"{value} [{', '.join(interval)}]" if interval else value
+
+
+def filled_row(
+    cells: list[str], headings: list[str], source: tuple[str, str], shipped: Path
+) -> str:
+    """A row of a page: its cells, those with figures of ours written anew."""
+    own, target = read(source, shipped), read(TARGETS[source[0].partition("/")[0]], shipped)
+    for place, heading in enumerate(headings):
+        row = target if heading == OF_TARGET else own
+        if heading in COLUMNS and row.get(COLUMNS[heading][0]):
+            cells[place] = figure(row, heading)
+    return f"| {' | '.join(cells)} |"
+
+
+def filled(text: str, sections: Mapping[str, Rows], shipped: Path = SHIPPED) -> str:
+    """The page with all rows that `sections` name filled; ValueError: the page lacks some."""
+    left = {(section, start) for section, rows in sections.items() for start in rows}
+    section, headings, lines = "", [""], text.splitlines()
+    for number, line in enumerate(lines):
+        cells = [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        elif re.fullmatch(r"\|[-|: ]+\|", lines[min(number + 1, len(lines) - 1)]):
+            headings = cells
+        for start, source in sections.get(section, {}).items():
+            if line.startswith(f"| {start}"):
+                lines[number] = filled_row(cells, headings, source, shipped)
+                left.discard((section, start))
+    if left:
+        raise ValueError(f"the page has no such rows: {sorted(left)}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Rewrite the pages where they are."""
+    for page, sections in PAGES.items():
+        path = ROOT / page
+        path.write_text(filled(path.read_text(encoding="utf-8"), sections), encoding="utf-8")
+        print(f"{page}: {sum(map(len, sections.values()))} rows filled from {SHIPPED}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""scripts/headlines.py: README.md and results/README.md say what the tables that ship say."""
+
+import re
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "headlines.py"))
+PAGES, filled = SCRIPT["PAGES"], SCRIPT["filled"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_say_what_the_tables_say(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert filled(text, PAGES[page]) == text
+
+
+def test_a_table_that_changes_changes_its_cells_and_no_other(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "results", tmp_path / "results")
+    table = tmp_path / "results" / "ssd" / "table3.csv"
+    table.write_text(
+        re.sub(
+            r"^(0\.2,[^,]*),[^,]*,[^,]*,[^,]*",
+            r"\1,77.77,66.66,88.88",
+            table.read_text(),
+            flags=re.MULTILINE,
+        )
+    )
+    text = (ROOT / "README.md").read_text()
+    made = filled(text, PAGES["README.md"], tmp_path / "results")
+    ((old, new),) = [
+        (a, b) for a, b in zip(text.splitlines(), made.splitlines(), strict=True) if a != b
+    ]
+    assert new.startswith("| SSD, tolerance 0.2 ")
+    (cell,) = [b for a, b in zip(old.split(" | "), new.split(" | "), strict=True) if a != b]
+    assert cell == "77.8 [66.7, 88.9]"
+
+
+def test_a_row_that_a_page_lost_is_named() -> None:
+    page = (ROOT / "README.md").read_text().replace("| SSD, tolerance 0.2", "| SSD, a fifth")
+    with pytest.raises(ValueError, match=r"What it measures.*SSD, tolerance 0.2"):
+        filled(page, PAGES["README.md"])
