@@ -49,7 +49,7 @@ MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier voices tiny-models test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier drafters voices tiny-models test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -122,14 +122,15 @@ endif
 claims: $(STAMP) ## What reproduces, claim by claim, of the papers' runs that are there
 	$(BIN)/sst-report paper=claims runs=$(OUT) out=$(RESULTS)
 
-tiny-system: $(STAMP) ## How well the tiny system speaks, all 240 utterances beside its goals: about 8 minutes
+tiny-system: $(STAMP) ## How well both tiny targets speak, all 240 utterances beside their goals: about 3 minutes
 	$(BIN)/sst-decode experiment=tiny_system out=$(OUT)/tiny $(GIVEN)
+	$(BIN)/sst-decode experiment=tiny_system target=tiny_fine timing=0 out=$(OUT)/tiny $(GIVEN)
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
 	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
-fresh: $(STAMP) ## Do the test list's figures hold for 60 sentences and voice prompts that nothing has seen? 3 minutes, needs flite (TARGET=tiny)
+fresh: $(STAMP) ## Do the test list's figures hold for 60 sentences and voice prompts that nothing has seen? 3 minutes, needs flite
 	$(BIN)/sst-prepare corpus=fresh
-	$(BIN)/sst-decode experiment=fresh out=$(OUT)/tiny timing=0 target=$(or $(TARGET),tiny)
+	for one in tiny tiny_fine; do $(BIN)/sst-decode experiment=fresh out=$(OUT)/tiny timing=0 target=$$one; done
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
 	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
@@ -145,6 +146,11 @@ frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distor
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=frontier runs=$(OUT)/ssd out=$(RESULTS)
 
+drafters: $(STAMP) ## How fast each drafter is by the clock: five processes with a seed each, 8 minutes on a quiet machine
+	for seed in 0 1 2 3 4; do $(BIN)/sst-decode experiment=$(call joined,$(addprefix drafters/,recurrent second ssd pcg small)) seed=$$seed out=$(OUT)/drafters $(SHARED) $(GIVEN); done
+	$(BIN)/sst-eval runs=$(OUT)/drafters metrics=[wer]
+	$(BIN)/sst-report paper=drafters runs=$(OUT)/drafters out=$(RESULTS)
+
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices
 	$(BIN)/sst-decode experiment=voices out=$(OUT)/tiny
@@ -154,6 +160,7 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: 2 hours 23 minutes on two quiet cores; resumable
 	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" # not into results/ before all seeds are there
 	$(MAKE) frontier QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
+	$(MAKE) drafters RESULTS=results
 	$(MAKE) -j 2 reproduce voices SEEDS=1,2 WORKERS=1 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) fresh RESULTS=results
@@ -161,6 +168,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 rule=group rule.groups.mean_size=40 out=results/bench; done
 	$(BIN)/sst-bench target=tiny_valle steps=100 out=results/bench
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
+	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 
 tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 6 hours by the sum of its steps, needs flite; resumable
 	$(BIN)/sst-prepare # 45 minutes

@@ -82,7 +82,7 @@ def _block(definition: ClaimTable, chosen: Chosen) -> Block:
         Line(f"{definition.name}{number}", claim.text, _cells(claim, definition, chosen))
         for number, claim in enumerate(definition.claims, 1)
     ]
-    return Block(definition.title, HEADINGS, lines)
+    return Block(definition.title, HEADINGS, lines, of="claim")
 
 
 def _cells(claim: Claim, definition: ClaimTable, chosen: Chosen) -> list[Cell]:

@@ -25,7 +25,7 @@ SCRIPTS = ("chart.js", "listen.js", "page.js")
 SECTION = re.compile(
     r'<script type="application/json" data-section="(\w+)">(.*?)</script>', re.DOTALL
 )
-ORDER = ("claims", "ssd", "pcg", "mtp", "streaming", "frontier", "tiny", "others")
+ORDER = ("claims", "ssd", "pcg", "mtp", "streaming", "frontier", "drafters", "tiny", "others")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from speculative_tts.reporting import claims, frontier, mtp, pcg, ssd, streaming, tiny
+from speculative_tts.reporting import claims, drafters, frontier, mtp, pcg, ssd, streaming, tiny
 from speculative_tts.reporting.definitions import Definition, Report
 from speculative_tts.reporting.experiments import Scale, scale_of
 from speculative_tts.reporting.needs import fits
@@ -17,6 +17,7 @@ REPORTS: dict[str, Callable[[Scale], Report]] = {
     "tiny": tiny.report,
     "streaming": streaming.report,
     "frontier": frontier.report,
+    "drafters": drafters.report,
     "claims": claims.report,
 }
 

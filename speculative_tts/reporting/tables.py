@@ -115,6 +115,7 @@ class Block:
     title: str
     headings: Sequence[Heading]
     lines: Sequence[Line]
+    of: str = "system"  # what a line is
 
     def groups(self) -> list[tuple[str, int]]:
         """Group headings and how many columns each spans."""
@@ -173,7 +174,7 @@ def markdown(table: Table) -> str:
 
 
 def _markdown_block(block: Block) -> str:
-    heading = ["system", *(heading.text for heading in block.headings)]
+    heading = [block.of, *(heading.text for heading in block.headings)]
     rule = ["---", *("---:" for _ in block.headings)]
     rows = [[line.label, *map(str, line.cells)] for line in block.lines]
     lines = [f"| {' | '.join(map(_pipes, row))} |" for row in (heading, rule, *rows)]

@@ -1,0 +1,42 @@
+"""Drafters by the clock: a row a point of what is swept, each target's in a table of its own."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_runs import FINE, config_of, make_run, write_run
+
+from speculative_tts.commands.report import main
+
+RECURRENT = {"drafter": {"name": "recurrent"}}
+
+
+def lines(path: Path) -> dict[str, dict[str, str]]:
+    with path.open() as file:
+        return {row["key"]: row for row in csv.DictReader(file)}
+
+
+def test_each_point_is_that_of_its_target_drafter_and_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs: Path = tmp_path / "runs"
+    for seed in (0, 1, 2):
+        for k in (1, 2, 3):
+            parts: dict[str, Any] = {"lookahead": k, "seed": seed, "n": 12}
+            make_run(runs, "speculative", **parts, **FINE)
+            make_run(runs, "speculative", **parts, **FINE, **RECURRENT)
+            make_run(runs, "speculative", **parts, **RECURRENT)
+        config = config_of("speculative", "tolerance", 0.3, 5, seed, **FINE, **RECURRENT)
+        write_run(runs / f"ssd-{seed}", config, 0.3, n=12)
+    assert main([f"runs={runs}", f"out={tmp_path}", "paper=drafters", "page=false"]) == 0
+    assert "recurrent layer, exact, lookahead 4 (and 7 more)" in capsys.readouterr().err
+    fine, small = (lines(tmp_path / "drafters" / f"{name}.csv") for name in ("fine", "small"))
+    assert set(small) == {"small-1", "small-2", "small-3"}
+    assert {"recurrent-1", "recurrent-3", "second-1", "second-3", "ssd-0.3-5"} <= set(fine)
+    assert all(
+        float(row["speedup_sd"]) > 0 for row in (*fine.values(), *small.values()) if row["speedup"]
+    )
+    text = (tmp_path / "drafters" / "fine.md").read_text()
+    assert "mean ± standard deviation over seeds" in text
+    assert "A seed is a process of its own" in text
