@@ -15,15 +15,15 @@ case $paper in # what is trained before the tables; make decodes, scores and rep
         ;;
     pcg)
         prepare="$BIN/sst-prepare corpus=libriheavy path=data/Libriheavy audio=data/Libriheavy codec=xcodec2 out=data/llasa"
-        trainings=("${train}_draft recipe=llasa_8b_subset")
+        trainings=("${train}_draft recipe=llasa_8b_subset steps=$((352000 / GPUS))")
         ;;
     mtp)
         prepare="$BIN/sst-prepare corpus=libritts path=data/LibriTTS codec=speechtokenizer out=data/speechtokenizer"
         trainings=(
             "$BIN/sst-import-valle fresh.codes=data/speechtokenizer/codes out=models/valle_start"
             "$BIN/sst-import-valle model=uslm checkpoint=models/USLM_libritts/USLM.pt symbols=models/USLM_libritts/unique_text_tokens.k2symbols out=models/uslm_start"
-            "${train}_heads recipe=valle_heads joint.accumulate=1"
-            "${train}_heads recipe=uslm_heads joint.accumulate=1"
+            "${train}_heads recipe=valle_heads joint.accumulate=$((GPUS < 4 ? 4 / GPUS : 1))"
+            "${train}_heads recipe=uslm_heads joint.accumulate=$((GPUS < 4 ? 4 / GPUS : 1))"
             "$BIN/sst-precompute cache=transitions codec=speechtokenizer transitions.codes=data/speechtokenizer/codes export=models/speechtokenizer_hubert_avg_transitions"
         )
         ;;

@@ -74,7 +74,7 @@ class Speaker:
         """
         asked = self._asked(text, prompt, prompt_text)
         request = self.engine.request("speak", asked, seed)
-        timed = self.engine.decode(System[system], [request])
+        timed = self.engine.decode(self._system(system), [request])
         (outcome,) = timed.outcomes
         if outcome.failure:
             raise ValueError(outcome.failure)
@@ -98,7 +98,14 @@ class Speaker:
         """
         asked = self._asked(text, prompt, prompt_text)
         request = self.engine.request("speak", asked, seed)
-        return Stream(self.engine, growing(self.engine, System[system], request), asked, chunk)
+        return Stream(
+            self.engine, growing(self.engine, self._system(system), request), asked, chunk
+        )
+
+    def _system(self, name: str) -> System:
+        """A target without a draft speaks alone."""
+        alone = name == "speculative" and self.engine.draft is self.engine.target
+        return System.target if alone else System[name]
 
     def _asked(self, text: str, prompt: str | None, prompt_text: str | None) -> Prompt:
         """A text in a voice."""

@@ -20,7 +20,7 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.files import file_hash, files_hash, text_hash
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema.common import CheckpointConfig
+from speculative_tts.schema.common import CheckpointConfig, TransitionsConfig
 
 ROOT = Path(__file__).parent
 LIBRARIES = (
@@ -41,9 +41,13 @@ LIBRARIES = (
     "transformers",
 )
 AUDIO = ("prompt_audio", "reference_audio")  # of a row of a list
-# Keys beside a path that count too: how a checkpoint's prompt is written, a drafter's format.
-COUNTED = ("rows", "instruction", "dtype")
-CONTENT = ("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yaml")
+# Keys beside a path that count too: how a checkpoint's prompt is written, a drafter's format, what
+# becomes of counted transitions.
+COUNTED = ("rows", "instruction", "dtype", "smoothing", "strength")
+CONTENT = (
+    *("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yaml"),
+    *("*.jinja", "vocab.txt", "merges.txt", "CosyVoice-BlankEN/*.json", "CosyVoice-BlankEN/*.txt"),
+)
 
 
 def provenance(config: Any) -> dict[str, Any]:
@@ -105,7 +109,8 @@ def content_hash(path: Path) -> str:
     if path.is_file():
         return _file_hash(*_identity(path))
     files = sorted({file for pattern in CONTENT for file in path.glob(pattern)})
-    text = "".join(f"{file.name} {_file_hash(*_identity(file))}\n" for file in files)
+    named = ((file.relative_to(path), _file_hash(*_identity(file))) for file in files)
+    text = "".join(f"{name} {hash_}\n" for name, hash_ in named)
     return text_hash(text)
 
 
@@ -190,7 +195,7 @@ def peak_gib() -> float:
 def _by_content(values: Any) -> Any:
     """Everything with a `path` replaced by a hash of what is there.
 
-    `COUNTED` counts too, of a checkpoint where it is not the default.
+    `COUNTED` counts too where it is not the default.
     """
     if isinstance(values, list):
         return [_by_content(value) for value in values]
@@ -198,7 +203,7 @@ def _by_content(values: Any) -> Any:
         return values
     if isinstance(values.get("path"), str):
         content = content_hash(assets.resolve(values["path"]))
-        usual = plain(CheckpointConfig())
+        usual = plain(TransitionsConfig()) | plain(CheckpointConfig())
         more = {k: values[k] for k in COUNTED if k in values and values[k] != usual.get(k)}
         return [content, more] if more else content
     return {key: _by_content(value) for key, value in values.items()}

@@ -108,10 +108,7 @@ def save_entry(
         text = json.dumps(content | {"sha256": key_of(content)}, indent=2)
         write_atomic(temporary / MANIFEST, text + "\n")
         temporary.chmod(0o755)  # mkdtemp's is private
-        try:
-            _whole(place, description)  # another process was quicker
-        except (FileNotFoundError, DamagedError):
-            _move(temporary, place)
+        _move(temporary, place, description)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return place
@@ -172,14 +169,22 @@ def _whole(place: Path, description: Description) -> Entry:
     return entry
 
 
-def _move(folder: Path, place: Path) -> None:
-    """Rename, over what is there; if another process puts its own there first, that stays."""
-    shutil.rmtree(place, ignore_errors=True)
-    try:
-        folder.rename(place)
-    except OSError as error:
-        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
-            raise
+def _move(folder: Path, place: Path, description: Description) -> None:
+    """Rename, over what is damaged; if another process puts its own there first, that stays."""
+    for _ in range(2):
+        try:
+            folder.rename(place)
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+        else:
+            return
+        try:
+            _whole(place, description)
+        except (FileNotFoundError, DamagedError):
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            return
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

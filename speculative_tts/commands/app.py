@@ -57,6 +57,7 @@ class Command(Generic[Config]):
     first: tuple[str, ...] = ()
     codes: list[int] = field(default_factory=list, repr=False, compare=False)
     typed: list[str] = field(default_factory=list, repr=False, compare=False)
+    asked: list[str] = field(default_factory=list, repr=False, compare=False)  # settings alone
 
     @property
     def program(self) -> str:
@@ -114,7 +115,8 @@ class Command(Generic[Config]):
         parser.error = _usage_error  # type: ignore[method-assign]
         argv = [a.partition("=")[0] if a.startswith("--help=") else a for a in argv]
         flags, settings = apart(argv, parser)
-        argv = [*flags, *map(self._written_out, settings)]
+        self.asked[:] = map(self._written_out, settings)
+        argv = [*flags, *self.asked]
         arguments = parser.parse_args(argv)
         argv += self._implied(arguments.overrides)
         self._register()
@@ -271,8 +273,7 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
 
     job = HydraConfig.get()
     if job.mode == RunMode.MULTIRUN:
-        asked = [this._written_out(one) for one in this.typed if not one.startswith("-")]
-        where, what = place(job, asked), " ".join(job.overrides.task)
+        where, what = place(job, this.asked), " ".join(job.overrides.task)
         print(f"{this.program}: {where}: {what}", file=sys.stderr)
     try:
         code, why = _checked(this, this._to_object(config)), "see its log"

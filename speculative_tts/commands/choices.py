@@ -21,7 +21,7 @@ DRAFTER_OF_TARGET = (  # a recurrent layer where one ships; who gives a draft wa
     ("target=tiny_fine", "drafter=recurrent"),
     ("target", "drafter=lm"),
 )
-WITHOUT_DRAFT = (("target=tiny_valle", "draft=itself"),)
+WITHOUT_DRAFT = (("target", "draft=itself"),)  # of a target that brings none
 LOGS_BESIDE_RUNS = (("hydra/launcher", "hydra.sweep.dir=${out}/.sweep"),)  # of a cluster's jobs
 
 
@@ -36,7 +36,7 @@ def implied(overrides: Sequence[str], choices: Iterable[tuple[str, str]]) -> lis
         else:
             asked = any(key == asking or key.startswith(f"{asking}.") for key in given)
             others = () if group.startswith("hydra.") else CHOOSERS
-            choosers = {group, f"{group}.name", *others}
-        if asked and not given & choosers:
+            choosers = {group, f"{group}.name", f"{group}.path", *others}
+        if asked and not given & (choosers - {asking}):
             found.setdefault(group, choice)
     return list(found.values())

@@ -125,17 +125,19 @@ def _plan(config: DecodeConfig) -> int:
     from speculative_tts.decoding.plan import Plan, plan
     from speculative_tts.provenance import peak_gib
 
+    if not app.job_number():
+        planned.clear()
     items = spread(read_list(Path(config.data.path)), config.limit)
     folder = app.require_writable(config.out) / run_name(config)
     if config.system is System.swap:  # from a run that need not be there yet
         found = Plan(runs=1, utterances=len(items))
     else:
         found = plan(build_source(config, {}), folder, items)
-    number = app.job_number()
-    planned[:] = [planned[0] + found] if number else [found]
+    planned.append(found)
     print(f"{folder}: {found}")
-    if number:
-        print(f"{number + 1} runs so far: {planned[0]}; {peak_gib():.1f} GiB of memory")
+    if len(planned) > 1:
+        whole = sum(planned, Plan())
+        print(f"{len(planned)} runs so far: {whole}; {peak_gib():.1f} GiB of memory")
     return 0
 
 

@@ -66,11 +66,13 @@ def one_line(error: Exception, schema: type[Any]) -> str | None:
 
 
 def _others_line(error: Exception) -> str | None:
-    """Mistakes that Hydra and submitit take for defects.
+    """Mistakes that Hydra, submitit and packages that are not whole take for defects.
 
     Hydra looks into each choice of a list, `rule=[null]`, as if it were text; submitit finds out by
     itself that there is no Slurm.
     """
+    if isinstance(error, ImportError) and error.name is None and _raised_here(error):
+        return " ".join(str(error).split())
     if _unchosen(error):
         return "a choice, or one of a list, is null or a number; give a name, such as rule=exact"
     if isinstance(error, RuntimeError) and _raised_in(error, SLURM):

@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.codecs.registry import BatchCodec, Codec, load_codec
 from speculative_tts.corpora.codes import code_columns, write_shard
+from speculative_tts.corpora.settings import same_settings
 from speculative_tts.corpora.utterance import Utterance
 from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
-from speculative_tts.records import write_json
 from speculative_tts.shards import check_job
 from speculative_tts.workers import HERE, Workers
 
@@ -107,7 +107,7 @@ def extract(
     ValueError when the folder was made with other settings, or, unless `allow_missing`, when audio
     is missing.
     """
-    _check_settings(how, folder)
+    same_settings(folder / SETTINGS, _settings(how))
     pending = (shard for shard in _shards(utterances, how, folder) if not shard.path.exists())
     made = workers.each(make_shard, pending)
     for _ in progress(made, f"encoding into {folder.name}", unit="shard"):
@@ -178,23 +178,11 @@ def _shards(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> I
             made[split] += 1
 
 
-def _check_settings(how: Extraction, folder: Path) -> None:
+def _settings(how: Extraction) -> dict[str, Any]:
     """A folder belongs to one corpus, codec and shard size."""
-    settings = {
+    return {
         **how.what,
         "codec": how.codec,
         "codec_hash": content_hash(how.codec_path),
         "shard_size": how.shard_size,
     }
-    path = folder / SETTINGS
-    if path.is_file():
-        there = json.loads(path.read_text(encoding="utf-8"))
-        other = [key for key in settings if there.get(key) != settings[key]]
-        if other:
-            raise ValueError(
-                f"{folder} was made with {other[0]}={there.get(other[0])}, now {settings[other[0]]}"
-                "; give another out=<folder>, or delete that one"
-            )
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(path, settings)

@@ -17,10 +17,17 @@ from speculative_tts.corpora.heldout import write_dev_codes
 from speculative_tts.corpora.plan import Take, Words, plan_list, plan_takes
 from speculative_tts.corpora.postnet import with_postnet
 from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_residual
+from speculative_tts.corpora.settings import same_settings
 from speculative_tts.corpora.testset import write_list
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
 from speculative_tts.workers import workers
+
+SETTINGS = "prepared.json"
+FIXED = (  # of a folder, which takes no pieces of other sizes
+    *("n_takes", "n_fine_takes", "takes_per_shard", "n_codes", "n_fine_codes", "seed"),
+    *("test_rows_per_speaker", "dev_rows_per_speaker"),
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ def prepare_tiny(config: Recipe, out: Path) -> None:
     And codec_fine/ and codes_fine/ for the fine target, codec_residual/ and codes_residual/ for the
     VALL-E-shaped one.
     """
+    same_settings(out / SETTINGS, {key: getattr(config, key) for key in FIXED})
     reserved: set[Words] = set()
     test = plan_list("test", config.test_rows_per_speaker, config.seed, reserved)
     dev = plan_list("dev", config.dev_rows_per_speaker, config.seed, reserved)

@@ -2,8 +2,8 @@
 
 A round's seconds are those of the loop that decodes: of its core where it has one, which other
 programs do not lengthen, else the clock's. Its tokens follow from how often a position's token
-passed, counted over the rounds of all lookaheads that draft it: so the choice hangs on hundreds of
-rounds, not on how the utterances of one lookahead went.
+passed, counted over the rounds of all lookaheads that reach it, whether they drafted so far or not:
+so the choice hangs on hundreds of rounds, not on how the utterances of one lookahead went.
 """
 
 import dataclasses
@@ -79,16 +79,16 @@ def table(engine: Engine, requests: Sequence[Request]) -> list[Row]:
     reach = min(MOST, engine.speculation.drafter.reach or MOST)
     own: list[float] = []
     costs: dict[int, list[float]] = {k: [] for k in range(1, reach + 1)}
-    drafted, accepted = [0] * reach, [0] * reach
+    rounds, accepted = [0] * reach, [0] * reach
     for number, request in enumerate(requests):
         own += _step(engine, request)
         for k in [*costs][:: -1 if number % 2 else 1]:
-            costs[k] += _round(engine, k, request, drafted, accepted)
+            costs[k] += _round(engine, k, request, rounds, accepted)
     if not own or not all(costs.values()):
         raise ValueError(
             "lookahead=auto: no round was decoded; give longer texts or lookahead=<number>"
         )
-    passes = [a / d if d else 0.0 for a, d in zip(accepted, drafted, strict=True)]
+    passes = [a / n if n else 0.0 for a, n in zip(accepted, rounds, strict=True)]
     tokens = {k: 1 + sum(passes[:k]) for k in costs}
     seconds = {k: median(each) for k, each in costs.items()}
     return [Row(k, seconds[k], tokens[k], tokens[k] * median(own) / seconds[k]) for k in costs]
@@ -176,7 +176,8 @@ def _key(config: EngineConfig) -> str:
     values["runtime"]["kernels"] = kernels(config.runtime)
     machine = {key: value for key, value in hardware().items() if key != "threads"}
     code = source_hash("decoding", "models", "costs")
-    return signature(values | {"hardware": machine, "code": code})
+    number = config.heads.n if "heads" in values else None  # of heads with a path that alone counts
+    return signature(values | {"heads_n": number, "hardware": machine, "code": code})
 
 
 def _step(engine: Engine, request: Request) -> list[float]:
@@ -189,9 +190,9 @@ def _step(engine: Engine, request: Request) -> list[float]:
 
 
 def _round(
-    engine: Engine, lookahead: int, request: Request, drafted: list[int], accepted: list[int]
+    engine: Engine, lookahead: int, request: Request, rounds: list[int], accepted: list[int]
 ) -> list[float]:
-    """Seconds of a round of an utterance; adds to what was drafted and accepted by position."""
+    """Seconds of a round of an utterance; adds to rounds, and to what each position accepted."""
     assert engine.speculation is not None
     speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
     seconds, loop = _behind_prefill(speculation.rounds([request]), engine, Rounds.finish)
@@ -201,7 +202,7 @@ def _round(
     counts = outcome.counts
     both = (counts.drafted_per_position, counts.accepted_per_position)
     for position, (tried, passed) in enumerate(zip(*both, strict=True)):
-        drafted[position] += tried
+        rounds[position] += max(tried, counts.rounds - 1)  # the last one may end before it
         accepted[position] += passed
     return [seconds / counts.rounds] if counts.rounds else []
 

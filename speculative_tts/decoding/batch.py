@@ -58,8 +58,13 @@ class Size:
     def of(cls, requests: list[Request], slack: int) -> "Size":
         """For these requests, with `slack` drafted tokens."""
         tokens = max(r.max_tokens for r in requests) + slack + 1
-        prompts = [p for r in requests for p in (r.prompt, r.draft_prompt) if p is not None]
-        return cls(len(requests), max(map(len, prompts)) + tokens, tokens)
+        longest = max(
+            len(prompt) + r.max_tokens
+            for r in requests
+            for prompt in (r.prompt, r.draft_prompt)
+            if prompt is not None
+        )
+        return cls(len(requests), longest + slack + 1, tokens)
 
     def bucket(self) -> "Size":
         """One of the few sizes that batches share."""

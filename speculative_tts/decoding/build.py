@@ -93,6 +93,7 @@ def _target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
     """Where tokens of this target with this sampler lie: all that decides them besides requests."""
     made_by = {
         "target": content_hash(Path(config.target.path)),
+        "rows": plain(config.target.rows),
         "sampler": plain(engine.settings),
         "dtype": config.runtime.dtype.name,
         "kernels": kernels(config.runtime),

@@ -79,7 +79,7 @@ class Decoded:
         return self._engine.facts
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
-        """Check texts and prompts, and warm up on the first that are timed.
+        """Check texts, prompts and their lengths, and warm up on the first that are timed.
 
         An utterance whose prompt nobody can follow fails; where that is all there are, ValueError.
         """
@@ -91,6 +91,7 @@ class Decoded:
         if len(self.failed) == len(items):
             raise ValueError(next(iter(self.failed.values())))
         config = self._config
+        self._require_room([item for item in missing if item.id not in self.failed])
         if config.workers > 1 and config.runtime.device is not Device.cpu:
             raise ValueError(
                 f"workers={config.workers} are copies of this process, which cannot share its GPU; "
@@ -126,6 +127,18 @@ class Decoded:
                     self._voices[item.prompt_audio]
                 except UnfitWaveError as error:
                     self.failed[item.id] = f"row {item.id}: {error}"
+
+    def _require_room(self, items: list[ListItem]) -> None:
+        """ValueError that names the row that may become longest, where that is too long."""
+        longest, size = None, 0
+        for item in items:
+            with of_row(item):
+                positions = self._engine.positions(self._config.system, self._request(item))
+            if positions > size:
+                longest, size = item, positions
+        if longest is not None:
+            with of_row(longest):
+                self._engine.require_room(size)
 
     def is_timed(self, item: ListItem) -> bool:
         """Is it one of those that `start` chose?"""
@@ -187,7 +200,7 @@ class Decoded:
         found = self._alone.outcomes(
             requests, lambda new: engine.stream(TOKENS_OF[system], new, size)
         )
-        return iter(list(found))  # who else wants such tokens does not wait for audio too
+        return iter(list(found))  # kept before any audio is made
 
     def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:
         """An utterance by the system and by the target alone, in turn the first."""

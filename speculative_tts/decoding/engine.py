@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from speculative_tts.codecs.registry import Codec, FlowCodec, decode_voice
-from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
 from speculative_tts.decoding.heads import MultiToken
 from speculative_tts.decoding.loops import alone, autoregressive, uncached
@@ -90,6 +90,15 @@ class Engine:
             prompt_tokens=tuple(target.speech_ids(rows)),
             last_code=next(reversed(prompt.codes), None),
         )
+
+    def positions(self, system: System, request: Request) -> int:
+        """How long a request may become with its prompt, drafted tokens included."""
+        return Size.of([request], self._looping(system).slack).positions
+
+    def require_room(self, positions: int) -> None:
+        """ValueError where a model cannot be as long as this."""
+        for model in filter(None, (self.target, self.draft)):
+            model.cache(1, positions)
 
     def decode(
         self, system: System, requests: list[Request], observer: Observer | None = None

@@ -140,5 +140,5 @@ def uncached(
         emit_one(rows, sampler, model.prefill(whole, cache)[:, None])
         if rows.finished:
             return outcomes(rows)
-        newest = rows.last(1)  # rows that are done feed anything
-        whole = [model.append(row, ids) for row, ids in zip(whole, newest, strict=True)]
+        going = zip(whole, rows.last(1), rows.done.tolist(), strict=True)
+        whole = [row if done else model.append(row, ids) for row, ids, done in going]

@@ -235,7 +235,11 @@ def measured(config: DecodeConfig, run: Run, figure: Figure) -> float:
     """The figure of a run, made if it is not there."""
     found = finished(config, figure)
     if found is None:
-        run(config)
+        if run(config):
+            raise ValueError(
+                "a run that match= wants has utterances that failed, as told above; mend or leave "
+                "out those rows of the list"
+            )
         found = finished(config, figure)
     if found is None:
         raise ValueError(f"no round was decoded with limit={config.limit}; give longer texts")

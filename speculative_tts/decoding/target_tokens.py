@@ -40,26 +40,27 @@ class TargetTokens:
     ) -> Iterator[tuple[Request, Outcome]]:
         """Those that are known, then the others by `decode`; each is kept once it is made.
 
-        Another process that wants some meanwhile, a copy of this one too, waits for them; the lock
-        ends with its process.
+        Nobody waits while they are: of two processes that want the same meanwhile, a copy of this
+        one too, both decode them.
         """
         with held(self._folder):
             known = {row.key: row for row in self._rows()}
+            appender = Appender(self._folder / TOKENS)
+        try:
             new = []
             for request in requests:
                 if row := known.get(key_of_request(request)):
                     yield request, Outcome(row.tokens, row.stopped)
                 else:
                     new.append(request)
-            appender = Appender(self._folder / TOKENS)
-            try:
-                for request, outcome in decode(new) if new else ():
-                    if not outcome.failure:
-                        row = _Row(key_of_request(request), outcome.tokens, outcome.stopped)
+            for request, outcome in decode(new) if new else ():
+                if not outcome.failure:
+                    row = _Row(key_of_request(request), outcome.tokens, outcome.stopped)
+                    with held(self._folder):
                         appender.append(to_row(row))
-                    yield request, outcome
-            finally:
-                appender.close()
+                yield request, outcome
+        finally:
+            appender.close()
 
     def _rows(self) -> Iterator[_Row]:
         path = self._folder / TOKENS

@@ -11,7 +11,8 @@ import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from speculative_tts.assets import resolve
-from speculative_tts.commands import app, choices
+from speculative_tts.codecs import world
+from speculative_tts.commands import app, choices, messages
 from speculative_tts.commands.arguments import sources
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line, plain
@@ -344,6 +345,17 @@ def test_own_configs(tmp_path: Path) -> None:
     assert seen[0].target.path == "/models/big"
 
 
+def test_own_configs_sweep(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What stood behind the flag was read as a setting, and every job failed."""
+    (tmp_path / "mine" / "target").mkdir(parents=True)
+    (tmp_path / "mine" / "target" / "big.yaml").write_text("name: big\npath: /models/big\n")
+    for flag in (["--config-dir", "mine"], ["-cd", "mine"], ["--config-dir=mine"]):
+        seen.clear()
+        assert decode([*flag, "target=big", "lookahead=1,2"]) == 0
+        assert [config.lookahead for config in seen] == [1, 2]
+        assert "job 2 of 2" in capsys.readouterr().err
+
+
 def test_help_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
     assert decode(["--help"]) == 0
     out = capsys.readouterr().out
@@ -520,3 +532,14 @@ def test_progress_is_plain_lines_in_a_log(
     else:
         assert "\r" not in said
         assert said.splitlines()[-1].startswith("work: 3/3 in 00:00")
+
+
+def test_a_package_that_lacks_something_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ImportError of our own, with the remedy, came as a traceback."""
+    monkeypatch.setitem(sys.modules, "pyworld", None)
+    world._pyworld.cache_clear()
+    with pytest.raises(ImportError) as caught:
+        world._pyworld()
+    told = messages.one_line(caught.value, DecodeConfig)
+    assert told is not None
+    assert "pip install 'speculative_tts[tiny]'" in told

@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from speculative_tts.assets import resolve
 from speculative_tts.bench import table
-from speculative_tts.commands import bench, decode, precompute
+from speculative_tts.commands import bench, decode, precompute, speak
 from speculative_tts.commands.app import Command
 
 
@@ -81,6 +82,21 @@ def test_the_fine_target_brings_its_codec_and_draft(command: Command[bench.Bench
     assert config.codec.path == str(resolve("tiny:codec_fine"))
     assert config.draft.path == str(resolve("tiny:draft_fine"))
     assert command.compose(["target=tiny_fine", "draft=itself"]).draft.name == "itself"
+
+
+def test_a_target_that_brings_no_draft_drafts_for_itself() -> None:
+    """And nobody took the shipped draft, of another vocabulary, for it."""
+    commands: list[tuple[Command[Any], list[str]]] = [(bench.main, []), (speak.main, ["text=two"])]
+    for command, words in commands:
+        for given in ("target=llasa_1b", "target.path=runs/target/target"):
+            config = command.compose([given, *words])
+            assert config.draft.path == config.target.path
+            own = command.compose([given, "draft.path=runs/mine", *words])
+            assert own.draft.path == "runs/mine"
+
+
+def test_a_drafters_folder_says_which_drafter_it_is() -> None:
+    assert decode.main.compose(["drafter.path=runs/recurrent"]).drafter.name == "recurrent"
 
 
 def test_a_method_does_not_choose_the_codec() -> None:

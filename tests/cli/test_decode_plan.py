@@ -46,3 +46,17 @@ def test_runs_are_shared_out_but_not_cut() -> None:
     assert both == Plan(2, 15, 7, 150.0, 2**30, {"timed": 6.0, "audio": 2.0}, 5.0)
     assert "8.0 h (timed 6.0 h, audio 2.0 h); on several devices 2: 5.0 h, 4: 5.0 h" in str(both)
     assert "several" not in str(one)
+
+
+def test_a_point_that_cannot_be_planned_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first one's mistake was a traceback of the second."""
+    models = write_fake_models(tmp_path / "models", utterances=3)
+    common = [*models.overrides, f"out={tmp_path / 'runs'}", "plan=true", "method=target"]
+    paths = f"codec.path='/nowhere','{models.root / 'codec'}'"
+    assert decode.main([*common, paths]) == 2
+    out, err = capsys.readouterr()
+    assert "/nowhere" in err
+    assert "Traceback" not in err
+    assert "3 utterances" in out

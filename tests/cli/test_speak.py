@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from speculative_tts.api import Speaker
 from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import EDGE
 from speculative_tts.codecs.tiny import TinyCodec
@@ -348,3 +349,11 @@ def test_a_listener_who_leaves_is_no_bad_input(models: FakeModels) -> None:
     line = f"echo alpha two | {own} | true; exit ${{PIPESTATUS[1]}}"
     ended = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def test_from_python_a_target_without_a_draft_speaks_alone() -> None:
+    """It would have drafted for itself, at twice the price."""
+    speaker = Speaker("target=tiny_valle", "sampling.max_tokens_per_word=8")
+    said = speaker.speak("7 8")
+    assert said.tokens == speaker.speak("7 8", system="target").tokens
+    assert said.outcome.counts.rounds == 0

@@ -244,3 +244,26 @@ def test_a_cache_that_comes_while_the_last_one_is_moved_stays(
 
     monkeypatch.setattr(store.shutil, "rmtree", raced)
     assert remake(tmp_path).facts == {"n": 1000}
+
+
+def test_a_cache_that_came_behind_the_check_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process's was deleted while that one opened it."""
+    whole = save(tmp_path / "other")
+    place = store.folder_of(tmp_path, "groups", DESCRIPTION)
+    looked, calls = store._whole, []
+
+    def raced(folder: Path, description: store.Description) -> store.Entry:
+        calls.append(folder)
+        try:
+            return looked(folder, description)
+        finally:
+            if len(calls) == 1:  # the look before it is moved into its place
+                whole.rename(place)
+
+    monkeypatch.setattr(store, "_whole", raced)
+    before = whole.stat().st_ino
+    assert remake(tmp_path).facts == {"n": 1000}
+    assert place.stat().st_ino == before
+    assert len(calls) > 1

@@ -1,6 +1,7 @@
 """sst-prepare makes two codecs of the same takes: the fine one stays nearer to what was said."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,4 +103,12 @@ def test_what_is_there_is_kept(prepared: Path) -> None:
     for path in (prepared / "codec_fine").iterdir():
         path.unlink()
     tiny.prepare_tiny(RECIPE, prepared)
+    assert {path: path.read_bytes() for path in prepared.rglob("*.*")} == before
+
+
+def test_other_sizes_want_a_folder_of_their_own(prepared: Path) -> None:
+    """Pieces of both stood beside each other."""
+    before = {path: path.read_bytes() for path in prepared.rglob("*.*")}
+    with pytest.raises(ValueError, match=r"made with n_takes=60, now 80; give another out="):
+        tiny.prepare_tiny(replace(RECIPE, n_takes=80), prepared)
     assert {path: path.read_bytes() for path in prepared.rglob("*.*")} == before

@@ -179,3 +179,27 @@ def test_adaptive_wants_a_draft_model(
     given = [*models.overrides, "drafter=lookup", "lookahead=adaptive", f"out={tmp_path}"]
     assert command.main(given) == 2
     assert "drafter is lookup; give drafter=lm, or lookahead=<number>" in capsys.readouterr().err
+
+
+def test_a_number_is_of_so_many_heads(probes: list[int], tmp_path: Path) -> None:
+    """Of eight heads it may be further than three reach."""
+    for n, made in ((8, 1), (3, 2), (8, 2)):
+        given = ["target=tiny_valle", "drafter=heads", f"heads.n={n}", "lookahead=auto"]
+        settled(decode.main.compose(given), cache=tmp_path)
+        assert len(probes) == made
+
+
+def test_rounds_without_a_draft_count(models: FakeModels) -> None:
+    """Look-up drafts in few rounds; what passed there was taken for what passes in all."""
+    config = config_of(models, "lookahead=1", "rule=exact", "drafter=lookup", "drafter.shortest=2")
+    engine = build_engine(config)
+    requests = requests_of(engine, read_list(models.root / "list.jsonl"), 0)
+    assert engine.speculation is not None
+    rows = {row.lookahead: row.tokens for row in table(engine, requests)}
+    outcomes = replace(engine.speculation, lookahead=1).decode(requests)
+    counts = [outcome.counts for outcome in outcomes]
+    rounds, drafted, accepted = (
+        sum(getattr(one, name) for one in counts) for name in ("rounds", "drafted", "accepted")
+    )
+    assert 2 * drafted < rounds  # or it would hold by itself
+    assert rows[1] - 1 == pytest.approx(accepted / rounds, rel=0.4)

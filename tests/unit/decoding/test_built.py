@@ -133,6 +133,7 @@ def test_a_targets_tokens_are_known_by_all_that_decides_them(
     build._target_tokens(config, engine)
     made_by = {
         "target": content_hash(Path(config.target.path)),
+        "rows": plain(config.target.rows),
         "sampler": plain(engine.settings),
         "dtype": "bfloat16",
         "kernels": "torch",

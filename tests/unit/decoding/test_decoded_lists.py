@@ -355,3 +355,19 @@ def test_a_probe_decodes_as_the_run_would(
     assert sizes == [4]
     pair = decoded(tmp_path, speculating(), system=System.speculative)
     assert list(pair.alone(item)) == [System.speculative, System.target]
+
+
+def test_a_row_that_is_too_long_is_named_before_any_work(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the list in the middle, and nobody knew which it was."""
+    made_by, longest = toy_lists.ToyLM.cache, 14
+
+    def cache(self: toy_lists.ToyLM, batch: int, capacity: int) -> torch.Tensor:
+        if capacity > longest:
+            raise ValueError(f"{capacity} positions exceed the model's {longest}")
+        return made_by(self, batch, capacity)
+
+    monkeypatch.setattr(toy_lists.ToyLM, "cache", cache)
+    with pytest.raises(ValueError, match=r"^row u2: 23 positions exceed the model's 14$"):
+        decoded(tmp_path).start(items, items)

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from speculative_tts.commands.decode import main
-from speculative_tts.decoding.match import TRIALS, largest_size, matched, nearest, search
+from speculative_tts.decoding.match import (
+    TRIALS,
+    acceptance_length,
+    largest_size,
+    matched,
+    measured,
+    nearest,
+    search,
+)
 from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.provenance import plain
 from speculative_tts.records import Counts, DecodeRecord, to_row, write_json, write_jsonl
@@ -219,3 +227,12 @@ def test_the_range_ends_with_the_codes_with_the_cap_and_with_memory(
 def test_mistakes_are_said(tmp_path: Path, overrides: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         matched(configured(tmp_path, *overrides), Runs())
+
+
+def test_a_run_that_failed_is_told(tmp_path: Path) -> None:
+    """It was told that texts are too short."""
+    config = main.compose([f"out={tmp_path}"])
+    with pytest.raises(ValueError, match="has utterances that failed"):
+        measured(config, lambda _: 1, acceptance_length)
+    with pytest.raises(ValueError, match="no round was decoded"):
+        measured(config, lambda _: 0, acceptance_length)

@@ -97,6 +97,15 @@ def test_uncached_gives_the_same_tokens_by_one_pass_each(
     assert uncached(target, STOPS, SAMPLER, many) == expected
 
 
+def test_uncached_rows_that_are_done_grow_no_further(target: MergedVocabLM) -> None:
+    """A long prompt with few tokens became as long as the longest row, and longer than its room."""
+    one = requests(target)[0]
+    wordy = replace(one, id="wordy", prompt=one.prompt[:3], min_tokens=50, max_tokens=60)
+    brief = replace(one, id="brief", prompt=one.prompt.repeat(4, 1), max_tokens=4)
+    many = [wordy, brief]
+    assert uncached(target, STOPS, SAMPLER, many) == autoregressive(target, STOPS, SAMPLER, many)
+
+
 @pytest.mark.parametrize("which", range(6))
 def test_a_batch_is_its_rows_and_limits_hold(target: MergedVocabLM, which: int) -> None:
     chooser, heads = choosers()[which], heads_of(target, 4)

@@ -17,6 +17,8 @@ from speculative_tts.schema.common import (
     GroupsConfig,
     ListConfig,
     RowsConfig,
+    Smoothing,
+    TransitionsConfig,
 )
 from speculative_tts.schema.decode import (
     Candidates,
@@ -226,3 +228,19 @@ def test_dotted_keys_are_taken_out_where_they_are() -> None:
     for key in ("a.b.c", "f", "g", "f.x", "a.x.y", "a.e.z", "h.i"):
         remove(values, key)
     assert values == {"a": {"b": {"d": 2}, "e": 3}}
+
+
+def test_what_becomes_of_counted_transitions_counts(tmp_path: Path) -> None:
+    """Points of a sweep over it had one name, and the first one's tokens were taken for all."""
+    (tmp_path / "counts").mkdir()
+    (tmp_path / "counts" / "counts.npz").write_text("counted")
+
+    def name(**given: Any) -> str:
+        transitions = TransitionsConfig(path=str(tmp_path / "counts"), **given)
+        viterbi = ViterbiConfig(transitions=transitions)
+        return run_name(config(tmp_path, system=System.multi_token, viterbi=viterbi))
+
+    usual = name()
+    assert name(smoothing=Smoothing.unigram, strength=1.0, workers=5) == usual
+    others = {name(smoothing=Smoothing.add), name(smoothing=Smoothing.none), name(strength=0.5)}
+    assert len(others | {usual}) == 4

@@ -142,6 +142,20 @@ def test_what_was_made_is_kept_when_the_rest_is_not_wanted(tmp_path: Path) -> No
     assert asked == [["a", "bb"], ["bb"]]
 
 
+def test_nobody_waits_while_another_decodes(tmp_path: Path) -> None:
+    """Copies of a run of the target decoded their shares one after the other."""
+    asked: list[list[str]] = []
+    first, second = (TargetTokens(tmp_path, {}) for _ in range(2))
+    begun = first.outcomes([request("a"), request("bb")], decoder(asked))
+    assert next(iter(begun))[0].id == "a"
+    assert [one.id for one, _ in second.outcomes([request("ccc")], decoder(asked))] == ["ccc"]
+    assert len(list(second.outcomes([request("a")], decoder(asked)))) == 1  # kept as it came
+    assert [one.id for one, _ in begun] == ["bb"]
+    everything = [request(name) for name in ("a", "bb", "ccc")]
+    assert len(list(second.outcomes(everything, decoder(asked)))) == 3
+    assert asked == [["a", "bb"], ["ccc"]]
+
+
 def test_requests_are_the_same_by_all_that_the_target_reads() -> None:
     one = replace(request("a"), prompt_tokens=(1, 2))
     key = key_of_request(one)

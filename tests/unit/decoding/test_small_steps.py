@@ -44,9 +44,11 @@ def test_buckets_are_powers_of_two(positions: int, longest: int) -> None:
     assert SMALLEST == 256
 
 
-def test_a_batch_holds_the_longest_prompt_and_what_is_drafted() -> None:
-    short, long = request("a", maximum=9), request("b", maximum=4, start=(0,) * 7)
-    assert Size.of([short, long], 2) == Size(2, 7 + 12, 12)
+def test_a_batch_holds_its_longest_row_and_what_is_drafted() -> None:
+    """A short text behind a long prompt made room for a long text behind it."""
+    short, long = request("a", maximum=9, start=(0,) * 2), request("b", maximum=4, start=(0,) * 7)
+    assert Size.of([short, long], 2) == Size(2, max(2 + 9, 7 + 4) + 3, 12)
+    assert Size.of([short, replace(long, max_tokens=6)], 2) == Size(2, 7 + 6 + 3, 12)
     drafted = replace(short, draft_prompt=torch.zeros(11, 1))
     assert Size.of([drafted, long], 0) == Size(2, 11 + 10, 10)
 

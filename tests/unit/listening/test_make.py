@@ -14,7 +14,7 @@ from speculative_tts.listening import sound
 from speculative_tts.listening.key import Role, read_key
 from speculative_tts.records import to_row, write_jsonl
 
-NAMES = ["draft-s0-11111111", "target-s0-22222222", "ssd-b0.4-s0-33333333"]
+NAMES = ["draft-s0-11111111", "target-s0-22222222", "speculative-tolerance-b0.4-k3-s0-33333333"]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,13 @@ def data(folder: Path) -> dict[str, object]:
 
 
 def test_raters_learn_nothing_of_the_systems(runs: Path, tmp_path: Path) -> None:
-    key = make_test(tmp_path, runs, "raters=6", "samples=4", "systems=[draft,target,ssd]")
+    key = make_test(
+        tmp_path,
+        runs,
+        "raters=6",
+        "samples=4",
+        "systems=[draft-s0,target-s0,speculative-tolerance-b0.4-k3-s0]",
+    )
     site = tmp_path / "site"
     everything = b"".join(path.read_bytes() for path in site.rglob("*") if path.is_file())
     for name in (*NAMES, "u3", "speaker1", "key.json", "runs/"):
@@ -77,7 +83,7 @@ def test_what_a_system_did_not_say(wave: np.ndarray, tmp_path: Path) -> None:
 def test_every_kind_of_test(
     test: str, trials: int, clips: int, reference: bool, runs: Path, tmp_path: Path
 ) -> None:
-    systems = "systems=[target,ssd]"
+    systems = "systems=[target,speculative]"
     key = make_test(tmp_path, runs, f"test={test}", "raters=4", "samples=4", systems)
     for own in key.raters:
         real = [trial for trial in own if not key.is_check(trial)]

@@ -11,7 +11,7 @@ from speculative_tts.listening.key import Key, Role
 from speculative_tts.listening.p808 import PATTERN
 
 AT = "https://clips.example/of/a/test"
-NAMES = ["draft-s0-11111111", "target-s0-22222222", "ssd-b0.4-s0-33333333"]
+NAMES = ["draft-s0-11111111", "target-s0-22222222", "speculative-tolerance-b0.4-k3-s0-33333333"]
 
 
 @pytest.fixture(scope="module")

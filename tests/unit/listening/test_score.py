@@ -12,7 +12,7 @@ from speculative_tts.commands.listen import main
 from speculative_tts.evaluation.heard import Mean, write_heard
 from speculative_tts.listening.key import Key, System
 
-NAMES = ["target-s0-22222222", "ssd-b0.4-s0-33333333"]
+NAMES = ["target-s0-22222222", "speculative-tolerance-b0.4-k3-s0-33333333"]
 LOW, HIGH = 2.85, 3.15  # the truth of the two: 0.3 apart
 
 
