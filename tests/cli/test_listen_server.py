@@ -18,7 +18,7 @@ from speculative_tts.commands.listen import main
 from speculative_tts.listening.answers import read_answers
 from speculative_tts.listening.key import Key, read_key
 
-NAMES = ["target-s0-22222222", "ssd-b0.4-s0-33333333"]
+NAMES = ["target-s0-22222222", "speculative-tolerance-b0.4-k3-s0-33333333"]
 KILLS = 5
 
 

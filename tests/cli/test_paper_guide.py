@@ -1,4 +1,4 @@
-"""Commands that people copy: those of docs/paper-scale.md and of preflight's remedies compose."""
+"""Commands that people copy compose: those of docs/paper-scale.md, own-model.md, remedies."""
 
 import importlib
 import re
@@ -61,6 +61,7 @@ def compose(line: str) -> tuple[str, list[object]]:
 
 
 IN_GUIDE = commands(code(GUIDE))
+IN_OWN = commands(code((ROOT / "docs/own-model.md").read_text()))
 IN_REMEDIES = [
     command
     for wanted in needs(Path("models")).values()
@@ -70,7 +71,7 @@ IN_REMEDIES = [
 ]
 
 
-@pytest.mark.parametrize("line", dict.fromkeys([*IN_GUIDE, *IN_REMEDIES]))
+@pytest.mark.parametrize("line", dict.fromkeys([*IN_GUIDE, *IN_OWN, *IN_REMEDIES]))
 def test_command_composes(line: str) -> None:
     _, configs = compose(line)
     assert configs
