@@ -170,7 +170,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 
-tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 6 hours by the sum of its steps, needs flite; resumable
+tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps, needs flite; resumable
 	$(BIN)/sst-prepare # 45 minutes
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
@@ -193,8 +193,9 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=mix own=runs/own-fine n=5 sequences=6000 steps=6500 out=runs/recurrent-fine # 55 minutes of one core
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 	$(BIN)/sst-precompute cache=transitions codec=tiny_residual codec.path=data/tiny/codec_residual transitions.codes=data/tiny/codes_residual export=runs/transitions_residual
-	$(BIN)/sst-train-target family=valle valle.nar_steps=1 # 16 minutes of one core; its NAR is the next one's
-	$(BIN)/sst-train-target family=valle init=runs/valle steps=4000 decay_steps=1900 valle.nar_steps=4000 valle.nar_decay_steps=3000 out=runs/valle-on # 45 minutes of one core
+	$(BIN)/sst-train-target family=valle valle.nar_steps=1 # 16 minutes of one core; its NAR is the last one's
+	$(BIN)/sst-train-target family=valle init=runs/valle steps=4000 decay_steps=1900 valle.nar_steps=1 out=runs/valle-on # 35 minutes of one core
+	$(BIN)/sst-train-target family=valle init=runs/valle-on steps=5000 decay_steps=2400 valle.nar_steps=4000 valle.nar_decay_steps=3000 out=runs/valle-more # 60 minutes of one core
 	scripts/export_tiny.sh
 
 test: $(STAMP) ## Run all tests (SHAPES=1 also checks every annotated tensor shape)

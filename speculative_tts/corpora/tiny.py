@@ -71,7 +71,7 @@ def prepare_tiny(config: Recipe, out: Path) -> None:
         codes = out / f"codes{suffix}"
         write_codes(heard, codec, codes, CODES_SCHEMA)
         write_dev_codes(*dev, codec, codes / "dev-0000.parquet", CODES_SCHEMA)
-    layered = prepare_residual(shards, config.residual, config.postnet_steps, out)
+    layered = prepare_residual(every, config.residual, config.postnet_steps, out)
     write_dev_codes(*dev, layered, out / CODES / "dev-0000.parquet", RESIDUAL_SCHEMA)
     write_list(*dev, out / "dev")
     write_list(*test, out / "test")

@@ -55,7 +55,7 @@ class PrepareConfig:
     allow_missing: bool = False  # leave out rows whose audio or text is missing
 
     n_takes: Many = 9000  # utterances to speak
-    n_fine_takes: Whole = 13000  # further ones, which the fine target and its draft alone hear
+    n_fine_takes: Whole = 13000  # further ones, which the small target does not hear
     n_codes: Several = 2048  # entries of the codec's codebook
     n_fine_codes: Several = 8192  # entries of the fine target's, codec_fine
     # of the postnet of each codec that is not there yet, three minutes of a core; 0: none
