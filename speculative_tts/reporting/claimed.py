@@ -85,6 +85,7 @@ OF_SSD = (
         "far",
         "ssd0.4",
         below=0.0,
+        why="Few utterances are timed: a few percent cannot be told from none.",
     ),
 )
 
@@ -112,7 +113,8 @@ OF_PCG = (
         "pcg@clock0.3",
         "ssd0.3",
         below=0.0,
-        why="The group rule takes longer than a tolerance here: larger groups stand beside it.",
+        why="The group rule takes longer than a tolerance here, and no size makes up for it; "
+        "PCG's matched_clock has the tolerances that some size is as fast as.",
     ),
     Claim(
         "PCG makes rounds longer",
@@ -184,12 +186,20 @@ OF_PCG = (
 
 OF_MTP = (
     Claim(
-        "8 heads are several times as fast as the target alone",
-        f"{paper.MTP_TABLE_1_VALLE.text('ours', 'speedup')}, of a target without a cache (Table I)",
+        "8 heads are several times as fast as a target without a cache",
+        f"{paper.MTP_TABLE_1_VALLE.text('ours', 'speedup')} (Table I)",
+        "speedup",
+        "best8",
+        over="uncached",
+        above=2.0,
+    ),
+    Claim(
+        "8 heads are several times as fast as a target with a cache",
+        "- (the paper's target has none)",
         "speedup",
         "best8",
         above=2.0,
-        why="The target alone has a cache here; over one without, as the paper's, see Table I.",
+        why="A cache alone, as exact, gives more than that here (Table I).",
     ),
     Claim(
         "8 heads by the best path keep the words",
@@ -207,6 +217,7 @@ OF_MTP = (
         "best4",
         "cached",
         below=SAME,
+        why="Codes of 25 Hz: 4 tokens are 0.16 s here, 0.08 s in the paper.",
     ),
     Claim(
         "The path search saves words that 8 heads by themselves lose",

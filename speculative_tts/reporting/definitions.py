@@ -128,9 +128,10 @@ class SpeakerTable:
 class Claim:
     """What a paper says, as where the 95 % interval of a figure of ours must lie.
 
-    The figure is a quantity of the system `of`, or with `minus` its paired difference to that
-    system. It must lie above and below these, in the unit that tables show. `paper` is the paper's
-    figure, `why` what makes ours differ where it does.
+    The figure is a quantity of the system `of`, with `minus` its paired difference to that system,
+    with `over` its ratio to that system's (whose own spread is not in the interval). It must lie
+    above and below these, in the unit that tables show. `paper` is the paper's figure, `why` what
+    makes ours differ where it does.
     """
 
     text: str
@@ -138,9 +139,15 @@ class Claim:
     quantity: str
     of: str
     minus: str | None = None
+    over: str | None = None
     above: float = -math.inf
     below: float = math.inf
     why: str = ""
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems that it speaks of."""
+        return tuple(key for key in (self.of, self.minus, self.over) if key)
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,7 @@ class ClaimTable:
     title: str
     systems: Mapping[str, Mapping[str, Row]]  # experiment -> systems
     claims: Sequence[Claim]
+    paper: PaperTable  # says how the paper made its draft or heads
 
     @property
     def experiment(self) -> str:
@@ -169,7 +177,7 @@ class ClaimTable:
     def shown(self) -> Iterator[tuple[str, str]]:
         """Systems with the quantities that are claimed of them."""
         for claim in self.claims:
-            yield from ((key, claim.quantity) for key in (claim.of, claim.minus) if key)
+            yield from ((key, claim.quantity) for key in claim.systems)
 
 
 @dataclass(frozen=True)
