@@ -4,22 +4,32 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
 from speculative_tts.costs.lookahead import Row, best, table
 from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.drafters.heads import HeadsDrafter
+from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.kept import Kept
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.schema.bench import BenchConfig
-from speculative_tts.schema.decode import DrafterConfig, HeadsDrafterConfig, LMDrafterConfig, System
-from speculative_tts.schema.rules import ExactRule, RuleConfig, ToleranceRule
+from speculative_tts.schema.decode import (
+    HeadsDrafterConfig,
+    LMDrafterConfig,
+    LookupDrafterConfig,
+    PathMode,
+    System,
+)
+from speculative_tts.schema.rules import ExactRule, ToleranceRule
 
 SSD = ToleranceRule(beta=0.4)  # the paper's
 BLOCKS = (4, 8)  # heads of the target, none of their tokens verified
+DRAFTED = {PathMode.none: "heads", PathMode.sample: "path of heads"}  # how heads draft
 PROBED = 5  # prompts on which lookaheads are compared
 
 
@@ -45,20 +55,38 @@ def ours(
 
 
 def speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Engine]:
-    """Engines of the exact rule, SSD's and the one asked for, by the draft and by others."""
-    rules = {" ".join(rule.label): rule for rule in (ExactRule(), SSD, config.rule)}
-    pairs: dict[str, tuple[DrafterConfig, RuleConfig]] = {}
+    """Engines of the exact rule, SSD's and the one asked for, by the draft and the recurrent layer.
+
+    Heads and look-up draft for the exact rule alone.
+    """
+    rules = {" ".join(rule.label): {"rule": rule} for rule in (ExactRule(), SSD, config.rule)}
+    made: dict[str, dict[str, Any]] = {}
     if drafts(base):
-        pairs |= {name: (LMDrafterConfig(), rule) for name, rule in rules.items()}
+        made |= {name: {**rule, "drafter": LMDrafterConfig()} for name, rule in rules.items()}
     if Path(config.recurrent.path).is_dir():
-        pairs |= {f"{name}, recurrent": (config.recurrent, rule) for name, rule in rules.items()}
+        own = {"drafter": config.recurrent}
+        made |= {f"{name}, recurrent": {**rule, **own} for name, rule in rules.items()}
     if heads_of(config, base) is not None:
-        pairs["exact, heads draft"] = (HeadsDrafterConfig(), ExactRule())
-    one = partial(dataclasses.replace, config, lookahead=1)
-    return {
-        name: build_engine(one(drafter=drafter, rule=rule), kept=kept)
-        for name, (drafter, rule) in pairs.items()
-    }
+        for mode, name in DRAFTED.items():
+            chosen = dataclasses.replace(config.viterbi, mode=mode)
+            made[f"exact, {name}"] = {"drafter": HeadsDrafterConfig(), "viterbi": chosen}
+    made["exact, look-up"] = {"drafter": LookupDrafterConfig()}
+    one = partial(dataclasses.replace, config, lookahead=1, rule=ExactRule())
+    return {name: build_engine(one(**changed), kept=kept) for name, changed in made.items()}
+
+
+def weights(base: Engine, engine: Engine) -> int:
+    """Bytes of weights that a drafter adds, a second model's embedding left out."""
+    assert engine.speculation is not None
+    match engine.speculation.drafter:
+        case RecurrentDrafter(layer=layer):
+            return layer.nbytes
+        case HeadsDrafter(heads=heads):
+            return heads.nbytes
+        case LMDrafter():
+            assert base.draft is not None
+            return base.draft.step_bytes
+    return 0
 
 
 def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
@@ -66,9 +94,8 @@ def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
     found = {"target": base.target.step_bytes}
     if base.draft is not None and drafts(base):
         found["draft"] = base.draft.step_bytes
-    for speculation in (engine.speculation for engine in engines.values()):
-        if speculation is not None and isinstance(speculation.drafter, RecurrentDrafter):
-            found["recurrent"] = speculation.drafter.layer.nbytes
+    if (recurrent := engines.get("exact, recurrent")) is not None:
+        found["recurrent"] = weights(base, recurrent)
     return found
 
 

@@ -1,5 +1,6 @@
 """The table of sst-bench: continuations, lookaheads, steps, and the limits beside them."""
 
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -11,6 +12,7 @@ from speculative_tts.evaluation.statistics import bootstrap
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
+POSITIONS = 3  # of a draft, which the drafters' table shows
 PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
 # PCG's target: tokens, mean group size, positions verified at once; threads
 GROUP_RULE = (65_536, 140, 4, 2)
@@ -33,7 +35,7 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
 
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
-    lines = [*system_lines(result), *_pays(result), "", *step_lines(result)]
+    lines = [*system_lines(result), *_drafters(result), *_pays(result), "", *step_lines(result)]
     tokens, size, positions, threads = GROUP_RULE
     lines += [
         f"| group rule, {tokens} tokens, groups of {size}, {positions} positions, {name}, "
@@ -86,6 +88,36 @@ def step_lines(result: dict[str, Any]) -> list[str]:
     ]
 
 
+def _drafters(result: dict[str, Any]) -> list[str]:
+    """What each drafter adds, costs and gets right under the exact rule.
+
+    With what it would give at its best lookahead were every token to pass: no drafter of its cost
+    can give more here.
+    """
+    head = ["drafter, exact rule", "its weights, MB", f"a drafted token of {POSITIONS}, steps"]
+    head += [f"passes at {position}" for position in range(1, POSITIONS + 1)]
+    head += ["best lookahead", "x autoregressive", "were all to pass"]
+    lines = ["", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for name, size in result["drafters"].items():
+        rows = result["lookaheads"][name]
+        most = rows[min(POSITIONS, len(rows)) - 1]
+        passed = [1.0, *(b["tokens"] - a["tokens"] for a, b in pairwise([{"tokens": 1.0}, *rows]))]
+        rates = [f"{b / a:.2f}" if a else "-" for a, b in pairwise(passed)]
+        chosen = max(rows, key=lambda row: row["speedup"])
+        bound = max(row["speedup"] * (row["lookahead"] + 1) / row["tokens"] for row in rows)
+        cells = [name, f"{size / 1e6:.1f}", f"{_drafted(most, result):.2f}"]
+        cells += [*rates, *["-"] * POSITIONS][:POSITIONS]
+        cells += [str(chosen["lookahead"]), f"{chosen['speedup']:.2f}", f"{bound:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines if result["drafters"] else []
+
+
+def _drafted(row: dict[str, Any], result: dict[str, Any]) -> float:
+    """Steps of the target alone that a drafted token costs: what of a round is no verification."""
+    drafting = row["round_seconds"] - result["steps"][verify_step(row["lookahead"])]
+    return float(drafting / row["lookahead"] / _alone(row))
+
+
 def _pays(result: dict[str, Any]) -> list[str]:
     """Which lookahead pays here, and what a drafted token costs and brings.
 
@@ -105,8 +137,7 @@ def _pays(result: dict[str, Any]) -> list[str]:
         for row in rows:
             k, tokens, seconds = (row[key] for key in ("lookahead", "tokens", "round_seconds"))
             verified = steps[verify_step(k)]
-            drafted = (seconds - verified) / k / _alone(row)
-            text = f"{1000 * seconds:.3f} | {1000 * verified:.3f} | {drafted:.2f}"
+            text = f"{1000 * seconds:.3f} | {1000 * verified:.3f} | {_drafted(row, result):.2f}"
             text += f" | {tokens - before:.2f} | {tokens:.2f} | {tokens / seconds:.0f}"
             text += f" | {row['speedup']:.2f}"
             lines.append(f"| {f'**{k}**' if row == chosen else k} | {text} |")

@@ -45,7 +45,7 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     from speculative_tts.bench.peers import of_checkpoints
     from speculative_tts.bench.roofline import limits
     from speculative_tts.bench.search import search_costs
-    from speculative_tts.bench.systems import bytes_read, heads_of, ours, speculative
+    from speculative_tts.bench.systems import bytes_read, heads_of, ours, speculative, weights
     from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
     from speculative_tts.decoding.build import build_engine, kept
     from speculative_tts.progress import progress
@@ -65,6 +65,7 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     result = {
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
         "lookaheads": {name: plain(rows) for name, rows in pays.items()},
+        "drafters": {name: weights(engine, engines[name]) for name in pays if "exact" in name},
         "seconds": seconds,
         "core_seconds": {name: [one.cores for one in own] for name, own in spent.items()},
         "context": context,

@@ -66,6 +66,11 @@ class Heads:
             self._blocks = [matrix(weight.T, bias) for weight, bias in pairs]
         self.native = self._natively()
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights."""
+        return sum(part.nbytes for part in (*self._project, *self._blocks))
+
     def _natively(self) -> blocks.Heads | None:
         """All heads as one call has them, where their matrices are packed for it."""
         linears = packed(*self._project, *self._blocks)

@@ -1,62 +1,100 @@
 """How fast each drafter is by the clock: a process a seed, as a process keeps its luck."""
 
+from collections.abc import Mapping
 from itertools import product
 
 from speculative_tts.reporting.definitions import Panel, Report, Row, TableDefinition, columns
 from speculative_tts.reporting.experiments import Experiment, Scale, read
 from speculative_tts.reporting.paper import PaperTable
+from speculative_tts.reporting.systems import against
 
 NOT_PUBLISHED = PaperTable(source="", measured={}, rows={})  # no paper has such a table
-LABELS = {  # by experiment
+FINE = {  # experiments of the fine target, and what they are called
     "recurrent": "recurrent layer, exact",
     "second": "second model, exact",
+    "lookup": "look-up, exact",
     "ssd": "recurrent layer, SSD",
     "pcg": "recurrent layer, PCG",
-    "small": "recurrent layer, exact",
 }
-KEYS = ("system", "target.name", "drafter.name", "rule.name")
-WORDS = {"rule.beta": "β", "rule.groups.mean_size": "groups of", "lookahead": "lookahead"}
+SMALL = {
+    "small": "recurrent layer, exact",
+    "small_second": "second model, exact",
+    "small_heads": "heads, exact",
+    "small_ssd": "recurrent layer, SSD",
+    "small_pcg": "recurrent layer, PCG",
+}
+ALONE = ("target.name", "limit")
+KEYS = ("target.name", "drafter.name", "rule.name")
+SET = ("rule.beta", "lookahead", "limit")
+SWEPT = {"rule.beta": "β ", "rule.groups.mean_size": "groups of ", "lookahead": "lookahead "}
+CHOSEN = {"none": "each by itself", "sample": "a path drawn"}  # by viterbi.mode
 NOTE = (
     "A seed is a process of its own: what a process gets of memory and caches it keeps, so that "
     "one setting differs more between processes than between a process's utterances."
 )
 
 
-def _rows(*names: str) -> dict[str, Row]:
+def _rows(labels: Mapping[str, str]) -> dict[str, Row]:
     """A row a point of the experiments' sweeps."""
     rows = {}
-    for name in names:
+    for name, label in labels.items():
         made_by = read(f"drafters/{name}")
         for number, point in enumerate(_points(made_by)):
-            swept = ", ".join(f"{WORDS[key]} {value:g}" for key, value in point.items())
+            swept = ", ".join(f"{SWEPT.get(key, '')}{_text(value)}" for key, value in point.items())
             where = {key: made_by.settings[key] for key in KEYS} | point
-            key = "-".join([name, *(f"{value:g}" for value in point.values())])
-            rows[key] = Row(f"{LABELS[name]}, {swept}", where, rule_above=not number)
+            key = "-".join([name, *(f"{value}" for value in point.values())])
+            rows[key] = Row(f"{label}, {swept}", where, rule_above=not number)
     return rows
 
 
-def _points(experiment: Experiment) -> list[dict[str, float]]:
+def _text(value: float | str) -> str:
+    return CHOSEN[value] if isinstance(value, str) else f"{value:g}"
+
+
+def _points(experiment: Experiment) -> list[dict[str, float | str]]:
     return [
         dict(zip(experiment.grid, values, strict=True))
         for values in product(*experiment.grid.values())
     ]
 
 
-def _table(name: str, title: str, *experiments: str) -> TableDefinition:
+def _table(name: str, title: str, labels: Mapping[str, str]) -> TableDefinition:
     return TableDefinition(
         name=name,
         title=title,
         paper=NOT_PUBLISHED,
-        rows=_rows(*experiments),
-        panels=(Panel("Speed and words", columns("acceptance_length speedup wer")),),
+        rows=_rows(labels),
+        panels=(
+            Panel("Speed and words", columns("acceptance_length speedup wer")),
+            Panel("Passed at", columns("acceptance@1 acceptance@2 acceptance@3")),
+        ),
         notes=(NOTE,),
         spread="sd",
     )
 
 
+def _words() -> TableDefinition:
+    """What the fastest tolerance costs."""
+    made_by = read("drafters/words")
+    target, own = ({key: made_by.settings[key] for key in keys} for keys in (ALONE, (*KEYS, *SET)))
+    beta, k = own["rule.beta"], own["lookahead"]
+    return TableDefinition(
+        name="words",
+        title="Words of the fastest tolerance",
+        experiment=made_by.name,
+        paper=NOT_PUBLISHED,
+        rows={
+            "target": Row("Target alone", target | {"system": "target"}),
+            "ssd": Row(f"recurrent layer, SSD, β {beta:g}, lookahead {k}", own),
+        },
+        panels=(Panel("Words", (*columns("wer"), *against("target", "wer"))),),
+        notes=("Chosen by its clock among those of the table above, not by its words.",),
+    )
+
+
 def report(_scale: Scale) -> Report:
     """The report; it has one scale."""
-    fine = _table("fine", "Drafters of the fine target", "recurrent", "second", "ssd", "pcg")
+    fine = _table("fine", "Drafters of the fine target", FINE)
     first, *_, last = fine.rows
     return Report(
         name="drafters",
@@ -65,7 +103,7 @@ def report(_scale: Scale) -> Report:
             "What drafts decides how fast speculation is: each drafter at several lookaheads, next "
             "to the target alone in the same process, five processes with a seed each."
         ),
-        tables=(fine, _table("small", "Drafters of the small target", "small")),
+        tables=(fine, _table("small", "Drafters of the small target", SMALL), _words()),
         figures=(),
         listening="",
         contrast=(first, last),

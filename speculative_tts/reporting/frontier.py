@@ -11,7 +11,7 @@ from speculative_tts.reporting.definitions import (
     TableDefinition,
     columns,
 )
-from speculative_tts.reporting.experiments import Scale, read
+from speculative_tts.reporting.experiments import Experiment, Scale, read
 from speculative_tts.reporting.paper import PaperTable
 from speculative_tts.reporting.pcg_figures import BETA, GROUPS, PAPERS_GROUPS, SIZE, at, sizes
 from speculative_tts.reporting.runs import Where
@@ -19,6 +19,7 @@ from speculative_tts.reporting.systems import EXACT, TARGET_LEVEL, TARGET_ROW, T
 from speculative_tts.schema.common import GroupsConfig
 
 MADE_BY, SSD, PCG = (read(name) for name in ("frontier", "ssd/table3", "ssd/groups"))
+RATIO, BLOCK = read("frontier_ratio"), read("frontier_block")
 NOT_PUBLISHED = PaperTable(source="", measured={}, rows={})  # no paper has them side by side
 RULES = {
     "exact": "exact",
@@ -46,14 +47,22 @@ def _with(drafter: str) -> Where:
 
 
 def _rows() -> dict[str, Row]:
+    ratio = _rows_of(RATIO, " bounded by a ratio (LANTERN++)")
+    return _rows_of(MADE_BY) | ratio | _rows_of(BLOCK, ", whole drafts")
+
+
+def _rows_of(made_by: Experiment, called: str = "") -> dict[str, Row]:
+    """Its rules by its drafters; what else it sets is part of the key."""
+    own = {key: made_by.values(key)[0] for key in made_by.grid if key.startswith("rule.")}
+    first, *_ = made_by.values("rule")
     return {
-        f"{rule} {drafter}": Row(
-            f"{RULES[rule]}, {DRAFTERS[drafter]}",
-            {**_with(drafter), "rule.name": rule, **OWN.get(rule, {})},
-            rule_above=rule == "exact",
+        " ".join([rule, *own, drafter]): Row(
+            f"{RULES[rule]}{called}, {DRAFTERS[drafter]}",
+            {**_with(drafter), "rule.name": rule, **OWN.get(rule, {}), **own},
+            rule_above=rule == first,
         )
-        for drafter in MADE_BY.values("drafter")
-        for rule in MADE_BY.values("rule")
+        for drafter in made_by.values("drafter")
+        for rule in made_by.values("rule")
     }
 
 
@@ -83,7 +92,7 @@ def _figure() -> FigureDefinition:
     model, layer = map(_with, PAYS)
     others = [rule for rule in MADE_BY.values("rule") if rule not in SWEPT]
     of_model = _sweep("lm", 0)
-    of_others = Curve("rules of others", model, "rule.name", others, style=2, joined=False)
+    of_others = Curve("rules of others", model, "rule.name", others, style=4, joined=False)
     exact = Level("exact", {**model, **EXACT})
 
     def over_length(title: str, y: str) -> Axes:
@@ -139,7 +148,7 @@ def report(_scale: Scale) -> Report:
         title="Every rule on one frontier",
         introduction=(
             "What a looser rule buys and what it costs: exact speculation, the papers' two rules "
-            "and five of others at the settings that their authors chose, on the fine tiny ground, "
+            "and those of others at the settings that their authors chose, on the fine ground, "
             "drafted by a second model, by a recurrent layer on the target's states and by look-up."
         ),
         tables=(

@@ -1,5 +1,7 @@
 """Every figure that a table or a plot may show: the metrics, and what reports make of runs."""
 
+from dataclasses import replace
+
 from speculative_tts.evaluation import heard
 from speculative_tts.evaluation.metric import Better, Quantity
 from speculative_tts.evaluation.registry import METRICS
@@ -55,4 +57,5 @@ def quantities() -> dict[str, Quantity]:
 
 def quantity(name: str) -> Quantity:
     """How `wer` or one position's `acceptance@1` is written."""
-    return quantities()[whole(name)]
+    shown, position = quantities()[whole(name)], name.partition("@")[2]
+    return replace(shown, heading=f"{shown.heading} at {position}") if position else shown

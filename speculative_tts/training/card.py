@@ -109,18 +109,13 @@ def _figures(runs: Sequence[Run], lookahead: int) -> Block:
     deepest = max((len(one.per_position.get("acceptance", ())) for one in results), default=0)
     positions = range(1, (deepest or lookahead) + 1)
     names = [*(f"acceptance@{position}" for position in positions), *FIGURES]
-    headings = [Heading(_heading(name), "", name) for name in names]
+    headings = [Heading(quantity(name).heading, "", name) for name in names]
     lines = [
         Line(run.name, run.name, [_cell(one, name) for name in names])
         for run, one in zip(runs, results, strict=True)
     ]
     nothing = [Cell(text=UNKNOWN)] * len(names)
     return Block("Figures", headings, lines or [Line("none", "no run", nothing)])
-
-
-def _heading(name: str) -> str:
-    _, at, position = name.partition("@")
-    return f"acceptance of token {position}" if at else quantity(name).heading
 
 
 def _cell(one: Result, name: str) -> Cell:

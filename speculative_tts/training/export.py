@@ -20,11 +20,10 @@ from speculative_tts.decoding.parts import check_pair
 from speculative_tts.decoding.settings import Settings, with_defaults
 from speculative_tts.files import write_atomic
 from speculative_tts.integrations import biased_head
-from speculative_tts.models import cosyvoice
+from speculative_tts.models import cosyvoice, heads, recurrent
 from speculative_tts.models.cosyvoice_export import spread
 from speculative_tts.models.cosyvoice_files import is_merged, is_official, merged_ids
 from speculative_tts.models.families import load_layout
-from speculative_tts.models.heads import DESCRIPTION
 from speculative_tts.models.loading import State, read_state
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.records import write_json
@@ -38,6 +37,7 @@ from speculative_tts.typed import read_json
 BIAS = "lm_head.bias"
 CLASSES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
 CODE = "modeling_biased_head"
+PARTS = {heads.DESCRIPTION: "heads", recurrent.DESCRIPTION: "a recurrent layer"}
 VLLM, SPECULATORS = "vllm.json", "speculators.json"
 
 
@@ -52,11 +52,12 @@ class Folder:
     def of(cls, checkpoint: CheckpointConfig) -> "Folder":
         """ValueError for what is no model of a shape that these libraries run."""
         path = Path(checkpoint.path)
-        if (path / DESCRIPTION).is_file():
-            raise ValueError(
-                f"{path} holds heads, which are no model by themselves; "
-                "give a draft that sst-train-draft made"
-            )
+        for file, part in PARTS.items():
+            if (path / file).is_file():
+                raise ValueError(
+                    f"{path} holds {part}, no model without its target; "
+                    "give a draft that sst-train-draft made"
+                )
         folder = cls(path, load_layout(checkpoint))
         kind = folder.config.get("model_type")
         if kind not in CLASSES:

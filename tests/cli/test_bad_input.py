@@ -257,7 +257,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "draft.path={w}/targets/config_list": "is not a JSON object but []",
             "draft.path={w}/targets/weights_torn": "copy it again",
             "draft.path=tiny:draft": "train the draft from this target",
-            "draft.path=tiny:target_heads": "holds heads, which are no model by themselves",
+            "draft.path=tiny:target_heads": "holds heads, no model without its target",
             "out={w}/list.jsonl": "list.jsonl",
         },
     ),

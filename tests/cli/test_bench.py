@@ -51,7 +51,9 @@ def test_a_target_is_timed_with_what_it_has(
         assert f"\n| {row} |" in printed
     assert "| best path, 50 codes, n = 2, k = 3, union |" in printed
     for row in (
-        "exact, heads draft, lookahead 3",
+        "exact, heads, lookahead 3",
+        "exact, path of heads, lookahead 3",
+        "exact, look-up, lookahead 3",
         "4 heads unverified, best path",
         "8 heads unverified, best path",
     ):
@@ -60,7 +62,7 @@ def test_a_target_is_timed_with_what_it_has(
     for row in (*sped, "draft step (1 token)", "accept"):
         assert (f"\n| {row} |" in printed) == drafting
     told = ["exact", "tolerance b0.4", "tolerance b0.4, recurrent"] if drafting else []
-    for name in [*told, "exact, heads draft"]:
+    for name in [*told, "exact, heads", "exact, path of heads", "exact, look-up"]:
         assert f"\n| {name}: lookahead |" in printed
         reach = 7 if "heads" in name else 8
         made = json.loads((tmp_path / f"{target}.json").read_text())["lookaheads"][name]

@@ -9,6 +9,7 @@ RESULT = {
         "autoregressive": {"tokens_per_second": 100.0, "ms_per_token": 10.0},
     },
     "lookaheads": {},
+    "drafters": {},
     "steps": {"accept": 0.001, "target step (1 token)": 0.001, "target pass (8 tokens)": 0.01},
     "group_rule": {},
     "path_search": {"best path": 0.0004},
@@ -58,10 +59,13 @@ def test_the_lookahead_that_pays_is_marked() -> None:
         {"lookahead": 2, "round_seconds": 0.0022, "tokens": 2.2, "speedup": 1.1},
     ]
     steps = RESULT["steps"] | {"verify (2 tokens)": 0.0013, "verify (3 tokens)": 0.0014}  # type: ignore[operator]
-    printed = table(RESULT | {"steps": steps, "lookaheads": {"exact, recurrent": rows}})
+    drafted = {"lookaheads": {"exact, recurrent": rows}, "drafters": {"exact, recurrent": 1.7e6}}
+    printed = table(RESULT | {"steps": steps} | drafted)
     assert "| exact, recurrent: lookahead | a round, core ms | verification, ms |" in printed
     # 0.7 ms beside the verification for one token, 0.4 each of two; alone a token takes 1 and 1.1
     assert "| 1 | 2.000 | 1.300 | 0.70 | 0.60 | 1.60 | 800 | 0.80 |" in printed
     assert "| **2** | 2.200 | 1.400 | 0.36 | 0.60 | 2.20 | 1000 | 1.10 |" in printed
+    # All 3 tokens of a round of 2.2 ms: 1.5 times the 1.1 ms of each; 60 % pass, then all of these
+    assert "| exact, recurrent | 1.7 | 0.36 | 0.60 | 1.00 | - | 2 | 1.10 | 1.50 |" in printed
     # 22 MB at 44 GB/s: 0.5 ms, of 5 a token with its share of the prompt, of 1 without it
     assert "| target | 44.0 | 22.0 | 2000 | 10% | 50% |" in printed

@@ -30,9 +30,9 @@ def test_each_point_is_that_of_its_target_drafter_and_rule(
         config = config_of("speculative", "tolerance", 0.3, 5, seed, **FINE, **RECURRENT)
         write_run(runs / f"ssd-{seed}", config, 0.3, n=12)
     assert main([f"runs={runs}", f"out={tmp_path}", "paper=drafters", "page=false"]) == 0
-    assert "recurrent layer, exact, lookahead 4 (and 7 more)" in capsys.readouterr().err
+    assert "recurrent layer, exact, lookahead 4 (and 8 more)" in capsys.readouterr().err
     fine, small = (lines(tmp_path / "drafters" / f"{name}.csv") for name in ("fine", "small"))
-    assert set(small) == {"small-1", "small-2", "small-3"}
+    assert {"small-1", "small-2", "small-3"} < set(small)
     assert {"recurrent-1", "recurrent-3", "second-1", "second-3", "ssd-0.3-5"} <= set(fine)
     assert all(
         float(row["speedup_sd"]) > 0 for row in (*fine.values(), *small.values()) if row["speedup"]
@@ -40,3 +40,4 @@ def test_each_point_is_that_of_its_target_drafter_and_rule(
     text = (tmp_path / "drafters" / "fine.md").read_text()
     assert "mean ± standard deviation over seeds" in text
     assert "A seed is a process of its own" in text
+    assert "acceptance rate at 1 | acceptance rate at 2 | acceptance rate at 3 |" in text

@@ -234,8 +234,8 @@ def test_the_card_has_the_figures_of_the_drafts_runs_alone(
     assert len(lines) == 4  # heading, rule, this draft's run and its target's
     heading, cells = (re.split(r" \| ", line.strip("| ")) for line in (lines[0], lines[3]))
     figures = dict(zip(heading, cells, strict=True))
-    assert figures["acceptance of token 1"] == "0.800"
-    assert figures["acceptance of token 3"] == "0.200"
+    assert figures["acceptance rate at 1"] == "0.800"
+    assert figures["acceptance rate at 3"] == "0.200"
     assert figures["acceptance length"].startswith("2.50 [")
     assert figures["TV"] == "not measured"
     assert re.fullmatch(r"\d+\.\d\d \[.*\]", figures["WER %"])
@@ -272,7 +272,8 @@ def test_what_does_not_fit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     state: dict[str, Tensor] = load_file(biased / "model.safetensors")
     save_file(state | {"lm_head.bias": torch.zeros(600)}, biased / "model.safetensors")
     wrong = {
-        "draft.path=tiny:target_heads": "holds heads, which are no model by themselves",
+        "draft.path=tiny:target_heads": "holds heads, no model without its target",
+        "draft.path=tiny:target_recurrent": "holds a recurrent layer, no model without its target",
         "draft.path=tiny:valle target.path=tiny:valle": "is of model_type valle, for which",
         "draft.path=tiny:draft_fine": "different vocabularies",
         f"draft.path={tmp_path}/source target.path={tmp_path}/merged": "are not laid out alike",
