@@ -50,7 +50,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier drafters voices tiny-models test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier drafters samplers voices tiny-models test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -153,6 +153,11 @@ drafters: $(STAMP) ## How fast each drafter is by the clock: five processes with
 	$(BIN)/sst-eval runs=$(OUT)/drafters metrics=[wer]
 	$(BIN)/sst-report paper=drafters runs=$(OUT)/drafters out=$(RESULTS)
 
+samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 20 minutes
+	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3 sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)
+	$(BIN)/sst-decode experiment=$(call joined,$(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)) sampling=default seed=0,1,2 timing=0 out=$(OUT)/samplers/pcg workers=$(WORKERS) $(SHARED) $(GIVEN)
+	for one in ssd pcg; do $(BIN)/sst-eval runs=$(OUT)/samplers/$$one metrics=[wer,similarity] && $(BIN)/sst-report paper=$$one runs=$(OUT)/samplers/$$one out=$(RESULTS)/samplers page=false; done
+
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices
 	$(BIN)/sst-decode experiment=voices out=$(OUT)/tiny
@@ -164,6 +169,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) frontier QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
 	$(MAKE) drafters RESULTS=results
 	$(MAKE) -j 2 reproduce voices SEEDS=1,2 WORKERS=1 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
+	$(MAKE) samplers RESULTS=results
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results
