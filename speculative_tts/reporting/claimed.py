@@ -234,5 +234,6 @@ OF_MTP = (
         "wide",
         "best8",
         above=0.0,
+        why="The best path seldom leaves the 3 likeliest candidates here: more change few codes.",
     ),
 )
