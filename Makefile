@@ -164,7 +164,7 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 	$(BIN)/sst-eval runs=$(OUT)/tiny metrics=[wer,similarity]
 	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
-results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: 2 hours 23 minutes on two quiet cores; resumable
+results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: about three hours and a half on two quiet cores; resumable
 	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" # not into results/ before all seeds are there
 	$(MAKE) frontier QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
 	$(MAKE) drafters RESULTS=results
