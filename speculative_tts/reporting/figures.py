@@ -261,6 +261,7 @@ def _tags(axes: Axes, plot: Plot) -> None:
                 textcoords="offset points",
                 fontsize=TAG_SIZE,
                 color=STYLES[series.style % len(STYLES)][0],
+                arrowprops={"arrowstyle": "-", "lw": 0.5, "color": INK, "alpha": 0.5},
             )
 
 
