@@ -227,6 +227,8 @@ OF_MTP = (
         "best8",
         "none8",
         below=0.0,
+        why="Heads trained with their target leave a path little to mend; of heads on a frozen one "
+        "it saves many (the other target's Table I).",
     ),
     Claim(
         "More candidates cost words",

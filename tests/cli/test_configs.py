@@ -82,9 +82,8 @@ def test_no_config_is_forgotten() -> None:
 )
 def test_option_composes_and_its_sweep_too(choice: str) -> None:
     program = OTHERS.get(choice.partition("=")[0], "sst-decode")
-    main = command(
-        "sst-train-heads" if choice.endswith(("_heads", "recipe=recurrent")) else program
-    )
+    trains_heads = choice.startswith("recipe=") and choice.endswith(("_heads", "=recurrent"))
+    main = command("sst-train-heads" if trains_heads else program)
     assert isinstance(main.compose([choice]), main.schema)
     with initialize_config_module("speculative_tts.configs", version_base="1.3"):
         hydra = compose(main.name, overrides=[choice], return_hydra_config=True).hydra
