@@ -58,7 +58,7 @@ def test_sweeps_in_the_same_folder_are_other_points(
         make_run(runs, "speculative", beta=strength, **parts)
     speculated(runs, "typical", "typical", 0.3, **TYPICAL)
     assert main([f"runs={runs}", f"out={out}", "paper=frontier"]) == 0
-    assert " drafter=lm lookahead=3 rule=top target=tiny_fine " in capsys.readouterr().err
+    assert " drafter=lm seed=0 lookahead=3 rule=top target=tiny_fine " in capsys.readouterr().err
 
     def lines(name: str) -> list[dict[str, str]]:
         with (out / "frontier" / f"{name}.csv").open() as file:
