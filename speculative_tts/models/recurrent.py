@@ -105,15 +105,21 @@ def load_layer(
     folder: Path, *, target: Path, head: Matrix, dtype: torch.dtype, device: torch.device
 ) -> RecurrentLayer:
     """With the head of its target. ValueError for one of another, and where there is none."""
+    tensors = layer_of(folder, target)
+    stored = head.fed if dtype is torch.int8 else dtype  # what there is where 8 bits are not
+    moved = LayerTensors(*(t.to(device, stored) for t in vars(tensors).values()))
+    return RecurrentLayer(moved, head, dtype)
+
+
+def layer_of(folder: Path, target: Path) -> LayerTensors:
+    """Tensors of the checkpoint folder `target`'s layer. ValueError for one of another."""
     tensors, description = read_layer(folder)
     if description["target"] != (own := target_hash(target)):
         raise ValueError(
             f"{folder} drafts for another target (weights {description['target'][:12]}), {target} "
             f"has {own[:12]}; train its own with sst-train-heads kind=recurrent"
         )
-    stored = head.fed if dtype is torch.int8 else dtype  # what there is where 8 bits are not
-    moved = LayerTensors(*(t.to(device, stored) for t in vars(tensors).values()))
-    return RecurrentLayer(moved, head, dtype)
+    return tensors
 
 
 def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
