@@ -9,9 +9,10 @@ from speculative_tts.schema.verbatim import ReadPath, Words, WrittenPath
 
 @dataclass
 class ExportConfig:
-    """sst-export: a draft for transformers and vLLM."""
+    """sst-export: a draft for transformers and vLLM, or a recurrent layer for transformers."""
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
+    # or draft.path=<folder of a recurrent layer>, which its target's embedding and head go with
     draft: CheckpointConfig = field(default_factory=CheckpointConfig)
     # scored runs of this draft, whose figures the card has; null: nothing is measured
     runs: ReadPath | None = None

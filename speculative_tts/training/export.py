@@ -4,7 +4,8 @@ The folder is as `save_pretrained` writes one, with the whole vocabulary: where 
 speech alone the others are filled in, and are never said. A head with a bias, CosyVoice 2's, needs
 a class of its own (`integrations.biased_head`), which vLLM does not have. The library `speculators`
 has no type for a draft that is a model by itself (its types all read the target's states): what its
-format says of any draft is in speculators.json, and vLLM's setting in vllm.json.
+format says of any draft is in speculators.json, and vLLM's setting in vllm.json. A recurrent layer
+goes another way (`training.export_layer`).
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from speculative_tts.decoding.parts import check_pair
 from speculative_tts.decoding.settings import Settings, with_defaults
 from speculative_tts.files import write_atomic
 from speculative_tts.integrations import biased_head
-from speculative_tts.models import cosyvoice, heads, recurrent
+from speculative_tts.models import cosyvoice, heads
 from speculative_tts.models.cosyvoice_export import spread
 from speculative_tts.models.cosyvoice_files import is_merged, is_official, merged_ids
 from speculative_tts.models.families import load_layout
@@ -37,8 +38,8 @@ from speculative_tts.typed import read_json
 BIAS = "lm_head.bias"
 CLASSES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
 CODE = "modeling_biased_head"
-PARTS = {heads.DESCRIPTION: "heads", recurrent.DESCRIPTION: "a recurrent layer"}
 VLLM, SPECULATORS = "vllm.json", "speculators.json"
+GENERATION = "generation_config.json"
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,11 @@ class Folder:
     def of(cls, checkpoint: CheckpointConfig) -> "Folder":
         """ValueError for what is no model of a shape that these libraries run."""
         path = Path(checkpoint.path)
-        for file, part in PARTS.items():
-            if (path / file).is_file():
-                raise ValueError(
-                    f"{path} holds {part}, no model without its target; "
-                    "give a draft that sst-train-draft made"
-                )
+        if (path / heads.DESCRIPTION).is_file():
+            raise ValueError(
+                f"{path} holds heads, no model without its target; "
+                "give a draft that sst-train-draft made, or a recurrent layer"
+            )
         folder = cls(path, load_layout(checkpoint))
         kind = folder.config.get("model_type")
         if kind not in CLASSES:
@@ -86,6 +86,12 @@ class Folder:
             return merged_ids(self.path)[1][: self.layout.speech_vocab_size]
         return self.layout.order(text_rows=False)
 
+    def silent(self, settings: Settings) -> Tensor:
+        """Which rows are never said: bool [size]."""
+        silent = torch.full((self.size,), not settings.text_rows)
+        silent[self.rows] = False
+        return silent
+
     def tensors(self) -> tuple[dict[str, Any], State]:
         """config.json and weights with the whole head."""
         if is_merged(self.path):
@@ -111,9 +117,21 @@ class Exported:
     files: list[Path]
 
     @property
-    def biased(self) -> bool:
-        """Does it need a class of its own?"""
-        return "auto_map" in self.config
+    def classes(self) -> set[str]:
+        """Which of transformers' Auto classes find theirs in the folder."""
+        return {*self.config.get("auto_map", {})}
+
+    @property
+    def layer(self) -> bool:
+        """Is it a recurrent layer, no model by itself?"""
+        return "AutoModel" in self.classes
+
+    @property
+    def unserved(self) -> str | None:
+        """Why vLLM cannot serve it."""
+        if self.layer:
+            return "vLLM has no class of a recurrent layer"
+        return "the head has a bias, for which vLLM has no class" if self.classes else None
 
 
 def export(config: ExportConfig) -> Exported:
@@ -130,24 +148,36 @@ def export(config: ExportConfig) -> Exported:
     stored, state = draft.tensors()
     made = configuration(stored, biased=BIAS in state)
     copy_companions(draft.path, out)
-    files = {"generation_config.json": generation(draft, settings, config.lookahead)}
-    for name in (VLLM, SPECULATORS):  # of an earlier export, perhaps of a draft of another shape
-        (out / name).unlink(missing_ok=True)
+    files = {GENERATION: generation(draft, settings, config.lookahead)}
+    forget(out, CONFIG, VLLM, SPECULATORS)
     if BIAS in state:
         write_atomic(out / f"{CODE}.py", Path(biased_head.__file__).read_bytes())
     elif draft.path != target.path:
         files[VLLM] = vllm(config)
-        files[SPECULATORS] = speculators(config, target)
+        files[SPECULATORS] = speculators(config, [CLASSES[target.config["model_type"]]])
+    return write(out, state, files | {CONFIG: made}, target)
+
+
+def forget(out: Path, *names: str) -> None:
+    """Take files of an earlier export away, perhaps of a draft of another shape.
+
+    Without config.json it is no model, until all is written.
+    """
+    for name in names:
+        (out / name).unlink(missing_ok=True)
+
+
+def write(out: Path, state: State, files: dict[str, dict[str, Any]], target: Folder) -> Exported:
+    """Write weights, then `files` in their order, of which the last is config.json."""
     own = {name: tensor.contiguous() for name, tensor in state.items()}
     write_atomic(out / WEIGHTS, save(own, metadata={"format": "pt"}))
-    files[CONFIG] = made
     for name, content in files.items():
         write_json(out / name, content)
     return Exported(
-        made,
+        files[CONFIG],
         sum(tensor.numel() for tensor in own.values()),
         sorted({str(tensor.dtype).removeprefix("torch.") for tensor in own.values()}),
-        draft.rows.tolist(),
+        target.rows.tolist(),
         dict(target.layout.sampling),
         [out / WEIGHTS, *(out / name for name in files)],
     )
@@ -189,9 +219,7 @@ def generation(draft: Folder, settings: Settings, lookahead: int) -> dict[str, A
     sampler = {"do_sample": settings.temperature > 0}
     if sampler["do_sample"]:
         sampler |= {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
-    silent = torch.ones(draft.size, dtype=torch.bool)
-    silent[draft.rows] = False
-    barred = [] if settings.text_rows else silent.nonzero()[:, 0].tolist()
+    barred = draft.silent(settings).nonzero()[:, 0].tolist()
     return {
         "eos_token_id": stops,
         "pad_token_id": stops[0],
@@ -209,15 +237,17 @@ def vllm(config: ExportConfig) -> dict[str, Any]:
     return {"method": "draft_model", "model": config.out, "num_speculative_tokens": lookahead}
 
 
-def speculators(config: ExportConfig, target: Folder) -> dict[str, Any]:
-    """A `SpeculatorsConfig` of the library."""
+def speculators(
+    config: ExportConfig, architectures: list[str], algorithm: str = "draft_model"
+) -> dict[str, Any]:
+    """A `SpeculatorsConfig` of the library; `architectures` are the target's."""
     proposal = {"proposal_type": "greedy", "speculative_tokens": config.lookahead}
     verifier = {
         "name_or_path": config.verifier or config.target.name,
-        "architectures": [CLASSES[target.config["model_type"]]],
+        "architectures": architectures,
     }
     return {
-        "algorithm": "draft_model",
+        "algorithm": algorithm,
         "proposal_methods": [proposal],
         "default_proposal_method": "greedy",
         "verifier": verifier,

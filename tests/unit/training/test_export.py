@@ -3,69 +3,36 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from cosyvoice_folders import write_merged, write_official
+from exported_pairs import (
+    KINDS,
+    LLASA,
+    chosen,
+    inherited,
+    ours,
+    pair_of,
+    spoken,
+    their_rows,
+    theirs,
+)
 from safetensors.torch import load_file, save_file
-from scored_runs import record, write_run
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from speculative_tts.assets import resolve
-from speculative_tts.commands import eval as evaluate
 from speculative_tts.commands import export
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Speculation
-from speculative_tts.models.cosyvoice_files import is_merged, merged_ids
-from speculative_tts.models.families import load_speech_lm
-from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.speech_lm import SpeechLM
-from speculative_tts.provenance import content_hash
-from speculative_tts.schema.common import CheckpointConfig
-from speculative_tts.training.checkpoint import read_checkpoint, write_draft
 from speculative_tts.training.export import Folder
-from speculative_tts.training.inherit import inherit_config, inherit_tensors
 
-LLASA = Path(__file__).parents[2] / "golden/llasa/model_1b_style"
-SAID = "You are a helpful assistant.<|endofprompt|>"
-KINDS = ("tiny", "fine", "cosyvoice2", "merged", "cosyvoice3", "llasa")
 TOKENS = 40
-
-
-def inherited(target: Path, draft: Path) -> None:
-    """A draft of the outer layers."""
-    config, tensors = read_checkpoint(target)
-    layers = [0, int(config["num_hidden_layers"]) - 1]
-    made = (inherit_config(config, layers), inherit_tensors(config, tensors, layers))
-    write_draft(draft, target, *made, {"layers": layers})
-    (draft / "inheritance.json").unlink()
-
-
-def pair_of(kind: str, root: Path) -> tuple[CheckpointConfig, CheckpointConfig]:
-    """A target and its draft."""
-    if kind in ("tiny", "fine"):
-        end = "" if kind == "tiny" else "_fine"
-        target, draft = (resolve(f"tiny:{name}{end}") for name in ("target", "draft"))
-    else:
-        target, draft = root / "source", root / "draft"
-        if kind == "llasa":
-            target = LLASA
-        else:
-            write_official(root / "source", 40, version=3 if kind == "cosyvoice3" else 2)
-        if kind == "merged":
-            target = root / "whole"
-            write_merged(target, root / "source")
-        inherited(target, draft)
-    said = SAID if kind == "cosyvoice3" else None
-    like = CheckpointConfig(kind, str(target), instruction=said)
-    return like, replace(like, path=str(draft))
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -73,38 +40,15 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A kind, the checkpoints of target and draft, and where both were exported."""
     root = tmp_path_factory.mktemp(request.param)
     target, draft = pair_of(request.param, root)
-    chosen = ["target=cosyvoice3"] if target.instruction else []
-    chosen += [f"target.path={target.path}", f"target.name={target.name}"]
     for name, path in (("target", target.path), ("draft", draft.path)):
-        asked = [*chosen, f"draft.path={path}", f"draft.name={name}", f"out={root / 'out' / name}"]
+        asked = [
+            *chosen(target),
+            f"draft.path={path}",
+            f"draft.name={name}",
+            f"out={root / 'out' / name}",
+        ]
         assert export.main(asked) == 0
     return request.param, target, draft, root / "out"
-
-
-def ours(checkpoint: CheckpointConfig) -> SpeechLM:
-    options = {"dtype": torch.float32, "device": torch.device("cpu")}
-    return load_speech_lm(checkpoint, **options, text_rows=False)  # type: ignore[arg-type]
-
-
-def theirs(folder: Path) -> Any:
-    remote = "auto_map" in json.loads((folder / "config.json").read_text())
-    return AutoModelForCausalLM.from_pretrained(
-        folder, trust_remote_code=remote, dtype=torch.float32
-    ).eval()
-
-
-def spoken(kind: str, model: SpeechLM) -> list[int]:
-    """A prompt as rows in our order."""
-    if kind in ("tiny", "fine"):
-        return model.prompt_ids(Prompt("alpha two"))
-    return model.prompt_ids(Prompt("hello the world", voice=torch.arange(5)))
-
-
-def their_rows(checkpoint: CheckpointConfig, rows: list[int]) -> list[int]:
-    """The same in the order of the exported vocabulary: a merged folder keeps its own."""
-    if not is_merged(Path(checkpoint.path)):
-        return rows
-    return [int(merged_ids(Path(checkpoint.path))[1][row]) for row in rows]
 
 
 @torch.inference_mode()
@@ -204,24 +148,6 @@ def test_speculators_own_classes_take_its_format(exported: Any) -> None:
     assert types <= heads, "is there one for a small language model now?"
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a scored run of the tiny target and a draft."""
-
-    def made(draft: str = "tiny:draft", system: str = "speculative", drafter: str = "lm") -> Path:
-        folder = tmp_path / "runs" / f"{system}-{draft[5:]}-{drafter}-s0"
-        settings = {"system": system, "drafter": {"name": drafter}}
-        write_run(folder, [record(f"u{i}") for i in range(12)], settings)
-        paths = {"target": "tiny:target", "codec": "tiny:codec", "draft": draft}
-        weights = {name: content_hash(resolve(path)) for name, path in paths.items()}
-        facts = {"weights": weights, "hardware": {"cpu": "A CPU"}, "argv": ["sst-decode", "x"]}
-        (folder / "provenance.json").write_text(json.dumps(facts))
-        assert evaluate.main([f"runs={folder}", "metrics=[wer]", "draws=100", "workers=1"]) == 0
-        return folder.parent
-
-    return made
-
-
 def test_the_card_has_the_figures_of_the_drafts_runs_alone(
     run: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -273,7 +199,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     save_file(state | {"lm_head.bias": torch.zeros(600)}, biased / "model.safetensors")
     wrong = {
         "draft.path=tiny:target_heads": "holds heads, no model without its target",
-        "draft.path=tiny:target_recurrent": "holds a recurrent layer, no model without its target",
+        "target.path=tiny:target_recurrent": "holds no speech LM known here",
         "draft.path=tiny:valle target.path=tiny:valle": "is of model_type valle, for which",
         "draft.path=tiny:draft_fine": "different vocabularies",
         f"draft.path={tmp_path}/source target.path={tmp_path}/merged": "are not laid out alike",
