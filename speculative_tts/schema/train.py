@@ -197,6 +197,8 @@ class TrainHeadsConfig:
     # of kind=recurrent, which has n - 1 steps: units of its layer; null: 8 x the target's width
     width: Count | None = None
     losses: LossConfig = field(default_factory=LossConfig)  # of kind=recurrent
+    # of kind=recurrent: learn a step as often as the layer's own drafts come to it accepted
+    own_drafts: bool = False
     groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
     # train the trunk and its own head too, as `joint` says; false: heads on kept hidden states
     train_trunk: bool = False

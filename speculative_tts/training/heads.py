@@ -157,10 +157,10 @@ def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator)
             "the target itself; leave one of them out"
         )
     if config.kind is not HeadKind.recurrent:
-        if config.losses != LossConfig() or config.width is not None:
+        if config.losses != LossConfig() or config.width is not None or config.own_drafts:
             raise ValueError(
-                f"losses and width are of kind=recurrent, this is kind={config.kind.name}; "
-                "leave them out"
+                "losses, width and own_drafts are of kind=recurrent, this is "
+                f"kind={config.kind.name}; leave them out"
             )
         if config.optimiser is Optimiser.muon:
             raise ValueError(
@@ -175,6 +175,7 @@ def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator)
     return RecurrentTrunk(
         trunk, n, config.width, weights, speech_sampler(layout), temperature_of(layout),
         coarse_laws(config.groups, layout, device) if weights[GROUP] else each,
+        own_drafts=config.own_drafts,
     )  # fmt: skip
 
 

@@ -2,9 +2,16 @@
 
 Step j reads its own state of step j - 1 and the j-th token of the data behind the newest one, and
 says the law of the token after that. The target's law there is at hand: its state is the trunk's
-of that position, which is kept. What is fed are tokens of the data and not draws of the layer: a
-draft counts only where all before it were accepted, and those follow the target; so data that the
-target said itself (sst-own-codes) are what it will be asked for.
+of that position, which is kept.
+
+A draft counts only where all before it were accepted. With `own_drafts` a step is learnt as often
+as the layer's own drafts come to it, without drawing any. Let p be its law and q the target's: of
+drafts x ~ p the exact rule accepts min(1, q(x) / p(x)), and what is behind accepted ones is
+
+    sum_x p(x) min(1, q(x) / p(x)) f(x) = sum_x q(x) min(1, p(x) / q(x)) f(x),
+
+so tokens of the target itself (sst-own-codes) do, each weighted by min(1, p(x) / q(x)). A recorded
+token that the target never says has no weight. Otherwise all tokens of the data count alike.
 """
 
 from collections.abc import Iterator
@@ -47,14 +54,14 @@ class RecurrentTrunk(nn.Module):
 
     def __init__(
         self, trunk: Trunk, n: int, width: int | None, weights: dict[str, float], sampler: Sampler,
-        temperature: float, coarse: Coarse,
+        temperature: float, coarse: Coarse, *, own_drafts: bool,
     ) -> None:  # fmt: skip
         super().__init__()
         hidden = trunk.embedding.shape[1]  # said here where there is none
         self.layer = Recurrence(hidden, width or WIDTH * hidden)
         self.model = trunk.model.requires_grad_(requires_grad=False)
         self.trunk, self.n, self.ahead = trunk, n, n - 1
-        self._weights, self._sampler = weights, sampler
+        self._weights, self._sampler, self._own_drafts = weights, sampler, own_drafts
         self._compared = (temperature, coarse)
 
     def states(self, batch: Batch) -> States:
@@ -63,14 +70,18 @@ class RecurrentTrunk(nn.Module):
 
     def forward(self, states: States) -> tuple[Tensor, Values]:
         """The losses of the steps, summed over positions."""
-        losses = [mix(self._weights, *step, *self._compared).sum() for step in self._steps(states)]
+        losses, reached = [], states.hidden.new_ones(len(states))
+        for going, step in self._steps(states):
+            losses.append((reached[going] * mix(self._weights, *step, *self._compared)).sum())
+            if self._own_drafts:
+                reached = reached.index_put((going,), reached[going] * self._passes(*step))
         return torch.stack(losses).sum(), {}
 
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:
         """Loss, right tokens, expected acceptance and positions of each step: [n - 1, 4]."""
         rows = []
-        for logits, wanted, target in self._steps(states):
+        for _, (logits, wanted, target) in self._steps(states):
             p, q = self._sampler(logits), self._sampler(target)
             values = (
                 mix(self._weights, logits, wanted, target, *self._compared).sum(),
@@ -92,8 +103,14 @@ class RecurrentTrunk(nn.Module):
         stored = [tensor.half() for part in own for tensor in (part.weight, part.bias)]
         save_layer(folder, LayerTensors(*stored), target=target, about=about)
 
-    def _steps(self, states: States) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The layer's logits, the token wanted and the target's logits, of each step's positions.
+    @torch.no_grad()
+    def _passes(self, logits: Tensor, wanted: Tensor, target: Tensor) -> Tensor:
+        """min(1, p(x) / q(x)) of the tokens wanted, by the target's sampler; 0 where q is."""
+        p, q = (self._sampler(of).gather(1, wanted[:, None])[:, 0] for of in (logits, target))
+        return torch.where(q > 0, (p / q).clamp(max=1), 0)
+
+    def _steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
+        """Positions of each step, the layer's logits, the token wanted and the target's logits.
 
         Those whose sequence goes on: nothing is drafted behind the end.
         """
@@ -104,4 +121,4 @@ class RecurrentTrunk(nn.Module):
             state = self.layer(state, trunk.embedding[fed])
             with torch.no_grad():
                 target = trunk.own(states.hidden[:, step][going])
-            yield trunk.own(state[going]), wanted[going], target
+            yield going, (trunk.own(state[going]), wanted[going], target)

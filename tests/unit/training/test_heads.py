@@ -21,7 +21,7 @@ from speculative_tts.training.checkpoint import read_checkpoint
 from speculative_tts.training.data.pairs import load_data
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.draft import speech_sampler
-from speculative_tts.training.headed import head_targets, states_of
+from speculative_tts.training.headed import States, head_targets, states_of
 from speculative_tts.training.loop import Training
 from speculative_tts.training.losses import each
 from speculative_tts.training.recurrent import RecurrentTrunk
@@ -184,7 +184,9 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
     states = states_of(trunk, batch, 3)
     hidden, said = states.hidden, states.targets[:, 0]
     layout = load_layout(checkpoint)
-    module = RecurrentTrunk(trunk, 3, 8, {"kl": 1.0}, speech_sampler(layout), 1.0, each)
+    module = RecurrentTrunk(
+        trunk, 3, 8, {"kl": 1.0}, speech_sampler(layout), 1.0, each, own_drafts=False
+    )
     fed: list[int] = []
 
     class Cheating(torch.nn.Module):
@@ -202,3 +204,40 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
     assert sums[:, 3].tolist() == [len(said) - 1, len(said) - 2]  # one less a step: the end
     torch.testing.assert_close(loss.detach(), torch.tensor(0.0), rtol=0, atol=1e-4)
     torch.testing.assert_close(sums[:, 2], sums[:, 3], rtol=1e-4, atol=0)
+
+
+def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> None:
+    """By enumeration of the target's tokens: what drafts of the layer, verified, would give."""
+    trunk = load_trunk(CheckpointConfig(name="small", path=str(target)))
+    vocab = len(trunk.weight)
+
+    def sampler(logits: torch.Tensor) -> torch.Tensor:
+        least = logits.topk(12).values[:, -1:]
+        return logits.where(logits >= least, -torch.inf).softmax(-1)
+
+    torch.manual_seed(1)
+    hidden = torch.randn(1, 3, 16).repeat(vocab, 1, 1)
+    hidden[:, 2] = torch.randn(vocab, 16)  # what the target knows behind each token
+    said = torch.tensor([3, 0, 0]).repeat(vocab, 1)
+    said[:, 1] = torch.arange(vocab)
+    chosen = sampler, 1.0, each
+    weighted, plain = (
+        RecurrentTrunk(trunk, 3, 8, {"kl": 1.0}, *chosen, own_drafts=own) for own in (True, False)
+    )
+    torch.nn.init.normal_(plain.layer.out.weight, std=0.3)
+    weighted.load_state_dict(plain.state_dict())
+
+    def losses(module: RecurrentTrunk) -> torch.Tensor:
+        positions = [States(hidden[x : x + 1], said[x : x + 1]) for x in range(vocab)]
+        return torch.stack([module(one)[0] for one in positions]).detach()
+
+    _, (logits, _, of_target) = next(plain._steps(States(hidden[:1], said[:1])))
+    p, q = (sampler(of.detach())[0] for of in (logits, of_target))
+    first = losses(plain)[STOP]  # nothing is drafted behind the end
+    behind = losses(plain) - first
+    drafted = (p * (q / p).clamp(max=1).nan_to_num() * behind).sum()
+    torch.testing.assert_close((q * (losses(weighted) - first)).sum(), drafted, rtol=1e-4, atol=0)
+    assert abs(float((q * behind).sum() - drafted)) > 0.1 * float(drafted)  # not any weights do
+    recorded = (q == 0) & (torch.arange(vocab) != STOP)
+    assert recorded.any()  # and what the target never says has none
+    torch.testing.assert_close(losses(weighted)[recorded], first.expand(int(recorded.sum())))
