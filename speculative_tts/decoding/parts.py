@@ -206,11 +206,16 @@ class Parts:
         layer = self._keep(
             (
                 *("recurrent", content_hash(Path(path)), kernels(self.config.runtime)),
-                *(self.settings.text_rows, self.dtype, dtype, self.device),
+                *(self.settings.text_rows, self.dtype, dtype, self.device, given.codes),
             ),
             given.path,
             lambda: load_layer(
-                folder, target=Path(path), head=target.head, dtype=dtype, device=self.device
+                folder,
+                target=Path(path),
+                head=target.head,
+                dtype=dtype,
+                device=self.device,
+                codes=given.codes,
             ),
         )
         self.facts["recurrent"] = content_hash(folder)

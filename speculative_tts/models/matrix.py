@@ -48,6 +48,11 @@ class Matrix(ABC):
     def dense(self) -> Tensor:
         """The weight [in, out]."""
 
+    def columns(self, chosen: Tensor) -> "Matrix":
+        """Some of its outputs: [in, len(chosen)]."""
+        bias = None if self._bias is None else self._bias[chosen]
+        return matrix(self.dense()[:, chosen], bias)
+
     @abstractmethod
     def copied(self) -> "Matrix":
         """The same numbers in memory of their own."""

@@ -7,12 +7,14 @@ Of the target's state h that the newest token was drawn from, and that token's i
 The target's own head reads h' as it reads its states: that is the law of the token behind. That
 token, drawn, and h' go in again. So there is neither a cache nor a prompt, and embedding and head
 are the target's, the head in a format of its own: it is most of what a drafted token reads, and any
-law that is drawn from may be proposed. The folder holds recurrent.json (for which target, sizes)
-and recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden,
-width] and `out.bias`, matrices in 8 bits (`models.packed`).
+law that is drawn from may be proposed, and one over the most frequent ids alone (FR-Spec, Zhao et
+al., 2025) reads only their rows. The folder holds recurrent.json (for which target, sizes) and
+recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden, width]
+and `out.bias`, matrices in 8 bits (`models.packed`), and `frequent` [vocab], speech ids by how
+often they were said in training, the most frequent first.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,36 +38,49 @@ FORMAT = 1
 DESCRIPTION = "recurrent.json"
 WEIGHTS = "recurrent.safetensors"
 NAMES = ("inner.weight", "inner.bias", "out.weight", "out.bias")
+FREQUENT = "frequent"
 States = Float[Tensor, "batch hidden"]
 
 
 @dataclass(frozen=True)
 class LayerTensors:
-    """What is stored, in the order of `NAMES`."""
+    """What is stored, in the order of `NAMES`, and `FREQUENT` where it is known."""
 
     inner: Tensor
     inner_bias: Tensor
     out: Tensor
     out_bias: Tensor
+    frequent: Tensor | None = field(default=None, kw_only=True)
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """In the order of `NAMES`."""
+        return self.inner, self.inner_bias, self.out, self.out_bias
 
     @property
     def fits(self) -> bool:
         """Are these one layer's?"""
         hidden, width = self.out.shape
-        shapes = [tuple(tensor.shape) for tensor in vars(self).values()]
+        shapes = [tuple(tensor.shape) for tensor in self.weights]
         return shapes == [(width, 2 * hidden), (width,), (hidden, width), (hidden,)]
 
 
 class RecurrentLayer:
-    """The layer, loaded, with the target's head, in a format of their own."""
+    """The layer, loaded, with the target's head, in a format of their own.
 
-    def __init__(self, tensors: LayerTensors, head: Matrix, dtype: torch.dtype) -> None:
+    Of the head the rows of `few` ids [n] alone, if they are given.
+    """
+
+    def __init__(
+        self, tensors: LayerTensors, head: Matrix, dtype: torch.dtype, few: Tensor | None = None
+    ) -> None:
         self.hidden, self.width = tensors.out.shape
+        self._vocab, self._few = head.shape[1], few
         self._inner = matrix(tensors.inner.T, tensors.inner_bias, dtype)
         self._out = matrix(tensors.out.T, tensors.out_bias, dtype)
-        self._head = head.to(dtype)
+        self._head = head.to(dtype) if few is None else head.columns(few).to(dtype)
         linears = packed(self._inner, self._out, self._head)
-        self.native = recurrent.Recurrent.of(*linears) if linears else None
+        self.native = recurrent.Recurrent.of(*linears, few=few) if linears else None
 
     @property
     def nbytes(self) -> int:
@@ -81,8 +96,13 @@ class RecurrentLayer:
         return states + self._out(F.silu(self._inner(both)))
 
     def logits(self, states: States) -> Float[Tensor, "batch vocab"]:
-        """float32, of the tokens that follow."""
-        return self._head(states.to(self._head.fed)).float()
+        """float32, of the tokens that follow; -inf of those that are never drafted."""
+        logits = self._head(states.to(self._head.fed)).float()
+        if self._few is None:
+            return logits
+        return logits.new_full((len(logits), self._vocab), -torch.inf).index_copy(
+            1, self._few, logits
+        )
 
 
 def save_layer(
@@ -92,8 +112,10 @@ def save_layer(
 
     `about` holds facts for people. recurrent.json comes last: a folder with it is whole.
     """
-    values = zip(NAMES, vars(tensors).values(), strict=True)
+    values = zip(NAMES, tensors.weights, strict=True)
     stored = pack({name: tensor.detach().cpu().contiguous() for name, tensor in values})
+    if tensors.frequent is not None:
+        stored[FREQUENT] = tensors.frequent.int()
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
     sizes = {"hidden": tensors.out.shape[0], "width": tensors.out.shape[1]}
@@ -102,13 +124,18 @@ def save_layer(
 
 
 def load_layer(
-    folder: Path, *, target: Path, head: Matrix, dtype: torch.dtype, device: torch.device
-) -> RecurrentLayer:
-    """With the head of its target. ValueError for one of another, and where there is none."""
+    folder: Path, *, target: Path, head: Matrix, dtype: torch.dtype, device: torch.device,
+    codes: int | None = None,
+) -> RecurrentLayer:  # fmt: skip
+    """With the head of its target, of its `codes` most frequent ids alone if that is given.
+
+    ValueError for a layer of another target, and where there is none.
+    """
     tensors = layer_of(folder, target)
     stored = head.fed if dtype is torch.int8 else dtype  # what there is where 8 bits are not
-    moved = LayerTensors(*(t.to(device, stored) for t in vars(tensors).values()))
-    return RecurrentLayer(moved, head, dtype)
+    moved = LayerTensors(*(tensor.to(device, stored) for tensor in tensors.weights))
+    few = None if codes is None else _most_frequent(folder, tensors, codes).to(device)
+    return RecurrentLayer(moved, head, dtype, few)
 
 
 def layer_of(folder: Path, target: Path) -> LayerTensors:
@@ -122,12 +149,27 @@ def layer_of(folder: Path, target: Path) -> LayerTensors:
     return tensors
 
 
+def _most_frequent(folder: Path, tensors: LayerTensors, codes: int) -> Tensor:
+    """So many ids, in ascending order."""
+    if tensors.frequent is None:
+        raise ValueError(
+            f"{folder} does not say which codes are frequent; leave drafter.codes out, or train it "
+            "again with sst-train-heads kind=recurrent"
+        )
+    if codes > len(tensors.frequent):
+        raise ValueError(
+            f"drafter.codes {codes} is above the {len(tensors.frequent)} ids of {folder}; "
+            "leave it out for all"
+        )
+    return tensors.frequent[:codes].long().sort().values
+
+
 def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
     """Tensors unpacked and recurrent.json. ValueError when something is missing or broken."""
     description = read_json(folder / DESCRIPTION, "make it with sst-train-heads kind=recurrent")
     try:
         stored = unpack(load_file(folder / WEIGHTS))
-        tensors = LayerTensors(*(stored[name] for name in NAMES))
+        tensors = LayerTensors(*(stored[name] for name in NAMES), frequent=stored.get(FREQUENT))
         assert description["format"] == FORMAT
         assert tensors.fits
         assert isinstance(description["target"], str)

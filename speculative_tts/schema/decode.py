@@ -26,6 +26,7 @@ from speculative_tts.schema.limits import (
     PerWord,
     Positive,
     Seed,
+    Several,
     Threads,
     Whole,
 )
@@ -240,6 +241,8 @@ class RecurrentDrafterConfig(DrafterConfig):
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
     # of the layer and of the target's head where they draft: any law may be proposed
     dtype: DrafterDType = DrafterDType.int8
+    # draft only so many codes, those most frequent in training: less of the head to read (FR-Spec)
+    codes: Annotated[Several, Since(None)] | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -248,8 +251,8 @@ class RecurrentDrafterConfig(DrafterConfig):
 
     @property
     def label(self) -> list[str]:
-        """What it is called."""
-        return [self.name]
+        """recurrent, c1024."""
+        return [self.name, *([] if self.codes is None else [f"c{self.codes}"])]
 
 
 @dataclass

@@ -68,7 +68,7 @@ def _state(layer: LayerTensors, target: State, silent: torch.Tensor) -> State:
     bias = target.get(BIAS, head.new_zeros(len(head)))
     return {
         "embed_tokens.weight": embedding,
-        **dict(zip(NAMES, vars(layer).values(), strict=True)),
+        **dict(zip(NAMES, layer.weights, strict=True)),
         HEAD: head,
         BIAS: bias.masked_fill(silent, float("-inf")),
     }

@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from jaxtyping import Int
+from torch import Tensor
 
 from speculative_tts.assets import require
 from speculative_tts.models.families import load_layout
@@ -83,6 +85,11 @@ class HeadsTraining(Training):
         spans = (slice(b, b + DEV_POSITIONS) for b in range(0, len(states), DEV_POSITIONS))
         parts = [headed.dev_sums(states.at(span, headed.ahead)) for span in spans]
         return headed.figures(torch.stack(parts).sum(0))
+
+    @property
+    def said(self) -> Int[Tensor, " positions"]:
+        """The token that follows at each position."""
+        return self._kept.targets[:, 0].long()
 
     @cached_property
     def _kept(self) -> States:
@@ -193,6 +200,8 @@ def _train_frozen(
     training = HeadsTraining(config, headed, data, accelerator)
     training.start(settings)
     training.run(track)
+    if isinstance(headed, RecurrentTrunk):
+        headed.count(training.said)
     return [training], training.figures
 
 

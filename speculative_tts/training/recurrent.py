@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from speculative_tts.models.recurrent import LayerTensors, save_layer
@@ -63,10 +63,16 @@ class RecurrentTrunk(nn.Module):
         self.trunk, self.n, self.ahead = trunk, n, n - 1
         self._weights, self._sampler, self._own_drafts = weights, sampler, own_drafts
         self._compared = (temperature, coarse)
+        self.frequent: Tensor | None = None  # speech ids, the most frequent first
 
     def states(self, batch: Batch) -> States:
         """Hidden states of a batch's speech positions, of a sequence side by side."""
         return states_of(self.trunk, batch, self.n)
+
+    def count(self, said: Int[Tensor, " n"]) -> None:
+        """Which ids are frequent among these; of equally frequent ones the lower first."""
+        counts = said.bincount(minlength=len(self.trunk.weight))
+        self.frequent = counts.argsort(descending=True, stable=True).cpu()
 
     def forward(self, states: States) -> tuple[Tensor, Values]:
         """The losses of the steps, summed over positions."""
@@ -98,10 +104,11 @@ class RecurrentTrunk(nn.Module):
         return figures | {"dev_acceptances": [round(share, 4) for share in accepted]}
 
     def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
-        """Write the layer."""
+        """Write the layer, and which ids are frequent."""
         own = (self.layer.inner, self.layer.out)
         stored = [tensor.half() for part in own for tensor in (part.weight, part.bias)]
-        save_layer(folder, LayerTensors(*stored), target=target, about=about)
+        tensors = LayerTensors(*stored, frequent=self.frequent)
+        save_layer(folder, tensors, target=target, about=about)
 
     @torch.no_grad()
     def _passes(self, logits: Tensor, wanted: Tensor, target: Tensor) -> Tensor:

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "logits.h"
 #include "reading.h"
 #include "search.h"
 #include "vectors.h"
@@ -115,7 +116,8 @@ class ByLayer : public Drafting {
           const Tokens& batch, long lookahead)
       : layer(*d.recurrent), states(d.states), hidden(layer.out->out), lookahead(lookahead),
         target(target), sampling(sampling), rows(rows), batch(batch),
-        inputs(rows.batch * hidden), inner(inputs), logits(rows.batch * rows.vocab) {}
+        inputs(rows.batch * hidden), inner(inputs), few(layer.few ? rows.batch * layer.head->out : 0),
+        logits(rows.batch * rows.vocab, NONE) {}
 
   int64_t propose(int64_t* drafted, float* laws) override {
     const long n = rows.batch, vocab = rows.vocab;
@@ -129,7 +131,7 @@ class ByLayer : public Drafting {
         embed(target, std::min<int64_t>(id, vocab - 1), b, at[b] - 1, &inputs[b * hidden]);
       }
       sst_recurrent(&layer, inputs.data(), n, inner.data(), threads);
-      sst_product(layer.head, inner.data(), n, logits.data(), threads);
+      said(n, vocab, threads);
       next(sampling, rows, batch, DRAFT, logits.data(), at, laws + step * vocab,
            lookahead * vocab);
     }
@@ -143,6 +145,14 @@ class ByLayer : public Drafting {
   }
 
  private:
+  void said(long n, long vocab, int32_t threads) {  // logits of all ids
+    if (!layer.few) return sst_product(layer.head, inner.data(), n, logits.data(), threads);
+    const long count = layer.head->out;
+    sst_product(layer.head, inner.data(), n, few.data(), threads);
+    for (long b = 0; b < n; b++)
+      for (long i = 0; i < count; i++) logits[b * vocab + layer.few[i]] = few[b * count + i];
+  }
+
   const Recurrent& layer;
   float* states;
   const long hidden, lookahead;
@@ -150,7 +160,7 @@ class ByLayer : public Drafting {
   const Sampling& sampling;
   const Rows& rows;
   const Tokens& batch;
-  std::vector<float> inputs, inner, logits;
+  std::vector<float> inputs, inner, few, logits;
 };
 
 }  // namespace

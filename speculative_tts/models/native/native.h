@@ -128,6 +128,7 @@ struct Search {  // for a path through the heads' candidates; decoding/viterbi.p
 };
 struct Recurrent {  // a state behind a token: x + out SiLU(inner [x, the token's input])
   const Linear *inner, *out, *head;  // the head says the law of the next
+  const int64_t* few;  // ids of its outputs, others are never drafted; null: it has all of them
 };
 struct Drafter {  // who proposes: a model, or heads or a layer on the target's newest states
   const Reader* reader;

@@ -12,12 +12,16 @@ from speculative_tts.models.native.walk import Drafter
 class Recurrent(ctypes.Structure):
     """One layer; see native.h."""
 
-    _fields_ = tuple((name, ctypes.POINTER(Linear)) for name in ("inner", "out", "head"))
+    _fields_ = (
+        *((name, ctypes.POINTER(Linear)) for name in ("inner", "out", "head")),
+        ("few", ctypes.c_void_p),
+    )
 
     @classmethod
-    def of(cls, inner: Linear, out: Linear, head: Linear) -> "Recurrent":
-        """Their matrices must be kept by the caller."""
-        return cls(*map(ctypes.pointer, (inner, out, head)))
+    def of(cls, inner: Linear, out: Linear, head: Linear, *, few: Tensor | None) -> "Recurrent":
+        """Their matrices, and the ids of the head's rows (int64), must be kept by the caller."""
+        ids = None if few is None else few.data_ptr()
+        return cls(*map(ctypes.pointer, (inner, out, head)), ids)
 
 
 def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """A recurrent layer that drafts, verified: the law without sampling noise, its native rounds."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,6 +60,26 @@ def law_of(sampler: Sampler) -> float:
 def test_the_exact_rule_gives_the_targets_law(sampler: Sampler) -> None:
     """To 1e-12."""
     assert law_of(sampler) < 1e-12
+
+
+def test_drafts_of_the_frequent_tokens_alone_are_as_exact() -> None:
+    """FR-Spec: what is never drafted comes as a residual."""
+    whole, thin = Mixing(SMALL), Mixing(SMALL)
+    few = torch.tensor([0.0, -torch.inf, 0.0, -torch.inf, 0.0], dtype=torch.float64)
+    thin.logits = lambda states: states + few  # type: ignore[method-assign]
+
+    def law(layer: Mixing) -> float:
+        drafter = RecurrentDrafter(TARGET, layer)  # type: ignore[arg-type]
+
+        def spoken(rule: AcceptanceRule, rows: list[Request]) -> list[Outcome]:
+            return Speculation(TARGET, drafter, rule, Sampler(), ENDS, 2).decode(rows)
+
+        return distance(
+            induced_law(spoken, ONE, lookahead=2), autoregressive_law(TARGET, Sampler(), ENDS, ONE)
+        )
+
+    assert law(whole) < 1e-12
+    assert law(thin) < 1e-12
 
 
 def test_a_law_that_is_not_the_tokens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +157,12 @@ def test_the_layer_is_its_formula() -> None:
     expected = states + torch.nn.functional.silu(inner) @ t.out.T + t.out_bias
     torch.testing.assert_close(layer(states, inputs), expected, rtol=1e-4, atol=1e-5)
     assert torch.equal(layer.logits(states), head(states))
+    few = torch.tensor([1, 4, 39])
+    thin = RecurrentLayer(t, head, torch.float32, few)
+    expected = torch.full_like(layer.logits(states), -torch.inf)
+    expected[:, few] = layer.logits(states)[:, few]
+    torch.testing.assert_close(thin.logits(states), expected)
+    assert layer.nbytes - thin.nbytes == head.nbytes * (1 - 3 / head.shape[1])
 
 
 @pytest.fixture
@@ -178,15 +205,22 @@ def test_layer_and_head_draft_in_a_format_of_their_own(
 @pytest.mark.parametrize("sampler", [Sampler(0.9, 12, 0.9), RepetitionAware(1.0, 10, 0.8)])
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize(
-    ("lookahead", "dtype"),
-    [(1, torch.float32), (3, torch.float32), (3, torch.bfloat16), (3, torch.int8)],
+    ("lookahead", "dtype", "few"),
+    [
+        (1, torch.float32, None),
+        (3, torch.float32, None),
+        (3, torch.bfloat16, None),
+        (3, torch.int8, None),
+        (3, torch.bfloat16, 13),
+    ],
 )
 def test_native_rounds_are_those_in_python(
-    sampler: Sampler, count: int, lookahead: int, dtype: torch.dtype
+    sampler: Sampler, count: int, lookahead: int, dtype: torch.dtype, few: int | None
 ) -> None:
     """All of an outcome, bit for bit; ragged rows, minima and limits."""
     target = build(state(3))
-    layer = RecurrentLayer(layer_tensors(HIDDEN), target.head, dtype)
+    ids = None if few is None else 3 * torch.arange(few)
+    layer = RecurrentLayer(layer_tensors(HIDDEN), target.head, dtype, ids)
 
     def spoken(rule: AcceptanceRule) -> list[Outcome]:
         drafter = RecurrentDrafter(target, layer)
@@ -216,12 +250,21 @@ def test_a_folder_is_its_tensors_and_belongs_to_a_target(tmp_path: Path) -> None
     options = {"head": head, "dtype": torch.float32, "device": torch.device("cpu")}
     save_layer(tmp_path / "layer", stored, target=tmp_path / "target")
     found, description = read_layer(tmp_path / "layer")
-    for mine, other in zip(vars(found).values(), vars(stored).values(), strict=True):
+    for mine, other in zip(found.weights, stored.weights, strict=True):
         largest = other.abs().amax(-1, keepdim=True) if other.ndim > 1 else 0 * other
         assert ((mine - other).abs() <= largest / 127).all()
     assert (description["hidden"], description["width"]) == (HIDDEN, 48)
     layer = load_layer(tmp_path / "layer", target=tmp_path / "target", **options)
-    assert layer.nbytes == head.nbytes + sum(t.nbytes for t in vars(stored).values())
+    assert layer.nbytes == head.nbytes + sum(t.nbytes for t in stored.weights)
+    with pytest.raises(ValueError, match=r"does not say which codes are frequent; leave drafter"):
+        load_layer(tmp_path / "layer", target=tmp_path / "target", codes=2, **options)
+    counted = replace(stored, frequent=torch.tensor([7, 2, 30]))
+    save_layer(tmp_path / "layer", counted, target=tmp_path / "target")
+    thin = load_layer(tmp_path / "layer", target=tmp_path / "target", codes=2, **options)
+    said = thin.logits(torch.zeros(1, HIDDEN)).isfinite().nonzero()[:, 1]
+    assert said.tolist() == [2, 7]
+    with pytest.raises(ValueError, match=r"drafter.codes 4 is above the 3 ids of .*; leave it"):
+        load_layer(tmp_path / "layer", target=tmp_path / "target", codes=4, **options)
     with pytest.raises(ValueError, match=r"drafts for another target .*; train its own with"):
         load_layer(tmp_path / "layer", target=tmp_path / "other", **options)
     (tmp_path / "layer/recurrent.safetensors").write_bytes(b"torn")

@@ -174,6 +174,9 @@ def test_a_recurrent_layer_learns_and_belongs_to_its_target(
     assert (description["hidden"], description["width"]) == (16, 40)
     assert description["target"] == target_hash(Path(arguments[0].partition("=")[2]))
     assert tensors.inner.dtype is torch.float16
+    assert tensors.frequent is not None
+    assert tensors.frequent[0] != tensors.frequent[-1]
+    assert sorted(tensors.frequent.tolist()) == list(range(STOP + 1))
 
 
 def test_each_step_is_compared_with_the_target_at_its_position(target: Path, codes: Path) -> None:
