@@ -182,14 +182,26 @@ def peak_gib() -> float:
 
     Not `ru_maxrss` on Linux: there it also counts the process that started this one.
     """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        return int(lines["VmHWM"].split()[0]) / 2**20
+    if (held := _of_linux("self/status", "VmHWM")) is not None:
+        return held
     import resource  # not on every system
 
     unit = 1 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+
+
+def free_gib() -> float | None:
+    """Memory that programs may still take, in GiB, where the system says so (Linux)."""
+    return _of_linux("meminfo", "MemAvailable")
+
+
+def _of_linux(file: str, entry: str) -> float | None:
+    """GiB of an entry in a file under /proc."""
+    path = Path("/proc", file)
+    if not path.is_file():
+        return None
+    lines = dict(line.split(":", 1) for line in path.read_text().splitlines())
+    return int(lines[entry].split()[0]) / 2**20
 
 
 def _by_content(values: Any) -> Any:

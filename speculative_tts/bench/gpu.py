@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.bench import sizes
-from speculative_tts.bench.sizes import Size
+from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -29,7 +28,6 @@ from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
-SIZES = {**sizes.SIZES, "llasa_8b": sizes.LLASA_8B}
 BATCHES = (1, 8, 64)
 RATES = (0.6, 0.8)  # of drafted tokens that pass
 CPU = torch.device("cpu")

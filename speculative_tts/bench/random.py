@@ -35,11 +35,11 @@ from speculative_tts.files import write_atomic
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.native.library import select
 from speculative_tts.progress import progress
-from speculative_tts.provenance import peak_gib, provenance
+from speculative_tts.provenance import free_gib, peak_gib, provenance
 from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
-from speculative_tts.schema.common import GroupsConfig
+from speculative_tts.schema.common import Device, GroupsConfig
 from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig, ToleranceRule
 
 SPECULATIVE = "speculative"
@@ -59,6 +59,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
             "random weights have no similar tokens: rule.groups.theta and rule.groups.path mean "
             "nothing to them; give rule.groups.mean_size=<tokens of a group>"
         )
+    check_memory(config, size)
     torch.set_num_threads(config.runtime.threads)
     select(config.runtime.kernels)
     result = measured(config, size) | {"provenance": provenance(config)}
@@ -68,6 +69,21 @@ def run_random(config: BenchConfig, out: Path) -> int:
     print(table(result))
     print(f"written to {out / name}.md and {out / name}.json")
     return 0
+
+
+def check_memory(config: BenchConfig, size: Size) -> None:
+    """ValueError where the weights do not fit into what is free, as far as that is known.
+
+    Ours, and transformers' own where it is timed; others come after them.
+    """
+    dtype = getattr(torch, config.runtime.dtype.value)
+    free = free_gib()
+    needed = (1 + config.transformers) * size.parameters * dtype.itemsize / 2**30
+    if config.runtime.device is Device.cpu and free is not None and needed > free:
+        raise ValueError(
+            f"random={config.random} takes {needed:.1f} GiB of memory, {free:.1f} are free; give "
+            "runtime.dtype=bfloat16 transformers=false peers=false, or a smaller size"
+        )
 
 
 def measured(config: BenchConfig, size: Size) -> dict[str, Any]:

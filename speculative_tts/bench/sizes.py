@@ -94,6 +94,14 @@ class Size:
     length: int  # of a prompt with 3 s of speech
     sampler: Sampler
 
+    @property
+    def parameters(self) -> int:
+        """Weights of all layers, the embedding and the head."""
+        c = self.config
+        attention = 2 * c.hidden * c.head_dim * (c.heads + c.kv_heads)
+        layer = attention + 3 * c.hidden * c.intermediate
+        return c.layers * layer + (c.vocab_size + self.speech) * c.hidden
+
     def weights(self, dtype: torch.dtype, seed: int) -> Weights:
         """Random ones."""
         generator = torch.Generator().manual_seed(seed)
@@ -165,4 +173,4 @@ LLASA_8B = replace(
     title="LLaSA-8B, head cut to speech rows",
     config=replace(LLASA_1B.config, layers=32, hidden=4_096, head_dim=128, intermediate=14_336),
 )
-SIZES = {"cosyvoice2": COSYVOICE2, "llasa_1b": LLASA_1B}
+SIZES = {"cosyvoice2": COSYVOICE2, "llasa_1b": LLASA_1B, "llasa_8b": LLASA_8B}

@@ -19,7 +19,7 @@ class BenchConfig(EngineConfig):
     peers: bool = True  # with random=: also llama.cpp and OpenVINO, where they are installed
     steps: Count = 200  # repeats of each single step that is timed; the median counts
     draws: Draws = 10_000  # bootstrap draws of the speed ratios
-    # cosyvoice2 or llasa_1b: real size, random weights, instead of target, draft and list
+    # cosyvoice2, llasa_1b or llasa_8b: real size, random weights, instead of target, draft and list
     random: str | None = None
     # real sizes with CUDA graphs and without, batches, parity; needs a GPU
     gpu: bool = False

@@ -185,7 +185,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "draws=-1": "draws -1 is below 0",
             "limit=0": "limit 0 is below 1",
             "runtime.device=cuda": "runtime.device=cuda needs a GPU that torch can see",
-            "random=gpt9": "random 'gpt9' is unknown; known: cosyvoice2, llasa_1b",
+            "random=gpt9": "random 'gpt9' is unknown; known: cosyvoice2, llasa_1b, llasa_8b",
             "data.path={w}/bad_prompt_torn.jsonl": "torn.wav is not readable audio",
             "data.path={w}/bad_object.jsonl": "bad_object.jsonl:1: id is missing",
             "target.path={w}/targets/hidden_1": "heads of 0 dimensions",

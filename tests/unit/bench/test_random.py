@@ -9,6 +9,7 @@ from test_sizes import SMALL
 
 from speculative_tts.bench import peers, random
 from speculative_tts.bench.random import computed, expected
+from speculative_tts.bench.sizes import LLASA_8B
 from speculative_tts.commands import bench
 from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.groups import Group
@@ -50,6 +51,20 @@ def test_the_rule_that_was_asked_for_is_timed(
     assert told in (tmp_path / "cosyvoice2_random.md").read_text()
     made = json.loads((tmp_path / "cosyvoice2_random.json").read_text())
     assert 0 <= made["acceptance_rate"] <= 1
+
+
+@pytest.mark.usefixtures("small")
+def test_weights_that_do_not_fit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = SMALL.weights(torch.float32, 0)
+    layers = sum(value.numel() for _, name, value in weights.named() if "norm" not in name)
+    assert SMALL.parameters == layers + weights.embedding.numel() + weights.head.numel()
+    assert 7.5e9 < LLASA_8B.parameters < 8.1e9
+    monkeypatch.setattr(random, "free_gib", lambda: 1.9 * 4 * SMALL.parameters / 2**30)
+    assert bench.main([*ASKED, *ALONE, f"out={tmp_path}"]) == 0
+    assert bench.main([*ASKED, "peers=false", f"out={tmp_path}"]) == 2
+    assert "are free; give runtime.dtype=bfloat16 transformers=false" in capsys.readouterr().err
 
 
 def test_beta_is_the_tolerances_alone() -> None:
