@@ -99,7 +99,7 @@ class BatchState:
         self.ends = F.pad(self.stop.is_stop, (0, 1), value=True)  # bool [vocab + 1]
         shape = (batch, size.tokens, DRAWS)
         self.uniforms = torch.zeros(shape, dtype=torch.float64, device=device)
-        self._again = self.uniforms.new_zeros(batch, size.tokens if again else 0, again, DRAWS)
+        self.again = self.uniforms.new_zeros(batch, size.tokens if again else 0, again, DRAWS)
 
     @classmethod
     def of(
@@ -121,15 +121,15 @@ class BatchState:
         capacity, device = self.tokens.shape[1], torch.device("cpu")
         drawn = [uniforms(r.seed, [r.id], capacity, device=device) for r in requests]
         self.uniforms.copy_(torch.cat(drawn))
-        _, starts, again, _ = self._again.shape
+        _, starts, again, _ = self.again.shape
         for row, r in enumerate(requests if again else ()):
             own = uniforms(r.seed, [f"{r.id}\0again"], starts * again, device=device)
-            self._again[row].copy_(own.view(starts, again, DRAWS))
+            self.again[row].copy_(own.view(starts, again, DRAWS))
 
     def row(self, index: int) -> "BatchState":
         """One row in the same tensors."""
         one, at = copy(self), slice(index, index + 1)
-        for name in ("tokens", "lengths", "limit", "count", "done", "uniforms", "_again"):
+        for name in ("tokens", "lengths", "limit", "count", "done", "uniforms", "again"):
             setattr(one, name, getattr(self, name)[at])
         one.stop, one.requests = self.stop.row(index), self.requests[at]
         return one
@@ -176,12 +176,12 @@ class BatchState:
 
         They are keyed by the position at which the round begins, and by how far behind it.
         """
-        again = self._again.shape[2]
+        again = self.again.shape[2]
         if again:
             row, last = torch.arange(len(self.count), device=self.count.device), NEXT
-            self.uniforms[row[:, None], self.positions(again), :last] = self._again[
-                row, self.count
-            ][..., :last]
+            self.uniforms[row[:, None], self.positions(again), :last] = self.again[row, self.count][
+                ..., :last
+            ]
 
     def emit(
         self, accepted: Int64[Tensor, " batch"], token: Int64[Tensor, " batch"]

@@ -39,7 +39,7 @@ class Block:
 
     def __init__(self, rule: Group | None = None) -> None:
         self._groups = rule
-        self._rule = Tolerance(0.0) if rule is None else rule
+        self.by = Tolerance(0.0) if rule is None else rule
 
     def judge(
         self,
@@ -101,15 +101,15 @@ class Block:
 
     def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """The token rule's, of a draft that need not sum to 1."""
-        return self._rule.residual(target_probs, draft_probs)
+        return self.by.residual(target_probs, draft_probs)
 
     def output_law(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """The token rule's, of a draft divided by its position's weight: see `Verdict`."""
-        return self._rule.output_law(target_probs, draft_probs)
+        return self.by.output_law(target_probs, draft_probs)
 
     def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
         """Of one token alone: the token rule's."""
-        return self._rule.acceptance_probability(target_probs, draft_probs)
+        return self.by.acceptance_probability(target_probs, draft_probs)
 
     def accept(
         self,
@@ -119,4 +119,4 @@ class Block:
         uniforms: Uniforms,
     ) -> Flags:
         """Of one token alone: the token rule's, and a block of one is no more."""
-        return self._rule.accept(target_probs, draft_probs, drafted, uniforms)
+        return self.by.accept(target_probs, draft_probs, drafted, uniforms)

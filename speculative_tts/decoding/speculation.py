@@ -114,6 +114,8 @@ class Rounds:
         if drafter is None or rule is None:
             return None
         watched = type(self._watch) is not Observer
+        if watched and isinstance(a.rule, BlockRule):
+            return None  # whose weights an observer looks at
         return target.rounds(drafter, self.rows, self.tally, rule, watched=watched)
 
     def finish(self) -> None:

@@ -7,7 +7,8 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from speculative_tts.decoding import acceptance
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance, Verdict
+from speculative_tts.decoding.acceptance import AcceptanceRule, BlockRule, Tolerance, Verdict
+from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.groups import Group
 from speculative_tts.models.native import sample
 from speculative_tts.models.native import verify as native
@@ -15,6 +16,7 @@ from speculative_tts.models.native import verify as native
 NATIVE: dict[type, Callable[[Any], native.Rule]] = {
     Tolerance: lambda rule: native.by_tolerance(rule.beta),
     Group: lambda rule: native.by_groups(rule.memberships),
+    Block: lambda rule: native.at_once(NATIVE[type(rule.by)](rule.by)),
 }
 _made: WeakKeyDictionary[AcceptanceRule, native.Rule] = WeakKeyDictionary()
 
@@ -30,8 +32,11 @@ def native_rule(rule: AcceptanceRule) -> native.Rule | None:
 
 
 def verify(rule: AcceptanceRule, *given: Tensor) -> Verdict:
-    """`acceptance.verify`, of what it takes: the same accepted tokens, the law equal to 1e-6."""
-    if all(map(sample.runs, given[:2])):
+    """`acceptance.verify`, of what it takes: the same accepted tokens, the law equal to 1e-6.
+
+    Blocks are native within rounds alone.
+    """
+    if all(map(sample.runs, given[:2])) and not isinstance(rule, BlockRule):
         natively = native_rule(rule)
         if natively is not None:
             return Verdict(*native.verify(natively, *given))

@@ -70,7 +70,7 @@ def batch_of(rows: BatchState, sampler: Sampler) -> Batch:
     """What native calls see and change of rows."""
     stop, barred = rows.stop, sampler.barred_of(rows.stop)
     places = sample.Places(rows.tokens, rows.count, stop.minimum, stop.is_stop, barred)
-    state = (rows.tokens, rows.uniforms, rows.count, rows.limit, rows.done, rows.ends)
+    state = (rows.tokens, rows.uniforms, rows.again, rows.count, rows.limit, rows.done, rows.ends)
     return Batch(*state, places, settings_of(sampler))
 
 

@@ -70,8 +70,10 @@ struct Reader {  // a model that is fed ids
 };
 struct Tokens {  // of a batch, as decoding/batch.py has them
   int64_t* tokens;         // [batch, capacity]: the history, and what is drawn
-  const double* uniforms;  // [batch, capacity, draws]
-  int64_t draws;
+  double* uniforms;        // [batch, capacity, draws]
+  const double* again;     // [batch, capacity, ahead, draws]: of rounds that begin at a position,
+                           // those of the next ones but NEXT; null: uniforms stay what they are
+  int64_t draws, ahead;
   int64_t* count;          // [batch]: tokens so far
   const int64_t* limit;    // [batch]
   uint8_t* done;           // [batch]
@@ -95,6 +97,7 @@ struct Groups {  // of similar tokens, as decoding/groups.py has them both ways
 struct Rule {            // how drafted tokens are verified:
   double beta;           // by the tolerance, decoding/acceptance.py
   const Groups* groups;  // or by groups, if not null
+  int32_t block, unused;  // all of a round's at once, decoding/block.py
 };
 struct Rounds {  // of speculation
   const Rule* rule;

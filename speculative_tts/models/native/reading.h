@@ -75,7 +75,7 @@ class Reading {
   std::vector<int64_t> start;
 };
 
-inline const double* uniforms_at(const Tokens& t, const Rows& rows, long b, int64_t place) {
+inline double* uniforms_at(const Tokens& t, const Rows& rows, long b, int64_t place) {
   return t.uniforms + (b * rows.capacity + place) * t.draws;
 }
 

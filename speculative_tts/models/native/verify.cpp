@@ -14,12 +14,18 @@
 
 namespace {
 
+constexpr float TINY = std::numeric_limits<float>::min();
+
 class Tolerance : public Judge {
  public:
   Tolerance(double beta, int64_t vocab) : beta(beta), vocab(vocab) {}
 
   bool accepts(int64_t id, const double* uniforms, const float* q, const float* p) override {
     return (uniforms[0] - beta) * p[id] < q[id];
+  }
+
+  double ratio(int64_t id, const double*, const float* q, const float* p) override {
+    return q[id] / (double)std::max(p[id], TINY);
   }
 
   void residual(const float* q, const float* p, float* out) override {
@@ -33,7 +39,6 @@ class Tolerance : public Judge {
 
 constexpr int FEW = 16;  // as in decoding/groups.py
 constexpr double NEARLY_ONE = 1 - 1.0 / (1 << 30);
-constexpr float TINY = std::numeric_limits<float>::min();
 
 typedef float Two __attribute__((vector_size(8), aligned(4), may_alias));
 
@@ -53,18 +58,17 @@ class Grouped : public Judge {
  public:
   Grouped(const Groups& groups, int threads)
       : g(groups), threads(threads), own((const Index*)g.token_groups), members((const Index*)g.group_tokens),
-        ratio(g.count), coarse(g.count), pairs(2 * g.tokens) {}
+        surplus(g.count), coarse(g.count), pairs(2 * g.tokens) {}
 
   // u P(K) < Q(K), with K by the auxiliary uniform; looks at the members of K only.
   bool accepts(int64_t id, const double* uniforms, const float* q, const float* p) override {
-    const int64_t k = group_of(id, std::min(uniforms[1], NEARLY_ONE));
-    double target = 0, draft = 0;
-    for (int64_t i = g.group_offsets[k]; i < g.group_offsets[k + 1]; i++) {
-      const int64_t token = members[i];
-      const double weight = g.scores[k] / g.total[token];
-      target += q[token] * weight, draft += p[token] * weight;
-    }
-    return uniforms[0] * draft < target;
+    const Coarse of = group_of(id, uniforms, q, p);
+    return uniforms[0] * of.p < of.q;
+  }
+
+  double ratio(int64_t id, const double* uniforms, const float* q, const float* p) override {
+    const Coarse of = group_of(id, uniforms, q, p);
+    return of.q / std::max<double>(of.p, TINY);
   }
 
   // sum_k max(Q(k) - P(k), 0) q(x) w[k, x] / Q(k).
@@ -79,9 +83,22 @@ class Grouped : public Judge {
   }
 
  private:
-  int64_t group_of(int64_t id, double uniform) const {
+  struct Coarse {
+    double q, p;
+  };
+
+  // Both laws of the group that the auxiliary uniform says.
+  Coarse group_of(int64_t id, const double* uniforms, const float* q, const float* p) const {
     const double *begin = g.levels + g.token_offsets[id], *end = g.levels + g.token_offsets[id + 1];
-    return own[std::upper_bound(begin, end, id + uniform) - g.levels];
+    const double level = id + std::min(uniforms[1], NEARLY_ONE);
+    const int64_t k = own[std::upper_bound(begin, end, level) - g.levels];
+    Coarse both = {0, 0};
+    for (int64_t i = g.group_offsets[k]; i < g.group_offsets[k + 1]; i++) {
+      const int64_t token = members[i];
+      const double weight = g.scores[k] / g.total[token];
+      both.q += q[token] * weight, both.p += p[token] * weight;
+    }
+    return both;
   }
 
   int64_t size_of(int64_t k) const { return g.group_offsets[k + 1] - g.group_offsets[k]; }
@@ -132,7 +149,7 @@ class Grouped : public Judge {
       const Two both =
           sum_of(both_of, members + g.group_offsets[k], members + g.group_offsets[k + 1]);
       const float target = both[0] * score, left = target - both[1] * score;
-      ratio[k] = (left < 0 ? 0 : left) / std::max(target, TINY) * score;
+      surplus[k] = (left < 0 ? 0 : left) / std::max(target, TINY) * score;
     }
   }
 
@@ -147,18 +164,15 @@ class Grouped : public Judge {
       else if (alone)
         out[i] = left < 0 ? 0 : left;
       else
-        out[i] = q[i] * (sum_of(ratio.data(), begin, end) / (float)g.total[i]);
+        out[i] = q[i] * (sum_of(surplus.data(), begin, end) / (float)g.total[i]);
     }
   }
 
-  struct Coarse {
-    double q, p;
-  };
   const Groups& g;
   const int threads;
   const Index *own, *members;  // groups of tokens, tokens of groups
   std::vector<int64_t> possible;
-  std::vector<float> ratio;
+  std::vector<float> surplus;
   std::vector<Coarse> coarse;
   std::vector<float> pairs;
 };

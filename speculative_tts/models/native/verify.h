@@ -11,7 +11,9 @@ class Judge {
   virtual ~Judge() = default;
   // Is `id`, drawn from p, accepted where the target's law is q? uniforms: ACCEPT and AUXILIARY.
   virtual bool accepts(int64_t id, const double* uniforms, const float* q, const float* p) = 0;
-  // Mass of the token in its place, not normalised.
+  // q over p of the token, or of the group that `accepts` draws for it.
+  virtual double ratio(int64_t id, const double* uniforms, const float* q, const float* p) = 0;
+  // Mass of the token in its place, not normalised; p need not sum to 1.
   virtual void residual(const float* q, const float* p, float* out) = 0;
 };
 

@@ -27,7 +27,10 @@ class _Groups(ctypes.Structure):
 class Rule(ctypes.Structure):
     """How drafted tokens are verified; see native.h."""
 
-    _fields_ = (("beta", ctypes.c_double), ("groups", ctypes.POINTER(_Groups)))
+    _fields_ = (
+        *(("beta", ctypes.c_double), ("groups", ctypes.POINTER(_Groups))),
+        *((name, ctypes.c_int32) for name in ("block", "unused")),
+    )
 
 
 def by_tolerance(beta: float) -> Rule:
@@ -46,6 +49,12 @@ def by_groups(memberships: Mapping[str, Tensor]) -> Rule:
     given = {name: tensor.data_ptr() for name, tensor in kept.items()}
     rule = Rule(0.0, ctypes.pointer(_Groups(**given, tokens=tokens, count=count, wide=wide)))
     rule.kept = kept  # what the structure points into
+    return rule
+
+
+def at_once(rule: Rule) -> Rule:
+    """`decoding.block.Block` of a rule that is made for it."""
+    rule.block = 1
     return rule
 
 

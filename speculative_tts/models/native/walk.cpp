@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <numeric>
 #include <vector>
 
 #include "draft.h"
@@ -45,39 +47,117 @@ bool emit(const Tokens& t, int64_t* tokens, long b, int64_t accepted, int64_t to
   return ended;
 }
 
-// The verification of one row, whose logits are those of `rows` and whose drafted tokens' laws are
-// `draft`, and what it emits. Returns how many of `drafted` were accepted.
-int64_t verify(const Sampling& sampling, const Rows& rows, const Tokens& t, const Rounds& rounds,
-               Judge& rule, long b, int64_t drafted, const float* draft, std::vector<float>& q,
-               std::vector<float>& next, Laps& laps) {
-  const long vocab = rows.vocab;
-  int64_t *tokens = t.tokens + b * rows.capacity, begin = t.count[b], accepted = 0;
-  Rows one = rows;  // a law at a time: those behind a rejection are not needed
-  one.batch = one.fresh = 1;
-  one.minimum += b, one.history += b * rows.capacity, one.logits += b * rows.fresh * vocab;
-  for (;; accepted++, one.logits += vocab, draft += vocab) {
-    const int64_t place = begin + accepted;
-    one.positions = &place;
-    sst_laws(&sampling, &one, q.data());
-    laps.end(Laps::VERIFYING);
-    if (accepted == drafted) break;
-    if (rounds.target)
-      std::copy(q.begin(), q.end(), rounds.target + (b * rounds.lookahead + accepted) * vocab);
-    const int64_t id = std::min<int64_t>(tokens[place], vocab - 1);
-    if (!rule.accepts(id, uniforms_at(t, rows, b, place) + ACCEPT, q.data(), draft)) break;
-    laps.end(Laps::ACCEPTING);
+// `BatchState.renew`.
+void renew(const Tokens& t, const Rows& rows) {
+  for (long b = 0; b < rows.batch && t.again; b++) {
+    if (t.done[b]) continue;
+    const double* own = t.again + (b * rows.capacity + t.count[b]) * t.ahead * t.draws;
+    for (int64_t i = 0; i < t.ahead; i++)
+      std::memcpy(uniforms_at(t, rows, b, t.count[b] + i), own + i * t.draws, NEXT * sizeof(double));
   }
-  const bool rejected = accepted < drafted;
-  const bool fallback = following(rule, vocab, q.data(), rejected ? draft : nullptr, next.data());
-  int64_t token;
-  sst_draw(next.data(), 1, vocab, &uniforms_at(t, rows, b, begin + accepted)[NEXT], &token);
-  const bool bare = emit(t, tokens, b, accepted, token);
-  int64_t* counts = rounds.counts + b * (4 + 2 * rounds.lookahead);
-  counts[0]++, counts[1] += rejected, counts[2] += !rejected && !bare, counts[3] += fallback;
-  for (int64_t d = 0; d < drafted; d++) counts[4 + d]++;
-  for (int64_t d = 0; d < accepted; d++) counts[4 + rounds.lookahead + d]++;
-  return accepted;
 }
+
+constexpr double LEAST = 1e-30;  // as in decoding/block.py
+
+// Drafts of one row against the target's logits, and what the row emits.
+class Verifier {
+ public:
+  Verifier(const Sampling& sampling, const Tokens& batch, const Rounds& rounds, long vocab,
+           int32_t threads, Laps& laps)
+      : sampling(sampling), t(batch), rounds(rounds), vocab(vocab), laps(laps),
+        rule(judge(*rounds.rule, vocab, threads)), weights(rounds.lookahead + 1, 1.0),
+        laws((rounds.rule->block ? rounds.lookahead + 1 : 1) * vocab), scaled(vocab), next(vocab) {}
+
+  // The row's logits are those of `rows`, its drafted tokens' laws `draft`. Returns how many of
+  // `drafted` were accepted.
+  int64_t operator()(const Rows& rows, long b, int64_t drafted, const float* draft) {
+    one = rows, row = b;
+    one.batch = one.fresh = 1;
+    one.minimum += b, one.history += b * rows.capacity, one.logits += b * rows.fresh * vocab;
+    tokens = t.tokens + b * rows.capacity, begin = t.count[b];
+    uniforms = uniforms_at(t, rows, b, begin);
+    const bool block = rounds.rule->block;
+    const int64_t accepted = block ? at_once(drafted, draft) : in_turn(drafted, draft);
+    const bool rejected = accepted < drafted;
+    const float* rest = draft + accepted * vocab;
+    if (block && rejected) rest = weighed(rest, accepted);
+    const float* q = &laws[block ? accepted * vocab : 0];
+    const bool fallback = following(*rule, vocab, q, rejected ? rest : nullptr, next.data());
+    int64_t token;
+    sst_draw(next.data(), 1, vocab, &uniforms[accepted * t.draws + NEXT], &token);
+    const bool bare = emit(t, tokens, b, accepted, token);
+    int64_t* counts = rounds.counts + b * (4 + 2 * rounds.lookahead);
+    counts[0]++, counts[1] += rejected, counts[2] += !rejected && !bare, counts[3] += fallback;
+    for (int64_t d = 0; d < drafted; d++) counts[4 + d]++;
+    for (int64_t d = 0; d < accepted; d++) counts[4 + rounds.lookahead + d]++;
+    return accepted;
+  }
+
+ private:
+  // The target's behind so many of the drafted tokens.
+  void law(int64_t behind, float* out) {
+    const int64_t place = begin + behind;
+    one.positions = &place;
+    sst_laws(&sampling, &one, out);
+    one.logits += vocab;
+    laps.end(Laps::VERIFYING);
+  }
+
+  // One after the other; a law at a time: those behind a rejection are not needed.
+  int64_t in_turn(int64_t drafted, const float* draft) {
+    float* q = laws.data();
+    for (int64_t n = 0;; n++, draft += vocab) {
+      law(n, q);
+      if (n == drafted) return n;
+      if (rounds.target)
+        std::copy(q, q + vocab, rounds.target + (row * rounds.lookahead + n) * vocab);
+      if (!rule->accepts(id(n), &uniforms[n * t.draws + ACCEPT], q, draft)) return n;
+      laps.end(Laps::ACCEPTING);
+    }
+  }
+
+  // As `Block.judge`: the longest prefix that passes.
+  int64_t at_once(int64_t drafted, const float* draft) {
+    for (int64_t n = 0; n <= drafted; n++) law(n, &laws[n * vocab]);
+    for (int64_t n = 0; n < drafted; n++) {
+      const double* own = &uniforms[n * t.draws + ACCEPT];
+      const double ratio = rule->ratio(id(n), own, &laws[n * vocab], draft + n * vocab);
+      weights[n + 1] = std::min(std::max(weights[n] * ratio, LEAST), 1.0);
+    }
+    int64_t n = drafted;
+    while (n > 0 && !(uniforms[(n - 1) * t.draws + ACCEPT] < chance(n, drafted, draft))) n--;
+    return n;
+  }
+
+  double chance(int64_t n, int64_t drafted, const float* draft) {
+    if (n == drafted) return weights[n];
+    rule->residual(&laws[n * vocab], weighed(draft + n * vocab, n), next.data());
+    const double left = weights[n] * std::accumulate(next.begin(), next.end(), 0.0);
+    const double below = left + 1 - weights[n];
+    return below > 0 ? left / below : 1;
+  }
+
+  const float* weighed(const float* p, int64_t n) {
+    const float by = (float)weights[n];
+    for (long i = 0; i < vocab; i++) scaled[i] = p[i] / by;
+    return scaled.data();
+  }
+
+  int64_t id(int64_t n) const { return std::min<int64_t>(tokens[begin + n], vocab - 1); }
+
+  const Sampling& sampling;
+  const Tokens& t;
+  const Rounds& rounds;
+  const long vocab;
+  Laps& laps;
+  const std::unique_ptr<Judge> rule;
+  std::vector<double> weights;
+  std::vector<float> laws, scaled, next;
+  Rows one;
+  long row = 0;
+  int64_t *tokens = nullptr, begin = 0;
+  const double* uniforms = nullptr;
+};
 
 }  // namespace
 
@@ -137,12 +217,12 @@ int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling*
                    const Rows* rows, const Tokens* batch, Rounds* rounds) {
   const long n = rows->batch, vocab = rows->vocab, lookahead = rounds->lookahead;
   Reading read(*target, *batch, *rows);
-  const auto rule = judge(*rounds->rule, vocab, target->pass->threads);
   const auto draft = drafting(*drafter, *target, *sampling, *rows, *batch, *rounds);
   std::vector<int64_t> drafted(n), at(n);
-  std::vector<float> own(rounds->draft ? 0 : n * lookahead * vocab), q(vocab), next(vocab);
+  std::vector<float> own(rounds->draft ? 0 : n * lookahead * vocab);
   float* laws = rounds->draft ? rounds->draft : own.data();
   Laps laps(rounds->seconds);
+  Verifier verify(*sampling, *batch, *rounds, vocab, target->pass->threads, laps);
   int64_t made = 0;
   for (; made < rounds->rounds; made++) {
     if (std::all_of(batch->done, batch->done + n, [](uint8_t done) { return done; })) break;
@@ -150,6 +230,7 @@ int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling*
       const int64_t room = std::min<int64_t>(batch->limit[b] - batch->count[b] - 1, lookahead);
       drafted[b] = batch->done[b] ? 0 : std::max<int64_t>(0, room);
     }
+    renew(*batch, *rows);
     const int64_t number = draft->propose(drafted.data(), laws);
     laps.end(Laps::DRAFTING);
     for (long b = 0; b < n; b++) at[b] = batch->count[b] + number;
@@ -160,8 +241,7 @@ int64_t sst_rounds(const Reader* target, const Drafter* drafter, const Sampling*
     for (long b = 0; b < n; b++) {
       if (batch->done[b]) continue;
       const float* drafts = laws + b * lookahead * vocab;
-      const int64_t accepted =
-          verify(*sampling, here, *batch, *rounds, *rule, b, drafted[b], drafts, q, next, laps);
+      const int64_t accepted = verify(here, b, drafted[b], drafts);
       draft->saw(b, accepted && accepted == drafted[b],
                  &read.states[(b * (number + 1) + accepted) * target->model->hidden]);
       laps.end(Laps::ACCEPTING);

@@ -29,8 +29,8 @@ class _Reader(ctypes.Structure):
 
 class _Tokens(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("tokens", "uniforms")),
-        ("draws", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("tokens", "uniforms", "again")),
+        *((name, ctypes.c_int64) for name in ("draws", "ahead")),
         *((name, ctypes.c_void_p) for name in ("count", "limit", "done", "ends")),
     )
 
@@ -67,6 +67,7 @@ class Batch:
 
     tokens: Tensor  # int64 [batch, capacity]
     uniforms: Tensor  # float64 [batch, capacity, draws]
+    again: Tensor  # float64 [batch, capacity or 0, ahead, draws]
     count: Tensor  # int64 [batch]
     limit: Tensor  # int64 [batch]
     done: Tensor  # bool [batch]
@@ -82,8 +83,9 @@ class Batch:
         kept = (p.minimum, p.barred, p.stops, p.history)
         rows = Rows(None, None, *(x.data_ptr() for x in kept), *self.tokens.shape[::-1], 1, vocab)
         states = (x.data_ptr() for x in (self.count, self.limit, self.done, self.ends))
-        drawn = self.uniforms.data_ptr(), self.uniforms.shape[2]
-        return rows, _Tokens(self.tokens.data_ptr(), *drawn, *states)
+        drawn = self.uniforms.data_ptr(), self.again.data_ptr() if self.again.numel() else None
+        sizes = self.uniforms.shape[2], self.again.shape[2]
+        return rows, _Tokens(self.tokens.data_ptr(), *drawn, *sizes, *states)
 
 
 @dataclass(frozen=True)

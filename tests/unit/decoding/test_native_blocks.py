@@ -11,6 +11,7 @@ from speculative_tts.assets import resolve
 from speculative_tts.decoding import loops
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.multi_token import Blocks, blocks, multi_token
@@ -168,7 +169,9 @@ def verified(name: str, count: int, lookahead: int, rule: AcceptanceRule) -> lis
     return Speculation(*given).decode(requests(count))
 
 
-@pytest.mark.parametrize("rule", [Tolerance(), Tolerance(0.3), random_cover(VOCAB, 12).rule()])
+@pytest.mark.parametrize(
+    "rule", [Tolerance(), Tolerance(0.3), random_cover(VOCAB, 12).rule(), Block()]
+)
 @pytest.mark.parametrize(("count", "lookahead"), [(1, 3), (5, 1), (5, 6)])
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_rounds_of_heads_that_are_verified(

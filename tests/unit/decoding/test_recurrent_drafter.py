@@ -18,6 +18,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter, RecurrentDrafting
 from speculative_tts.decoding.loops import autoregressive
@@ -235,7 +236,7 @@ def test_native_rounds_are_those_in_python(
             return spoken(rule)
 
     accepted = 0
-    for rule in (Tolerance(0.0), Tolerance(0.3)):
+    for rule in (Tolerance(0.0), Tolerance(0.3), Block()):
         ours = told("_round", never, rule)
         assert ours == told("_natively", lambda _: None, rule)
         accepted += sum(out.counts.accepted for out in ours)

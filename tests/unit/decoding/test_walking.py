@@ -11,6 +11,7 @@ from torch import Tensor
 
 from speculative_tts.decoding import acceptance, loops, speculation
 from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.observer import Observer
@@ -79,6 +80,8 @@ RULES = {
     "tolerance": Tolerance(0.4),
     "groups": random_cover(VOCAB, 5).rule(),
     "groups, equal": random_cover(VOCAB, 12, equal=True).rule(),
+    "block": Block(),
+    "block of groups": Block(random_cover(VOCAB, 12).rule()),
 }
 
 
@@ -174,13 +177,14 @@ def test_rounds_one_by_one(count: int) -> None:
     assert before.tolist() == [len(outcome.tokens) for outcome in whole]
 
 
+@pytest.mark.parametrize("rule", ["exact", "block"])
 @pytest.mark.parametrize("who", [0, 1])
-def test_rounds_without_a_law(who: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_without_a_law(who: int, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The target's NaN ends a row, the draft's in its residual: as in Python."""
     pair = list(models())
     head = torch.full((32, 40), float("nan"))
     pair[who] = MergedVocabLM(pair[who].decoder, LAYOUT, pair[who]._embedding, matrix(head))
-    made = Speculation(pair[0], LMDrafter(pair[1]), Tolerance(0.0), Sampler(), STOPS, 3)
+    made = Speculation(pair[0], LMDrafter(pair[1]), RULES[rule], Sampler(), STOPS, 3)
     outcomes = made.decode(requests(2))
     in_python(monkeypatch)
     assert outcomes == made.decode(requests(2))
