@@ -144,19 +144,9 @@ class Sampler {
   std::vector<float> scratch, repeated;
 };
 
-// Most of a law is 0, which adds nothing.
-INLINE bool empty(const float* law, long begin, long n) {
-  return begin + LANES <= n && !any(load(law + begin) != all(0.f));
-}
-
 // The first id at which the running sum of the law passes uniform * total; n where there is none.
 int64_t draw(const float* law, long n, double uniform) {
-  double total = 0;
-  for (long begin = 0; begin < n; begin += LANES) {
-    if (empty(law, begin, n)) continue;
-    for (long i = begin; i < std::min(begin + LANES, n); i++) total += law[i];
-  }
-  const double level = uniform * total;
+  const double level = uniform * total(law, n);
   double sum = 0;
   for (long begin = 0; begin < n; begin += LANES) {
     if (empty(law, begin, n)) continue;

@@ -1,6 +1,7 @@
 // Vectors of floats, as wide as the machine has them, and sums whose order does not depend on that.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -97,5 +98,20 @@ struct Sum {  // 16 partial sums, whatever the lanes
 };
 
 INLINE long padded(long n, long to = PANEL) { return (n + to - 1) / to * to; }
+
+// Most of a law is 0, which adds nothing.
+INLINE bool empty(const float* law, long begin, long n) {
+  return begin + LANES <= n && !any(load(law + begin) != all(0.f));
+}
+
+// All mass of a law, added from its first id on.
+inline double total(const float* law, long n) {
+  double sum = 0;
+  for (long begin = 0; begin < n; begin += LANES) {
+    if (empty(law, begin, n)) continue;
+    for (long i = begin; i < std::min(begin + LANES, n); i++) sum += law[i];
+  }
+  return sum;
+}
 
 }  // namespace

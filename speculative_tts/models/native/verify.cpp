@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "threads.h"
+#include "vectors.h"
 
 namespace {
 
@@ -190,14 +191,12 @@ bool following(Judge& judge, int64_t vocab, const float* q, const float* p, floa
     judge.residual(q, p, next);
   else
     std::memcpy(next, q, vocab * sizeof(float));
-  double total = 0;
-  for (int64_t i = 0; i < vocab; i++)
-    if (next[i] != 0) total += next[i];
-  if (total <= 0) {
+  const double mass = total(next, vocab);
+  if (mass <= 0) {
     std::memcpy(next, q, vocab * sizeof(float));
     return true;
   }
-  const float sum = (float)total;
+  const float sum = (float)mass;
   for (int64_t i = 0; i < vocab; i++) next[i] /= sum;
   return false;
 }

@@ -8,12 +8,12 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "draft.h"
 #include "native.h"
 #include "reading.h"
+#include "vectors.h"
 #include "verify.h"
 
 namespace {
@@ -132,7 +132,7 @@ class Verifier {
   double chance(int64_t n, int64_t drafted, const float* draft) {
     if (n == drafted) return weights[n];
     rule->residual(&laws[n * vocab], weighed(draft + n * vocab, n), next.data());
-    const double left = weights[n] * std::accumulate(next.begin(), next.end(), 0.0);
+    const double left = weights[n] * total(next.data(), vocab);
     const double below = left + 1 - weights[n];
     return below > 0 ? left / below : 1;
   }
