@@ -79,6 +79,13 @@ def test_scales_do_not_mix() -> None:
     assert "give SCALE=tiny or SCALE=paper" in failed.stderr
 
 
+def test_the_frontier_decodes_the_seed_that_its_report_shows() -> None:
+    """SEEDS=1 decoded runs of which no table said anything."""
+    runs = [line for line in planned("frontier", "SEEDS=1") if line[0] == "sst-decode"]
+    assert {option for line in runs for option in line if option.startswith("seed=")} == {"seed=0"}
+    assert any("seed=1" in line for line in planned("ssd", "SEEDS=1"))
+
+
 def test_another_environment_scores() -> None:
     make = ["make", "-n", "pcg", "SCALE=paper", "SCORER=/env"]
     out = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
