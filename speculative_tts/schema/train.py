@@ -189,7 +189,7 @@ class TrainHeadsConfig:
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
-    codes_from: CodesFrom = CodesFrom.recorded  # as of sst-train-draft; without train_trunk
+    codes_from: CodesFrom = CodesFrom.recorded  # as of sst-train-draft
     own: ReadPath = "runs/own_codes"  # as of sst-train-draft
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them

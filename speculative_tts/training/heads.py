@@ -24,7 +24,6 @@ from speculative_tts.models.families import load_layout
 from speculative_tts.models.heads import target_hash
 from speculative_tts.progress import progress
 from speculative_tts.schema.train import (
-    CodesFrom,
     HeadKind,
     LossConfig,
     Optimiser,
@@ -158,11 +157,6 @@ def train_heads(
 def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator) -> Predictor:
     """What is trained. ValueError for settings of another kind."""
     n, weights = config.n, dataclasses.asdict(config.losses)
-    if config.train_trunk and config.codes_from is not CodesFrom.recorded:
-        raise ValueError(
-            f"codes_from={config.codes_from.name} is for drafts and heads, train_trunk=true trains "
-            "the target itself; leave one of them out"
-        )
     if config.kind is not HeadKind.recurrent:
         if config.losses != LossConfig() or config.width is not None or config.own_drafts:
             raise ValueError(

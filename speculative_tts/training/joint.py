@@ -247,16 +247,18 @@ def train_jointly(
             f"{config.target.path} has prenets, whose batch norms are not trained here; "
             "train heads on it as it is (train_trunk=false)"
         )
+    nar = trunk.nar if config.joint.nar_epochs else None
+    # before the AR's hours: codes that a NAR cannot learn from are told
+    layered = None if nar is None else nar_splits(config, nar.config.quantizers)
     training = JointTraining(config, headed, ar_splits(config), accelerator)
     training.start(settings)
     figures = _best(training, track)
     if cut := training.counted(CUT):
         logger.warning("%d training sequences %s", cut, LOST)
         figures[CUT] = cut
-    if not config.joint.nar_epochs or trunk.nar is None:
+    if nar is None or layered is None:
         return [training], figures
-    splits = nar_splits(config, trunk.nar.config.quantizers)
-    second = NARTraining(config, trunk.nar, splits, accelerator)
+    second = NARTraining(config, nar, layered, accelerator)
     steps = training.plan.steps
     found = _best(second, lambda row: track({**row, "step": steps + row["step"]}))
     return [training, second], figures | {f"nar_{name}": value for name, value in found.items()}

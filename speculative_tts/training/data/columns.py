@@ -24,6 +24,11 @@ from speculative_tts.training.laws import COLUMNS, IDS, LOGS, REST, VOICE, VOICE
 
 FOLDER = "columns"
 RESIDUAL = "residual_codes"
+NO_LAYERS = (
+    "residual_codes; a NAR learns from all layers: give codes_from=recorded and codes of the "
+    "target's codec, or joint.nar_epochs=0"
+)
+NO_LAWS = "laws; make the codes with sst-own-codes laws=32, or leave laws out"
 SOURCE = b"made of"  # key of the file's metadata
 
 
@@ -120,6 +125,14 @@ class Columns:
         found = [pc.list_value_length(batch.column("codes")) for batch in self._batches]
         return np.concatenate([one.to_numpy() for one in found])[self._order].astype(np.int64)
 
+    @property
+    def layers(self) -> set[int]:
+        """How many layers of codes utterances have."""
+        if not self._layered:
+            return {1}
+        further = (pc.list_value_length(batch.column(RESIDUAL)) for batch in self._batches)
+        return {1 + count for one in further for count in one.unique().to_pylist()}
+
     def speaker(self, number: int) -> int:
         """Which speaker says it: its utterances are numbered from starts[i] to starts[i + 1]."""
         return int(np.searchsorted(self.starts, number, side="right")) - 1
@@ -164,7 +177,7 @@ def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool, laws: bo
     fields = [("speaker", pa.string()), ("text", pa.string()), ("codes", codes)]
     schema = pa.schema(
         fields
-        + ([(RESIDUAL, pa.list_(codes))] if layers else [])
+        + (_layer_fields(paths, codes) if layers else [])
         + (_law_fields(paths) if laws else []),
         {SOURCE: json.dumps(_signature(paths, n_codes)).encode()},
     )
@@ -173,16 +186,27 @@ def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool, laws: bo
             writer.write_table(table)
 
 
+def _layer_fields(paths: list[Path], codes: pa.DataType) -> list[pa.Field]:
+    """The column of further layers. ValueError where a shard has none."""
+    _schema(paths, RESIDUAL, NO_LAYERS)
+    return [pa.field(RESIDUAL, pa.list_(codes))]
+
+
 def _law_fields(paths: list[Path]) -> list[pa.Field]:
     """Columns of laws. ValueError where a shard of the first folder has none."""
-    for path in (one for one in paths if one.parent == paths[0].parent):
+    first = [path for path in paths if path.parent == paths[0].parent]
+    schema = _schema(first, IDS, NO_LAWS)
+    return [schema.field(name) for name in COLUMNS]
+
+
+def _schema(paths: list[Path], column: str, lacking: str) -> pa.Schema:
+    """Of the last of these shards. ValueError, `lacking`, where one has no such column."""
+    for path in paths:
         with shard(path):
             schema = pq.read_schema(path)
-        if IDS not in schema.names:
-            raise ValueError(
-                f"{path} has no laws; make the codes with sst-own-codes laws=32, or leave laws out"
-            )
-    return [schema.field(name) for name in COLUMNS]
+        if column not in schema.names:
+            raise ValueError(f"{path} has no {lacking}")
+    return schema
 
 
 def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.Table]:

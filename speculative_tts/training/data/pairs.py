@@ -204,12 +204,8 @@ class Asked(Protocol):
     dev_utterances: int | None
 
 
-def load_data(config: Asked, batch_size: int, *, laws: bool = False) -> Data:
-    """Train and dev sequences in the target's vocabulary. ValueError if their folders are absent.
-
-    Dev sequences are recorded ones, whatever is learnt from. With `laws` those of the target's own
-    codes come along.
-    """
+def learnt_from(config: Asked) -> list[Path]:
+    """Folders of the codes that are learnt. ValueError if they are absent."""
     codes, own = Path(config.codes), Path(config.own)
     if not codes.is_dir():
         raise ValueError(
@@ -220,15 +216,24 @@ def load_data(config: Asked, batch_size: int, *, laws: bool = False) -> Data:
             f"codes_from={config.codes_from.name} reads the target's own codes, and there is no "
             f"{own}; make it with sst-own-codes or give own=<folder>"
         )
-    layout, writing = writing_of(config.target)
-    learnt = {
+    return {
         CodesFrom.recorded: [codes],
         CodesFrom.target: [own],
         CodesFrom.mix: [own, codes],
     }[config.codes_from]
+
+
+def load_data(config: Asked, batch_size: int, *, laws: bool = False) -> Data:
+    """Train and dev sequences in the target's vocabulary. ValueError if their folders are absent.
+
+    Dev sequences are recorded ones, whatever is learnt from. With `laws` those of the target's own
+    codes come along.
+    """
+    learnt = learnt_from(config)
+    layout, writing = writing_of(config.target)
     open_ = partial(Columns.open, n_codes=layout.n_codes, by_words=writing.by_words)
     train = Pairs(open_(learnt, "train", laws=laws), writing, config.seed)
-    dev = Pairs(open_([codes], "dev"), writing, DEV_SEED)
+    dev = Pairs(open_([Path(config.codes)], "dev"), writing, DEV_SEED)
     count = min(config.dev_utterances or len(dev), len(dev))
     batches = [
         dev.batch(range(start, min(start + batch_size, count)))

@@ -18,7 +18,7 @@ from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.schema.train import TrainHeadsConfig
 from speculative_tts.training.data.buckets import Batches, Buckets
 from speculative_tts.training.data.columns import Columns, Utterance
-from speculative_tts.training.data.pairs import DEV_SEED, Batch, collate, writing_of
+from speculative_tts.training.data.pairs import DEV_SEED, Batch, collate, learnt_from, writing_of
 
 AnyBatch = TypeVar("AnyBatch", "Batch", "LayeredBatch")
 
@@ -58,25 +58,16 @@ def ar_splits(config: TrainHeadsConfig) -> Splits[Batch]:
 
 
 def nar_splits(config: TrainHeadsConfig, quantizers: int) -> Splits[LayeredBatch]:
-    """Phonemes (or words), and codes of all layers. ValueError when the store has fewer."""
+    """Phonemes (or words), and codes of all layers. ValueError when a store has others."""
     layout, _ = writing_of(config.target)
     assert isinstance(layout, SpeechLayout)
-
-    def codes(one: Utterance) -> Tensor:
-        layers = [one.codes, *one.residual]
-        if len(layers) != quantizers:
-            raise ValueError(
-                f"{config.codes} has {len(layers)} layers of codes, the target {quantizers}; make "
-                "them with the target's codec, or give joint.nar_epochs=0"
-            )
-        return torch.tensor(layers).T
 
     def make(said: list[Utterance]) -> LayeredBatch:
         texts = [
             torch.tensor([layout.sos_id, *layout.text_ids(one.text), layout.task_id])
             for one in said
         ]
-        spoken = list(map(codes, said))
+        spoken = [torch.tensor([one.codes, *one.residual]).T for one in said]
         return LayeredBatch(
             pad_sequence(texts, batch_first=True),
             torch.tensor(list(map(len, texts))),
@@ -84,7 +75,7 @@ def nar_splits(config: TrainHeadsConfig, quantizers: int) -> Splits[LayeredBatch
             torch.tensor(list(map(len, spoken))),
         )
 
-    return _splits(config, layout.n_codes, config.joint.nar_frames, make, layers=True)
+    return _splits(config, layout.n_codes, config.joint.nar_frames, make, quantizers)
 
 
 def _splits(
@@ -92,14 +83,22 @@ def _splits(
     n_codes: int,
     frames: int,
     make: Callable[[list[Utterance]], AnyBatch],
-    *,
-    layers: bool = False,
+    layers: int | None = None,
 ) -> Splits[AnyBatch]:
-    """Train and dev; some of dev if not all are wanted."""
-    joint = config.joint
+    """Train and dev, which is recorded; some of dev if not all are wanted. `layers` of codes."""
+    joint, recorded = config.joint, [Path(config.codes)]
     found: list[Batches[AnyBatch]] = []
-    for split, seed in (("train", config.seed), ("dev", DEV_SEED)):
-        columns = Columns.open([Path(config.codes)], split, n_codes, layers=layers)
+    for split, folders, seed in (
+        ("train", learnt_from(config), config.seed),
+        ("dev", recorded, DEV_SEED),
+    ):
+        columns = Columns.open(folders, split, n_codes, layers=layers is not None)
+        if layers is not None and columns.layers != {layers}:
+            raise ValueError(
+                f"{' and '.join(map(str, folders))}: {split} utterances have "
+                f"{' or '.join(map(str, sorted(columns.layers)))} layers of codes, the target "
+                f"{layers}; make them with its codec, or give joint.nar_epochs=0"
+            )
         numbers = np.random.default_rng(seed).permutation(len(columns))
         if split == "dev":
             numbers = numbers[: config.dev_utterances]

@@ -28,6 +28,7 @@ from speculative_tts.training.recurrent import RecurrentTrunk
 from speculative_tts.training.trunk import load_trunk
 
 STOP = 24
+JOINT = ["train_trunk=true", "joint.frames=30"]
 
 
 def test_targets_look_ahead_and_end_with_the_stop_id() -> None:
@@ -63,10 +64,12 @@ def test_heads_learn_and_belong_to_their_target(
     assert tensors.kind == ("residual" if extra == ["kind=residual"] else "linear")
 
 
-@pytest.mark.parametrize("extra", [[], ["train_trunk=true", "joint.frames=30"]])
+@pytest.mark.parametrize("extra", [[], JOINT, [*JOINT, "codes_from=mix"]])
 def test_a_killed_training_ends_where_another_does(
     arguments: list[str], tmp_path: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    save_codes(tmp_path / "own")
+    arguments = [*arguments, f"own={tmp_path / 'own'}"]
     assert main([*arguments, *extra, f"out={tmp_path / 'whole'}"]) == 0
     step = Training.run_step
 

@@ -156,10 +156,44 @@ def test_mistakes_are_told(
     assert message in capsys.readouterr().err
 
 
-def test_a_store_of_fewer_layers_is_told(
+@pytest.mark.parametrize(
+    ("whose", "layers", "message"),
+    [
+        ("recorded", 1, "first/train-0000.parquet has no residual_codes; a NAR learns from all"),
+        ("target", 1, "first/train-0000.parquet has no residual_codes; a NAR learns from all"),
+        ("mix", 1, "give codes_from=recorded and codes of the target's codec, or joint.nar_epochs"),
+        ("mix", 2, "train utterances have 2 or 3 layers of codes, the target 3; make them with"),
+    ],
+)
+def test_codes_of_fewer_layers_are_told_before_anything_is_trained(
+    arguments: list[str],
+    tmp_path: Path,
+    whose: str,
+    layers: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They were when the AR, which had been trained for hours, was done."""
+    save_codes(tmp_path / "first", layers)
+    key = "codes" if whose == "recorded" else "own"
+    where = [f"codes_from={whose}", f"{key}={tmp_path / 'first'}", *place(tmp_path)]
+    assert main(["recipe=valle_heads", *arguments, *where]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "heads/training").exists()
+
+
+def test_an_ar_learns_from_own_codes_and_a_nar_where_they_have_all_layers(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_codes(tmp_path / "first")
-    where = [f"codes={tmp_path / 'first'}", *place(tmp_path)]
-    assert main(["recipe=valle_heads", *arguments, *where]) == 2
-    assert "residual_codes" in capsys.readouterr().err
+    save_codes(tmp_path / "all", layers=3)
+    for own, nar in (("first", ["joint.nar_epochs=0"]), ("all", ["joint.nar_epochs=1"])):
+        whose = ["codes_from=mix", f"own={tmp_path / own}", "joint.epochs=1", *nar]
+        assert main(["recipe=valle_heads", *arguments, *whose, *place(tmp_path / own)]) == 0
+        figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+        codes = pq.read_table(tmp_path / "codes/train-0000.parquet").column("codes").to_pylist()
+        assert figures["left_out"] == 2 * sum(len(one) < 5 for one in codes) > 0
+        assert figures.get("nar_left_out", figures["left_out"]) == figures["left_out"]
+        assert ("nar_dev_loss" in figures) == (own == "all")

@@ -1,17 +1,22 @@
 """Codes of the training texts that the target itself says, as a store for the trainers."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from own_store import LONG, make, names, read, rows
 
+from speculative_tts.commands import train_heads
 from speculative_tts.decoding import build
+from speculative_tts.models.families import load_layout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.train import CodesFrom, TrainHeadsConfig
-from speculative_tts.training.data.pairs import load_data
+from speculative_tts.training.data.pairs import Batch, load_data
+from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.splits import ar_splits
 from tests.fake_models import FakeModels
 
 COLUMNS = ("id", "speaker", "split", "text", "codes")
@@ -55,6 +60,15 @@ def test_jobs_share_shards_and_what_is_there_stays(
     assert "seed=0, now 3" in capsys.readouterr().err
 
 
+def stored(tmp_path: Path, whose: CodesFrom) -> list[object]:
+    """Codes that are to be learnt."""
+    folders = {
+        CodesFrom.recorded: ["codes"], CodesFrom.target: ["own"], CodesFrom.mix: ["codes", "own"]
+    }[whose]  # fmt: skip
+    shards = [path for folder in folders for path in (tmp_path / folder).glob("train-*.parquet")]
+    return sorted(row["codes"] for path in shards for row in read(path))  # type: ignore[type-var]
+
+
 @pytest.mark.parametrize("whose", CodesFrom)
 def test_trainers_learn_from_recorded_own_or_both(
     models: FakeModels, tmp_path: Path, whose: CodesFrom
@@ -65,15 +79,46 @@ def test_trainers_learn_from_recorded_own_or_both(
     asked = TrainHeadsConfig(
         target, str(tmp_path / "codes"), codes_from=whose, own=str(tmp_path / "own")
     )
-    shards = {
-        CodesFrom.recorded: ["codes"], CodesFrom.target: ["own"], CodesFrom.mix: ["codes", "own"]
-    }[whose]  # fmt: skip
-    stored = [path for folder in shards for path in (tmp_path / folder).glob("train-*.parquet")]
-    expected = sorted(str(row["codes"]) for path in stored for row in read(path))
     data = load_data(asked, 2)
     pairs = data.batch.__self__  # type: ignore[attr-defined]
-    assert sorted(str(pairs.pair(number)[1].codes) for number in range(len(pairs))) == expected
+    said = sorted(pairs.pair(number)[1].codes for number in range(len(pairs)))
+    assert said == stored(tmp_path, whose)
     assert len(data.dev) == 1
+
+
+@pytest.mark.parametrize("whose", CodesFrom)
+def test_a_trunk_learns_from_recorded_own_or_both_too(
+    models: FakeModels, tmp_path: Path, whose: CodesFrom, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It read recorded codes alone. Epochs are of what is learnt; dev batches are recorded."""
+    assert make(models, tmp_path, "limit=3", LONG) == 0
+    target, own = str(models.root / "target"), str(tmp_path / "own")
+    asked = TrainHeadsConfig(
+        CheckpointConfig(name="fake", path=target), str(tmp_path / "codes"), whose, own
+    )
+    asked.joint.frames = 150
+    splits = ar_splits(asked)
+    end = load_layout(asked.target).eos_id  # type: ignore[attr-defined]
+
+    def read_of(batches: Iterable[Batch]) -> list[list[int]]:
+        rows = [[t for t in row.tolist() if t != IGNORED] for one in batches for row in one.targets]
+        assert {row[-1] for row in rows} == {end}
+        return sorted(row[:-1] for row in rows)
+
+    epoch = len(splits.train)
+    for number in range(2):
+        batches = [splits.train[number * epoch + place] for place in range(epoch)]
+        assert read_of(batches) == stored(tmp_path, whose)
+    assert read_of(splits.dev[place] for place in range(len(splits.dev))) == sorted(
+        row["codes"] for row in read(tmp_path / "codes/dev-0000.parquet")
+    )
+    given = [f"target.path={target}", f"codes={asked.codes}", f"own={own}", "n=2", "warmup=0"]
+    joint = ["train_trunk=true", f"codes_from={whose.name}", "joint.epochs=2", "joint.frames=150"]
+    capsys.readouterr()
+    assert train_heads.main([*given, *joint, f"out={tmp_path / 'heads'}"]) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures["steps"] == 2 * epoch
+    assert figures["left_out"] == 0
 
 
 def test_a_target_that_never_ends_is_told(
