@@ -21,6 +21,7 @@ from speculative_tts.typed import FLAT, typed
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
 LONGEST_NAME = 200  # bytes
+GIVEN = {"given": True}  # metadata of a field that a file has only where it is not None
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class ListItem:
     speaker: str = ""
     reference_audio: str | None = None
     seen: bool | None = None  # was the speaker trained on
+    # of system=codec: codes of the reference, a list a layer, in place of encoding it
+    reference_codes: tuple[tuple[int, ...], ...] | None = field(default=None, metadata=GIVEN)
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,8 @@ def to_row(record: Any) -> dict[str, Any]:
         if entry.metadata == FLAT:
             del row[entry.name]
             row |= getattr(record, entry.name).columns()
+        elif entry.metadata == GIVEN and row[entry.name] is None:
+            del row[entry.name]
     return row
 
 

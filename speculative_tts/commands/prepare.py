@@ -5,7 +5,9 @@ speakers of the lists are never trained on; needs the `flite` program and the ex
 corpus=libritts, libriheavy: speech codes by the target's tokenizer, in Parquet shards (extra
 `corpora`). corpus=list: a published test list joined with the recordings. corpus=voices: held-out
 strings, each by every voice of the shipped list. corpus=fresh: new strings from new voice prompts,
-on which nothing was trained or chosen (needs `flite`). A run that was cut off continues.
+on which nothing was trained or chosen (needs `flite`). corpus=features: the tiny test list, or
+list_file=data/tiny/dev/list.jsonl, with codes of the features that its recordings were made of, for
+sst-decode method=codec (needs `flite`). A run that was cut off continues, but of corpus=features.
 """
 
 import sys
@@ -108,6 +110,24 @@ def _fresh(config: PrepareConfig, out: Path) -> int:
     return 0
 
 
+def _features(config: PrepareConfig, out: Path) -> int:
+    """A list whose recordings have codes already."""
+    from speculative_tts.codecs.registry import load_codec
+    from speculative_tts.codecs.tiny import WorldCodec
+    from speculative_tts.corpora.given import write_given
+    from speculative_tts.records import read_list
+
+    codec = load_codec(config.codec.name, Path(config.codec.path))
+    if not isinstance(codec, WorldCodec):
+        raise ValueError(
+            f"codec={config.codec.name} has other features than the tiny recordings; "
+            "give codec=tiny, tiny_fine or tiny_residual"
+        )
+    path, items = out / "list.jsonl", read_list(Path(config.list_file or SHIPPED_LIST))
+    print(f"{path}: {write_given(items, config, codec, path)} rows")
+    return 0
+
+
 PREPARE: dict[Corpus, Callable[[PrepareConfig, Path], int]] = {
     Corpus.tiny: _tiny,
     Corpus.libritts: _codes,
@@ -115,6 +135,7 @@ PREPARE: dict[Corpus, Callable[[PrepareConfig, Path], int]] = {
     Corpus.list: _list,
     Corpus.voices: _voices,
     Corpus.fresh: _fresh,
+    Corpus.features: _features,
 }
 
 main = app.command(
@@ -127,6 +148,7 @@ main = app.command(
         "sst-prepare corpus=libritts path=corpora/LibriTTS codec=speechtokenizer workers=8",
         "sst-prepare corpus=libritts path=corpora/LibriTTS cluster=ray cluster.address=auto",
         "sst-prepare corpus=list path=corpora/LibriTTS list_file=testsetB_utt2prompt",
+        "sst-prepare corpus=features",
         "sst-prepare corpus=list format=random rows=500 parts=[test-clean] path=corpora/LibriTTS",
     ),
     first=(

@@ -82,13 +82,20 @@ def speak_take(take: Take, seed: int) -> Iterator[SpokenTake]:
         yield SpokenTake(take.id, speaker.name, take.words, cut.start, cut.word_ends, features)
 
 
+def frames_as(
+    words: tuple[str, ...], speaker: Speaker, duration_stretch: float
+) -> tuple[Trimmed, world.WorldFrames]:
+    """Trimmed frames of Flite's voice, and those that a speaker's recording is made of."""
+    utterance = speak(words, speaker.voice, duration_stretch)
+    cut = trim(world.analyse(utterance.wave), utterance, phase=0)
+    return cut, world.warp(cut.frames, speaker.formant_scale, speaker.pitch_scale)
+
+
 def speak_as(
     words: tuple[str, ...], speaker: Speaker, duration_stretch: float
 ) -> tuple[Trimmed, world.Wave]:
     """An original recording of a speaker: trimmed frames and WORLD synthesis, unquantised."""
-    utterance = speak(words, speaker.voice, duration_stretch)
-    cut = trim(world.analyse(utterance.wave), utterance, phase=0)
-    warped = world.warp(cut.frames, speaker.formant_scale, speaker.pitch_scale)
+    cut, warped = frames_as(words, speaker, duration_stretch)
     return cut, world.synthesise(warped)
 
 

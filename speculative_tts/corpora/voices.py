@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from speculative_tts.corpora.plan import Words, plan_list
-from speculative_tts.records import ListItem, spread, write_jsonl
+from speculative_tts.records import ListItem, spread, to_row, write_jsonl
 from speculative_tts.schema.prepare import PrepareConfig
 
 
@@ -28,7 +28,9 @@ def voice_rows(items: Sequence[ListItem], texts: Sequence[str]) -> list[ListItem
     for item in items:
         voices.setdefault(item.speaker, item)
     return [
-        dataclasses.replace(voice, id=f"{name}-{number}", text=text, reference_audio=None)
+        dataclasses.replace(
+            voice, id=f"{name}-{number}", text=text, reference_audio=None, reference_codes=None
+        )
         for name, voice in voices.items()
         for number, text in enumerate(texts)
     ]
@@ -37,7 +39,7 @@ def voice_rows(items: Sequence[ListItem], texts: Sequence[str]) -> list[ListItem
 def write_voices(items: Sequence[ListItem], config: PrepareConfig, path: Path) -> int:
     """Write the list; returns its rows. Prompts are named as seen from the list's folder."""
     rows = [
-        dataclasses.asdict(row) | {"prompt_audio": os.path.relpath(row.prompt_audio, path.parent)}
+        to_row(row) | {"prompt_audio": os.path.relpath(row.prompt_audio, path.parent)}
         for row in voice_rows(items, dev_strings(config))
     ]
     write_jsonl(path, rows)

@@ -23,6 +23,8 @@ class Corpus(Enum):
     libriheavy = "libriheavy"  # codes of Libriheavy, read by lhotse
     voices = "voices"  # the dev list's strings, each by every voice of the shipped test list
     fresh = "fresh"  # new strings and voice prompts, spoken by Flite
+    # the tiny test or dev list with codes of the features that its recordings were made of
+    features = "features"
     list = "list"  # a published test list as rows of this package
 
 
@@ -49,7 +51,7 @@ class PrepareConfig:
     job: Whole = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
     jobs: Count = 1  # over how many processes or machines the shards are spread
     format: ListFormat = ListFormat.unicats  # of list_file
-    list_file: ReadPath | None = None  # the published list
+    list_file: ReadPath | None = None  # the published list; of corpus=features the tiny one
     rows: Count | None = 500  # utterances of format=random, strings of corpus=voices; null: all
     keep_leaks: bool = False  # keep rows that are their own prompt
     allow_missing: bool = False  # leave out rows whose audio or text is missing

@@ -393,6 +393,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "corpus=libritts path=/nowhere codec.path={w}/codec parts=[a]": "/nowhere",
             "corpus=libritts parts=[]": "parts",
             "corpus=list path={w} list_file=/nowhere": "{w}",
+            "corpus=features list_file={w}/list.jsonl": "is not what sst-prepare speaks with seed",
             "corpus=list format=pdf": "format=pdf",
             "corpus=list format=seedtts list_file={w}/bad_binary.jsonl": "l is not UTF-8",
             "corpus=list format=seedtts list_file={w}/list.jsonl": "list.jsonl:1: not a line of",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 import toy_lists
-from toy_lists import RATE, ToyCodec, ToyVoiceCodec
+from toy_lists import N_CODES, RATE, ToyCodec, ToyVoiceCodec
 
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding import run as runs
@@ -73,6 +73,39 @@ def test_a_recording_of_no_code_is_silence(items: list[ListItem], tmp_path: Path
     np.testing.assert_array_equal(wave, np.zeros(RATE // 10))
     voiced = Recordings(ToyVoiceCodec(), through=False).make(items[:1])
     assert next(voiced)[0].codes == [2] * 2  # as a prompt is encoded
+
+
+def test_codes_that_a_list_has_are_decoded_as_they_are(items: list[ListItem]) -> None:
+    """Without a recording; beside others that are encoded."""
+    known = replace(items[0], reference_audio=None, reference_codes=((4, 5),))
+    source = Recordings(ToyCodec(), through=True)
+    source.start([known, items[1]], [known, items[1]])
+    (first, wave), (second, _) = source.make([known, items[1]])
+    assert (first.codes, second.codes) == ([4, 5], [2] * 4)
+    np.testing.assert_allclose(wave, np.repeat([0.4, 0.5], 4), atol=1e-6)
+    heard = Recordings(ToyCodec(), through=False)
+    ((one, wave),) = heard.make([replace(items[0], reference_codes=((4, 5),))])
+    assert one.codes == [1] * 2
+    np.testing.assert_allclose(wave, np.full(8, 0.1), atol=1e-6)
+    layered = ToyCodec(n_layers=2)
+    ((_, wave),) = Recordings(layered, through=True).make(
+        [replace(items[0], reference_codes=((1, 2), (3, 4)))]
+    )
+    assert layered.decoded[0].tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("codes", [(), ((),), ((1,), (2,)), ((1, N_CODES),), ((-1,),)])
+def test_codes_of_another_codec_are_told(
+    items: list[ListItem], codes: tuple[tuple[int, ...], ...]
+) -> None:
+    known = replace(items[0], reference_codes=codes)
+    with pytest.raises(ValueError, match=rf"^row u0: .* 1 layers of codes below {N_CODES}; give"):
+        Recordings(ToyCodec(), through=True).start([known], [known])
+    torn = replace(items[0], reference_codes=((1, 2), (3,)))
+    with pytest.raises(ValueError, match=r"^row u0: .* 2 layers"):
+        Recordings(ToyCodec(n_layers=2), through=True).start([torn], [torn])
+    with pytest.raises(ValueError, match=r"^row u0 has .* hears a voice too; take them out"):
+        Recordings(ToyVoiceCodec(), through=True).start([known], [known])
 
 
 @pytest.mark.parametrize(("through", "system"), [(True, "codec"), (False, "reference")])
