@@ -69,7 +69,7 @@ def test_rounds_of_their_own_uniforms() -> None:
     plain = state([1, 1])
     plain.renew()
     assert torch.equal(plain.uniforms, own)
-    assert plain._again.numel() == 0
+    assert plain.again.numel() == 0
     assert BatchState(Size(2, 5, 5), (STOP,), VOCAB, CPU).stop.minimum.tolist() == [0, 0]
 
 
