@@ -283,6 +283,7 @@ SCHEMAS = [BenchConfig, CheckConfig, DecodeConfig, EvalConfig, ImportConfig, Lis
 SCHEMAS += [PrecomputeConfig, PrepareConfig, ReportConfig, SpeakConfig]
 SCHEMAS += [TrainDraftConfig, TrainHeadsConfig, TrainTargetConfig]
 NO_PATHS = {"cache", "groups.source", "rule.groups.source", "rule.source"}  # enumerations
+NO_PATHS |= {"drafter.codes", "recurrent.codes"}  # how many
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
