@@ -18,6 +18,7 @@ from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.training.checkpoint import CONFIG, build_model, read_checkpoint
 
+MODULES = {"llama.cpp": "llama_cpp", "OpenVINO": "openvino"}
 USUAL = 3  # tokens that transformers' draft makes a round where ours seeks its best
 GENERATE, ASSISTED = "transformers generate", "transformers assisted"
 
@@ -115,16 +116,21 @@ def others(
         systems |= peer.systems(size.sampler, config.drafted)
     if config.peers and device.type == "cpu":
         context, threads = size.length + config.tokens + 1, config.runtime.threads
-        made: dict[str, tuple[str, Callable[[], LlamaCpp | OpenVino]]] = {
-            "llama.cpp": ("llama_cpp", lambda: LlamaCpp(weights, dtype, context, threads)),
-            "OpenVINO": ("openvino", lambda: OpenVino(weights, dtype, threads)),
+        made: dict[str, Callable[[], LlamaCpp | OpenVino]] = {
+            "llama.cpp": lambda: LlamaCpp(weights, dtype, context, threads),
+            "OpenVINO": lambda: OpenVino(weights, dtype, threads),
         }
-        for name, (module, make) in made.items():
-            if find_spec(module) is None:
-                missing[name] = "pip install 'speculative_tts[peers]'"
-            else:
+        for name, make in made.items():
+            if name in installed():
                 systems[name] = _continues(make(), size.sampler)
+            else:
+                missing[name] = "pip install 'speculative_tts[peers]'"
     return systems, missing
+
+
+def installed() -> list[str]:
+    """Those beside transformers that are here; each keeps weights of its own."""
+    return [name for name, module in MODULES.items() if find_spec(module) is not None]
 
 
 def _continues(peer: LlamaCpp | OpenVino, sampler: Sampler) -> Decode:

@@ -19,7 +19,7 @@ from speculative_tts.bench.engine import (
     synthetic_groups,
     verify_step,
 )
-from speculative_tts.bench.peers import others
+from speculative_tts.bench.peers import installed, others
 from speculative_tts.bench.roofline import limits
 from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.bench.table import memory_lines, ratios, step_lines, system_lines
@@ -74,11 +74,11 @@ def run_random(config: BenchConfig, out: Path) -> int:
 def check_memory(config: BenchConfig, size: Size) -> None:
     """ValueError where the weights do not fit into what is free, as far as that is known.
 
-    Ours, and transformers' own where it is timed; others come after them.
+    Ours, and those of all others that are timed.
     """
     dtype = getattr(torch, config.runtime.dtype.value)
-    free = free_gib()
-    needed = (1 + config.transformers) * size.parameters * dtype.itemsize / 2**30
+    free, copies = free_gib(), 1 + config.transformers + config.peers * len(installed())
+    needed = copies * size.parameters * dtype.itemsize / 2**30
     if config.runtime.device is Device.cpu and free is not None and needed > free:
         raise ValueError(
             f"random={config.random} takes {needed:.1f} GiB of memory, {free:.1f} are free; give "

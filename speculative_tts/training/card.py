@@ -113,6 +113,10 @@ def _formats(runs: Sequence[Run]) -> Iterator[str]:
     found = {str(run.config["drafter.dtype"]) for run in runs if "drafter.dtype" in run.config}
     if found:
         yield f"Layer and head in these runs (drafter.dtype): {', '.join(sorted(found))}."
+    few = {run.config["drafter.codes"] for run in runs if run.config.get("drafter.codes")}
+    if few:
+        some = ", ".join(map(str, sorted(few)))
+        yield f"Of the head in some of these runs (drafter.codes): the {some} most frequent codes."
 
 
 def _ranges(rows: Sequence[int]) -> str:

@@ -24,6 +24,7 @@ from speculative_tts.models.families import load_layout
 from speculative_tts.models.heads import target_hash
 from speculative_tts.progress import progress
 from speculative_tts.schema.train import (
+    CodesFrom,
     HeadKind,
     LossConfig,
     Optimiser,
@@ -171,6 +172,11 @@ def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator)
         return HeadedTrunk(trunk, n, config.kind, train_trunk=config.train_trunk)
     if config.train_trunk:
         raise ValueError("kind=recurrent is trained on a frozen trunk; leave train_trunk out")
+    if config.own_drafts and config.codes_from is not CodesFrom.target:
+        raise ValueError(
+            "own_drafts=true weighs tokens that the target drew, this is "
+            f"codes_from={config.codes_from.name}; give codes_from=target"
+        )
     check_weights(weights)
     layout, device = load_layout(config.target), accelerator.device
     return RecurrentTrunk(

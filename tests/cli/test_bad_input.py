@@ -305,6 +305,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "optimiser=muon": "optimiser=muon is of kind=recurrent, this is kind=linear",
             "codes_from=target own=/nowhere": "there is no /nowhere; make it with sst-own-codes",
             "codes_from=mix train_trunk=true own=/nowhere": "make it with sst-own-codes or give",
+            "kind=recurrent own_drafts=true": "this is codes_from=recorded; give codes_from=target",
             "kind=recurrent losses.ce=0": "all loss weights are 0",
             "kind=recurrent losses.group=1": "give groups=<folder of sst-precompute>",
             "kind=recurrent target.path={w}/valle": "give kind=linear or kind=residual",

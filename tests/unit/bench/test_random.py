@@ -63,8 +63,12 @@ def test_weights_that_do_not_fit_are_refused(
     assert 7.5e9 < LLASA_8B.parameters < 8.1e9
     monkeypatch.setattr(random, "free_gib", lambda: 1.9 * 4 * SMALL.parameters / 2**30)
     assert bench.main([*ASKED, *ALONE, f"out={tmp_path}"]) == 0
+    told = "are free; give runtime.dtype=bfloat16 transformers=false"
     assert bench.main([*ASKED, "peers=false", f"out={tmp_path}"]) == 2
-    assert "are free; give runtime.dtype=bfloat16 transformers=false" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
+    monkeypatch.setattr(random, "installed", lambda: ["llama.cpp"])
+    assert bench.main([*ASKED, "transformers=false", f"out={tmp_path}"]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_beta_is_the_tolerances_alone() -> None:

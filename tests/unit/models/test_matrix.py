@@ -34,6 +34,18 @@ def test_bfloat16_weights_are_kept_as_they_are() -> None:
         torch.testing.assert_close(made(x), product, rtol=0, atol=3e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_some_outputs_are_those_of_the_whole(dtype: torch.dtype) -> None:
+    weight, bias, x = torch.randn(40, 70), torch.randn(70), torch.randn(3, 40)
+    chosen = torch.tensor([69, 0, 33, 34])
+    whole = matrix(weight, bias, dtype)
+    some = whole.columns(chosen)
+    assert some.shape == (40, 4)
+    assert some.dense().equal(whole.dense()[:, chosen])
+    fed = x.to(whole.fed)
+    torch.testing.assert_close(some(fed), whole(fed)[:, chosen], rtol=0.01, atol=3e-5)
+
+
 def test_only_wide_float32_weights_of_moderate_size_have_panels() -> None:
     wide = torch.randn(64, NARROW)
     assert has_panels(wide)
