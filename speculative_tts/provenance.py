@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -166,7 +167,7 @@ def hardware() -> dict[str, Any]:
     cuda = torch is not None and torch.cuda.is_available()
     native = sys.modules.get("speculative_tts.models.native.library")
     return {
-        "cpu": _cpu_model(),
+        "cpu": cpu_name(Path("/proc/cpuinfo")),
         "kernels": native.kernel_name() if native else None,
         "cores": _cores(),
         "threads": torch.get_num_threads() if torch else None,
@@ -240,13 +241,14 @@ def _git(*arguments: str) -> str | None:
         return None
 
 
-def _cpu_model() -> str | None:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or None
+def cpu_name(info: Path) -> str | None:
+    """Name, family and model: a virtual machine's processor may be called by its maker alone."""
+    first = info.read_text().partition("\n\n")[0] if info.is_file() else ""
+    facts = dict(re.findall(r"^([^\t:]+)\s*: (.+)$", first, re.MULTILINE))
+    if "model name" not in facts:
+        return platform.processor() or None
+    numbers = [f"{key.split()[-1]} {facts[key]}" for key in ("cpu family", "model") if key in facts]
+    return ", ".join(filter(None, [facts["model name"], " ".join(numbers)]))
 
 
 def _cores() -> int | None:

@@ -103,6 +103,7 @@ def _hardware(hardware: Mapping[str, Any], threads: Any) -> str:
     parts = [
         *([gpus] if isinstance(gpus, str) else map(str, gpus)),
         str(hardware.get("cpu") or ""),
+        str(hardware.get("kernels") or ""),
         f"{hardware['cores']} cores" if hardware.get("cores") else "",
         f"{threads} thread{'s' if threads != 1 else ''}" if threads and hardware else "",
     ]

@@ -291,6 +291,18 @@ def test_an_installed_package_has_no_commit_of_a_repository_around_it(
     assert set(provenance.code_version()) == {"version"}
 
 
+def test_a_processor_is_told_from_another_of_its_maker(tmp_path: Path) -> None:
+    """Two generations of EPYC are both `AMD EPYC` to a guest, and differ by half in speed."""
+    info = tmp_path / "cpuinfo"
+    core = "cpu family\t: 25\nmodel\t\t: {}\nmodel name\t: AMD EPYC\nflags\t\t: fpu\n\n"
+    info.write_text(core.format(1) + core.format(17))
+    assert provenance.cpu_name(info) == "AMD EPYC, family 25 model 1"
+    info.write_text("model name\t: A Core @ 2.5GHz\n")
+    assert provenance.cpu_name(info) == "A Core @ 2.5GHz"
+    info.write_text("processor\t: 0\nBogoMIPS\t: 50.00\n")  # ARM
+    assert provenance.cpu_name(info) == provenance.cpu_name(tmp_path / "none")
+
+
 def test_peak_memory_is_this_process_alone() -> None:
     """A large parent does not count: ru_maxrss would hand its peak on to the child."""
     held = bytearray(2**29)
