@@ -17,7 +17,7 @@ from speculative_tts.decoding.sampling import Sampler, StopRule
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.decoding.transitions import DenseTransitions
 from speculative_tts.decoding.viterbi import PathSearch
-from speculative_tts.models.recurrent import LayerTensors
+from speculative_tts.models.recurrent import BlockTensors, LayerTensors
 
 
 class Mixed:
@@ -106,8 +106,13 @@ def by_layer(
     return Speculation(target, drafter, rule, sampler, stops, lookahead).decode(requests)
 
 
-def layer_tensors(hidden: int, width: int = 48) -> LayerTensors:
+def layer_tensors(hidden: int, width: int = 48, blocks: int = 2) -> LayerTensors:
     """A random layer's."""
     generator = torch.Generator().manual_seed(1)
     shapes = ((width, 2 * hidden), (width,), (hidden, width), (hidden,))
-    return LayerTensors(*(0.2 * torch.randn(shape, generator=generator) for shape in shapes))
+    return LayerTensors(
+        tuple(
+            BlockTensors(*(0.2 * torch.randn(shape, generator=generator) for shape in shapes))
+            for _ in range(blocks)
+        )
+    )

@@ -23,8 +23,7 @@ from speculative_tts.schema.decode import (
     System,
     ViterbiConfig,
 )
-from speculative_tts.schema.fields import given, said
-from speculative_tts.schema.laws import LAWS, Since
+from speculative_tts.schema.laws import LAWS, unchanged
 from speculative_tts.schema.rules import GroupRule
 
 DONE = "DONE"  # in the folder of a finished run
@@ -54,12 +53,6 @@ def settings(config: DecodeConfig) -> dict[str, Any]:
     if "drafter" in reads:
         reads |= {*config.drafter.reads}
     return {key: value for key, value in plain(config).items() if key in reads}
-
-
-def unchanged(config: DecodeConfig) -> list[str]:
-    """Settings of a later time, dotted, that are what they were before there was such a setting."""
-    later = ((one, said(one.hint, Since)) for one in given(config))
-    return [one.key for one, since in later if since and one.value == since.before]
 
 
 def kernels(runtime: RuntimeConfig) -> str:

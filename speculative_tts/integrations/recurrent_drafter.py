@@ -1,9 +1,10 @@
-"""A small recurrent layer that drafts from a target's states: h' = h + out silu(inner [h, e]).
+"""A small recurrent layer that drafts from a target's states: h <- h + out silu(inner [h, e]).
 
-h is the state that the newest token was drawn from, after the target's final norm, and e that
-token's input embedding; the target's head reads h' as its own states. Embedding and head here are
-the target's. sst-export puts this file beside such weights: AutoModel.from_pretrained(folder,
-trust_remote_code=True). It imports nothing of ours.
+That is a block, and a layer one or more of them. h is the state that the newest token was drawn
+from, after the target's final norm, and e that token's input embedding; the target's head reads
+the last block's h as its own states. Embedding and head here are the target's. sst-export puts this
+file beside such weights: AutoModel.from_pretrained(folder, trust_remote_code=True). It imports
+nothing of ours.
 """
 
 import torch
@@ -12,12 +13,27 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 
 class RecurrentDrafterConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
-    """Sizes; `width` is the layer's inner one."""
+    """Sizes; `width` is a block's inner one."""
 
     model_type = "recurrent_drafter"
     hidden_size: int = 64
     width: int = 512
+    blocks: int = 1
     vocab_size: int = 256
+
+
+class Block(nn.Module):
+    """From states and inputs, [batch, hidden] each, to states."""
+
+    def __init__(self, hidden: int, width: int) -> None:
+        super().__init__()
+        self.inner, self.out = nn.Linear(2 * hidden, width), nn.Linear(width, hidden)
+
+    def forward(self, states: Tensor, inputs: Tensor) -> Tensor:
+        """The formula above."""
+        both = torch.cat([states, inputs], -1)
+        more: Tensor = self.out(nn.functional.silu(self.inner(both)))
+        return states + more
 
 
 class RecurrentDrafter(PreTrainedModel):
@@ -29,8 +45,7 @@ class RecurrentDrafter(PreTrainedModel):
         super().__init__(config)
         hidden = config.hidden_size
         self.embed_tokens = nn.Embedding(config.vocab_size, hidden)
-        self.inner = nn.Linear(2 * hidden, config.width)
-        self.out = nn.Linear(config.width, hidden)
+        self.blocks = nn.ModuleList(Block(hidden, config.width) for _ in range(config.blocks))
         # the bias of a row that is never said is -inf
         self.lm_head = nn.Linear(hidden, config.vocab_size)
         self.post_init()  # type: ignore[no-untyped-call]
@@ -41,8 +56,9 @@ class RecurrentDrafter(PreTrainedModel):
         `states` [batch, hidden] are those that `input_ids` were drawn from: the target's, then
         these.
         """
-        both = torch.cat([states, self.embed_tokens(input_ids)], -1)
-        states = states + self.out(nn.functional.silu(self.inner(both)))
+        inputs = self.embed_tokens(input_ids)
+        for block in self.blocks:
+            states = block(states, inputs)
         return self.lm_head(states), states
 
     @torch.no_grad()

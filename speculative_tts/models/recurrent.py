@@ -1,8 +1,9 @@
-"""A recurrent drafter's one layer (EAGLE and Hydra family), and the folder it is kept in.
+"""A recurrent drafter's layer (EAGLE and Hydra family), and the folder it is kept in.
 
-Of the target's state h that the newest token was drawn from, and that token's input e:
+Of the target's state h that the newest token was drawn from, and that token's input e, block after
+block:
 
-    h' = h + out silu(inner [h, e])
+    h <- h + out silu(inner [h, e])
 
 The target's own head reads h' as it reads its states: that is the law of the token behind. That
 token, drawn, and h' go in again. So there is neither a cache nor a prompt, and embedding and head
@@ -10,13 +11,14 @@ are the target's, the head in a format of its own: it is most of what a drafted 
 law that is drawn from may be proposed, and one over the most frequent ids alone (FR-Spec, Zhao et
 al., 2025) reads only their rows. The folder holds recurrent.json (for which target, sizes) and
 recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden, width]
-and `out.bias`, matrices in 8 bits (`models.packed`), and `frequent` [vocab], speech ids by how
-often they were said in training, the most frequent first.
+and `out.bias` of the first block, of the second one `1.inner.weight` and so on, matrices in 8 bits
+(`models.packed`), and `frequent` [vocab], speech ids by how often they were said in training, the
+most frequent first.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -37,32 +39,44 @@ from speculative_tts.typed import read_json
 FORMAT = 1
 DESCRIPTION = "recurrent.json"
 WEIGHTS = "recurrent.safetensors"
-NAMES = ("inner.weight", "inner.bias", "out.weight", "out.bias")
+NAMES = ("inner.weight", "inner.bias", "out.weight", "out.bias")  # of a block
 FREQUENT = "frequent"
 States = Float[Tensor, "batch hidden"]
 
 
-@dataclass(frozen=True)
-class LayerTensors:
-    """What is stored, in the order of `NAMES`, and `FREQUENT` where it is known."""
+class BlockTensors(NamedTuple):
+    """What is stored of a block, in the order of `NAMES`."""
 
     inner: Tensor
     inner_bias: Tensor
     out: Tensor
     out_bias: Tensor
-    frequent: Tensor | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class LayerTensors:
+    """What is stored, and `FREQUENT` where it is known."""
+
+    blocks: tuple[BlockTensors, ...]
+    frequent: Tensor | None = None
 
     @property
-    def weights(self) -> tuple[Tensor, ...]:
-        """In the order of `NAMES`."""
-        return self.inner, self.inner_bias, self.out, self.out_bias
+    def sizes(self) -> tuple[int, int]:
+        """Hidden units, and a block's own."""
+        hidden, width = self.blocks[0].out.shape
+        return hidden, width
 
     @property
     def fits(self) -> bool:
         """Are these one layer's?"""
-        hidden, width = self.out.shape
-        shapes = [tuple(tensor.shape) for tensor in self.weights]
-        return shapes == [(width, 2 * hidden), (width,), (hidden, width), (hidden,)]
+        hidden, width = self.sizes
+        wanted = [(width, 2 * hidden), (width,), (hidden, width), (hidden,)]
+        return all([tuple(part.shape) for part in block] == wanted for block in self.blocks)
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "LayerTensors":
+        """The weights there, in a format."""
+        blocks = (BlockTensors(*(part.to(device, dtype) for part in b)) for b in self.blocks)
+        return replace(self, blocks=tuple(blocks))
 
 
 class RecurrentLayer:
@@ -74,26 +88,29 @@ class RecurrentLayer:
     def __init__(
         self, tensors: LayerTensors, head: Matrix, dtype: torch.dtype, few: Tensor | None = None
     ) -> None:
-        self.hidden, self.width = tensors.out.shape
+        self.hidden, self.width = tensors.sizes
         self._vocab, self._few = head.shape[1], few
-        self._inner = matrix(tensors.inner.T, tensors.inner_bias, dtype)
-        self._out = matrix(tensors.out.T, tensors.out_bias, dtype)
+        self._inner = [matrix(b.inner.T, b.inner_bias, dtype) for b in tensors.blocks]
+        self._out = [matrix(b.out.T, b.out_bias, dtype) for b in tensors.blocks]
         self._head = head.to(dtype) if few is None else head.columns(few).to(dtype)
-        linears = packed(self._inner, self._out, self._head)
-        self.native = recurrent.Recurrent.of(*linears, few=few) if linears else None
+        linears, n = packed(*self._inner, *self._out, self._head), len(self._inner)
+        own = linears[:n], linears[n:-1], linears[-1:]
+        self.native = recurrent.Recurrent.of(*own, few=few) if linears else None
 
     @property
     def nbytes(self) -> int:
         """Bytes of weights that a step reads."""
-        return self._inner.nbytes + self._out.nbytes + self._head.nbytes
+        return sum(one.nbytes for one in (*self._inner, *self._out, self._head))
 
     def __call__(self, states: States, inputs: States) -> States:
         """The states behind tokens of these inputs."""
         native = library()
         if native is not None and self.native is not None:
             return recurrent.step(native, self.native, states, inputs)
-        both = torch.cat([states.to(self._inner.fed), inputs.to(self._inner.fed)], -1)
-        return states + self._out(F.silu(self._inner(both)))
+        for inner, out in zip(self._inner, self._out, strict=True):
+            both = torch.cat([states.to(inner.fed), inputs.to(inner.fed)], -1)
+            states = states + out(F.silu(inner(both)))
+        return states
 
     def logits(self, states: States) -> Float[Tensor, "batch vocab"]:
         """float32, of the tokens that follow; -inf of those that are never drafted."""
@@ -112,15 +129,26 @@ def save_layer(
 
     `about` holds facts for people. recurrent.json comes last: a folder with it is whole.
     """
-    values = zip(NAMES, tensors.weights, strict=True)
-    stored = pack({name: tensor.detach().cpu().contiguous() for name, tensor in values})
+    stored = pack(
+        {
+            name: part.detach().cpu().contiguous()
+            for number, block in enumerate(tensors.blocks)
+            for name, part in zip(names_of(number), block, strict=True)
+        }
+    )
     if tensors.frequent is not None:
         stored[FREQUENT] = tensors.frequent.int()
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
-    sizes = {"hidden": tensors.out.shape[0], "width": tensors.out.shape[1]}
+    hidden, width = tensors.sizes
+    sizes = {"hidden": hidden, "width": width, "blocks": len(tensors.blocks)}
     made_of = {"format": FORMAT, "target": target_hash(target), "about": about or {}}
     write_json(folder / DESCRIPTION, sizes | made_of)
+
+
+def names_of(block: int) -> list[str]:
+    """`NAMES` as they are stored."""
+    return [f"{block}.{name}" if block else name for name in NAMES]
 
 
 def load_layer(
@@ -133,7 +161,7 @@ def load_layer(
     """
     tensors = layer_of(folder, target)
     stored = head.fed if dtype is torch.int8 else dtype  # what there is where 8 bits are not
-    moved = LayerTensors(*(tensor.to(device, stored) for tensor in tensors.weights))
+    moved = tensors.to(device, stored)
     few = None if codes is None else _most_frequent(folder, tensors, codes).to(device)
     return RecurrentLayer(moved, head, dtype, few)
 
@@ -169,7 +197,9 @@ def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
     description = read_json(folder / DESCRIPTION, "make it with sst-train-heads kind=recurrent")
     try:
         stored = unpack(load_file(folder / WEIGHTS))
-        tensors = LayerTensors(*(stored[name] for name in NAMES), frequent=stored.get(FREQUENT))
+        names = map(names_of, range(description.get("blocks", 1)))
+        blocks = tuple(BlockTensors(*(stored[name] for name in own)) for own in names)
+        tensors = LayerTensors(blocks, stored.get(FREQUENT))
         assert description["format"] == FORMAT
         assert tensors.fits
         assert isinstance(description["target"], str)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from speculative_tts.schema.fields import given, said
+
 LAWS = 2
 """Version of the laws: raised when sampling, rules or uniforms give other tokens for a seed.
 
@@ -14,7 +16,14 @@ LAWS = 2
 class Since:
     """Of a setting that came after these laws: what runs before it did, which have no such setting.
 
-    While it has that value it does not count for a run's name, so finished runs keep theirs.
+    While it has that value it does not count for a run's name, so finished runs keep theirs; nor
+    for what a training is, so that one begun before goes on.
     """
 
     before: Any
+
+
+def unchanged(config: Any) -> list[str]:
+    """Settings of a later time, dotted, that are what they were before there was such a setting."""
+    later = ((one, said(one.hint, Since)) for one in given(config))
+    return [one.key for one, since in later if since and one.value == since.before]

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
 
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
+from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import (
     Count,
+    Few,
     Many,
     NonNegative,
     Positive,
@@ -194,7 +197,9 @@ class TrainHeadsConfig:
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
-    # of kind=recurrent, which has n - 1 steps: units of its layer; null: 8 x the target's width
+    # of kind=recurrent, which has n - 1 steps: blocks of its layer, one behind the other, and units
+    # of each; null: 8 x the target's width in all
+    blocks: Annotated[Few, Since(1)] = 1
     width: Count | None = None
     losses: LossConfig = field(default_factory=LossConfig)  # of kind=recurrent
     # of kind=recurrent: learn a step as often as the layer's own drafts come to it accepted

@@ -53,7 +53,7 @@ drafted = drafter.draft(states, newest, {lookahead})  # the likeliest tokens beh
 
 ## Elsewhere
 
-Neither vLLM nor the library speculators has a type of this shape, h' = h + out silu(inner [h, e]) of a state h and a token's embedding e, so neither runs it. `speculators_config` in config.json is as speculators has it; `speculators_model_type` is not one of theirs.
+Neither vLLM nor the library speculators has a type of this shape, h <- h + out silu(inner [h, e]) of a state h and a token's embedding e, so neither runs it. `speculators_config` in config.json is as speculators has it; `speculators_model_type` is not one of theirs.
 """  # noqa: E501
 
 
@@ -93,8 +93,8 @@ def layer_words(config: ExportConfig, made: Exported) -> Words:
     return Words(
         title=f"A recurrent drafter of {config.target.name}",
         shape=(
-            f"states of {shape['hidden_size']}, {shape['width']} units within, with the target's "
-            "embedding and head"
+            f"states of {shape['hidden_size']}, {shape['blocks']} x {shape['width']} units within, "
+            "with the target's embedding and head"
         ),
         training=list(_on_states(Path(config.draft.path) / DESCRIPTION)),
         sampler="The folder does not hold it.",

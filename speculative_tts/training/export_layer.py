@@ -1,7 +1,7 @@
 """A recurrent drafter for other libraries: a folder that transformers' AutoModel loads.
 
 No `assistant_model`: that protocol hands a draft tokens, and the layer reads the target's states.
-Nor has vLLM or the library `speculators` a type of its shape, h' = h + out silu(inner [h, e]). So
+Nor has vLLM or the library `speculators` a type of its shape, h <- h + out silu(inner [h, e]). So
 the code stands in the folder (`integrations.recurrent_drafter`), and with it the target's embedding
 and head, in the order of the target's own vocabulary: who has them drafts without this package.
 config.json is laid out as speculators' are, under a `speculators_model_type` of our own.
@@ -68,7 +68,11 @@ def _state(layer: LayerTensors, target: State, silent: torch.Tensor) -> State:
     bias = target.get(BIAS, head.new_zeros(len(head)))
     return {
         "embed_tokens.weight": embedding,
-        **dict(zip(NAMES, layer.weights, strict=True)),
+        **{
+            f"blocks.{number}.{name}": part
+            for number, block in enumerate(layer.blocks)
+            for name, part in zip(NAMES, block, strict=True)
+        },
         HEAD: head,
         BIAS: bias.masked_fill(silent, float("-inf")),
     }
@@ -77,7 +81,7 @@ def _state(layer: LayerTensors, target: State, silent: torch.Tensor) -> State:
 def _configuration(layer: LayerTensors, state: State) -> dict[str, Any]:
     """config.json without what speculators adds."""
     settings, model = recurrent_drafter.RecurrentDrafterConfig, recurrent_drafter.RecurrentDrafter
-    hidden, width = layer.out.shape
+    hidden, width = layer.sizes
     code = {"AutoConfig": settings, "AutoModel": model}
     return {
         "model_type": settings.model_type,
@@ -85,6 +89,7 @@ def _configuration(layer: LayerTensors, state: State) -> dict[str, Any]:
         "auto_map": {name: f"{CODE}.{one.__name__}" for name, one in code.items()},
         "hidden_size": hidden,
         "width": width,
+        "blocks": len(layer.blocks),
         "vocab_size": len(state[HEAD]),
         "tie_word_embeddings": False,
         "dtype": str(state[HEAD].dtype).removeprefix("torch."),

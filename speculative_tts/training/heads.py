@@ -39,7 +39,7 @@ from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training
 from speculative_tts.training.losses import GROUP, check_weights, each
 from speculative_tts.training.objective import warn_of_other_codes
-from speculative_tts.training.recurrent import RecurrentTrunk
+from speculative_tts.training.recurrent import WIDTH, Recurrence, RecurrentTrunk
 from speculative_tts.training.schedule import cosine, eden_steps
 from speculative_tts.training.state import TRAINING, done_before, settings_of
 from speculative_tts.training.trunk import Trunk, load_trunk
@@ -159,9 +159,10 @@ def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator)
     """What is trained. ValueError for settings of another kind."""
     n, weights = config.n, dataclasses.asdict(config.losses)
     if config.kind is not HeadKind.recurrent:
-        if config.losses != LossConfig() or config.width is not None or config.own_drafts:
+        own = config.losses != LossConfig(), config.width is not None, config.blocks > 1
+        if config.own_drafts or any(own):
             raise ValueError(
-                "losses, width and own_drafts are of kind=recurrent, this is "
+                "losses, width, blocks and own_drafts are of kind=recurrent, this is "
                 f"kind={config.kind.name}; leave them out"
             )
         if config.optimiser is Optimiser.muon:
@@ -179,8 +180,10 @@ def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator)
         )
     check_weights(weights)
     layout, device = load_layout(config.target), accelerator.device
+    hidden, blocks = trunk.embedding.shape[1], config.blocks  # said here where there is none
+    layer = Recurrence(hidden, config.width or WIDTH * hidden // blocks, blocks)
     return RecurrentTrunk(
-        trunk, n, config.width, weights, speech_sampler(layout), temperature_of(layout),
+        trunk, n, layer, weights, speech_sampler(layout), temperature_of(layout),
         coarse_laws(config.groups, layout, device) if weights[GROUP] else each,
         own_drafts=config.own_drafts,
     )  # fmt: skip

@@ -23,7 +23,7 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from speculative_tts.models.recurrent import LayerTensors, save_layer
+from speculative_tts.models.recurrent import BlockTensors, LayerTensors, save_layer
 from speculative_tts.training.data.pairs import Batch
 from speculative_tts.training.headed import States, mean_figures, states_of
 from speculative_tts.training.loop import Values
@@ -31,11 +31,11 @@ from speculative_tts.training.losses import Coarse, mix
 from speculative_tts.training.objective import Sampler
 from speculative_tts.training.trunk import Trunk
 
-WIDTH = 8  # times the target's; half as wide accepts 0.02 to 0.03 less at every step
+WIDTH = 8  # times the target's, of all blocks; half as wide accepts 0.02 to 0.03 less at every step
 
 
-class Recurrence(nn.Module):
-    """As `models.recurrent.RecurrentLayer`; at first what the target said before is said again."""
+class Block(nn.Module):
+    """At first it changes nothing."""
 
     def __init__(self, hidden: int, width: int) -> None:
         super().__init__()
@@ -44,21 +44,39 @@ class Recurrence(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, states: Tensor, inputs: Tensor) -> Tensor:
+        """States and inputs of tokens, [positions, hidden], to states."""
+        more: Tensor = self.out(F.silu(self.inner(torch.cat([states, inputs], -1))))
+        return states + more
+
+    def tensors(self) -> BlockTensors:
+        """As they are stored."""
+        both = (self.inner.weight, self.inner.bias, self.out.weight, self.out.bias)
+        return BlockTensors(*(tensor.half() for tensor in both))
+
+
+class Recurrence(nn.Module):
+    """As `models.recurrent.RecurrentLayer`; at first what the target said before is said again."""
+
+    def __init__(self, hidden: int, width: int, blocks: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(hidden, width) for _ in range(blocks))
+
+    def forward(self, states: Tensor, inputs: Tensor) -> Tensor:
         """The states behind tokens of these inputs, [positions, hidden]."""
-        out: Tensor = states + self.out(F.silu(self.inner(torch.cat([states, inputs], -1))))
-        return out
+        for block in self.blocks:
+            states = block(states, inputs)
+        return states
 
 
 class RecurrentTrunk(nn.Module):
     """The layer on a frozen trunk, trained over n - 1 steps; `sampler` is the target's."""
 
     def __init__(
-        self, trunk: Trunk, n: int, width: int | None, weights: dict[str, float], sampler: Sampler,
+        self, trunk: Trunk, n: int, layer: Recurrence, weights: dict[str, float], sampler: Sampler,
         temperature: float, coarse: Coarse, *, own_drafts: bool,
     ) -> None:  # fmt: skip
         super().__init__()
-        hidden = trunk.embedding.shape[1]  # said here where there is none
-        self.layer = Recurrence(hidden, width or WIDTH * hidden)
+        self.layer = layer
         self.model = trunk.model.requires_grad_(requires_grad=False)
         self.trunk, self.n, self.ahead = trunk, n, n - 1
         self._weights, self._sampler, self._own_drafts = weights, sampler, own_drafts
@@ -105,10 +123,8 @@ class RecurrentTrunk(nn.Module):
 
     def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
         """Write the layer, and which ids are frequent."""
-        own = (self.layer.inner, self.layer.out)
-        stored = [tensor.half() for part in own for tensor in (part.weight, part.bias)]
-        tensors = LayerTensors(*stored, frequent=self.frequent)
-        save_layer(folder, tensors, target=target, about=about)
+        blocks = tuple(block.tensors() for block in self.layer.blocks if isinstance(block, Block))
+        save_layer(folder, LayerTensors(blocks, self.frequent), target=target, about=about)
 
     @torch.no_grad()
     def _passes(self, logits: Tensor, wanted: Tensor, target: Tensor) -> Tensor:

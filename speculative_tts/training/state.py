@@ -15,6 +15,7 @@ from torch import Tensor
 from speculative_tts.files import writing
 from speculative_tts.provenance import plain
 from speculative_tts.records import write_json
+from speculative_tts.schema.laws import unchanged
 from speculative_tts.typed import read_json
 
 TRAINING = "training"  # the folder, beside what is exported
@@ -53,9 +54,12 @@ class State:
 
 
 def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
-    """What decides the result of a configuration, as JSON values; `made_of` stands for paths."""
-    values = plain(config).items()
-    return {k: v for k, v in values if k not in WITHOUT_EFFECT} | made_of
+    """What decides the result of a configuration, as JSON values; `made_of` stands for paths.
+
+    Without what came later and has the value of before (`schema.laws.Since`).
+    """
+    left_out = {*WITHOUT_EFFECT, *unchanged(config)}
+    return {k: v for k, v in plain(config).items() if k not in left_out} | made_of
 
 
 def done_before(

@@ -300,6 +300,8 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "kind=round": "kind=round",
             "width=3": "own_drafts are of kind=recurrent, this is kind=linear",
             "losses.kl=1": "own_drafts are of kind=recurrent, this is kind=linear",
+            "blocks=2": "own_drafts are of kind=recurrent, this is kind=linear",
+            "kind=recurrent blocks=0": "blocks 0 is below 1; give 1 to 1000",
             "kind=recurrent width=0": "width 0 is below 1",
             "kind=recurrent train_trunk=true": "on a frozen trunk; leave train_trunk out",
             "optimiser=muon": "optimiser=muon is of kind=recurrent, this is kind=linear",

@@ -189,12 +189,14 @@ extern "C" void sst_recurrent(const Recurrent* layer, const float* inputs, int64
   const long hidden = layer->out->out, width = layer->out->in;
   std::vector<float> both(rows * 2 * hidden), inner(padded(rows * width, LANES)),
       more(rows * hidden);
-  for (long r = 0; r < rows; r++) {
-    std::memcpy(&both[2 * r * hidden], states + r * hidden, hidden * sizeof(float));
+  for (long r = 0; r < rows; r++)
     std::memcpy(&both[(2 * r + 1) * hidden], inputs + r * hidden, hidden * sizeof(float));
+  for (long b = 0; b < layer->blocks; b++) {
+    for (long r = 0; r < rows; r++)
+      std::memcpy(&both[2 * r * hidden], states + r * hidden, hidden * sizeof(float));
+    sst_product(layer->inner + b, both.data(), rows, inner.data(), threads);
+    silu(inner.data(), rows * width);
+    sst_product(layer->out + b, inner.data(), rows, more.data(), threads);
+    for (long i = 0; i < rows * hidden; i++) states[i] += more[i];
   }
-  sst_product(layer->inner, both.data(), rows, inner.data(), threads);
-  silu(inner.data(), rows * width);
-  sst_product(layer->out, inner.data(), rows, more.data(), threads);
-  for (long i = 0; i < rows * hidden; i++) states[i] += more[i];
 }

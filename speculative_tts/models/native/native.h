@@ -129,8 +129,10 @@ struct Search {  // for a path through the heads' candidates; decoding/viterbi.p
   int32_t sample;    // a path is drawn, or the best one
   int32_t end_when_likeliest, unused;
 };
-struct Recurrent {  // a state behind a token: x + out SiLU(inner [x, the token's input])
-  const Linear *inner, *out, *head;  // the head says the law of the next
+struct Recurrent {  // a state behind a token: x + out SiLU(inner [x, the token's input]), block by block
+  const Linear *inner, *out;  // [blocks]
+  int64_t blocks;
+  const Linear* head;  // says the law of the next
   const int64_t* few;  // ids of its outputs, others are never drafted; null: it has all of them
 };
 struct Drafter {  // who proposes: a model, or heads or a layer on the target's newest states

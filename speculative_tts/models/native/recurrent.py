@@ -1,6 +1,7 @@
 """A recurrent drafter's layer, and the drafter of native rounds (`draft.cpp`)."""
 
 import ctypes
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -13,15 +14,20 @@ class Recurrent(ctypes.Structure):
     """One layer; see native.h."""
 
     _fields_ = (
-        *((name, ctypes.POINTER(Linear)) for name in ("inner", "out", "head")),
+        *((name, ctypes.POINTER(Linear)) for name in ("inner", "out")),
+        ("blocks", ctypes.c_int64),
+        ("head", ctypes.POINTER(Linear)),
         ("few", ctypes.c_void_p),
     )
 
     @classmethod
-    def of(cls, inner: Linear, out: Linear, head: Linear, *, few: Tensor | None) -> "Recurrent":
-        """Their matrices, and the ids of the head's rows (int64), must be kept by the caller."""
-        ids = None if few is None else few.data_ptr()
-        return cls(*map(ctypes.pointer, (inner, out, head)), ids)
+    def of(cls, *linears: list[Linear], few: Tensor | None) -> Self:
+        """Of all blocks, inner and out, and of the head.
+
+        Their matrices, and the ids of the head's rows (int64), must be kept by the caller.
+        """
+        inner, out, head = ((Linear * len(some))(*some) for some in linears)
+        return cls(inner, out, len(inner), head, None if few is None else few.data_ptr())
 
 
 def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) -> Tensor:

@@ -154,9 +154,13 @@ def test_the_layer_is_its_formula() -> None:
     t, (states, inputs) = layer_tensors(HIDDEN), torch.randn(2, 3, HIDDEN)
     head = build(state(3)).head
     layer = RecurrentLayer(t, head, torch.float32)
-    inner = torch.cat([states, inputs], 1) @ t.inner.T + t.inner_bias
-    expected = states + torch.nn.functional.silu(inner) @ t.out.T + t.out_bias
+    expected = states
+    for block in t.blocks:
+        inner = torch.cat([expected, inputs], 1) @ block.inner.T + block.inner_bias
+        expected = expected + torch.nn.functional.silu(inner) @ block.out.T + block.out_bias
     torch.testing.assert_close(layer(states, inputs), expected, rtol=1e-4, atol=1e-5)
+    first = RecurrentLayer(replace(t, blocks=t.blocks[:1]), head, torch.float32)
+    assert not torch.allclose(first(states, inputs), expected, atol=0.1)
     assert torch.equal(layer.logits(states), head(states))
     few = torch.tensor([1, 4, 39])
     thin = RecurrentLayer(t, head, torch.float32, few)
@@ -187,7 +191,7 @@ def test_layer_and_head_draft_in_a_format_of_their_own(
     by(kernels)
     target, stored = build(state(3)), layer_tensors(HIDDEN)
     whole, small = (RecurrentLayer(stored, target.head, d) for d in (torch.float32, dtype))
-    biases = len(stored.inner_bias) + HIDDEN
+    biases = sum(len(block.inner_bias) + HIDDEN for block in stored.blocks)
     weights, scales = whole.nbytes // 4 - biases, biases + target.head.shape[1]
     alike = dtype is torch.int8 and kernels is Kernels.torch
     if dtype is torch.bfloat16:
@@ -206,22 +210,22 @@ def test_layer_and_head_draft_in_a_format_of_their_own(
 @pytest.mark.parametrize("sampler", [Sampler(0.9, 12, 0.9), RepetitionAware(1.0, 10, 0.8)])
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize(
-    ("lookahead", "dtype", "few"),
+    ("lookahead", "dtype", "few", "blocks"),
     [
-        (1, torch.float32, None),
-        (3, torch.float32, None),
-        (3, torch.bfloat16, None),
-        (3, torch.int8, None),
-        (3, torch.bfloat16, 13),
+        (1, torch.float32, None, 1),
+        (3, torch.float32, None, 3),
+        (3, torch.bfloat16, None, 2),
+        (3, torch.int8, None, 2),
+        (3, torch.bfloat16, 13, 1),
     ],
 )
 def test_native_rounds_are_those_in_python(
-    sampler: Sampler, count: int, lookahead: int, dtype: torch.dtype, few: int | None
+    sampler: Sampler, count: int, lookahead: int, dtype: torch.dtype, few: int | None, blocks: int
 ) -> None:
     """All of an outcome, bit for bit; ragged rows, minima and limits."""
     target = build(state(3))
     ids = None if few is None else 3 * torch.arange(few)
-    layer = RecurrentLayer(layer_tensors(HIDDEN), target.head, dtype, ids)
+    layer = RecurrentLayer(layer_tensors(HIDDEN, blocks=blocks), target.head, dtype, ids)
 
     def spoken(rule: AcceptanceRule) -> list[Outcome]:
         drafter = RecurrentDrafter(target, layer)
@@ -251,12 +255,13 @@ def test_a_folder_is_its_tensors_and_belongs_to_a_target(tmp_path: Path) -> None
     options = {"head": head, "dtype": torch.float32, "device": torch.device("cpu")}
     save_layer(tmp_path / "layer", stored, target=tmp_path / "target")
     found, description = read_layer(tmp_path / "layer")
-    for mine, other in zip(found.weights, stored.weights, strict=True):
+    parts = [[part for block in one.blocks for part in block] for one in (found, stored)]
+    for mine, other in zip(*parts, strict=True):
         largest = other.abs().amax(-1, keepdim=True) if other.ndim > 1 else 0 * other
         assert ((mine - other).abs() <= largest / 127).all()
-    assert (description["hidden"], description["width"]) == (HIDDEN, 48)
+    assert [description[size] for size in ("hidden", "width", "blocks")] == [HIDDEN, 48, 2]
     layer = load_layer(tmp_path / "layer", target=tmp_path / "target", **options)
-    assert layer.nbytes == head.nbytes + sum(t.nbytes for t in stored.weights)
+    assert layer.nbytes == head.nbytes + sum(part.nbytes for part in parts[1])
     with pytest.raises(ValueError, match=r"does not say which codes are frequent; leave drafter"):
         load_layer(tmp_path / "layer", target=tmp_path / "target", codes=2, **options)
     counted = replace(stored, frequent=torch.tensor([7, 2, 30]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from speculative_tts.decoding import naming
-from speculative_tts.decoding.naming import remove, run_name, search_label, unchanged, with_sizes
+from speculative_tts.decoding.naming import remove, run_name, search_label, with_sizes
 from speculative_tts.models.native import library
 from speculative_tts.schema.common import (
     CheckpointConfig,
@@ -33,7 +33,7 @@ from speculative_tts.schema.decode import (
     System,
     ViterbiConfig,
 )
-from speculative_tts.schema.laws import LAWS
+from speculative_tts.schema.laws import LAWS, unchanged
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
 

@@ -24,7 +24,8 @@ from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
 from speculative_tts.training.loop import Training
 from speculative_tts.training.losses import each
-from speculative_tts.training.recurrent import RecurrentTrunk
+from speculative_tts.training.recurrent import Recurrence, RecurrentTrunk
+from speculative_tts.training.state import settings_of
 from speculative_tts.training.trunk import load_trunk
 
 STOP = 24
@@ -149,7 +150,14 @@ def test_a_finished_training_is_not_done_again(
     assert "was trained with steps=6, now 7; use the same settings" in capsys.readouterr().err
 
 
-RECURRENT = ["kind=recurrent", "width=40", "steps=60", "learning_rate=0.02", "eval_every=60"]
+RECURRENT = [
+    "kind=recurrent",
+    "width=40",
+    "blocks=2",
+    "steps=60",
+    "learning_rate=0.02",
+    "eval_every=60",
+]
 
 
 @pytest.mark.parametrize(("loss", "optimiser"), [("ce", "adamw"), ("kl", "muon"), ("lk", "adamw")])
@@ -174,12 +182,19 @@ def test_a_recurrent_layer_learns_and_belongs_to_its_target(
     if loss == "lk":
         assert sum(trained["dev_acceptances"]) > sum(untrained["dev_acceptances"]) + 0.02
     tensors, description = read_layer(Path(f"{out}0.02"))
-    assert (description["hidden"], description["width"]) == (16, 40)
+    assert [description[size] for size in ("hidden", "width", "blocks")] == [16, 40, 2]
     assert description["target"] == target_hash(Path(arguments[0].partition("=")[2]))
-    assert tensors.inner.dtype is torch.float16
+    assert {part.dtype for block in tensors.blocks for part in block} == {torch.float16}
     assert tensors.frequent is not None
     assert tensors.frequent[0] != tensors.frequent[-1]
     assert sorted(tensors.frequent.tolist()) == list(range(STOP + 1))
+
+
+def test_trainings_from_before_blocks_go_on() -> None:
+    """They have no such setting: one of one block is what they are."""
+    one, two = (settings_of(TrainHeadsConfig(blocks=blocks)) for blocks in (1, 2))
+    assert "blocks" not in one
+    assert two == one | {"blocks": 2}
 
 
 def test_each_step_is_compared_with_the_target_at_its_position(target: Path, codes: Path) -> None:
@@ -191,7 +206,14 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
     hidden, said = states.hidden, states.targets[:, 0]
     layout = load_layout(checkpoint)
     module = RecurrentTrunk(
-        trunk, 3, 8, {"kl": 1.0}, speech_sampler(layout), 1.0, each, own_drafts=False
+        trunk,
+        3,
+        Recurrence(16, 8, 1),
+        {"kl": 1.0},
+        speech_sampler(layout),
+        1.0,
+        each,
+        own_drafts=False,
     )
     fed: list[int] = []
 
@@ -228,9 +250,12 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
     said[:, 1] = torch.arange(vocab)
     chosen = sampler, 1.0, each
     weighted, plain = (
-        RecurrentTrunk(trunk, 3, 8, {"kl": 1.0}, *chosen, own_drafts=own) for own in (True, False)
+        RecurrentTrunk(trunk, 3, Recurrence(16, 8, 2), {"kl": 1.0}, *chosen, own_drafts=own)
+        for own in (True, False)
     )
-    torch.nn.init.normal_(plain.layer.out.weight, std=0.3)
+    for name, parameter in plain.layer.named_parameters():
+        if name.endswith("out.weight"):
+            torch.nn.init.normal_(parameter, std=0.3)
     weighted.load_state_dict(plain.state_dict())
 
     def losses(module: RecurrentTrunk) -> torch.Tensor:
