@@ -16,6 +16,7 @@ from stubs import ragged, request
 from test_enumeration import distance
 from torch import Tensor
 
+from speculative_tts.assets import resolve
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.block import Block
@@ -26,6 +27,7 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Rounds, Speculation
+from speculative_tts.models.families import load_layout
 from speculative_tts.models.native import library
 from speculative_tts.models.recurrent import (
     RecurrentLayer,
@@ -33,6 +35,7 @@ from speculative_tts.models.recurrent import (
     read_layer,
     save_layer,
 )
+from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.decode import Kernels
 
 SMALL, ENDS = 5, (4,)
@@ -278,3 +281,13 @@ def test_a_folder_is_its_tensors_and_belongs_to_a_target(tmp_path: Path) -> None
         read_layer(tmp_path / "layer")
     with pytest.raises(ValueError, match="sst-train-heads kind=recurrent"):
         read_layer(tmp_path / "other")
+
+
+@pytest.mark.parametrize("name", ["target", "target_fine"])
+def test_layers_that_ship_know_which_codes_are_frequent(name: str) -> None:
+    """An order of all speech ids; the end comes once an utterance, before any code."""
+    tensors, _ = read_layer(resolve(f"tiny:{name}_recurrent"))
+    layout = load_layout(CheckpointConfig(path=str(resolve(f"tiny:{name}"))))
+    assert tensors.frequent is not None
+    assert sorted(tensors.frequent.tolist()) == list(range(layout.width(text_rows=False)))
+    assert tensors.frequent[0] in layout.stop_ids
