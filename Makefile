@@ -193,8 +193,8 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	$(BIN)/sst-train-target family=tiny_fine init=runs/fine-mean first_shard=90 steps=300 decay_steps=150 out=runs/fine-new # 15 minutes of one core
 	$(BIN)/python scripts/pack.py runs/fine-new/packed runs/fine-new/target runs/fine-mean
 	$(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed steps=50 learning_rate=2e-3 out=runs/draft-paper-50
-	from=50; for to in 200 500 1000; do $(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-$$from steps=$$((to - from)) out=runs/draft-paper-$$to; from=$$to; done # 20 minutes of one core
-	$(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-1000 steps=600 learning_rate=2e-3 out=runs/draft-paper-1600 # 10 minutes of one core
+	from=50; for to in 200 500 1000; do $(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-$$from steps=$$((to - from)) first_sequence=$$((16 * from)) out=runs/draft-paper-$$to; from=$$to; done # 20 minutes of one core; no utterance is heard twice
+	$(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-1000 steps=600 first_sequence=16000 learning_rate=2e-3 out=runs/draft-paper-1600 # 10 minutes of one core
 	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1600
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
 	$(BIN)/python scripts/pack.py runs/heads/packed runs/heads

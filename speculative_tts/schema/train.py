@@ -126,6 +126,9 @@ class TrainDraftConfig:
     layers: list[Whole] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
     # an earlier draft of the same layers to go on from, in place of the target's weights
     init: ReadPath | None = None
+    first_sequence: Annotated[Whole, Since(0)] = (
+        0  # those before it are passed over: `init` heard them
+    )
     train_layers: Whole = 2  # this many first inherited layers are trained
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too

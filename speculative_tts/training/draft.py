@@ -71,12 +71,13 @@ class DraftTraining(Training):
         )
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
         self.objective, self._data, self._sampler = objective, data, sampler
-        self._size = config.batch_size
+        self._size, self._first = config.batch_size, config.first_sequence
         self.selects = f"dev_{config.select.name}"
 
     def batch(self, step: int, number: int) -> Batch:  # noqa: ARG002 - the data is the same throughout
-        """Samples `number` batch_size and on."""
-        numbers = range(number * self._size, (number + 1) * self._size)
+        """Samples `number` batch_size and on, behind those that are passed over."""
+        begin = self._first + number * self._size
+        numbers = range(begin, begin + self._size)
         return self._data.batch(numbers).to(self.accelerator.device)
 
     def weight(self, batch: Batch) -> float:

@@ -357,3 +357,19 @@ def test_goes_on_from_an_earlier_draft_of_the_same_shape(tmp_path, config):
     other = dataclasses.replace(onward, layers=[0, 1, 3], out=str(tmp_path / "other"))
     with pytest.raises(ValueError, match=r"num_hidden_layers=2, this draft 3; give a draft"):
         train(other)
+
+
+def test_what_init_has_heard_is_passed_over(config, monkeypatch):
+    heard = []
+    monkeypatch.setattr(Pairs, "batch", recording(Pairs.batch, heard))
+    train(dataclasses.replace(config, steps=2, first_sequence=10))
+    training = [numbers for numbers in heard if numbers.start >= 10]
+    assert training == [range(10, 14), range(14, 18)]
+
+
+def recording(batch, heard):
+    def recorded(pairs, numbers):
+        heard.append(numbers)
+        return batch(pairs, numbers)
+
+    return recorded
