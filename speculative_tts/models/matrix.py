@@ -92,7 +92,7 @@ class Packed(Matrix):
         self.shape, self.fed = (weight.shape[0], weight.shape[1]), torch.float32
         vectors = [None if vector is None else padded_vector(vector) for vector in (bias, scale)]
         self._bias, self._scale = vectors
-        self._native, self._weight = native, copied(native, pack(weight))
+        self._native, self._weight = native, copied(native, pack(weight, native.sst_panel()))
         self.nbytes = weight.nbytes + sum(v.nbytes for v in (bias, scale) if v is not None)
         self.linear = self._linear()
 

@@ -102,7 +102,7 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     if found.sst_source().decode() != flags.source_hash():
         return None
     pointer, count = ctypes.c_void_p, ctypes.c_int64
-    found.sst_extend.argtypes = [pointer, pointer]
+    found.sst_panel.argtypes, found.sst_extend.argtypes = [], [pointer, pointer]
     found.sst_product.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
     found.sst_large_pages.argtypes = [pointer, count]
     found.sst_trim.argtypes = []
@@ -115,7 +115,7 @@ def _opened(path: Path) -> ctypes.CDLL | None:
     found.sst_blocks.argtypes = [pointer] * 5
     for same in (found.sst_heads, found.sst_recurrent):
         same.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
-    for name in ("extend", "walk", "rounds", "blocks"):
+    for name in ("panel", "extend", "walk", "rounds", "blocks"):
         getattr(found, f"sst_{name}").restype = count
     for name in (
         *("product", "large_pages", "trim", "laws", "draw", "emit", "verify"),

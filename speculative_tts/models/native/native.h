@@ -150,6 +150,7 @@ struct Blocks {  // of tokens by heads
 };
 
 const char* sst_source();
+int64_t sst_panel();  // columns of a panel here
 int64_t sst_extend(const Model* model, const Pass* pass);
 void sst_product(const Linear* linear, const float* x, int64_t rows, float* out, int32_t threads);
 void sst_large_pages(void* data, int64_t bytes);

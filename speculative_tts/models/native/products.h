@@ -13,21 +13,22 @@
 
 namespace {
 
-constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one or two of
+constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one, two or four of
 static_assert(PANEL % PAIR == 0);
 // A tile of so many rows (of 8 bits of any number) asks for weights that far ahead; with fewer the
-// processor's own prefetching is the faster one, but not where a tile reads half a panel.
-constexpr int MANY = REGISTERS == 32 ? 5 : 3;
+// processor's own prefetching is the faster one.
+constexpr int MANY = REGISTERS == 32 ? 5 : 2;
 constexpr long AHEAD = 16384, LINE = 64;  // bytes; a line of a cache
 
-// `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest. One is a single
-// stream to read, two keep more sums going at once; 16 registers hold half a panel otherwise.
+// `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest; `FOUR`: of which
+// four are. One is a single stream to read, more keep more sums going at once.
 // `MOST`: rows of a tile; `ASKING`: those from which it asks ahead. A `Word` is what is kept of a
 // column at a step.
 struct Float32 {
   typedef float Input;
   typedef float Word;
   static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 0 : 2, MOST = REGISTERS == 32 ? 12 : 6;
+  static constexpr int FOUR = REGISTERS == 32 ? 0 : 1;
   static constexpr int ASKING = MANY;
   static long steps(long inputs) { return inputs; }
   INLINE Vec weights(const Word* p) { return load(p); }
@@ -39,7 +40,7 @@ struct Float32 {
 struct BFloat16 {
   typedef float Word;
   static constexpr int FROM = REGISTERS == 32 ? 3 : 1, TWO = REGISTERS == 32 ? 6 : 2;
-  static constexpr int MOST = Float32::MOST, ASKING = MANY;
+  static constexpr int FOUR = Float32::FOUR, MOST = Float32::MOST, ASKING = MANY;
   static long steps(long inputs) { return (inputs + 1) / 2; }
   INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec value(Vec sum, const Linear&, long, float) { return sum; }
@@ -81,7 +82,7 @@ struct Int8 {
   typedef uint32_t Input;
   typedef int16_t Word;
   static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 4 : 2, MOST = REGISTERS == 32 ? 8 : 6;
-  static constexpr int ASKING = 1;
+  static constexpr int FOUR = 0, ASKING = 1;
   static long steps(long inputs) { return (inputs + 1) / 2; }
 #if defined(__AVX512F__)
   INLINE Vec weights(const Word* p) {
@@ -202,13 +203,21 @@ __attribute__((noinline)) void tile(const typename W::Input* x, long stride, lon
     }
 }
 
+template <class W>
+constexpr int pairs_of(long rows) {
+  if (rows <= W::FOUR) return 4;
+  return W::FROM <= rows && rows <= W::TWO ? 2 : 1;
+}
+
 template <class W, int R = W::MOST>
 void tiles(int rows, int pairs, const typename W::Input* x, long stride, long first,
            const Output& output, long row) {
   if constexpr (R > 1)
     if (rows < R) return tiles<W, R - 1>(rows, pairs, x, stride, first, output, row);
-  constexpr int BOTH = W::FROM <= R && R <= W::TWO ? 2 : 1;
-  if (pairs == 2) return tile<W, R, BOTH>(x, stride, first, output, row);
+  if constexpr (pairs_of<W>(R) == 4)
+    if (pairs == 4) return tile<W, R, 4>(x, stride, first, output, row);
+  if constexpr (pairs_of<W>(R) > 1)
+    if (pairs == 2) return tile<W, R, 2>(x, stride, first, output, row);
   tile<W, R, 1>(x, stride, first, output, row);
 }
 
@@ -219,7 +228,8 @@ void by_tiles(const Team& team, const typename W::Input* x, long stride, long ro
   begin *= PANEL / PAIR, end *= PANEL / PAIR;
   const long blocks = (rows + W::MOST - 1) / W::MOST;
   for (long pair = begin; pair < end;) {
-    int pairs = W::FROM <= rows && rows <= W::TWO && pair + 2 <= end ? 2 : 1;
+    int pairs = pairs_of<W>(rows);
+    while (pair + pairs > end) pairs /= 2;
     for (long block = 0; block < blocks; block++) {
       long row = rows * block / blocks, behind = rows * (block + 1) / blocks;
       tiles<W>((int)(behind - row), pairs, x + row * stride, stride, pair, output, row);

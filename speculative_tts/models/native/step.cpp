@@ -3,7 +3,7 @@
 // The readable reference is `Decoder.extend` in models/decoder.py (and `Trunk.extend`): the same
 // steps in the same order on the same folded weights. This file adds two things.
 //
-// Speed: weights are packed once into panels of 32 columns, a pass reads each of them once, and
+// Speed: weights are packed once into panels of 16 or 32 columns, a pass reads each of them once, and
 // nothing but arithmetic happens in between.
 //
 // One order for every sum. A number of the result is always the same chain of operations on the
@@ -247,6 +247,8 @@ extern "C" {
 
 // Which text this was compiled from.
 const char* sst_source() { return SST_SOURCE; }
+
+int64_t sst_panel() { return PANEL; }
 
 // Positions start .. start + fresh of each row through all layers. Keys and values are stored.
 // Nothing happens when a row is longer than the cache or the rotations; returns the longest row.

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-PANEL, BLOCK, SLACK = 32, 16, 64  # as in step.cpp
+PANEL, BLOCK, SLACK = 32, 16, 64  # as in step.cpp; the widest panel
 WIDEST_HEAD = 512
 FORMATS = (torch.float32, torch.bfloat16, torch.int8)  # as in native.h
 Norm = tuple[Tensor, Tensor]  # gain and bias
@@ -180,15 +180,15 @@ class Stack:
         return self._kept[-1].data_ptr()
 
 
-def pack(weight: Tensor) -> Tensor:
-    """[in, out] as panels of 32 columns, zeros behind the last: a view [panels, in, 32, 1].
+def pack(weight: Tensor, panel: int) -> Tensor:
+    """[in, out] as panels of so many columns, zeros behind the last: a view [panels, in, panel, 1].
 
-    Of all but float32 two inputs lie side by side: [panels, in / 2, 32, 2].
+    Of all but float32 two inputs lie side by side: [panels, in / 2, panel, 2].
     """
     step = 1 if weight.dtype == torch.float32 else 2
-    missing = -weight.shape[1] % PANEL, -weight.shape[0] % step
+    missing = -weight.shape[1] % panel, -weight.shape[0] % step
     whole = F.pad(weight, (0, missing[0], 0, missing[1])) if any(missing) else weight
-    return whole.view(-1, step, whole.shape[1] // PANEL, PANEL).permute(2, 0, 3, 1)
+    return whole.view(-1, step, whole.shape[1] // panel, panel).permute(2, 0, 3, 1)
 
 
 def unpack(panels: Tensor, shape: tuple[int, int]) -> Tensor:

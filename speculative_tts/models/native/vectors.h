@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int BLOCK = 16, PANEL = 32;
+constexpr int BLOCK = 16;
 #if defined(__AVX512F__)
 constexpr int LANES = 16, REGISTERS = 32;
 #elif defined(__AVX2__)
@@ -22,6 +22,8 @@ constexpr int LANES = 4, REGISTERS = 32;
 constexpr int LANES = 4, REGISTERS = 16;
 #endif
 constexpr int PARTS = BLOCK / LANES;
+// Columns of a panel: what tiles of many rows read at once, so that memory is read as it lies.
+constexpr int PANEL = REGISTERS == 32 ? 32 : 16;
 #define VECTOR(type) __attribute__((vector_size(4 * LANES), aligned(4), may_alias)) type
 #define INLINE static inline __attribute__((always_inline))
 typedef VECTOR(float) Vec;
