@@ -69,14 +69,17 @@ def ends_of_nuclei(sampler: Sampler, logits: Tensor, positions: Tensor, stop: St
 @pytest.mark.native
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_laws_equal_their_references(name: str) -> None:
-    """To 1e-6, but where a nucleus ends within rounding: there it may have one token more."""
+    """To 1e-6, but where a nucleus ends within rounding: there it may have one token more.
+
+    In double precision: torch's float32 softmax is off by more than that on some processors.
+    """
     sampler, compared, near = SAMPLERS[name], 0, 0
     for seed in range(40):
         given = inputs(seed)
         assert sample.runs(given[0])
         ours = sampler(*given)
         library.select(Kernels.torch)
-        theirs = sampler(*given)
+        theirs = sampler(given[0].double(), *given[1:])
         library.select(Kernels.auto)
         clear = ends_of_nuclei(sampler, given[0], given[2], given[3]) > CLOSE
         assert (ours - theirs).abs().amax(-1)[clear].max() < CLOSE
