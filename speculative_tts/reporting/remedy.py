@@ -61,7 +61,8 @@ def _overrides(where: Mapping[str, Any]) -> list[str]:
 def _choice(group: str, name: str) -> str:
     """The file of a group that has this name; the name itself where none that ships has it."""
     files = list(configurations(group))
-    names = {configuration(f"{group}/{file}")["name"]: file for file in files}
+    found = {file: configuration(f"{group}/{file}") for file in files}
+    names = {one["name"]: file for file, one in found.items() if "name" in one}  # else a variant
     return name if name in files else names.get(name, name)
 
 

@@ -126,9 +126,8 @@ class TrainDraftConfig:
     layers: list[Whole] = field(default_factory=lambda: [0, 1, 10, 11])  # target layers, in order
     # an earlier draft of the same layers to go on from, in place of the target's weights
     init: ReadPath | None = None
-    first_sequence: Annotated[Whole, Since(0)] = (
-        0  # those before it are passed over: `init` heard them
-    )
+    # training sequences before it are passed over: `init` has heard them
+    first_sequence: Annotated[Whole, Since(0)] = 0
     train_layers: Whole = 2  # this many first inherited layers are trained
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too
@@ -200,9 +199,9 @@ class TrainHeadsConfig:
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
-    # of kind=recurrent, which has n - 1 steps: blocks of its layer, one behind the other, and units
-    # of each; null: 8 x the target's width in all
+    # of kind=recurrent, which has n - 1 steps: blocks of its layer, one behind the other
     blocks: Annotated[Few, Since(1)] = 1
+    # of kind=recurrent: units of a block; null: 8 x the target's width in all blocks together
     width: Count | None = None
     losses: LossConfig = field(default_factory=LossConfig)  # of kind=recurrent
     # of kind=recurrent: learn a step as often as the layer's own drafts come to it accepted
