@@ -38,9 +38,13 @@ def bandwidth(size: int, threads: int = 1) -> float | None:
 
 
 def limits(bytes_per_step: Mapping[str, int], threads: int = 1) -> dict[str, float]:
-    """Bytes a second by name: of each model's size, L3 and main memory; empty if not known."""
+    """Bytes a second by name: of each model's size, L3 and main memory; empty if not known.
+
+    What no cache holds is read as fast whatever its size: no more than that is taken for it, which
+    would be as much memory again as the model's.
+    """
     sizes = {**bytes_per_step, **l3(), "main memory": MAIN}
-    found = {name: bandwidth(size, threads) for name, size in sizes.items()}
+    found = {name: bandwidth(min(size, MAIN), threads) for name, size in sizes.items()}
     return {name: speed for name, speed in found.items() if speed is not None}
 
 

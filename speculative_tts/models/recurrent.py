@@ -203,7 +203,7 @@ def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
         assert description["format"] == FORMAT
         assert tensors.fits
         assert isinstance(description["target"], str)
-    except (KeyError, ValueError, SafetensorError, OSError, AssertionError) as error:
+    except (LookupError, TypeError, ValueError, SafetensorError, OSError, AssertionError) as error:
         raise ValueError(
             f"recurrent drafter {folder} is not readable ({error!r}); make it again"
         ) from error

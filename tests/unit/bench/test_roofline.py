@@ -20,6 +20,16 @@ def test_every_size_is_read_and_nothing_without_the_native_step() -> None:
     library.select(Kernels.auto)
 
 
+def test_a_large_model_is_not_in_memory_twice() -> None:
+    """The bench of an 8B model was killed here: 14.5 GB beside as many of weights."""
+    read: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roofline, "bandwidth", lambda size, _: read.append(size) or 1.0)
+        assert set(roofline.limits({"8B": 14 << 30, "small": 5})) >= {"8B", "small"}
+    assert max(read) == roofline.MAIN
+    assert 5 in read
+
+
 @pytest.mark.native
 def test_threads_read_parts_and_their_speeds_add_up() -> None:
     one, two = (roofline.bandwidth(2 << 20, threads) for threads in (1, 2))
