@@ -50,7 +50,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier drafters samplers voices tiny-models test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-small models-fine models-valle test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -181,12 +181,24 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 
-tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps, needs flite; resumable
+tiny-models: models-small models-fine models-valle ## Make the shipped tiny models again from nothing: 7 hours, or `OMP_NUM_THREADS=1 make -j 2 tiny-models` about 4; needs flite; resumable
+	scripts/export_tiny.sh
+
+models-corpus: $(STAMP)
 	$(BIN)/sst-prepare # 45 minutes
+
+models-small: models-corpus
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target init=runs/draft-first steps=1000 learning_rate=2.5e-3 # 13 minutes
+	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
+	$(BIN)/python scripts/pack.py runs/heads/packed runs/heads
+	$(BIN)/sst-own-codes target.path=runs/target/target codec.path=data/tiny/codec limit=25 out=runs/own # 3 minutes
+	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=mix own=runs/own out=runs/recurrent # 25 minutes of one core
+	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
+
+models-fine: models-corpus
 	$(BIN)/sst-train-target family=tiny_fine # 8 minutes of one core, as the next
 	$(BIN)/sst-train-target family=tiny_fine init=runs/fine/target decay_steps=48 out=runs/fine-on
 	$(BIN)/python scripts/pack.py runs/fine-mean runs/fine/target runs/fine-on/target
@@ -196,18 +208,14 @@ tiny-models: $(STAMP) ## Make the shipped tiny models again from nothing: about 
 	from=50; for to in 200 500 1000; do $(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-$$from steps=$$((to - from)) first_sequence=$$((16 * from)) out=runs/draft-paper-$$to; from=$$to; done # 20 minutes of one core; no utterance is heard twice
 	$(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-1000 steps=600 first_sequence=16000 learning_rate=2e-3 out=runs/draft-paper-1600 # 10 minutes of one core
 	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1600
-	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
-	$(BIN)/python scripts/pack.py runs/heads/packed runs/heads
-	$(BIN)/sst-own-codes target.path=runs/target/target codec.path=data/tiny/codec limit=25 out=runs/own # 3 minutes
-	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=mix own=runs/own out=runs/recurrent # 25 minutes of one core
 	$(BIN)/sst-own-codes target=tiny_fine target.path=runs/fine-new/packed codec=tiny_fine codec.path=data/tiny/codec_fine codes=data/tiny/codes_fine limit=20 out=runs/own-fine # 5 minutes
 	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=mix own=runs/own-fine n=5 sequences=6000 steps=6500 out=runs/recurrent-fine # 55 minutes of one core
-	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
+
+models-valle: models-corpus
 	$(BIN)/sst-precompute cache=transitions codec=tiny_residual codec.path=data/tiny/codec_residual transitions.codes=data/tiny/codes_residual export=runs/transitions_residual
 	$(BIN)/sst-train-target family=valle valle.nar_steps=1 # 16 minutes of one core; its NAR is the last one's
 	$(BIN)/sst-train-target family=valle init=runs/valle steps=4000 decay_steps=1900 valle.nar_steps=1 out=runs/valle-on # 35 minutes of one core
 	$(BIN)/sst-train-target family=valle init=runs/valle-on steps=5000 decay_steps=2400 valle.nar_steps=4000 valle.nar_decay_steps=3000 out=runs/valle-more # 60 minutes of one core
-	scripts/export_tiny.sh
 
 test: $(STAMP) ## Run all tests (SHAPES=1 also checks every annotated tensor shape)
 	$(PYTEST) $(if $(SHAPES),$(CHECK_SHAPES))

@@ -8,14 +8,14 @@ enum { FLOAT32, BFLOAT16, INT8 };         // formats of weights
 
 extern "C" {
 struct Linear {  // x @ weight + bias
-  const void* panels;  // [panels, in, 32] float32, or else [panels, in / 2, 32, 2 inputs]
-  const float* bias;   // [panels * 32] or null
-  const float* scale;  // of each column of INT8 [panels * 32]
+  const void* panels;  // [panels, in, PANEL] float32, or else [panels, in / 2, PANEL, 2 inputs]
+  const float* bias;   // [panels * PANEL] or null
+  const float* scale;  // of each column of INT8 [panels * PANEL]
   int32_t in, out, format, unused;
 };
 struct Layer {
   Linear qkv, out, up, down;                    // up: gate and up side by side where `gated`
-  const float *gain1, *bias1, *gain2, *bias2;   // LayerNorms [hidden, padded to 32]; null for RMS
+  const float *gain1, *bias1, *gain2, *bias2;   // LayerNorms [hidden, padded to PANEL]; null for RMS
 };
 struct Model {
   const Layer* layers;

@@ -15,21 +15,23 @@ namespace {
 
 constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one, two or four of
 static_assert(PANEL % PAIR == 0);
-// A tile of so many rows (of 8 bits of any number) asks for weights that far ahead; with fewer the
-// processor's own prefetching is the faster one.
+// A tile of so many rows (of 8 bits of any number) asks for weights ahead; with fewer the processor's
+// own prefetching is the faster one. With 32 registers it asks that far ahead; with 16, for as many
+// lines of the two panels behind its own two, in turn: a processor that follows two streams waits
+// less where a page ends.
 constexpr int MANY = REGISTERS == 32 ? 5 : 2;
+constexpr bool TURNS = REGISTERS == 16;
 constexpr long AHEAD = 16384, LINE = 64;  // bytes; a line of a cache
 
 // `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest; `FOUR`: of which
 // four are. One is a single stream to read, more keep more sums going at once.
-// `MOST`: rows of a tile; `ASKING`: those from which it asks ahead. A `Word` is what is kept of a
-// column at a step.
+// `MOST`: rows of a tile, `OFTEN`: of each where a product takes several; `ASKING`: those from which
+// it asks ahead. A `Word` is what is kept of a column at a step.
 struct Float32 {
   typedef float Input;
   typedef float Word;
-  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 0 : 2, MOST = REGISTERS == 32 ? 12 : 6;
-  static constexpr int FOUR = REGISTERS == 32 ? 0 : 1;
-  static constexpr int ASKING = MANY;
+  static constexpr int FROM = 1, TWO = 0, FOUR = REGISTERS == 32 ? 0 : 1, ASKING = MANY;
+  static constexpr int MOST = REGISTERS == 32 ? 12 : 6, OFTEN = MOST;
   static long steps(long inputs) { return inputs; }
   INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec dot(Vec weights, float x, Vec sum) { return fma(all(x), weights, sum); }
@@ -39,8 +41,9 @@ struct Float32 {
 // AVX512-BF16 does. What is fed is rounded to bfloat16 too.
 struct BFloat16 {
   typedef float Word;
-  static constexpr int FROM = REGISTERS == 32 ? 3 : 1, TWO = REGISTERS == 32 ? 6 : 2;
-  static constexpr int FOUR = Float32::FOUR, MOST = Float32::MOST, ASKING = MANY;
+  static constexpr int FROM = 3, TWO = REGISTERS == 32 ? 6 : 0;
+  static constexpr int FOUR = Float32::FOUR, ASKING = MANY;
+  static constexpr int MOST = REGISTERS == 32 ? 12 : 5, OFTEN = REGISTERS == 32 ? 12 : 4;
   static long steps(long inputs) { return (inputs + 1) / 2; }
   INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec value(Vec sum, const Linear&, long, float) { return sum; }
@@ -81,8 +84,8 @@ struct BFloat16 {
 struct Int8 {
   typedef uint32_t Input;
   typedef int16_t Word;
-  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 4 : 2, MOST = REGISTERS == 32 ? 8 : 6;
-  static constexpr int FOUR = 0, ASKING = 1;
+  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 4 : 0, MOST = REGISTERS == 32 ? 8 : 4;
+  static constexpr int FOUR = 0, ASKING = 1, OFTEN = MOST;
   static long steps(long inputs) { return (inputs + 1) / 2; }
 #if defined(__AVX512F__)
   INLINE Vec weights(const Word* p) {
@@ -173,18 +176,19 @@ struct Output {
 // reloads sums.
 template <class W, int R, int P>
 __attribute__((noinline)) void tile(const typename W::Input* x, long stride, long first, const Output& output, long row) {
-  const long steps = W::steps(output.linear.in);
+  const long steps = W::steps(output.linear.in), size = steps * PANEL;
+  const auto* panels = (const typename W::Word*)output.linear.panels;
   const typename W::Word* w[P];
   for (int p = 0; p < P; p++) {
     const long column = (first + p) * PAIR;
-    w[p] = (const typename W::Word*)output.linear.panels + column / PANEL * steps * PANEL + column % PANEL;
+    w[p] = panels + column / PANEL * size + column % PANEL;
   }
   Vec low[R][P] = {}, high[R][P] = {};
-  for (long k = 0; k < steps; k++) {
+  const auto multiply = [&](long k) __attribute__((always_inline)) {
     for (int p = 0; p < P; p++) {
       const typename W::Word* now = w[p] + k * PANEL;
       Vec a = W::weights(now), b = W::weights(now + LANES);
-      for (size_t at = 0; R >= W::ASKING && at < PAIR * sizeof(*now); at += LINE)
+      for (size_t at = 0; !TURNS && R >= W::ASKING && at < PAIR * sizeof(*now); at += LINE)
         __builtin_prefetch((const char*)now + AHEAD + at, 0, 2);
       if (R > 1) {
         KEEP(a);
@@ -195,7 +199,19 @@ __attribute__((noinline)) void tile(const typename W::Input* x, long stride, lon
         high[r][p] = W::dot(b, x[r * stride + k], high[r][p]);
       }
     }
+  };
+  long k = 0;
+  if constexpr (TURNS && R >= W::ASKING) {
+    const long panel = first * PAIR / PANEL;
+    const auto* next = panels + (panel / 2 + 1) * 2 * size + panel % 2 * (size / 2);
+    for (; k + 2 <= steps; k += 2, next += PANEL) {
+      multiply(k);
+      __builtin_prefetch(next, 0, 2);
+      multiply(k + 1);
+      __builtin_prefetch(next + size, 0, 2);
+    }
   }
+  for (; k < steps; k++) multiply(k);
   for (int r = 0; r < R; r++)
     for (int p = 0; p < P; p++) {
       output.template put<W>(row + r, (first + p) * PAIR, low[r][p]);
@@ -226,7 +242,7 @@ void by_tiles(const Team& team, const typename W::Input* x, long stride, long ro
               const Output& output) {
   auto [begin, end] = team.share(padded(output.linear.out) / PANEL);
   begin *= PANEL / PAIR, end *= PANEL / PAIR;
-  const long blocks = (rows + W::MOST - 1) / W::MOST;
+  const long blocks = rows <= W::MOST ? 1 : (rows + W::OFTEN - 1) / W::OFTEN;
   for (long pair = begin; pair < end;) {
     int pairs = pairs_of<W>(rows);
     while (pair + pairs > end) pairs /= 2;
