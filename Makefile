@@ -50,7 +50,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-small models-fine models-valle test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-target models-small models-fine models-valle test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -181,15 +181,17 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 
-tiny-models: models-small models-fine models-valle ## Make the shipped tiny models again from nothing: 7 hours, or `OMP_NUM_THREADS=1 make -j 2 tiny-models` about 4; needs flite; resumable
+tiny-models: models-small models-fine models-valle ## Make the shipped tiny models again from nothing: 7 hours, or about 4 by OMP_NUM_THREADS=1 make -j 2 tiny-models; needs flite; resumable
 	scripts/export_tiny.sh
 
 models-corpus: $(STAMP)
 	$(BIN)/sst-prepare # 45 minutes
 
-models-small: models-corpus
+models-target: models-corpus
 	$(BIN)/sst-train-target steps=2750 # 60 minutes
 	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
+
+models-small: models-target
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target init=runs/draft-first steps=1000 learning_rate=2.5e-3 # 13 minutes
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
@@ -198,7 +200,7 @@ models-small: models-corpus
 	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=mix own=runs/own out=runs/recurrent # 25 minutes of one core
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 
-models-fine: models-corpus
+models-fine: models-target
 	$(BIN)/sst-train-target family=tiny_fine # 8 minutes of one core, as the next
 	$(BIN)/sst-train-target family=tiny_fine init=runs/fine/target decay_steps=48 out=runs/fine-on
 	$(BIN)/python scripts/pack.py runs/fine-mean runs/fine/target runs/fine-on/target
