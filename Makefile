@@ -25,6 +25,8 @@ SHAPED := tests/unit/decoding tests/property
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
 # What is not timed is decoded by so many processes.
 WORKERS ?= 2
+# Of the small target's training; 1 where branches of tiny-models run side by side.
+THREADS ?= 2
 QUICK = $(or $(GIVEN),limit=40 timing=10 runtime.warmup=1)
 # What runs share: codes of voice prompts, tokens of the target alone.
 SHARED = cache=$(OUT)/.caches
@@ -54,7 +56,7 @@ decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OU
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
-	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=runs/results, PYTHON=python3, SCALE=tiny, PAPERS, SEEDS=0, MODELS=models, SCORER=.venv, DEVICE=cuda, JUDGES"
+	@echo "  settings:         LIMIT=20 (utterances), OUT=runs, RESULTS=runs/results, PYTHON=python3, SCALE=tiny, PAPERS, SEEDS=0, THREADS=2, MODELS=models, SCORER=.venv, DEVICE=cuda, JUDGES"
 
 venv: $(STAMP) ## Make .venv with the package, the tiny extra and the development tools
 
@@ -181,15 +183,15 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 
-tiny-models: models-small models-fine models-valle ## Make the shipped tiny models again from nothing: 7 hours, or about 4 by OMP_NUM_THREADS=1 make -j 2 tiny-models; needs flite; resumable
+tiny-models: models-fine models-small models-valle ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps, 5 as make -j 2 tiny-models THREADS=1; needs flite; resumable
 	scripts/export_tiny.sh
 
 models-corpus: $(STAMP)
 	$(BIN)/sst-prepare # 45 minutes
 
 models-target: models-corpus
-	$(BIN)/sst-train-target steps=2750 # 60 minutes
-	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 # goes on; 10 minutes
+	$(BIN)/sst-train-target steps=2750 threads=$(THREADS) # 60 minutes
+	$(BIN)/sst-train-target steps=3150 acoustic_pull=0.03 threads=$(THREADS) # goes on; 10 minutes
 
 models-small: models-target
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target out=runs/draft-first # 15 minutes

@@ -16,9 +16,10 @@ namespace {
 constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one, two or four of
 static_assert(PANEL % PAIR == 0);
 // A tile of so many rows (of 8 bits of any number) asks for weights ahead; with fewer the processor's
-// own prefetching is the faster one. With 32 registers it asks that far ahead; with 16, for as many
-// lines of the two panels behind its own two, in turn: a processor that follows two streams waits
-// less where a page ends.
+// own prefetching is the faster one. With 32 registers it asks that far ahead. With 16 it asks in
+// turn for a line of each of two panels, those behind its own two (of the last, of what lies behind
+// the matrix, mostly the next one): the first of two asks for their first halves, the second for
+// the others. Two streams have more lines on their way than one.
 constexpr int MANY = REGISTERS == 32 ? 5 : 2;
 constexpr bool TURNS = REGISTERS == 16;
 constexpr long AHEAD = 16384, LINE = 64;  // bytes; a line of a cache
@@ -204,10 +205,11 @@ __attribute__((noinline)) void tile(const typename W::Input* x, long stride, lon
   if constexpr (TURNS && R >= W::ASKING) {
     const long panel = first * PAIR / PANEL;
     const auto* next = panels + (panel / 2 + 1) * 2 * size + panel % 2 * (size / 2);
-    for (; k + 2 <= steps; k += 2, next += PANEL) {
-      multiply(k);
+    constexpr long line = LINE / (PANEL * sizeof(*next));  // steps of it
+    for (; k + 2 * line <= steps; k += 2 * line, next += line * PANEL) {
+      for (long i = 0; i < line; i++) multiply(k + i);
       __builtin_prefetch(next, 0, 2);
-      multiply(k + 1);
+      for (long i = line; i < 2 * line; i++) multiply(k + i);
       __builtin_prefetch(next + size, 0, 2);
     }
   }
@@ -242,7 +244,7 @@ void by_tiles(const Team& team, const typename W::Input* x, long stride, long ro
               const Output& output) {
   auto [begin, end] = team.share(padded(output.linear.out) / PANEL);
   begin *= PANEL / PAIR, end *= PANEL / PAIR;
-  const long blocks = rows <= W::MOST ? 1 : (rows + W::OFTEN - 1) / W::OFTEN;
+  const long blocks = rows <= W::MOST ? rows > 0 : (rows + W::OFTEN - 1) / W::OFTEN;
   for (long pair = begin; pair < end;) {
     int pairs = pairs_of<W>(rows);
     while (pair + pairs > end) pairs /= 2;

@@ -21,7 +21,7 @@ from speculative_tts import assets
 from speculative_tts.models.cache import KVCache
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.host import with_threads
-from speculative_tts.models.matrix import matrix
+from speculative_tts.models.matrix import Packed, matrix
 from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.native import compile as compiling
 from speculative_tts.models.native import flags, library
@@ -217,6 +217,25 @@ def test_8_bit_products_are_of_integers(
     assert out[3].equal(in_8_bits(weight, tiny[None])[0])
 
 
+@pytest.mark.native
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("set_", runnable)
+def test_a_product_of_no_rows_writes_nothing(
+    dtype: torch.dtype, set_: str, instructions: pytest.MonkeyPatch
+) -> None:
+    """As the last layer's are for the first pieces of a long prompt."""
+    use(instructions, set_)
+    made = matrix(torch.randn(37, 70), dtype=dtype)
+    assert isinstance(made, Packed)
+    x, out = torch.ones(1, 37), torch.zeros(1, 70)
+    fed = ctypes.byref(made.linear), x.data_ptr()
+    made._native.sst_product(*fed, 0, out.data_ptr(), 1)
+    assert not out.any()
+    made._native.sst_product(*fed, 1, out.data_ptr(), 1)
+    assert out.all()
+    assert made(x[:0]).shape == (0, 70)
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("set_", runnable)
 @torch.inference_mode()
@@ -251,13 +270,13 @@ def test_a_long_prompt_in_pieces_gives_the_same_bits() -> None:
         for s in (slice(0, 7), slice(7, 200), slice(200, 301))
     ]
     assert whole.equal(torch.cat(halves))
-    some = model.cache(1, 310)
-    kept = model.extend(ids[None], some, torch.tensor([0]), keep=60)[0]  # from both pieces
-    assert kept.equal(whole[-60:])
-    caches = (cache, other, some)
+    caches = [cache, other]
+    for keep in (60, 1):  # from both pieces, of the second alone
+        caches.append(model.cache(1, 310))
+        kept = model.extend(ids[None], caches[-1], torch.tensor([0]), keep=keep)[0]
+        assert kept.equal(whole[-keep:])
     after = [model.extend(ids[None, :2], c, torch.tensor([301])) for c in caches]
-    assert after[0].equal(after[1])
-    assert after[0].equal(after[2])
+    assert all(logits.equal(after[0]) for logits in after[1:])
 
 
 @torch.inference_mode()
