@@ -1,4 +1,4 @@
-"""What `make test SHAPES=1` checks calls with: shapes and types of tensors, nothing else.
+"""What `make test` checks calls with: shapes and types of tensors, nothing else.
 
 All other annotations are mypy's; tests hand in stubs where these say models.
 """

@@ -141,7 +141,7 @@ def _prompts(golden: _Golden, style: str) -> Iterator[Row]:
         yield Row(f"{style}: prompt {name}, written", float(written != expected["rendered"]), 0.0)
         yield same(
             f"{style}: prompt {name}, ids",
-            layout.prompt_ids(Prompt(text, voice=torch.tensor(codes))),
+            layout.prompt_ids(Prompt(text, voice=torch.tensor(codes, dtype=torch.int64))),
             expected["input_ids"],
         )
 

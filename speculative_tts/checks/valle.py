@@ -59,11 +59,10 @@ class Arrays:
                 yield bare, match
 
 
-@torch.inference_mode()
 def check(folder: Path) -> Iterator[Row]:
     """All cases of a folder; variants, continuations and symbols only where there are some."""
     main, info = Arrays.read(folder / "main.npz"), read_json(folder / "info.json")
-    valle = load_valle(folder / "checkpoint.pt")
+    valle = _fixed(load_valle(folder / "checkpoint.pt"))
     lm, losses = ValleLM(valle.ar), need(info, "nar_teacher_forced", folder / "info.json")
     yield _stored(folder / "checkpoint.pt", valle)
     yield from _teacher_forced_ar(valle, main)
@@ -77,6 +76,13 @@ def check(folder: Path) -> Iterator[Row]:
         yield from variants(folder)
     if (folder / "text_frontend.json").is_file():
         yield from text_ids(folder)
+
+
+def _fixed(valle: Valle) -> Valle:
+    """The model without gradients."""
+    valle.ar.requires_grad_(False)
+    valle.nar.requires_grad_(False)
+    return valle
 
 
 def _stored(path: Path, valle: Valle) -> Row:
@@ -172,17 +178,18 @@ def _continual(valle: Valle, main: Arrays) -> Iterator[Row]:
         yield same(name, got[0], main.get(name)[0])
 
 
-@torch.inference_mode()
 def variants(folder: Path) -> Iterator[Row]:
     """Other options: BOS, prenets, norms behind, a narrow NAR, fewer layers of codes."""
     arrays = Arrays.read(folder / "variants.npz")
     cases = need(read_json(folder / "variants_info.json"), "cases", folder)
     states = torch.load(folder / "variants_state_dicts.pt", map_location="cpu", weights_only=True)
     for name, case in cases.items():
-        valle = Valle.from_state(
-            need(states, name, folder),
-            heads=need(case, "nhead", folder),
-            prefix_mode=need(case, "prefix_mode", folder),
+        valle = _fixed(
+            Valle.from_state(
+                need(states, name, folder),
+                heads=need(case, "nhead", folder),
+                prefix_mode=need(case, "prefix_mode", folder),
+            )
         )
         lm, own = ValleLM(valle.ar), Arrays(arrays.path, arrays.arrays, f"{name}/")
         yield from _teacher_forced_ar(valle, own)

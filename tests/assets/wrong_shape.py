@@ -1,4 +1,4 @@
-"""Passes without the hook of `make test SHAPES=1`, and must not with it."""
+"""Passes without the hook of `make test`, and must not with it."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""`make test SHAPES=1` holds calls against the shapes in signatures: would it find a wrong one?"""
+"""`make test` holds calls against the shapes in signatures: would it find a wrong one?"""
 
 import subprocess
 import sys

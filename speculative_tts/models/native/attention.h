@@ -31,8 +31,10 @@ void scores_at(const Query* queries, const Head& head, long position, float* sco
     const float* values = head.values + position * head.stride + d * V * LANES;
     for (int v = 0; v < V; v++) {
       Vec key = load(row + v * LANES);
-      __builtin_prefetch(row + (V + v) * LANES);
-      __builtin_prefetch(values + v * LANES, 0, 2);
+      if (v * LANES % 16 == 0) {  // once a line of a cache
+        __builtin_prefetch(row + (V + v) * LANES);
+        __builtin_prefetch(values + v * LANES, 0, 2);
+      }
       for (int n = 0; n < N; n++) sum[n][v] = fma(all(queries[n].vector[d]), key, sum[n][v]);
     }
   }
@@ -66,14 +68,12 @@ float exponentials(float* scores, long length) {
   }
   float largest = most[0];
   for (int i = 1; i < LANES; i++) largest = std::max(largest, most[i]);
+  for (long p = 0; p < whole; p += LANES)
+    store(scores + p, exponential(load(scores + p) - all(largest)));
+  std::fill(scores + length, scores + whole, 0.f);
   Sum sum;
   for (long p = 0; p < whole; p += BLOCK)
-    for (int j = 0; j < PARTS; j++) {
-      float* at = scores + p + j * LANES;
-      store(at, exponential(load(at) - all(largest)));
-      for (long i = std::max(0L, length - p - j * LANES); i < LANES; i++) at[i] = 0;
-      sum.part[j] += load(at);
-    }
+    for (int j = 0; j < PARTS; j++) sum.part[j] += load(scores + p + j * LANES);
   return sum.total();
 }
 

@@ -17,9 +17,9 @@ constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one
 static_assert(PANEL % PAIR == 0);
 // A tile of so many rows (of 8 bits of any number) asks for weights ahead; with fewer the processor's
 // own prefetching is the faster one. With 32 registers it asks that far ahead. With 16 it asks in
-// turn for a line of each of two panels, those behind its own two (of the last, of what lies behind
-// the matrix, mostly the next one): the first of two asks for their first halves, the second for
-// the others. Two streams have more lines on their way than one.
+// turn for a line (of 8 bits half a one) of each of two panels, those behind its own two (of the
+// last, of what lies behind the matrix, mostly the next one): the first of two asks for their first
+// halves, the second for the others. Two streams have more lines on their way than one.
 constexpr int MANY = REGISTERS == 32 ? 5 : 2;
 constexpr bool TURNS = REGISTERS == 16;
 constexpr long AHEAD = 16384, LINE = 64;  // bytes; a line of a cache
@@ -205,11 +205,10 @@ __attribute__((noinline)) void tile(const typename W::Input* x, long stride, lon
   if constexpr (TURNS && R >= W::ASKING) {
     const long panel = first * PAIR / PANEL;
     const auto* next = panels + (panel / 2 + 1) * 2 * size + panel % 2 * (size / 2);
-    constexpr long line = LINE / (PANEL * sizeof(*next));  // steps of it
-    for (; k + 2 * line <= steps; k += 2 * line, next += line * PANEL) {
-      for (long i = 0; i < line; i++) multiply(k + i);
+    for (; k + 2 <= steps; k += 2, next += PANEL) {
+      multiply(k);
       __builtin_prefetch(next, 0, 2);
-      for (long i = line; i < 2 * line; i++) multiply(k + i);
+      multiply(k + 1);
       __builtin_prefetch(next + size, 0, 2);
     }
   }

@@ -89,9 +89,9 @@ def traced(step: Callable[[], None]) -> Callable[[], None]:
 
 @pytest.fixture
 def unchecked(pytestconfig: pytest.Config) -> None:
-    """The checker of shapes (`make test SHAPES=1`) cannot be traced."""
+    """The checker of shapes cannot be traced; `make test` runs these once without it."""
     if pytestconfig.getoption("--jaxtyping-packages"):
-        pytest.skip("traced without SHAPES=1 alone")
+        pytest.skip("traced without the checker of shapes alone")
 
 
 TRACED = [

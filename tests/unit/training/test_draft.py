@@ -229,7 +229,7 @@ def test_codes_of_another_codec_are_told(target, codes, caplog, renumbered):
     batch = load_data(asked, 6).dev[0]
     answers = batch.targets[batch.targets != IGNORED]
     order = torch.randperm(LAYOUT.vocab_size, generator=torch.Generator().manual_seed(0))
-    knowing = 6 * torch.nn.functional.one_hot(answers, LAYOUT.vocab_size)  # as a trained target
+    knowing = 6.0 * torch.nn.functional.one_hot(answers, LAYOUT.vocab_size)  # as a trained target
     warn_of_other_codes(knowing, order[answers] if renumbered else answers)
     assert ("they are another codec's" in caplog.text) == renumbered
 
@@ -288,7 +288,7 @@ def test_an_epoch_takes_every_utterance_once(codes):
 
 
 def test_batch_moves(codes):
-    batch = Batch(torch.zeros(1, 2), torch.ones(1, 2)).to(torch.device("meta"))
+    batch = Batch(*torch.zeros(2, 1, 2, dtype=torch.int64)).to(torch.device("meta"))
     assert batch.inputs.is_meta
     assert batch.targets.is_meta
 
