@@ -182,7 +182,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 
-tiny-models: models-fine models-small models-valle ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps, 5 as make -j 2 tiny-models THREADS=1; needs flite; resumable
+tiny-models: models-fine models-small models-valle ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps (5, by an estimate, as make -j 2 tiny-models THREADS=1); needs flite; resumable
 	scripts/export_tiny.sh
 
 models-corpus: $(STAMP)

@@ -15,13 +15,16 @@ namespace {
 
 constexpr int PAIR = 2 * LANES;  // columns of two vectors, which a tile has one, two or four of
 static_assert(PANEL % PAIR == 0);
+constexpr int by_set(int registers_32, int avx2, int portable) {
+  return REGISTERS == 32 ? registers_32 : LANES == 8 ? avx2 : portable;
+}
 // A tile of so many rows (of 8 bits of any number) asks for weights ahead; with fewer the processor's
-// own prefetching is the faster one. With 32 registers it asks that far ahead. With 16 it asks in
-// turn for a line (of 8 bits half a one) of each of two panels, those behind its own two (of the
-// last, of what lies behind the matrix, mostly the next one): the first of two asks for their first
-// halves, the second for the others. Two streams have more lines on their way than one.
-constexpr int MANY = REGISTERS == 32 ? 5 : 2;
-constexpr bool TURNS = REGISTERS == 16;
+// own prefetching is the faster one. It asks that far ahead, by AVX2 in turn for a line (of 8 bits
+// half a one) of each of two panels, those behind its own two (of the last, of what lies behind the
+// matrix, mostly the next one): the first of two asks for their first halves, the second for the
+// others. Two streams have more lines on their way than one.
+constexpr int MANY = by_set(5, 2, 2);
+constexpr bool TURNS = by_set(false, true, false);
 constexpr long AHEAD = 16384, LINE = 64;  // bytes; a line of a cache
 
 // `TWO`: the most rows of which two pairs at a time are faster, `FROM` the fewest; `FOUR`: of which
@@ -31,8 +34,8 @@ constexpr long AHEAD = 16384, LINE = 64;  // bytes; a line of a cache
 struct Float32 {
   typedef float Input;
   typedef float Word;
-  static constexpr int FROM = 1, TWO = 0, FOUR = REGISTERS == 32 ? 0 : 1, ASKING = MANY;
-  static constexpr int MOST = REGISTERS == 32 ? 12 : 6, OFTEN = MOST;
+  static constexpr int FROM = 1, TWO = by_set(0, 0, 2), FOUR = by_set(0, 1, 1);
+  static constexpr int MOST = by_set(12, 6, 6), OFTEN = MOST, ASKING = MANY;
   static long steps(long inputs) { return inputs; }
   INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec dot(Vec weights, float x, Vec sum) { return fma(all(x), weights, sum); }
@@ -42,9 +45,8 @@ struct Float32 {
 // AVX512-BF16 does. What is fed is rounded to bfloat16 too.
 struct BFloat16 {
   typedef float Word;
-  static constexpr int FROM = 3, TWO = REGISTERS == 32 ? 6 : 0;
-  static constexpr int FOUR = Float32::FOUR, ASKING = MANY;
-  static constexpr int MOST = REGISTERS == 32 ? 12 : 5, OFTEN = REGISTERS == 32 ? 12 : 4;
+  static constexpr int FROM = by_set(3, 1, 1), TWO = by_set(6, 0, 2), FOUR = Float32::FOUR;
+  static constexpr int MOST = by_set(12, 5, 6), OFTEN = by_set(12, 4, 6), ASKING = MANY;
   static long steps(long inputs) { return (inputs + 1) / 2; }
   INLINE Vec weights(const Word* p) { return load(p); }
   INLINE Vec value(Vec sum, const Linear&, long, float) { return sum; }
@@ -85,8 +87,8 @@ struct BFloat16 {
 struct Int8 {
   typedef uint32_t Input;
   typedef int16_t Word;
-  static constexpr int FROM = 1, TWO = REGISTERS == 32 ? 4 : 0, MOST = REGISTERS == 32 ? 8 : 4;
-  static constexpr int FOUR = 0, ASKING = 1, OFTEN = MOST;
+  static constexpr int FROM = 1, TWO = by_set(4, 0, 2), FOUR = 0;
+  static constexpr int MOST = by_set(8, 4, 6), OFTEN = MOST, ASKING = 1;
   static long steps(long inputs) { return (inputs + 1) / 2; }
 #if defined(__AVX512F__)
   INLINE Vec weights(const Word* p) {
@@ -203,8 +205,8 @@ __attribute__((noinline)) void tile(const typename W::Input* x, long stride, lon
   };
   long k = 0;
   if constexpr (TURNS && R >= W::ASKING) {
-    const long panel = first * PAIR / PANEL;
-    const auto* next = panels + (panel / 2 + 1) * 2 * size + panel % 2 * (size / 2);
+    static_assert(PAIR == PANEL && P == 1);
+    const auto* next = panels + (first / 2 + 1) * 2 * size + first % 2 * (size / 2);
     for (; k + 2 <= steps; k += 2, next += PANEL) {
       multiply(k);
       __builtin_prefetch(next, 0, 2);
