@@ -15,6 +15,9 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.decode import System
+from speculative_tts.schema.limits import check
+
+SYSTEMS = ("speculative", "target", "draft")
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Speaker:
 
         `system` is speculative, target or draft. Same seed, same tokens.
         """
-        asked = self._asked(text, prompt, prompt_text)
+        asked = self._asked(text, prompt, prompt_text, seed)
         request = self.engine.request("speak", asked, seed)
         timed = self.engine.decode(self._system(system), [request])
         (outcome,) = timed.outcomes
@@ -96,7 +99,7 @@ class Speaker:
         Together they are what `speak` says (of X-Codec2 nearly). Afterwards the stream's `outcome`
         and `arrivals` say what it came to, and when.
         """
-        asked = self._asked(text, prompt, prompt_text)
+        asked = self._asked(text, prompt, prompt_text, seed, chunk)
         request = self.engine.request("speak", asked, seed)
         return Stream(
             self.engine, growing(self.engine, self._system(system), request), asked, chunk
@@ -104,10 +107,21 @@ class Speaker:
 
     def _system(self, name: str) -> System:
         """A target without a draft speaks alone."""
+        if name not in SYSTEMS:
+            raise ValueError(f"system {name} is unknown; give one of {', '.join(SYSTEMS)}")
         alone = name == "speculative" and self.engine.draft is self.engine.target
         return System.target if alone else System[name]
 
-    def _asked(self, text: str, prompt: str | None, prompt_text: str | None) -> Prompt:
-        """A text in a voice."""
-        config = replace(self.config, text=text, prompt=prompt, prompt_text=prompt_text)
+    def _asked(
+        self,
+        text: str,
+        prompt: str | None,
+        prompt_text: str | None,
+        seed: int,
+        chunk: int | None = None,
+    ) -> Prompt:
+        """A text in a voice; ValueError for what sst-speak would not take."""
+        given = {"prompt": prompt, "prompt_text": prompt_text, "seed": seed, "chunk": chunk}
+        config = replace(self.config, text=text, **given)  # type: ignore[arg-type]
+        check(config)
         return prompt_of(text, find_prompt(config), self.engine)

@@ -8,6 +8,18 @@ import yaml
 
 TINY = Path(__file__).parent / "tiny"
 PREFIX = "tiny:"
+ORIGINS = {  # where the packaged configurations look: how that comes to be there
+    "models": "docs/paper-scale.md: where the papers' models come from and go",
+    "data": "sst-prepare makes what is in data/: sst-prepare --help",
+}
+
+
+class MissingPathError(ValueError):
+    """What was to be read is not there."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(why)
+        self.path = path
 
 
 def resolve(path: str) -> Path:
@@ -25,17 +37,20 @@ def named(path: str) -> str:
 
 
 def require(path: Path) -> Path:
-    """The path of what will be read. ValueError when nothing is there, with what could be given."""
+    """The path of what will be read; MissingPathError, with what could be given, if it is not."""
     if path.exists():
         return path
     if (name := named(str(path))).startswith(PREFIX):
         shipped = sorted(PREFIX + entry.name for entry in TINY.glob("*"))
-        raise ValueError(
-            f"{name} is not shipped; give an existing path or one of {', '.join(shipped)}"
+        alike = [one for one in shipped if one.endswith(name[name.rfind("_") :])] or shipped
+        raise MissingPathError(
+            path, f"{name} is not shipped; give an existing path or one of {', '.join(alike)}"
         )
-    raise ValueError(
-        f"{path} does not exist{'' if path.is_absolute() else f' in {Path.cwd()}'}; give a "
-        "path that does (docs/paper-scale.md: where the papers' models come from and go)"
+    origin = ORIGINS.get(path.parts[0] if path.parts else "")
+    raise MissingPathError(
+        path,
+        f"{path} does not exist{'' if path.is_absolute() else f' in {Path.cwd()}'}; give a path "
+        f"that does{f' ({origin})' if origin else ''}",
     )
 
 

@@ -128,5 +128,8 @@ def silence(codec: Codec) -> np.ndarray:
 def load_codec(name: str, path: Path) -> Codec:
     """The codec `name` from its files at `path`; ValueError for an unknown name or place."""
     if name not in CODECS:
-        raise ValueError(f"codec {name!r} is unknown; known codecs: {', '.join(sorted(CODECS))}")
+        raise ValueError(
+            f"codec {name!r} is unknown; known codecs, one of which codec.name must be: "
+            f"{', '.join(sorted(CODECS))}"
+        )
     return CODECS[name](require(path))

@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 from speculative_tts.commands import messages
-from speculative_tts.commands.arguments import apart, find_places, one_by_one, quoted, sources
+from speculative_tts.commands.arguments import (
+    apart,
+    find_places,
+    name_key,
+    one_by_one,
+    quoted,
+    sources,
+)
 from speculative_tts.commands.choices import Choices, implied
 from speculative_tts.commands.sweeps import composed_once, has_sweep, place
 from speculative_tts.files import check_folder, reading
@@ -90,14 +97,22 @@ class Command(Generic[Config]):
         return max(self.codes, default=0)
 
     def compose(self, overrides: Sequence[str] = ()) -> Config:
-        """The configuration object of these overrides; runs nothing (for tests and notebooks)."""
+        """The configuration object of these overrides; runs nothing (for tests and notebooks).
+
+        ValueError for a mistake in them, with the line that the command would say.
+        """
         from hydra import compose, initialize_config_module
 
         self._register()
         written = [self._written_out(override) for override in overrides]
         written += self._implied(written)
-        with initialize_config_module("speculative_tts.configs", version_base="1.3"):
-            return self._to_object(compose(self.name, overrides=written))
+        try:
+            with initialize_config_module("speculative_tts.configs", version_base="1.3"):
+                return self._to_object(compose(self.name, overrides=written))
+        except Exception as error:
+            if (line := messages.one_line(error, self.schema)) is None:
+                raise
+            raise ValueError(line) from error
 
     def _start(self, asked: Sequence[str]) -> None:
         for argv in one_by_one(asked):
@@ -176,7 +191,9 @@ class Command(Generic[Config]):
         # Merged again because Hydra lets +unknown=1 pass.
         checked = OmegaConf.merge(plain, OmegaConf.to_container(config, resolve=False))
         for key in sorted(OmegaConf.missing_keys(checked)):
-            raise ValueError(f"{key} is not set; give {key}=<value> (see {self.program} --help)")
+            words = [word for word, meant in self.shorthand if meant.startswith(f"{key}=")]
+            give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
+            raise ValueError(f"{key} is not set; give {give} (see {self.program} --help)")
         result = OmegaConf.to_object(checked)
         assert isinstance(result, self.schema)
         check(result)
@@ -275,11 +292,14 @@ def _run_job(this: Command[Any], parent: int, config: Any) -> None:
     if job.mode == RunMode.MULTIRUN:
         where, what = place(job, this.asked), " ".join(job.overrides.task)
         print(f"{this.program}: {where}: {what}", file=sys.stderr)
+    composed = None
     try:
-        code, why = _checked(this, this._to_object(config)), "see its log"
+        composed = this._to_object(config)
+        code, why = _checked(this, composed), "see its log"
     except BrokenPipeError:
         code, why = _unread(), "nobody reads what it prints"
     except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
+        name_key(error, composed)
         code, why = this._report(error), str(error)
     this.codes.append(code)
     if (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.assets import resolve
+from speculative_tts.assets import MissingPathError, resolve
 from speculative_tts.schema.verbatim import Holds, given_paths, verbatim_keys
 
 EXPERIMENTS = re.compile(r"experiment=[\w/-]+(,[\w/-]+)+")
@@ -80,6 +80,13 @@ def sources(config: object) -> list[Path]:
                     f"{out.key}={out.value} is what {one.key} reads; give another {out.key}"
                 )
     return [Path(one.value) for one in read]
+
+
+def name_key(error: Exception, config: object) -> None:
+    """Tell of a path that is not there which key of the configuration gave it."""
+    if isinstance(error, MissingPathError):
+        keys = [one.key for one in given_paths(config, Holds.read) if one.value == str(error.path)]
+        error.args = (": ".join([*keys[:1], str(error)]),)
 
 
 def _at_home(path: str) -> str:

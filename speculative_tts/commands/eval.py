@@ -20,7 +20,7 @@ from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
-from speculative_tts.evaluation.summary import SCORES, Bootstrap
+from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap
 from speculative_tts.records import to_row, write_json
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.tracking import track_figures
@@ -45,6 +45,13 @@ def run(config: EvalConfig) -> int:
         print(line, file=sys.stderr)
     if missing and config.strict:
         return STRICT_FAILURE
+    if losing := [one.source.label for one in planned if _had(one)]:
+        print(
+            f"nothing was scored: {', '.join(losing)} would lose figures that are there; install "
+            "what is missing, or leave its metrics out (metrics=[...])",
+            file=sys.stderr,
+        )
+        return NOTHING_SCORED
     scored = _score(planned, config)
     print(table([one.summary for one in scored]))
     for one in scored:
@@ -52,6 +59,13 @@ def run(config: EvalConfig) -> int:
     if config.baseline is not None:
         _compare(Path(config.baseline), scored, config)
     return NOTHING_SCORED if missing else _exit_code(scored, config.strict)
+
+
+def _had(plan: Plan) -> bool:
+    """Has the run figures of a judge that is not installed now?"""
+    file = plan.source.folder / SUMMARY
+    had = read_object(file, "score the run again").get("judges", {}) if file.is_file() else {}
+    return not plan.skipped.keys().isdisjoint(had)
 
 
 def _planned(config: EvalConfig) -> list[Plan]:
@@ -64,6 +78,11 @@ def _planned(config: EvalConfig) -> list[Plan]:
     planned = plans(config) if config.paper is None else _shown(plans(config), config.paper)
     scored = baseline and baseline.resolve() in [one.source.folder.resolve() for one in planned]
     if baseline is not None and not scored and not (baseline / SCORES).is_file():
+        runs = sorted(file.parent.name for file in baseline.glob(f"*/{SCORES}"))
+        if runs:
+            raise ValueError(
+                f"baseline={baseline} is a folder of runs; give one of them: {', '.join(runs)}"
+            )
         raise ValueError(f"baseline={baseline} has no {SCORES}; run sst-eval runs={baseline} first")
     return planned
 

@@ -90,7 +90,7 @@ main = app.command(
     ListenConfig,
     run,
     examples=(
-        "sst-listen make runs=runs/ssd systems=[draft,target,ssd] test=mos raters=30 samples=10",
+        "sst-listen make runs=runs/ssd systems=[target,speculative-tolerance-b0.4] raters=30",
         "sst-listen serve port=8765",
         "sst-listen score answers=answers",
         "sst-listen power difference=0.2 samples=10",

@@ -96,14 +96,24 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
         return _unknown_key(match[1], schema)
     if match := re.search(r"Could not find '(.+?)/(.*?)'", text):
         return _unknown_choice(match[1], match[2], text)
+    if match := re.search(r"In '(\w+)/(\w+)': ConfigKeyError raised .*\s+Key '(\w+)' not in", text):
+        return (
+            f"{match[1]}={match[2]} sets {match[3]}, which is no key here: it is for another "
+            f"command; --help={match[1]} lists the choices"
+        )
     if override := getattr(error, "override", None):  # the parser's error
         return f"cannot read '{override}'; settings are written key=value, and --help lists them"
     if match := re.search(r"Error merging override (.+)", text):
-        if "is not a ListConfig" in str(cause):
-            key, _, value = match[1].partition("=")
-            return f"{match[1]}: a list is wanted; give {key}=[{value}]"
-        return f"{match[1]}: {_first_line(cause or error)}; --help lists the keys"
+        return _misfit(match[1], cause or error)
     return text.replace("You must specify", "give").replace("\n", " ")
+
+
+def _misfit(override: str, cause: BaseException) -> str:
+    """A value that its key cannot hold."""
+    if "is not a ListConfig" in str(cause):
+        key, _, value = override.partition("=")
+        return f"{override}: a list is wanted; give {key}=[{value}]"
+    return f"{override}: {_first_line(cause)}; --help lists the keys"
 
 
 def _unknown_choice(group: str, name: str, text: str) -> str:

@@ -99,7 +99,7 @@ def with_sizes(config: DecodeConfig) -> DecodeConfig:
     if not isinstance(config.rule, GroupRule):
         return config
     groups = config.rule.groups
-    size = groups.size if groups.theta is None else None
+    size = groups.size if groups.theta is None else groups.mean_size
     sized = dataclasses.replace(groups, mean_size=size)
     return dataclasses.replace(config, rule=dataclasses.replace(config.rule, groups=sized))
 

@@ -291,7 +291,8 @@ def check_pair(target: Layout, draft: Layout, settings: Settings) -> None:
         if value != other:
             raise ValueError(
                 f"target and draft have different vocabularies ({name}: {_short(value)} "
-                f"and {_short(other)}); train the draft from this target"
+                f"and {_short(other)}); give draft=<its own>, train one from this target, or "
+                "draft=itself (drafter=heads or recurrent need no model)"
             )
 
 

@@ -134,8 +134,8 @@ def _named(wanted: str, there: dict[str, Source]) -> list[Source]:
     fitting = [wanted] if wanted in there else [one for one in there if one.startswith(wanted)]
     if len(fitting) != 1:
         raise ValueError(
-            f"systems: {wanted} names {len(fitting)} of the systems that are there; give more of a "
-            f"name: {', '.join(sorted(there))}"
+            f"systems: {wanted} names {len(fitting)} of the systems that are there; give "
+            f"{'more of a name' if fitting else 'how one begins'}: {', '.join(sorted(there))}"
         )
     return [there[fitting[0]]]
 

@@ -19,7 +19,7 @@ from speculative_tts.reporting.selection import Chosen
 SEEDS_SPREAD = "Figures are mean ± standard deviation over seeds."
 PAIRED_TESTS = (
     "Δ columns are paired differences with two-sided bootstrap p, corrected by Holm's method for "
-    "the systems compared."
+    "the systems that are compared in one part of a table."
 )
 SEED_TESTS = (
     "Tests over seeds take each seed's corpus figure, two-sided and not corrected: Welch's t, and "

@@ -220,9 +220,18 @@ def _draw_published(axes: Axes, series: Series, plot: Plot) -> None:
         ms=6,
         lw=1.2,
         ls=line,
-        label=series.label,
+        label=_with_outside(series, _shown(plot)),
         zorder=4,
     )
+
+
+def _with_outside(series: Series, shown: Sequence[float]) -> str:
+    """A paper's label, and at which y its points are if the axes have none of them."""
+    ys = [point.y.value for point in series.points if point.y.value is not None]
+    low, high = min(ys), max(ys)
+    if any(min(shown) <= y <= max(shown) for y in ys):
+        return series.label
+    return f"{series.label}, outside at {low:g}{f' to {high:g}' if high > low else ''}"
 
 
 def _bars(axes: Axes, points: Sequence[Point], color: str) -> None:

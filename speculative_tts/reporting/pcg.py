@@ -65,7 +65,7 @@ def _table_1(made_by: Experiment, matched: Experiment) -> TableDefinition:
     }
     return TableDefinition(
         name="table1",
-        title=f"PCG Table 1: quality at one speed (lookahead {k})",
+        title=f"PCG Table 1: quality at equal tokens a round (lookahead {k})",
         experiment=made_by.name,
         paper=paper.PCG_TABLE_1,
         spread="sd",
@@ -73,7 +73,7 @@ def _table_1(made_by: Experiment, matched: Experiment) -> TableDefinition:
             **of_methods(made_by, alone),
             "ssd": Row(f"Target + SSD (β = {beta:g})", {**at(made_by, TOLERANCE), BETA: beta}),
             "pcg": Row(
-                "Target + PCG at SSD's speed",
+                "Target + PCG at SSD's tokens a round",
                 at(matched, GROUPS),
                 nearest=Nearest("ssd", "acceptance_length"),
             ),
@@ -102,9 +102,9 @@ def _table_1(made_by: Experiment, matched: Experiment) -> TableDefinition:
         ),
         notes=(
             (
-                f"The speed is that of SSD with the paper's β = {beta:g}; the mean group size of "
-                f"PCG is searched for the same acceptance length (`match={beta:g}`). PCG's accept "
-                "step takes longer than SSD's (accept %)."
+                f"Tokens a round are those of SSD with the paper's β = {beta:g}; the mean group "
+                f"size of PCG is searched for the same acceptance length (`match={beta:g}`). PCG's "
+                "accept step takes longer than SSD's (accept %), so its speed is another."
             ),
             "The paper tests PCG against SSD with a t-test over seeds (p = 0.039).",
         ),
@@ -160,7 +160,8 @@ def _table_3(made_by: Experiment) -> TableDefinition:
     where = at(made_by, GROUPS)
     return TableDefinition(
         name="table3",
-        title=f"PCG Table 3: groups by mel frames or by embeddings, at one speed (lookahead {k})",
+        title="PCG Table 3: groups by mel frames or by embeddings, at equal tokens a round "
+        f"(lookahead {k})",
         experiment=made_by.name,
         paper=paper.PCG_TABLE_3,
         spread="sd",

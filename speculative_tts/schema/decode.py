@@ -270,7 +270,7 @@ class EngineConfig:
     heads: HeadsConfig = field(default_factory=HeadsConfig)
     viterbi: ViterbiConfig = field(default_factory=ViterbiConfig)
     # tokens drafted per round; auto: what pays best here, in seconds (sst-decode keeps it);
-    # adaptive: 8 at most, until the draft is unsure
+    # adaptive: 8 at most, until the draft is unsure (drafter=lm)
     lookahead: Lookahead = 3
     seed: Seed = 0  # same seed, same tokens
 

@@ -85,6 +85,16 @@ def test_marks_and_papers_points_have_markers_of_their_own_and_labels_fit() -> N
     assert canvas.bbox.x0 <= box.x0 < box.x1 <= canvas.bbox.x1
 
 
+def test_a_papers_points_outside_the_axes_are_told_in_the_legend() -> None:
+    """PCG's figure 2: two of the paper's three were in the legend and nowhere else."""
+    far = Series("far", "published", [Point(1.0, Measure(9.0)), Point(2.0, Measure(8.5))])
+    (axes,) = _canvas(figure(Plot("p", "x", "y", [CURVE, PAPER, far]))).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["ours", "paper", "far, outside at 8.5 to 9"]
+
+
 def test_plots_fill_rows() -> None:
     plot = Plot("p", "x", "y", [CURVE], sweep=[1, 2])
     wide, tall = (
