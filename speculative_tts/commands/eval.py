@@ -24,6 +24,7 @@ from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap
 from speculative_tts.records import to_row, write_json
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.tracking import track_figures
+from speculative_tts.typed import read_json
 
 STRICT_FAILURE = 3
 NOTHING_SCORED = 1
@@ -64,7 +65,9 @@ def run(config: EvalConfig) -> int:
 def _had(plan: Plan) -> bool:
     """Has the run figures of a judge that is not installed now?"""
     file = plan.source.folder / SUMMARY
-    had = read_object(file, "score the run again").get("judges", {}) if file.is_file() else {}
+    if not plan.skipped or not file.is_file():
+        return False
+    had = read_json(file, "delete it").get("judges", {})
     return not plan.skipped.keys().isdisjoint(had)
 
 

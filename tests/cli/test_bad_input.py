@@ -65,8 +65,8 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "rule=group rule.groups.cache={t}/c draft.path=tiny:draft": "train the draft from",
             "codec.path=tiny:codec": "they do not belong together, give codec=",
             "codec.path=/nowhere": "/nowhere does not exist; give",
-            "codec.name=mp3": "codec 'mp3' is unknown; known codecs",
-            "data.path=/nowhere": "/nowhere does not exist; give",
+            "codec.name=mp3": "known codecs, one of which codec.name must be: cosyvoice",
+            "data.path=/nowhere": "data.path: /nowhere does not exist; give a path that does",
             "data.path={w}/target": "target is no test list; give data.path=",
             "data.path={w}/lists.fifo": "lists.fifo is no test list; give data.path=",
             "out=/dev/null/x": "/dev/null/x",
@@ -101,6 +101,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "sampling.repetition_penalty=0": "repetition_penalty 0.0 is not above 0",
             "rule=group rule.groups.theta=2": "theta 2.0 is above 1",
             "rule=group rule.groups.mean_size=0": "mean_size 0.0 is below 1",
+            "rule=group rule.groups.theta=0.5 rule.groups.mean_size=4": "both given; leave one out",
             "rule=group rule.groups.mean_size=99 rule.groups.cache={t}/c": "is outside [1, 40]",
             "rule=group rule.groups.path=/nowhere": "/nowhere",
             "rule=group rule.groups.path={w}/target": "target",
@@ -334,6 +335,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
     "train_draft": (
         DRAFT,
         {
+            "recipe=recurrent": "recipe=recurrent sets kind, which is no key here: it is",
             "layers=[0,9]": "layer 9 is not in the target; its layers are 0 to 2",
             "layers=[-1]": "layers -1 is below 0; give 0 or more",
             "layers=0": "layers=0: a list is wanted; give layers=[0]",

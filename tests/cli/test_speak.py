@@ -357,3 +357,30 @@ def test_from_python_a_target_without_a_draft_speaks_alone() -> None:
     said = speaker.speak("7 8")
     assert said.tokens == speaker.speak("7 8", system="target").tokens
     assert said.outcome.counts.rounds == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("rule.betaa=1", r"^unknown key rule.betaa; did you mean rule.beta\?"),
+        ("target=nope", "^target=nope: no such choice; there are "),
+        ("rule.beta=abc", "^rule.beta=abc: Value 'abc'"),
+        ("seed=-1", "^seed -1 is below 0"),
+    ],
+)
+def test_from_python_a_mistake_is_the_commands_line(setting: str, said: str) -> None:
+    """Hydra's errors came out, of several lines, none of them a ValueError."""
+    with pytest.raises(ValueError, match=said) as error:
+        Speaker(setting)
+    assert "\n" not in str(error.value)
+
+
+def test_from_python_what_speak_is_asked_is_checked(models: FakeModels) -> None:
+    """Of a system that is none a KeyError came out, of chunks of -1 codes a ZeroDivisionError."""
+    speaker = Speaker(*models.overrides)
+    with pytest.raises(ValueError, match="system foo is unknown; give one of speculative, target"):
+        speaker.speak("alpha", system="foo")
+    with pytest.raises(ValueError, match="seed -1 is below 0"):
+        speaker.speak("alpha", seed=-1)
+    with pytest.raises(ValueError, match="chunk 0 is below 1"):
+        speaker.stream("alpha", chunk=0)

@@ -148,6 +148,19 @@ def test_missing_judge_is_a_line_and_a_skipped_column(
     assert summary_of(run_folder)["skipped"] == {"deaf": "loud needs ears; pip install ears"}
 
 
+def test_a_missing_judge_takes_no_figures_away(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`judges=ssd` without its models left a scored run without words and voices."""
+    with monkeypatch.context() as there:
+        there.setitem(scoring.JUDGES, "deaf", lambda *_: LoudJudge())
+        assert command.run(settings(run_folder, metrics=["deaf"])) == 0
+    before = summary_of(run_folder)
+    assert command.run(settings(run_folder, metrics=["loud", "deaf"])) == 1
+    assert "nothing was scored: ssd would lose figures" in capsys.readouterr().err
+    assert summary_of(run_folder) == before
+
+
 @pytest.mark.parametrize(
     ("prompt", "why"),
     [
