@@ -109,6 +109,8 @@ class Speaker:
         """A target without a draft speaks alone."""
         if name not in SYSTEMS:
             raise ValueError(f"system {name} is unknown; give one of {', '.join(SYSTEMS)}")
+        if name == "draft" and self.engine.draft is None:
+            raise ValueError("system draft is a model, and none drafts here; give drafter=lm")
         alone = name == "speculative" and self.engine.draft is self.engine.target
         return System.target if alone else System[name]
 

@@ -172,7 +172,7 @@ class Command(Generic[Config]):
         main = hydra.main(version_base="1.3", config_path=CONFIGS, config_name=self.name)(
             self._job()
         )
-        with _hydra_process([self.program, *argv]), composed_once():
+        with _hydra_process([self.program, *argv]), composed_once(argv):
             main()
         if "--multirun" in argv and not self.codes:  # a launcher's jobs have processes of their own
             print(f"{self.program}: all jobs are done; the launcher's folder has what they said")

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
+# How what may bring a sweep of its own begins on a command line.
+MAY_SWEEP = ("experiment=", "hydra", "+", "-c", "--config")
 began: dict[int, float] = {}  # by jobs: when the first one of a sweep in this process began
 
 
@@ -54,16 +56,19 @@ def has_sweep(overrides: list[str]) -> bool:
 
 
 @contextmanager
-def composed_once() -> Iterator[None]:
+def composed_once(argv: Sequence[str]) -> Iterator[None]:
     """Inside, Hydra composes each point of a sweep once: what it checks first is what it runs.
 
     It composes all points before the first one runs, so that a mistake in one is told at once, and
-    each again when its turn comes, a sixth of a second each time.
+    each again when its turn comes, a sixth of a second each time. Before that it composes to see
+    whether a file asks for a sweep, which an experiment may, a user's own file, and nothing else.
     """
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
+    from hydra._internal.hydra import Hydra
     from omegaconf import OmegaConf
 
     compose, checked = ConfigLoaderImpl.load_sweep_config, dict[tuple[str, ...], Any]()
+    mode, asks = Hydra.get_mode, any(word.startswith(MAY_SWEEP) for word in argv)
 
     def once(self: Any, master_config: Any, sweep_overrides: list[str]) -> Any:
         point = tuple(sweep_overrides)
@@ -73,7 +78,10 @@ def composed_once() -> Iterator[None]:
         return found
 
     ConfigLoaderImpl.load_sweep_config = once  # type: ignore[method-assign]
+    if not asks:
+        Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
     try:
         yield
     finally:
+        Hydra.get_mode = mode  # type: ignore[method-assign]
         ConfigLoaderImpl.load_sweep_config = compose  # type: ignore[method-assign]

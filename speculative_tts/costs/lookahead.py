@@ -177,7 +177,9 @@ def _key(config: EngineConfig) -> str:
     machine = {key: value for key, value in hardware().items() if key != "threads"}
     code = source_hash("decoding", "models", "costs")
     number = config.heads.n if "heads" in values else None  # of heads with a path that alone counts
-    return signature(values | {"heads_n": number, "hardware": machine, "code": code})
+    label = config.drafter.label  # what else of one with a path counts
+    beside = {"heads_n": number, "label": label, "hardware": machine, "code": code}
+    return signature(values | beside)
 
 
 def _step(engine: Engine, request: Request) -> list[float]:

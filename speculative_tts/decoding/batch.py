@@ -140,11 +140,6 @@ class BatchState:
         return bool(self.done.all())
 
     @property
-    def lawful(self) -> bool:
-        """Had every token a law? The host waits for the device."""
-        return not bool((self.tokens == len(self.ends) - 1).any())
-
-    @property
     def start(self) -> Int64[Tensor, " batch"]:
         """Position of each row's newest token, which no cache holds yet."""
         return self.lengths + self.count - 1

@@ -100,9 +100,9 @@ class Decoded:
         timed = spread(items, config.timing) if config.timing != 0 else []
         instrument = config.instrument if config.system is System.speculative else 0
         self._timed = {item.id: n < instrument for n, item in enumerate(timed)}
-        for item in self._kept(missing, timed=True)[: config.runtime.warmup]:
-            warm = self._engine.decode(config.system, [self._request(item)])
-            self._engine.audio(warm.outcomes[0], self.prompt(item))
+        for item in self._warming(self._kept(missing, timed=True)):
+            warm = self._paired(self._request(item), swap=False)
+            self._engine.audio(warm[config.system].outcomes[0], self.prompt(item))
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
         """See `AudioSource`; by several workers nothing before all that is timed has its times."""
@@ -164,6 +164,15 @@ class Decoded:
         fit = (item for item in items if item.id not in self.failed)
         return [item for item in fit if self.is_timed(item) is timed]
 
+    def _warming(self, items: list[ListItem]) -> list[ListItem]:
+        """`runtime.warmup` of them, and the first of each size that steps are captured for."""
+        warmup, sizes = self._config.runtime.warmup, dict[Any, ListItem]()
+        for item in items if warmup else ():
+            request = self._request(item)
+            size = tuple(self._engine.bucket(one, request) for one in self._systems)
+            sizes.setdefault(size if any(size) else None, item)
+        return list({item.id: item for item in (*items[:warmup], *sizes.values())}.values())
+
     def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
         """Each alone and beside the target, for which the machine has to be quiet."""
         for number, item in enumerate(items):
@@ -204,11 +213,14 @@ class Decoded:
 
     def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:
         """An utterance by the system and by the target alone, in turn the first."""
-        systems = [self._config.system]
-        if self._config.baseline and self._config.system is not System.target:
-            systems.append(System.target)
-        ordered = systems[::-1] if swap else systems
+        ordered = self._systems[::-1] if swap else self._systems
         return {one: self._engine.decode(one, [request]) for one in ordered}
+
+    @property
+    def _systems(self) -> list[System]:
+        """Whose seconds are compared."""
+        beside = self._config.baseline and self._config.system is not System.target
+        return [self._config.system, *([System.target] if beside else [])]
 
     def _timed_one(self, item: ListItem, *, swap: bool) -> Timing | None:
         """One utterance with its seconds; None where a model broke down."""

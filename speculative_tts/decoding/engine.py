@@ -95,6 +95,10 @@ class Engine:
         """How long a request may become with its prompt, drafted tokens included."""
         return Size.of([request], self._looping(system).slack).positions
 
+    def bucket(self, system: System, request: Request) -> Size | None:
+        """The size that steps of a system are captured for; None where none are."""
+        return self.graphs.bucket(self._looping(system), [request])
+
     def require_room(self, positions: int) -> None:
         """ValueError where a model cannot be as long as this."""
         for model in filter(None, (self.target, self.draft)):

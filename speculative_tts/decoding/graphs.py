@@ -100,6 +100,10 @@ class Graphs:
                 for _ in range(LOOKS if self._capture else 1):
                     step()
 
+    def bucket(self, looping: Looping[AnyLoop], requests: list[Request]) -> Size | None:
+        """The size that a step is captured for; None where none is."""
+        return Size.of(requests, looping.slack).bucket() if self._capture else None
+
     def fitting(self, looping: Looping[AnyLoop], requests: list[Request], vocab_size: int) -> int:
         """Rows of these requests that the GPU's free memory holds, as a loop of one row tells."""
         size = replace(Size.of(requests, looping.slack), batch=1)
@@ -121,9 +125,7 @@ class Graphs:
             return
         size, loop, step = self._captured(looping, size)
         yield loop, step
-        # Where there was no law caches hold NaN, which no mask hides from the next batch.
-        if loop.rows.lawful:
-            self._kept[looping.key, size] = loop, step
+        self._kept[looping.key, size] = loop, step
 
     def _captured(self, looping: Looping[AnyLoop], size: Size) -> tuple[Size, AnyLoop, Step]:
         """Of the very size where a bucket is more than is had."""

@@ -205,8 +205,8 @@ class Parts:
         folder, dtype = require(Path(given.path)), getattr(torch, given.dtype.value)
         layer = self._keep(
             (
-                *("recurrent", content_hash(Path(path)), kernels(self.config.runtime)),
-                *(self.settings.text_rows, self.dtype, dtype, self.device, given.codes),
+                *("recurrent", content_hash(Path(path)), self.settings.text_rows),
+                *(self.dtype, dtype, self.device, given.codes),
             ),
             given.path,
             lambda: load_layer(
@@ -236,7 +236,7 @@ class Parts:
             "text_rows": self.settings.text_rows,
         }
         prompt = (repr(checkpoint.rows), checkpoint.instruction)
-        key = ("lm", *prompt, *options.values(), kernels(self.config.runtime))
+        key = ("lm", *prompt, *options.values())
         return self._keep(key, checkpoint.path, lambda: load_speech_lm(checkpoint, **options))
 
     def _keep(
@@ -246,10 +246,11 @@ class Parts:
         load: Callable[[], Loaded],
         size: int | None = None,
     ) -> Loaded:
-        """What is loaded from `path`, by its content."""
+        """What is loaded from `path`, by its content and for the kernels that are to compute."""
         place = Path(path)
         size = folder_size(place) if size is None else size
-        return self._kept.get((*key, content_hash(place)), size, load)
+        key = (*key, kernels(self.config.runtime), content_hash(place))
+        return self._kept.get(key, size, load)
 
 
 RULES: dict[type[RuleConfig], Callable[[Any, Parts], AcceptanceRule]] = {

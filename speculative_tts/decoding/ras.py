@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from speculative_tts.decoding.sampling import History, Laws, Places, Sampler, StopRule, likeliest
 from speculative_tts.models.host import readable
-from speculative_tts.models.native.sample import Sampling
+from speculative_tts.models.native.sample import MOST, Sampling
 from speculative_tts.schema.decode import Repetition
 
 ID_BITS = 20
@@ -80,9 +80,8 @@ class RepetitionAware(Sampler):
 
     def settings(self) -> Sampling:
         """See `Sampler`."""
-        shape = (self.temperature, self.top_p, self.top_k)
-        current = self.variant is Repetition.current
-        return Sampling(*shape, self.window, self.window * self.tau, current)
+        shape = (self.temperature, self.top_p, min(self.top_k, MOST), min(self.window, MOST))
+        return Sampling(*shape, self.window * self.tau, self.variant is Repetition.current)
 
     def _law(self, logits: Laws, history: History, positions: Places) -> Laws:
         logits = logits / self.temperature

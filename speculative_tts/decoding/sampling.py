@@ -93,10 +93,9 @@ class Sampler:
 
     def settings(self) -> sample.Sampling:
         """For the native laws."""
-        ends = self.end_when_likeliest
-        return sample.Sampling(
-            self.temperature, self.top_p, self.top_k, end_when_likeliest=int(ends)
-        )
+        top_k = min(self.top_k, sample.MOST)
+        ends = int(self.end_when_likeliest)
+        return sample.Sampling(self.temperature, self.top_p, top_k, end_when_likeliest=ends)
 
 
 @functools.cache

@@ -66,6 +66,10 @@ class KVCache:
         offsets = self.offsets[index : index + 1]
         return KVCache(self.storage, offsets, self.places, self.first + index)
 
+    def clear(self) -> None:
+        """Zeros, as at first: NaN that was stored would pass through the next one's mask."""
+        self.storage[:, :, self.first : self.first + self.batch].zero_()
+
     def positions(self) -> tuple[Float[Tensor, "places head_dim"], ...]:
         """Each layer as one list of positions to write to, 2 * rows * kv_heads * capacity."""
         return self.storage.flatten(1, 4).unbind()

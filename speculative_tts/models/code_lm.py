@@ -74,6 +74,7 @@ class CodeLM:
     def prefill_hidden(self, prompts: list[Tensor], cache: Cache) -> Tensor:
         """The same as hidden states after the final norm, [batch, hidden]."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
+        cache.clear()
         last = [
             self.decoder.extend(prompt[None], cache.row(index), zero, keep=1)[:, -1]
             for index, prompt in enumerate(prompts)

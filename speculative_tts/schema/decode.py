@@ -20,6 +20,7 @@ from speculative_tts.schema.limits import (
     AUTO,
     Count,
     Few,
+    Ids,
     Lookahead,
     NonNegative,
     Nucleus,
@@ -76,7 +77,7 @@ class SamplingConfig:
     """Sampler of target and draft alike; None: the checkpoint's own, from its speech.json."""
 
     temperature: NonNegative | None = None  # 0 is greedy
-    top_k: Whole | None = None  # keep this many most likely tokens
+    top_k: Ids | None = None  # keep this many most likely tokens
     top_p: Nucleus | None = None  # keep the smallest set with this probability
     min_tokens_per_word: NonNegative | None = None  # the stop token is barred before
     max_tokens_per_word: PerWord | None = None  # decoding is cut after
@@ -86,7 +87,7 @@ class SamplingConfig:
     # may rows of a merged vocabulary that are no speech be emitted; false cuts the heads
     text_rows: bool | None = None
     # an id that fills ras_tau of the last ras_window tokens is drawn again (CosyVoice); 0: off
-    ras_window: Whole | None = None
+    ras_window: Ids | None = None
     ras_tau: Positive | None = None  # share of the window
     ras_variant: Repetition = Repetition.current  # version of the official sampler
 

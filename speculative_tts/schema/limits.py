@@ -57,6 +57,7 @@ Lookahead = Annotated[int | str, Limit(1, 1000, words=(AUTO, ADAPTIVE))]
 Several = Annotated[int, Limit(2, 100_000)]
 Many = Annotated[int, Limit(1, 1_000_000)]
 Whole = Annotated[int, Limit(0)]
+Ids = Annotated[int, Limit(0, 1_000_000)]  # of a vocabulary, or tokens of a window of them
 Threads = Annotated[int, Limit(1, 1024)]  # or processes: a million of them end in a segfault
 Draws = Annotated[int, Limit(0, 100_000)]  # of a bootstrap, which holds them all in memory
 Seed = Annotated[int, Limit(0, 2**32 - 1)]  # what numpy, torch and Python all take

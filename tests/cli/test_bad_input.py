@@ -91,6 +91,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "sampling.temperature=-1": "temperature -1.0 is below 0; give 0 or more, or null",
             "sampling.temperature=nan": "temperature nan is not a finite number",
             "sampling.top_k=-1": "top_k -1 is below 0",
+            "sampling.top_k=3000000000": "top_k 3000000000 is above 1000000; give 0 to 1000000",
             "sampling.top_p=0": "top_p 0.0 is not above 0; give more than 0, up to 1",
             "sampling.top_p=1.1": "top_p 1.1 is above 1",
             "sampling.max_tokens_per_word=1e9": "1000000000.0 is above 1000",

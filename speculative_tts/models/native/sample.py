@@ -8,6 +8,8 @@ from torch import Tensor
 
 from speculative_tts.models.native.library import library
 
+MOST = 2**31 - 1  # that a setting of Sampling can be
+
 
 class Sampling(ctypes.Structure):
     """Settings of a sampler; see native.h."""

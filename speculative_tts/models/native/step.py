@@ -88,6 +88,9 @@ class PackedCache:
         """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
         return PackedCache(self.storage, self.capacity, self.rows, 1, self.first + index)
 
+    def clear(self) -> None:
+        """Nothing: what lies behind a row's end is never read."""
+
 
 @dataclass(frozen=True)
 class Shape:

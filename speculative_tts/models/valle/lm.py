@@ -163,6 +163,7 @@ class ValleLM:
     def prefill_hidden(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
         """The same as hidden states after the final norm, [batch, dim]."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
+        cache.keys_values.clear()
         last = []
         for index, prompt in enumerate(prompts):
             texts = int((prompt < self.config.text_tokens).sum())

@@ -16,9 +16,11 @@ from test_engine_parts import speculating
 from toy_lists import STOP, decoded
 
 from speculative_tts.codecs.audio import UnfitWaveError
+from speculative_tts.decoding import batch
 from speculative_tts.decoding import decoded as module
 from speculative_tts.decoding.decoded import Decoded
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
+from speculative_tts.decoding.graphs import Graphs
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.records import Counts, DecodeRecord, ListItem
 from speculative_tts.schema.common import Device
@@ -106,7 +108,32 @@ def test_pairs_are_decoded_in_turn_after_a_warm_up(
     seen = watch_systems(monkeypatch)
     source.start(items, items)
     list(source.make(items))
-    assert "".join(seen) == "s" * warmup + order
+    assert "".join(seen) == ("st" if baseline else "s") * warmup + order
+
+
+def test_steps_are_captured_before_any_clock_starts(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the target alone were captured within its own seconds, of each size once."""
+    captured = []
+
+    def capture(step: Callable[[], None]) -> Callable[[], None]:
+        captured.append(step)
+        return step
+
+    graphs, made = Graphs(capture), speculating()
+    assert made.speculation is not None
+    made = replace(made, graphs=graphs, speculation=replace(made.speculation, graphs=graphs))
+    monkeypatch.setattr(batch, "SMALLEST", 1)
+    long = replace(items[-1], text=" ".join([items[-1].text] * 40))
+    given = {"runtime": RuntimeConfig(warmup=1), "instrument": 0, "timing": None}
+    source = decoded(tmp_path, made, system=System.speculative, **given)
+    rows = [*items[:-1], long]
+    source.start(rows, rows)
+    before = len(captured)
+    assert before >= 4  # two sizes, the system and the target beside it
+    list(source.make(rows))
+    assert len(captured) == before
 
 
 def test_some_are_decoded_once_more_with_instruments_and_in_pieces(

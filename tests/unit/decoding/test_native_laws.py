@@ -29,6 +29,7 @@ SAMPLERS = {
     "top-p": Sampler(1.0, 0, 0.9),
     "large top-k": Sampler(1.0, 700, 0.95),
     "one": Sampler(1.0, 1),
+    "more than 32 bits": Sampler(1.0, 2**32 + 1),
     "ending when likeliest": Sampler(1.0, 25, 0.8, end_when_likeliest=True),
     "penalty": RepetitionPenalty(0.8, 50, 1.0, 1.3),
     "ras": AWARE,

@@ -71,6 +71,20 @@ def test_a_stream_gives_what_each_alone_gives(
         assert dict(found) == expected
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_without_a_law_takes_no_other_with_it(
+    kind: str, models: tuple[MergedVocabLM, MergedVocabLM]
+) -> None:
+    """The NaN in its row passed through the next one's mask, and so on: 13 of 16 failed."""
+    rows, how = many(models[0]), looping(kind, *models)
+    expected = {one.id: outcome for one in rows for _, outcome in EAGER.stream(how, [one], 1)}
+    nan = torch.full_like(torch.cat([one.prompt for one in rows]), float("nan"))
+    broken = replace(rows[0], id="broken", prompt=nan, max_tokens=40)  # the first of all
+    found = {one.id: outcome for one, outcome in EAGER.stream(how, [*rows, broken], 3)}
+    assert found.pop("broken").failure is not None
+    assert found == expected
+
+
 @pytest.mark.parametrize("kind", ["alone", "draft", "blocks"])
 def test_rows_are_refilled_while_others_run(
     kind: str, models: tuple[MergedVocabLM, MergedVocabLM], monkeypatch: pytest.MonkeyPatch

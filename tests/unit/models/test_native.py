@@ -322,6 +322,23 @@ def folder(tmp_path: Path, instructions: pytest.MonkeyPatch) -> Path:
     return tmp_path / "speculative_tts" / "native"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with a portable library, compiled once for all that ask what becomes of one."""
+    kept = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(kept))
+        compiling.cached("portable")
+    return kept / "speculative_tts" / "native"
+
+
+@pytest.fixture
+def filled(made: Path, folder: Path) -> Path:
+    """A copy of it as this process's own."""
+    shutil.copytree(made, folder)
+    return folder
+
+
 @pytest.mark.native
 def test_what_is_compiled_is_the_owners_alone_and_compiled_once(folder: Path) -> None:
     path = compiling.cached("portable")
@@ -334,7 +351,8 @@ def test_what_is_compiled_is_the_owners_alone_and_compiled_once(folder: Path) ->
 
 
 @pytest.mark.native
-def test_a_compiled_file_that_was_changed_is_not_loaded(folder: Path) -> None:
+@pytest.mark.usefixtures("filled")
+def test_a_compiled_file_that_was_changed_is_not_loaded() -> None:
     path = compiling.cached("portable")
     good = path.read_bytes()
     path.write_bytes(good[:-1] + b"?")
@@ -351,21 +369,22 @@ def test_a_folder_that_others_see_into_is_refused(folder: Path, mode: int) -> No
 
 
 @pytest.mark.native
-def test_a_file_that_others_may_write_or_a_link_is_refused(folder: Path) -> None:
+def test_a_file_that_others_may_write_or_a_link_is_refused(filled: Path) -> None:
     path = compiling.cached("portable")
     path.chmod(0o620)
     with pytest.raises(CannotCompileError, match=r"is not this user's alone; remove it"):
         compiling.cached("portable")
     path.chmod(0o600)
-    path.rename(folder / "elsewhere")
-    path.symlink_to(folder / "elsewhere")
+    path.rename(filled / "elsewhere")
+    path.symlink_to(filled / "elsewhere")
     with pytest.raises(CannotCompileError, match=r"is not this user's alone; remove it"):
         compiling.cached("portable")
 
 
 @pytest.mark.native
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-def test_a_file_of_another_user_is_refused(folder: Path) -> None:
+@pytest.mark.usefixtures("filled")
+def test_a_file_of_another_user_is_refused() -> None:
     path = compiling.cached("portable")
     os.chown(path, 12345, 12345)
     with pytest.raises(CannotCompileError, match=r"is not this user's alone"):
@@ -413,8 +432,9 @@ def test_a_compiler_that_fails_is_named_with_its_first_line(
 
 
 @pytest.mark.native
+@pytest.mark.usefixtures("filled")
 def test_a_library_of_another_source_is_passed_over(
-    folder: Path, tmp_path: Path, instructions: pytest.MonkeyPatch
+    instructions: pytest.MonkeyPatch,
 ) -> None:
     """An installed one that is older than the Python beside it."""
     path = compiling.cached("portable")
