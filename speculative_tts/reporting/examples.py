@@ -129,7 +129,9 @@ def strip(record: Mapping[str, Any]) -> str:
     for drafted, accepted in rounds:
         rejected = accepted < drafted
         told += "a" * accepted + (f"r{drafted - accepted - 1 or ''}" if rejected else "b")
-    return told
+    tokens = 1 + sum(accepted + 1 for _, accepted in rounds)
+    bare = tokens > record.get("tokens", tokens)
+    return told[:-1] if bare else told  # no bonus behind a drafted stop id
 
 
 def encode(path: Path) -> str:

@@ -91,11 +91,13 @@ def states_of(trunk: Trunk, batch: Batch, n: int) -> States:
 def head_targets(targets: Tensor, n: int, stop_id: int) -> Tensor:
     """Targets of n heads: [batch, length] -> [batch, length, n].
 
-    `targets` are those of the next token, IGNORED outside speech; behind the end is the stop id.
+    `targets` are those of the next token, IGNORED outside speech. Behind the end is the stop id;
+    a sequence that was cut has none, and nobody knows what is behind it: IGNORED.
     """
+    ended = (targets == stop_id).any(1)[:, None, None]
     padded = F.pad(targets, (0, n - 1), value=IGNORED)
     shifted = padded.unfold(1, n, 1)
-    ahead = torch.where(shifted == IGNORED, stop_id, shifted)
+    ahead = torch.where((shifted == IGNORED) & ended, stop_id, shifted)
     return torch.where(targets[..., None] == IGNORED, IGNORED, ahead)
 
 
@@ -122,7 +124,8 @@ class HeadedTrunk(nn.Module):
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:
         """Nats, right tokens and positions of each head: float64 [n, 3]."""
-        counts = [(*map(float, self.sums(states, head)), len(states)) for head in range(self.n)]
+        known = (states.targets != IGNORED).sum(0).tolist()
+        counts = [(*map(float, self.sums(states, head)), known[head]) for head in range(self.n)]
         return torch.tensor(counts, dtype=torch.float64)
 
     def figures(self, sums: Float[Tensor, "n 3"]) -> dict[str, Any]:
@@ -139,7 +142,8 @@ class HeadedTrunk(nn.Module):
         hidden, wanted = states.hidden, states.targets[:, head].long()
         logits = self.trunk.own(hidden) if head == 0 else self.heads(hidden, head)
         right = (logits.detach().argmax(-1) == wanted).float().sum()
-        return F.cross_entropy(logits.float(), wanted, reduction="sum"), right
+        nats = F.cross_entropy(logits.float(), wanted, ignore_index=IGNORED, reduction="sum")
+        return nats, right
 
 
 def mean_figures(sums: Float[Tensor, "parts 3"]) -> dict[str, Any]:

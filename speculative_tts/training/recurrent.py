@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from speculative_tts.models.recurrent import BlockTensors, LayerTensors, save_layer
 from speculative_tts.training.data.pairs import Batch
+from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.headed import States, mean_figures, states_of
 from speculative_tts.training.loop import Values
 from speculative_tts.training.losses import Coarse, mix
@@ -135,13 +136,13 @@ class RecurrentTrunk(nn.Module):
     def _steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
         """Positions of each step, the layer's logits, the token wanted and the target's logits.
 
-        Those whose sequence goes on: nothing is drafted behind the end.
+        Those whose sequence goes on: nothing is drafted behind the end, or known behind a cut.
         """
         trunk, state = self.trunk, states.hidden[:, 0]
         for step in range(1, self.n):
             fed, wanted = (states.targets[:, at].long() for at in (step - 1, step))
-            going = fed != trunk.stop_id
-            state = self.layer(state, trunk.embedding[fed])
+            going = (fed != trunk.stop_id) & (wanted != IGNORED)
+            state = self.layer(state, trunk.embedding[fed.clamp(min=0)])
             with torch.no_grad():
                 target = trunk.own(states.hidden[:, step][going])
             yield going, (trunk.own(state[going]), wanted[going], target)

@@ -60,9 +60,9 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "target.path={w}/list.jsonl": "list.jsonl",
             "target.path={w}/stores": "stores holds no speech LM known here; looked for",
             "target.path=tiny:nothing": "tiny:nothing is not shipped; give",
-            "draft.path=tiny:draft": "train the draft from this target",
+            "draft.path=tiny:draft": "give draft=<its own>, train one from this target",
             # before its groups are made
-            "rule=group rule.groups.cache={t}/c draft.path=tiny:draft": "train the draft from",
+            "rule=group rule.groups.cache={t}/c draft.path=tiny:draft": "give draft=<its own>",
             "codec.path=tiny:codec": "they do not belong together, give codec=",
             "codec.path=/nowhere": "/nowhere does not exist; give",
             "codec.name=mp3": "known codecs, one of which codec.name must be: cosyvoice",
@@ -258,7 +258,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "draft.path=/nowhere": "/nowhere does not exist; give",
             "draft.path={w}/targets/config_list": "is not a JSON object but []",
             "draft.path={w}/targets/weights_torn": "copy it again",
-            "draft.path=tiny:draft": "train the draft from this target",
+            "draft.path=tiny:draft": "give draft=<its own>, train one from this target",
             "draft.path=tiny:target_heads": "holds heads, no model without its target",
             "out={w}/list.jsonl": "list.jsonl",
         },
@@ -495,7 +495,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
     "listen": (
         "folder={t}/listening runs={w}",
         {
-            "": "what is not set; give what=<value>",
+            "": "what is not set; give one of make, serve, score, power",
             "what=all": "what=all",
             "make folder={w}/list.jsonl": "choose another with folder=<path>",
             "make raters=0": "raters 0 is below 1; give 1 to 1000",

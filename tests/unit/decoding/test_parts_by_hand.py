@@ -11,6 +11,7 @@ import toy_lists
 from fake_models import N_CODES, FakeModels, write_fake_models
 from head_stubs import layer_tensors
 
+from speculative_tts.assets import TINY
 from speculative_tts.commands import decode
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.graphs import EAGER, cuda_graph
@@ -132,6 +133,17 @@ def test_a_target_of_other_rows_or_kernels_is_another_one(make: Make) -> None:
     assert len({first, *others}) == 3
 
 
+@pytest.mark.native
+def test_so_are_heads_of_other_kernels(make: Make) -> None:
+    """Torch's, kept from the run before, made a native run half as fast, under the same name."""
+    noted, heads = Noting(), str(TINY / "valle_heads")
+    for kernels in ("torch", "native", "native"):
+        chosen = ("target=tiny_valle", "codec=tiny_residual", f"heads.path={heads}")
+        parts = Parts(decode.main.compose([*chosen, f"runtime.kernels={kernels}"]), noted)
+        assert (parts.multi.heads.native is None) == (kernels == "torch")
+    assert len({key for key in noted.keys if "heads" in key}) == 2
+
+
 def layout(codes: int, *words: str) -> Any:
     return SimpleNamespace(shared=(("codes", codes),), vocabulary=words)
 
@@ -152,5 +164,7 @@ def test_target_and_draft_have_the_rows_that_may_be_emitted(
     if apart is None:
         check_pair(*given)
     else:
-        with pytest.raises(ValueError, match=f"^target and draft have different .* {apart}; train"):
+        with pytest.raises(
+            ValueError, match=f"^target and draft have different .* {apart}; give"
+        ):
             check_pair(*given)

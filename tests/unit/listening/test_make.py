@@ -199,6 +199,6 @@ def test_a_test_with_answers_is_not_overwritten(
 
 def test_no_step_and_no_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"folder={tmp_path}"]) == 2
-    assert "what is not set; give what=<value>" in capsys.readouterr().err
+    assert "what is not set; give one of make, serve, score, power" in capsys.readouterr().err
     with pytest.raises(ValueError, match=r"sst-listen make folder=.* writes one"):
         read_key(tmp_path)

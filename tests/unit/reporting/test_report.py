@@ -169,6 +169,9 @@ def test_a_page_keeps_the_other_papers_sections(ssd_runs: Path, tmp_path: Path) 
 def test_tokens_of_an_utterance_tell_what_came_of_each_round() -> None:
     """First token; all three accepted and a bonus; one, and a residual in place of the second."""
     assert strip({"split": {"per_round": [[3, 3], [3, 1], [3, 0]]}}) == "faaabar1r2"
+    ended = {"split": {"per_round": [[3, 1], [3, 3]]}, "tokens": 6}
+    assert strip(ended) == "far1aaa"  # its last draft was a stop id: nothing follows
+    assert strip(ended | {"tokens": 7}) == "far1aaab"
     assert strip({"unverified": 3}) == "uuu"
     assert not strip({})
 

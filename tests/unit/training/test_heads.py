@@ -40,6 +40,14 @@ def test_targets_look_ahead_and_end_with_the_stop_id() -> None:
     assert found[1].tolist() == [nothing, nothing, [5, 6, STOP], [6, STOP, STOP], [STOP] * 3]
 
 
+def test_nobody_knows_what_is_behind_a_cut() -> None:
+    """A false end was taught there, and the states of the next sequence read."""
+    targets = torch.tensor([[IGNORED, 1, 2, 3], [4, 5, STOP, IGNORED]])
+    found = head_targets(targets, 3, STOP)
+    assert found[0].tolist() == [[IGNORED] * 3, [1, 2, 3], [2, 3, IGNORED], [3, IGNORED, IGNORED]]
+    assert found[1].tolist() == [[4, 5, STOP], [5, STOP, STOP], [STOP] * 3, [IGNORED] * 3]
+
+
 @pytest.fixture
 def arguments(target: Path, codes: Path) -> list[str]:
     numbers = "n=3 steps=6 batch_size=32 sequences=24 eval_every=3 save_every=2 dev_utterances=4"
@@ -221,7 +229,7 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
         def forward(self, before: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
             step = len(fed) + 1
             fed.append(len(before))
-            return hidden[(torch.arange(len(hidden)) + step).clamp(max=len(hidden) - 1)]
+            return hidden[(torch.arange(len(before)) + step).clamp(max=len(hidden) - 1)]
 
     module.layer = Cheating()  # type: ignore[assignment]
     everywhere = states.at(slice(None), module.ahead)
@@ -232,6 +240,12 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
     assert sums[:, 3].tolist() == [len(said) - 1, len(said) - 2]  # one less a step: the end
     torch.testing.assert_close(loss.detach(), torch.tensor(0.0), rtol=0, atol=1e-4)
     torch.testing.assert_close(sums[:, 2], sums[:, 3], rtol=1e-4, atol=0)
+    cut = States(hidden[:-1], head_targets(said[None, :-1].long(), 3, STOP)[0])
+    fed.clear()
+    assert module.dev_sums(cut.at(slice(None), module.ahead))[:, 3].tolist() == [
+        len(said) - 2,
+        len(said) - 3,
+    ]
 
 
 def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> None:
