@@ -164,7 +164,5 @@ def test_target_and_draft_have_the_rows_that_may_be_emitted(
     if apart is None:
         check_pair(*given)
     else:
-        with pytest.raises(
-            ValueError, match=f"^target and draft have different .* {apart}; give"
-        ):
+        with pytest.raises(ValueError, match=f"^target and draft have different .* {apart}; give"):
             check_pair(*given)
