@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative_tts.files import file_hash, text_hash, write_atomic, writing
+from speculative_tts.files import check_folder, file_hash, text_hash, write_atomic, writing
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -120,7 +120,10 @@ def find_or_make(
     description: Description,
     make: Callable[[], tuple[Arrays, Mapping[str, Any]]],
 ) -> Entry:
-    """The cache with this description: of the store if whole, else by `make` (arrays, facts)."""
+    """The cache with this description: of the store if whole, else by `make` (arrays, facts).
+
+    ValueError, before anything is made, for a folder that nothing can be written in.
+    """
     place = folder_of(root, kind, description)
     try:
         return _whole(place, description)
@@ -128,6 +131,13 @@ def find_or_make(
         pass
     except DamagedError as error:
         logger.warning("%s; making it again", error)
+    try:
+        check_folder(root)
+    except OSError as error:
+        raise ValueError(
+            f"cache folder {root} is not writable ({(error.strerror or str(error)).lower()}); give "
+            "another, rule.groups.cache=<path> (sst-precompute: groups.cache, transitions.cache)"
+        ) from error
     return open_entry(save_entry(root, kind, description, *make()))
 
 

@@ -71,6 +71,11 @@ class Command(Generic[Config]):
         """The name that a user types."""
         return "sst-" + self.name.replace("_", "-")
 
+    @property
+    def words(self) -> list[str]:
+        """Those that stand for a whole setting, as `make` of sst-listen."""
+        return [word for word, meant in self.shorthand if "=" in meant]
+
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Parse, compose, check, run; never raises for a user's mistake (unless SST_DEBUG=1)."""
         self.codes.clear()
@@ -130,6 +135,11 @@ class Command(Generic[Config]):
         parser.error = _usage_error  # type: ignore[method-assign]
         argv = [a.partition("=")[0] if a.startswith("--help=") else a for a in argv]
         flags, settings = apart(argv, parser)
+        if lost := [word for word in settings if word.isalpha() and word not in self.words]:
+            known = f"it is none of {', '.join(self.words)}" if self.words else "--help lists them"
+            raise ValueError(
+                f"cannot read '{lost[0]}'; settings are written key=value, and {known}"
+            )
         self.asked[:] = map(self._written_out, settings)
         argv = [*flags, *self.asked]
         arguments = parser.parse_args(argv)
@@ -191,7 +201,9 @@ class Command(Generic[Config]):
         # Merged again because Hydra lets +unknown=1 pass.
         checked = OmegaConf.merge(plain, OmegaConf.to_container(config, resolve=False))
         for key in sorted(OmegaConf.missing_keys(checked)):
-            words = [word for word, meant in self.shorthand if meant.startswith(f"{key}=")]
+            words = [
+                word for word in self.words if dict(self.shorthand)[word].startswith(f"{key}=")
+            ]
             give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
             raise ValueError(f"{key} is not set; give {give} (see {self.program} --help)")
         result = OmegaConf.to_object(checked)

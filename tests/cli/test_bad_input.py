@@ -100,6 +100,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "sampling.ras_window=-1": "ras_window -1 is below 0",
             "sampling.ras_tau=0": "ras_tau 0.0 is not above 0",
             "sampling.repetition_penalty=0": "repetition_penalty 0.0 is not above 0",
+            "rule=group rule.groups.cache=/proc/c": "cache folder /proc/c is not writable",
             "rule=group rule.groups.theta=2": "theta 2.0 is above 1",
             "rule=group rule.groups.mean_size=0": "mean_size 0.0 is below 1",
             "rule=group rule.groups.theta=0.5 rule.groups.mean_size=4": "both given; leave one out",
