@@ -57,7 +57,7 @@ def test_the_readmes_walk_from_decoding_to_a_page_with_other_audio(
         name = Path(program).name.removeprefix("sst-")
         words = [word.replace("limit=20", "limit=2") for word in given] + QUICK.get(name, [])
         assert importlib.import_module(f"speculative_tts.commands.{name}").main(words) == 0
-    page = (tmp_path / "runs" / "results" / "index.html").read_text()
+    page = (tmp_path / "runs" / "first-report" / "index.html").read_text()
     assert 'data-section="ssd"' in page
     assert 'data-section="others"' in page
     assert '"theirs"' in page
