@@ -123,7 +123,7 @@ class Speaker:
         chunk: int | None = None,
     ) -> Prompt:
         """A text in a voice; ValueError for what sst-speak would not take."""
-        given = {"prompt": prompt, "prompt_text": prompt_text, "seed": seed, "chunk": chunk}
-        config = replace(self.config, text=text, **given)  # type: ignore[arg-type]
+        given = replace(self.config, text=text, seed=seed, chunk=chunk)
+        config = replace(given, prompt=prompt, prompt_text=prompt_text)
         check(config)
         return prompt_of(text, find_prompt(config), self.engine)

@@ -11,8 +11,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -22,6 +21,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from speculative_tts.commands import messages
 from speculative_tts.commands.arguments import (
     apart,
+    check_words,
     find_places,
     name_key,
     one_by_one,
@@ -29,7 +29,8 @@ from speculative_tts.commands.arguments import (
     sources,
 )
 from speculative_tts.commands.choices import Choices, implied
-from speculative_tts.commands.sweeps import composed_once, has_sweep, place
+from speculative_tts.commands.hydra_calls import composed_once, typed_as
+from speculative_tts.commands.sweeps import has_sweep, place
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.kinds import asked_for, kinds_in
@@ -135,11 +136,7 @@ class Command(Generic[Config]):
         parser.error = _usage_error  # type: ignore[method-assign]
         argv = [a.partition("=")[0] if a.startswith("--help=") else a for a in argv]
         flags, settings = apart(argv, parser)
-        if lost := [word for word in settings if word.isalpha() and word not in self.words]:
-            known = f"it is none of {', '.join(self.words)}" if self.words else "--help lists them"
-            raise ValueError(
-                f"cannot read '{lost[0]}'; settings are written key=value, and {known}"
-            )
+        check_words(settings, self.words)
         self.asked[:] = map(self._written_out, settings)
         argv = [*flags, *self.asked]
         arguments = parser.parse_args(argv)
@@ -182,7 +179,7 @@ class Command(Generic[Config]):
         main = hydra.main(version_base="1.3", config_path=CONFIGS, config_name=self.name)(
             self._job()
         )
-        with _hydra_process([self.program, *argv]), composed_once(argv):
+        with typed_as([self.program, *argv]), composed_once(argv):
             main()
         if "--multirun" in argv and not self.codes:  # a launcher's jobs have processes of their own
             print(f"{self.program}: all jobs are done; the launcher's folder has what they said")
@@ -337,21 +334,6 @@ def _checked(this: Command[Config], config: Config) -> int:
             return this.run(config)
     finally:
         sys.argv = arguments
-
-
-@contextmanager
-def _hydra_process(argv: list[str]) -> Iterator[None]:
-    """Hydra reads sys.argv, and raises errors instead of printing them if HYDRA_FULL_ERROR is 1."""
-    arguments, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv, os.environ["HYDRA_FULL_ERROR"] = argv, "1"
-    try:
-        yield
-    finally:
-        sys.argv = arguments
-        if full_error is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = full_error
 
 
 def _usage_error(message: str) -> NoReturn:

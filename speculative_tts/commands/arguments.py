@@ -29,6 +29,13 @@ def apart(argv: Sequence[str], parser: ArgumentParser) -> tuple[list[str], list[
     return flags, settings
 
 
+def check_words(settings: Sequence[str], known: Sequence[str]) -> None:
+    """ValueError for a word alone that is none of `known`, which stand for a setting."""
+    if lost := [word for word in settings if word.isalpha() and word not in known]:
+        there = f"it is none of {', '.join(known)}" if known else "--help lists them"
+        raise ValueError(f"cannot read '{lost[0]}'; settings are written key=value, and {there}")
+
+
 def one_by_one(argv: Sequence[str]) -> list[list[str]]:
     """The command line of each of `experiment=a,b`; as it is where it names one or none.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.run import check_audio, of_row, record
@@ -166,12 +166,14 @@ class Decoded:
 
     def _warming(self, items: list[ListItem]) -> list[ListItem]:
         """`runtime.warmup` of them, and the first of each size that steps are captured for."""
-        warmup, sizes = self._config.runtime.warmup, dict[Any, ListItem]()
-        for item in items if warmup else ():
-            request = self._request(item)
-            size = tuple(self._engine.bucket(one, request) for one in self._systems)
-            sizes.setdefault(size if any(size) else None, item)
-        return list({item.id: item for item in (*items[:warmup], *sizes.values())}.values())
+        warmup = self._config.runtime.warmup
+        firsts = {self._captured(item): item for item in reversed(items)} if warmup else {}
+        return list({item.id: item for item in (*items[:warmup], *firsts.values())}.values())
+
+    def _captured(self, item: ListItem) -> tuple[Size | None, ...]:
+        """Sizes that steps are captured for."""
+        request = self._request(item)
+        return tuple(self._engine.bucket(one, request) for one in self._systems)
 
     def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
         """Each alone and beside the target, for which the machine has to be quiet."""

@@ -174,6 +174,8 @@ def test_a_point_of_a_sweep_is_composed_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", noted)
     assert decode(["seed=20,21,22"]) == 22
     assert [composed.count(f"seed={seed}") for seed in (20, 21, 22)] == [1, 1, 1]
+    assert decode(["seed=23"]) == 23
+    assert composed.count("seed=23") == 1  # not once more to see whether it is a sweep
     before = len(seen)
     assert decode(["method=ssd,exact,nothing"]) == 2
     assert len(seen) == before

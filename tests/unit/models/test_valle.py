@@ -162,6 +162,23 @@ def test_a_ragged_batch_with_rollback_equals_full_recomputation(config: ValleCon
         assert torch.allclose(logits[row, 0], last, atol=1e-5)
 
 
+@torch.no_grad()
+@pytest.mark.usefixtures("kernels")
+def test_what_a_row_held_before_does_not_reach_the_next_in_it() -> None:
+    """NaN behind a prompt would pass through the mask."""
+    lm = ValleLM(small_valle().ar)
+    prompt, cache = lm.prompt(lm.merged([1, 4, 6, 2], [0, 9, 11])), lm.cache(1, 20)
+    start = torch.tensor([len(prompt)])
+
+    def said() -> torch.Tensor:
+        first = lm.prefill([prompt], cache)
+        return torch.cat([first, *lm.extend(torch.tensor([[7, 2]]), cache, start)])
+
+    expected = said()
+    cache.keys_values.storage.fill_(float("nan"))
+    assert torch.equal(said(), expected)
+
+
 def test_a_step_reads_the_layers_and_the_head() -> None:
     ar = small_valle().ar
     read = [*ar.ar_decoder.parameters(), ar.ar_predict_layer.weight]
