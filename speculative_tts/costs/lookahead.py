@@ -10,7 +10,7 @@ import dataclasses
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +29,6 @@ from speculative_tts.decoding.kept import Kept
 from speculative_tts.decoding.loops import alone
 from speculative_tts.decoding.naming import PLACES, kernels, remove
 from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.speculation import Rounds
 from speculative_tts.decoding.voices import encode_prompt
 from speculative_tts.files import held
 from speculative_tts.models.prompt import Prompt
@@ -186,7 +185,7 @@ def _step(engine: Engine, request: Request) -> list[float]:
     """Seconds of a token of the target alone, behind the first; none where that was the last."""
     looping = alone(engine.target, engine.stop_ids, engine.sampler)
     loops = engine.graphs.states(looping, [request])
-    seconds, loop = _behind_prefill(loops, engine, lambda one: one.walk(sys.maxsize - 1))
+    seconds, loop = _behind_prefill(loops, engine)
     made = int(loop.rows.count[0]) - 1
     return [seconds / made] if made else []
 
@@ -197,7 +196,7 @@ def _round(
     """Seconds of a round of an utterance; adds to rounds, and to what each position accepted."""
     assert engine.speculation is not None
     speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
-    seconds, loop = _behind_prefill(speculation.rounds([request]), engine, Rounds.finish)
+    seconds, loop = _behind_prefill(speculation.rounds([request]), engine)
     (outcome,) = loop.outcomes()
     if outcome.failure:
         raise ValueError(outcome.failure)
@@ -209,17 +208,15 @@ def _round(
     return [seconds / counts.rounds] if counts.rounds else []
 
 
-def _behind_prefill(
-    loops: Iterator[AnyLoop], engine: Engine, finish: Callable[[AnyLoop], object]
-) -> tuple[float, AnyLoop]:
-    """Seconds of a batch behind its first token, which `finish` makes in one call where it can."""
+def _behind_prefill(loops: Iterator[AnyLoop], engine: Engine) -> tuple[float, AnyLoop]:
+    """Seconds of a batch behind its first token, in one native call where that can be."""
     device = engine.target.device
     one_core = device.type == "cpu" and torch.get_num_threads() == 1
     clock = time.thread_time if one_core else time.perf_counter
     loop = next(loops)
     synchronise(device)
     begin = clock()
-    finish(loop)
+    loop.walk(sys.maxsize)
     deque(loops, maxlen=0)
     synchronise(device)
     return clock() - begin, loop

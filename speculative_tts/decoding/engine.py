@@ -1,7 +1,7 @@
 """All that decoding needs in one object: requests in, timed tokens and waves out."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,10 @@ import torch
 
 from speculative_tts.codecs.registry import Codec, FlowCodec, decode_voice
 from speculative_tts.decoding.batch import Request, Size
-from speculative_tts.decoding.graphs import EAGER, Graphs, Looping
+from speculative_tts.decoding.graphs import EAGER, Graphs, Loop, Looping
 from speculative_tts.decoding.heads import MultiToken
-from speculative_tts.decoding.loops import alone, autoregressive, uncached
-from speculative_tts.decoding.multi_token import by_blocks, multi_token
+from speculative_tts.decoding.loops import alone, uncached
+from speculative_tts.decoding.multi_token import by_blocks
 from speculative_tts.decoding.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
@@ -119,11 +119,17 @@ class Engine:
             size = self.graphs.fitting(looping, requests, self.target.vocab_size)
         return self.graphs.stream(looping, requests, size or ROWS)
 
-    def _looping(self, system: System) -> Looping[Any]:
-        """What decodes many utterances with a system."""
+    def states(
+        self, system: System, request: Request, strides: Iterable[int] | None = None
+    ) -> Iterator[Loop]:
+        """An utterance after each step, in the end as `decode` has it; see `Graphs.states`."""
+        return self.graphs.states(self._looping(system), [request], strides)
+
+    def _looping(self, system: System, observer: Observer | None = None) -> Looping[Any]:
+        """What a system decodes with."""
         if system is System.speculative:
             assert self.speculation is not None, "built for another system"
-            return self.speculation.looping()
+            return self.speculation.looping(observer)
         if system is System.multi_token:
             assert self.multi is not None, "built for another system"
             return by_blocks(self.target, self.multi.heads, self.multi.choose, self.stop_ids)
@@ -134,18 +140,10 @@ class Engine:
     def _outcomes(
         self, system: System, requests: list[Request], observer: Observer | None
     ) -> list[Outcome]:
-        if system is System.speculative:
-            assert self.speculation is not None, "built for another system"
-            return self.speculation.decode(requests, observer)
-        if system is System.multi_token:
-            assert self.multi is not None, "built for another system"
-            heads, choose = self.multi.heads, self.multi.choose
-            return multi_token(self.target, heads, choose, self.stop_ids, requests, self.graphs)
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
-        model = self.draft if system is System.draft else self.target
-        assert model is not None, "built for another system"
-        return autoregressive(model, self.stop_ids, self.sampler, requests, self.graphs)
+        graphs = self.graphs if observer is None else EAGER  # who watches looks at numbers
+        return graphs.decode(self._looping(system, observer), requests)
 
     def instruments(self) -> Instruments:
         """Fresh clocks and distortion sums for one utterance."""

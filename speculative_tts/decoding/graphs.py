@@ -4,9 +4,12 @@ A loop keeps all that a step changes in tensors that stay where they are. With g
 later batches of its size, its step captured once: prefill and setting up stay outside.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+import sys
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
@@ -34,8 +37,8 @@ class Loop(Protocol):
         """The next tokens of all rows."""
         ...
 
-    def steps(self) -> None:
-        """One step or some more, where nobody looks in between."""
+    def walk(self, number: int) -> bool:
+        """So many steps, or all that are left if fewer, if that is one native call; else none."""
         ...
 
     def row(self, index: int) -> Self:
@@ -54,12 +57,14 @@ AnyLoop = TypeVar("AnyLoop", bound=Loop)
 class Looping(Generic[AnyLoop]):
     """What decodes: `make` gives its loop for a size, `slack` are drafted tokens.
 
-    `key` is equal where `make` makes the same.
+    `key` is equal where `make` makes the same. A stream looks which rows are done after `several`
+    steps.
     """
 
     make: Callable[[Size], AnyLoop]
     slack: int
     key: Hashable
+    several: int = 1
 
 
 class Graphs:
@@ -69,16 +74,35 @@ class Graphs:
         self._capture = capture
         self._kept: dict[Hashable, tuple[Any, Step]] = {}
 
+    def decode(self, looping: Looping[Any], requests: list[Request]) -> list[Outcome]:
+        """What a batch comes to, in one native call behind its first tokens where that can be."""
+        if not requests:
+            return []
+        (last,) = deque(self.states(looping, requests, repeat(sys.maxsize)), maxlen=1)
+        outcomes: list[Outcome] = last.outcomes()
+        return outcomes
+
     @torch.inference_mode()
-    def states(self, looping: Looping[AnyLoop], requests: list[Request]) -> Iterator[AnyLoop]:
-        """The loop after the first tokens and after each step, until all rows are done."""
+    def states(
+        self,
+        looping: Looping[AnyLoop],
+        requests: list[Request],
+        strides: Iterable[int] | None = None,
+    ) -> Iterator[AnyLoop]:
+        """The loop after the first tokens and after each step, until all rows are done.
+
+        Where steps are native, after each next number of `strides`.
+        """
         with self._taken(looping, Size.of(requests, looping.slack)) as (loop, step):
             loop.load(requests)
-            yield loop
             ended = Ended(loop.rows)
-            while not ended():
-                step()
+            for number in strides or repeat(1):
+                if number > 1:
+                    loop.walk(number - 1)
                 yield loop
+                if ended():
+                    return
+                step()
 
     @torch.inference_mode()
     def stream(
@@ -87,7 +111,7 @@ class Graphs:
         """Each utterance once it ends; the next one takes its row at once, the longest first."""
         waiting = sorted(requests, key=lambda one: one.max_tokens)
         size = replace(Size.of(requests, looping.slack), batch=min(batch, len(requests)))
-        with self._taken(looping, size, several=True) as (loop, step):
+        with self._taken(looping, size) as (loop, step):
             loop.load([waiting.pop() for _ in range(size.batch)])
             rows = [loop.row(index) for index in range(size.batch)]
             running = list(range(size.batch))
@@ -98,7 +122,8 @@ class Graphs:
                     if rows[index].rows.finished:
                         running.remove(index)
                 for _ in range(LOOKS if self._capture else 1):
-                    step()
+                    if not loop.walk(looping.several):
+                        step()
 
     def bucket(self, looping: Looping[AnyLoop], requests: list[Request]) -> Size | None:
         """The size that a step is captured for; None where none is."""
@@ -115,13 +140,11 @@ class Graphs:
         return rows_that_fit(torch.cuda.mem_get_info()[0], row + laws)
 
     @contextmanager
-    def _taken(
-        self, looping: Looping[AnyLoop], size: Size, *, several: bool = False
-    ) -> Iterator[tuple[AnyLoop, Step]]:
+    def _taken(self, looping: Looping[AnyLoop], size: Size) -> Iterator[tuple[AnyLoop, Step]]:
         """A loop and what steps it: one that was kept, or a new one."""
         if self._capture is None:
             loop = looping.make(size)
-            yield loop, loop.steps if several else loop.step
+            yield loop, loop.step
             return
         size, loop, step = self._captured(looping, size)
         yield loop, step

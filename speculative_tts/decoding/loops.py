@@ -3,11 +3,7 @@
 The newest token stays out of the cache; `start` of an `extend` is where it goes.
 """
 
-import sys
-from collections import deque
-from collections.abc import Iterable, Iterator
 from copy import copy
-from itertools import repeat
 
 import torch
 from jaxtyping import Float
@@ -24,7 +20,6 @@ from speculative_tts.models.speech_lm import Model, PromptedModel
 SEVERAL = 4  # tokens between two looks at which rows are done
 
 
-@torch.inference_mode()
 def autoregressive(
     model: Model,
     stop_ids: tuple[int, ...],
@@ -36,12 +31,7 @@ def autoregressive(
 
     The baseline of every speedup, and with the draft as the model the "draft alone" row.
     """
-    if not requests:
-        return []
-    (rows,) = deque(
-        steps(model, stop_ids, sampler, requests, graphs, repeat(sys.maxsize)), maxlen=1
-    )
-    return outcomes(rows)
+    return graphs.decode(alone(model, stop_ids, sampler), requests)
 
 
 def alone(model: Model, stop_ids: tuple[int, ...], sampler: Sampler) -> "Looping[Autoregression]":
@@ -50,23 +40,8 @@ def alone(model: Model, stop_ids: tuple[int, ...], sampler: Sampler) -> "Looping
         lambda size: Autoregression(model, stop_ids, sampler, size),
         slack=0,
         key=(id(model), stop_ids, sampler),
+        several=SEVERAL,
     )
-
-
-@torch.inference_mode()
-def steps(
-    model: Model,
-    stop_ids: tuple[int, ...],
-    sampler: Sampler,
-    requests: list[Request],
-    graphs: Graphs = EAGER,
-    strides: Iterable[int] | None = None,
-) -> Iterator[BatchState]:
-    """The rows after each token; of one native call after each next number of `strides`."""
-    loops = graphs.states(alone(model, stop_ids, sampler), requests)
-    for loop, number in zip(loops, strides or repeat(1), strict=False):
-        loop.walk(number - 1)
-        yield loop.rows
 
 
 class Autoregression:
@@ -91,16 +66,11 @@ class Autoregression:
         emit_one(self.rows, self._sampler, logits)
 
     def walk(self, number: int) -> bool:
-        """The next `number` tokens, if that is one native call; else none and False."""
+        """See `Loop`."""
         walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
         if walk is not None:
             walk.emit(self.rows, number)
         return walk is not None
-
-    def steps(self) -> None:
-        """See `Loop`."""
-        if not self.walk(SEVERAL):
-            self.step()
 
     def row(self, index: int) -> "Autoregression":
         """See `Loop`."""

@@ -4,8 +4,7 @@ Multi-token prediction (Nguyen et al., 2025, arXiv 2410.13839). Nothing is verif
 not the target's, unless n = 1 (`drafters.heads` has the same blocks verified).
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 
@@ -30,32 +29,11 @@ def multi_token(
     requests: list[Request],
     graphs: Graphs = EAGER,
 ) -> list[Outcome]:
-    """Tokens and counts of a batch."""
-    if not requests:
-        return []
-    made = blocks(model, heads, choose, stop_ids, requests, graphs, whole=True)
-    (last,) = deque(made, maxlen=1)
-    return last.outcomes()
+    """Tokens and counts of a batch: a pass of the trunk for every block of heads.n tokens.
 
-
-def blocks(
-    model: HiddenModel,
-    heads: Heads,
-    choose: Chooser,
-    stop_ids: tuple[int, ...],
-    requests: list[Request],
-    graphs: Graphs = EAGER,
-    *,
-    whole: bool = False,
-) -> Iterator["Blocks"]:
-    """One pass of the trunk for every block of heads.n tokens, cut at stop id and length limit.
-
-    With `whole` after the last alone, where one call makes all.
+    Blocks are cut at stop id and length limit.
     """
-    for loop in graphs.states(by_blocks(model, heads, choose, stop_ids), requests):
-        if whole:
-            loop.finish()
-        yield loop
+    return graphs.decode(by_blocks(model, heads, choose, stop_ids), requests)
 
 
 def by_blocks(
@@ -106,16 +84,16 @@ class Blocks:
             return None
         return walk.blocks(self.rows, self._heads.native, search, self._made, self._dead)
 
-    def finish(self) -> None:
-        """All blocks that are left, if that is one call."""
-        if self._native is not None:
-            self._native(int(self.rows.limit.max()))
+    def walk(self, number: int) -> bool:
+        """See `Loop`."""
+        if self._native is None:
+            return False
+        self._native(number)
+        return True
 
     def step(self) -> None:
         """The next block, by its reference where it is not native."""
-        if self._native is not None:
-            self._native(1)
-        else:
+        if not self.walk(1):
             self._block()
 
     def _block(self) -> None:
@@ -131,10 +109,6 @@ class Blocks:
         if block.dead is not None:
             self._dead += block.dead & ~self.rows.done
         self.rows.commit(block.tokens)
-
-    def steps(self) -> None:
-        """See `Loop`: one, after which some row may be done."""
-        self.step()
 
     def row(self, index: int) -> "Blocks":
         """See `Loop`."""

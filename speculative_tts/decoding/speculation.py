@@ -6,7 +6,6 @@ it goes, so a rejected draft is rolled back by starting lower. Batches are ragge
 own number of tokens.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
@@ -47,24 +46,12 @@ class Speculation:
 
     def decode(self, requests: list[Request], observer: Observer | None = None) -> list[Outcome]:
         """Tokens and counts of a batch."""
-        if not requests:
-            return []
-        (last,) = deque(self.rounds(requests, observer, whole=True), maxlen=1)
-        return last.outcomes()
-
-    @torch.inference_mode()
-    def rounds(
-        self, requests: list[Request], observer: Observer | None = None, *, whole: bool = False
-    ) -> Iterator["Rounds"]:
-        """After the first token and each round; the same object each time.
-
-        With `whole` after the last alone, where one call makes all.
-        """
         graphs = self.graphs if observer is None else EAGER  # who watches looks at numbers
-        for loop in graphs.states(self.looping(observer), requests):
-            if whole:
-                loop.finish()
-            yield loop
+        return graphs.decode(self.looping(observer), requests)
+
+    def rounds(self, requests: list[Request]) -> Iterator["Rounds"]:
+        """After the first token and each round; the same object each time."""
+        return self.graphs.states(self.looping(), requests)
 
     def looping(self, observer: Observer | None = None) -> "Looping[Rounds]":
         """Round after round."""
@@ -118,18 +105,19 @@ class Rounds:
             return None  # whose weights an observer looks at
         return target.rounds(drafter, self.rows, self.tally, rule, watched=watched)
 
-    def finish(self) -> None:
-        """All rounds that are left, if that is one call."""
-        if self._native is not None and self._native.laws is None:
-            self._native(int(self.rows.limit.max()))
+    def walk(self, number: int) -> bool:
+        """See `Loop`; nobody can watch."""
+        if self._native is None or self._native.laws is not None:
+            return False
+        self._native(number)
+        return True
 
     def step(self) -> None:
         """A round, by its reference where it is not native."""
         if self._native is None:
             self._round()
-        elif self._native.laws is None:
-            self._native(1)
-        else:
+        elif not self.walk(1):
+            assert self._native.laws is not None
             before, active = self.tally.sums.clone(), ~self.rows.done
             self._native(1)
             self._watch.verified(*self._native.laws, self.tally.since(before, active))
@@ -157,10 +145,6 @@ class Rounds:
         made = Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)
         self.tally.add(made)
         watch.verified(target_probs[:, :number], draft_probs, made)
-
-    def steps(self) -> None:
-        """See `Loop`: one, after which some row may be done."""
-        self.step()
 
     def row(self, index: int) -> "Rounds":
         """See `Loop`."""

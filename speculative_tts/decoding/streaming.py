@@ -2,32 +2,28 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 
 import numpy as np
 
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.pieces import StreamCodec
 from speculative_tts.codecs.registry import silence
-from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.loops import steps
-from speculative_tts.decoding.multi_token import blocks
 from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.outcome import Outcome, outcomes
+from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals
 from speculative_tts.schema.decode import System
 
-STREAMED = (System.target, System.draft, System.speculative, System.multi_token)
+ALONE = (System.target, System.draft)
+STREAMED = (*ALONE, System.speculative, System.multi_token)
 
 Codes = np.ndarray
 Growing = Iterator[Codes | Outcome]
 """All codes so far, again and again; at last what they came to."""
 Grow = Callable[[Iterator[int]], Growing]
 """Makes codes, told how many more each next piece of the wave needs."""
-Rounds = Iterator[tuple[BatchState, Callable[[], list[Outcome]]]]
-"""Rows so far, and what they came to once they are finished; the same objects each time."""
 
 
 class Stream:
@@ -83,11 +79,14 @@ def growing(engine: Engine, system: System, request: Request) -> Grow:
     """The codes of an utterance after each round or block, or of a model alone each stride."""
 
     def grow(strides: Iterator[int]) -> Growing:
-        for rows, finish in _rounds(engine, system, request, strides):
-            if rows.finished:
-                yield from finish()
+        assert system in STREAMED, f"{system.name} makes no tokens one by one"
+        synchronise(engine.target.device)
+        # a step of the others makes as many as a piece may need
+        for loop in engine.states(system, request, strides if system in ALONE else None):
+            if loop.rows.finished:
+                yield from loop.outcomes()
             else:
-                tokens = rows.tokens[0, : int(rows.count[0])]
+                tokens = loop.rows.tokens[0, : int(loop.rows.count[0])]
                 yield tokens[tokens < engine.codec.n_codes].cpu().numpy()
 
     return grow
@@ -104,25 +103,3 @@ def given(codes: Iterable[int]) -> Grow:
         yield Outcome(said, stopped=True)
 
     return grow
-
-
-def _rounds(engine: Engine, system: System, request: Request, strides: Iterator[int]) -> Rounds:
-    synchronise(engine.target.device)
-    if system is System.speculative:
-        assert engine.speculation is not None, "built for another system"
-        for made in engine.speculation.rounds([request]):
-            yield made.rows, made.outcomes
-    elif system is System.multi_token:
-        assert engine.multi is not None, "built for another system"
-        heads, choose = engine.multi.heads, engine.multi.choose
-        for block in blocks(
-            engine.target, heads, choose, engine.stop_ids, [request], engine.graphs
-        ):
-            yield block.rows, block.outcomes
-    else:
-        assert system in STREAMED, f"{system.name} makes no tokens one by one"
-        model = engine.draft if system is System.draft else engine.target
-        assert model is not None, "built for another system"
-        alone = steps(model, engine.stop_ids, engine.sampler, [request], engine.graphs, strides)
-        for rows in alone:
-            yield rows, partial(outcomes, rows)

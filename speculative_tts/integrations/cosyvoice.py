@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,7 +22,8 @@ from torch import Tensor
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.loops import steps
+from speculative_tts.decoding.graphs import EAGER, Looping
+from speculative_tts.decoding.loops import alone
 from speculative_tts.decoding.outcome import failure
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.speculation import Speculation
@@ -138,12 +139,12 @@ class Inference:
     def _states(self, request: Request) -> Iterator[BatchState]:
         stops = self.layout.stop_ids
         if self.draft is None:
-            yield from steps(self.target, stops, self.sampler, [request])
-            return
-        pair = (self.target, LMDrafter(self.draft))
-        speculation = Speculation(*pair, self.rule, self.sampler, stops, self.lookahead)
-        for state in speculation.rounds([request]):
-            yield state.rows
+            looping: Looping[Any] = alone(self.target, stops, self.sampler)
+        else:
+            pair = (self.target, LMDrafter(self.draft))
+            made = Speculation(*pair, self.rule, self.sampler, stops, self.lookahead)
+            looping = made.looping()
+        return (loop.rows for loop in EAGER.states(looping, [request]))
 
     def bistream(  # noqa: PLR0913, PLR0917
         self,

@@ -14,7 +14,8 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
-from speculative_tts.decoding.multi_token import Blocks, blocks, multi_token
+from speculative_tts.decoding.graphs import EAGER
+from speculative_tts.decoding.multi_token import Blocks, by_blocks, multi_token
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.ras import RepetitionAware
 from speculative_tts.decoding.sampling import Sampler, StopRule
@@ -149,8 +150,8 @@ def test_they_are_worth_comparing() -> None:
 def test_block_by_block(name: str) -> None:
     """As a stream has them: each is a part of the whole, n tokens or fewer."""
     whole, before = spoken(name, 3), [0, 0, 0]
-    given = (build(state(3)), heads_of(), CHOOSERS[name](), STOPS, requests(3))
-    for made in blocks(*given):
+    looping = by_blocks(build(state(3)), heads_of(), CHOOSERS[name](), STOPS)
+    for made in EAGER.states(looping, requests(3)):
         now = made.rows.count.tolist()
         assert all(0 <= b - a <= N for a, b in zip(before, now, strict=True))
         before = now

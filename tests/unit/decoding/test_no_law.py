@@ -4,6 +4,8 @@ They once ended in an IndexError (on a GPU a device assert), a greedy loop said 
 until the limit, and a path search took them as they were.
 """
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from group_laws import Cover
@@ -135,5 +137,6 @@ def test_limits_that_cannot_be_kept_and_no_requests() -> None:
     assert autoregressive(TALKS, STOPS, Sampler(), []) == []
     assert speculative(TALKS, TALKS, Tolerance(0.0), STOPS, Sampler(), 3, []) == []
     nothing: list[Request] = []
-    assert multi_token(None, None, None, STOPS, nothing) == []  # type: ignore[arg-type]
+    blocks = SimpleNamespace(n=3)
+    assert multi_token(None, blocks, None, STOPS, nothing) == []  # type: ignore[arg-type]
     assert uncached(None, STOPS, Sampler(), nothing) == []  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.graphs import EAGER
 from speculative_tts.decoding.observer import Observer
 from speculative_tts.decoding.outcome import Outcome, Round
 from speculative_tts.decoding.penalty import RepetitionPenalty
@@ -63,7 +64,8 @@ def models() -> tuple[MergedVocabLM, MergedVocabLM]:
 def test_an_utterance_of_the_target_alone(name: str, count: int) -> None:
     """All tokens, lengths and ends of a ragged batch; none of the steps went through Python."""
     target, sampler, batch = models()[0], SAMPLERS[name], requests(count)
-    (rows,) = deque(loops.steps(target, STOPS, sampler, batch), maxlen=1)
+    (loop,) = deque(EAGER.states(loops.alone(target, STOPS, sampler), batch), maxlen=1)
+    rows = loop.rows
     steps = []
     real = target.extend
     target.extend = lambda *given: steps.append(1) or real(*given)  # type: ignore[method-assign]
@@ -150,7 +152,7 @@ def test_native_rounds_clock_their_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     assert loop._native is not None
     loop.load(requests(1))
     begin = time.perf_counter()
-    loop.finish()
+    assert loop.walk(100)
     whole = time.perf_counter() - begin
     (outcome,) = loop.outcomes()
     assert outcome.split is not None
@@ -198,7 +200,9 @@ def test_ids_are_looked_up_in_their_order() -> None:
     for dtype in (torch.float32, torch.bfloat16):
         embedding = target._embedding.to(dtype)
         model = RowLM(target.decoder, LAYOUT, embedding, target.head, order)  # type: ignore[arg-type]
-        (rows,) = deque(loops.steps(model, STOPS, Sampler(), requests(2)), maxlen=1)
+        alone = loops.alone(model, STOPS, Sampler())
+        (loop,) = deque(EAGER.states(alone, requests(2)), maxlen=1)
+        rows = loop.rows
         walked = loops.autoregressive(model, STOPS, Sampler(), requests(2))
         lengths = rows.count.tolist()
         expected = [
