@@ -11,6 +11,8 @@ import torch
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.commands.decode import main as decode
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.multi_token import Blocks
 from speculative_tts.models.heads import HeadTensors, save_heads
 from speculative_tts.models.merged_vocab import MergedVocabLM
 from tests.fake_models import N_CODES, FakeModels, write_checkpoint, write_codec, write_fake_models
@@ -98,16 +100,13 @@ def test_both_targets_with_and_without_a_path_search(
 def test_the_prompts_last_code_comes_before_the_first_block(
     models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = []
-    whole = "speculative_tts.decoding.engine.multi_token"
+    seen, load = list[Request](), Blocks.load
 
-    def spy(*given: object) -> object:
-        from speculative_tts.decoding.multi_token import multi_token
+    def spy(self: Blocks, requests: list[Request]) -> None:
+        seen.extend(requests)
+        load(self, requests)
 
-        seen.extend(given[4])  # type: ignore[arg-type]
-        return multi_token(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(whole, spy)
+    monkeypatch.setattr(Blocks, "load", spy)
     assert decode([*arguments(models, "valle", tmp_path), "baseline=false"]) == 0
     (request,) = seen
     assert request.last_code == int(request.prompt[-1]) - (3 + 5)  # text ids come first
