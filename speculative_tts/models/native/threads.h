@@ -1,7 +1,8 @@
-// Threads for one pass: asleep between passes, waiting for each other a few times a layer.
+// Threads for one pass: waiting for each other a few times a layer, and a moment for the next pass.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -17,19 +18,24 @@ namespace {
 struct Team;
 thread_local int my_place = 0;  // among the threads of a team
 
+inline void relax(int turns) {  // of a loop that waits; others may want the core
+  if (turns > 100) return std::this_thread::yield();
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
 struct Team {  // threads within one pass; they wait for each other a few times a layer
   int size = 1;
-  std::atomic<int> waiting{0}, round{0};
+  uint64_t before = 0;  // arrivals of earlier passes
+  alignas(64) std::atomic<uint64_t> arrivals{0};
   void barrier() {
-    const int others = size - 1, now = round.load(std::memory_order_acquire);
-    if (!others) return;
-    if (waiting.fetch_add(1, std::memory_order_acq_rel) == others) {
-      waiting.store(0, std::memory_order_relaxed);
-      round.store(now + 1, std::memory_order_release);
-      return;
-    }
-    for (int turns = 0; round.load(std::memory_order_acquire) == now; turns++)
-      if (turns > 2000) std::this_thread::yield();
+    const uint64_t first = before, number = size;  // the last to arrive lets the next pass begin
+    if (number < 2) return;
+    const uint64_t mine = arrivals.fetch_add(1, std::memory_order_acq_rel) - first;
+    const uint64_t all = first + (mine / number + 1) * number;
+    for (int turns = 0; arrivals.load(std::memory_order_acquire) < all; turns++)
+      relax(turns);
   }
   // This thread's part of n pieces of work: begin and end.
   std::pair<long, long> share(long n) const {
@@ -37,7 +43,7 @@ struct Team {  // threads within one pass; they wait for each other a few times 
   }
 };
 
-class Pool {  // asleep between passes: a waiting thread takes no time from others
+class Pool {  // awake for as long as a round's next pass takes to come, else asleep
  public:
   static void run(int threads, const std::function<void(Team&)>& work) {
     static std::mutex busy;
@@ -66,6 +72,7 @@ class Pool {  // asleep between passes: a waiting thread takes no time from othe
     {
       std::lock_guard<std::mutex> lock(mutex);
       team.size = threads;
+      team.before = team.arrivals.load(std::memory_order_relaxed);
       job = &work;
       number++;
     }
@@ -78,6 +85,7 @@ class Pool {  // asleep between passes: a waiting thread takes no time from othe
     my_place = place;
     for (uint64_t done = 0;;) {
       const std::function<void(Team&)>* work = nullptr;
+      await(done);
       {
         std::unique_lock<std::mutex> lock(mutex);
         wake.wait(lock, [&] { return number != done; });
@@ -89,11 +97,18 @@ class Pool {  // asleep between passes: a waiting thread takes no time from othe
       team.barrier();
     }
   }
+  void await(uint64_t done) const {  // waking a thread takes as long as a small pass
+    const auto patience = std::chrono::microseconds(30);
+    const auto end = std::chrono::steady_clock::now() + patience;
+    for (int turns = 0; number.load(std::memory_order_acquire) == done &&
+                        std::chrono::steady_clock::now() < end; turns++)
+      relax(turns);
+  }
   const long process = process_id();
   std::mutex mutex;
   std::condition_variable wake;
   const std::function<void(Team&)>* job = nullptr;
-  uint64_t number = 0;
+  std::atomic<uint64_t> number{0};
   int helpers = 0;
   Team team;
 };

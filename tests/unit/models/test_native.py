@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +133,18 @@ def test_logits_do_not_depend_on_threads() -> None:
                 assert logits_in_pieces(model, ids, size).equal(logits), threads
     finally:
         torch.set_num_threads(before)
+
+
+def test_threads_wait_or_sleep_between_passes() -> None:
+    """At once, or after longer than they stay awake, by as many as there were or others."""
+    product = matrix(torch.randn(64, 64, generator=torch.Generator().manual_seed(0)))
+    x = torch.linspace(-1, 1, 64)[None]
+    expected = product(x)
+    for number in range(3000):
+        with with_threads(2 + number // 10 % 3):
+            assert product(x).equal(expected)
+        if number % 7 == 0:
+            time.sleep(1e-4)
 
 
 @pytest.mark.skipif("avx2" not in runnable, reason="this machine has no AVX2")
