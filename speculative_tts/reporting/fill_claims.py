@@ -19,7 +19,8 @@ CAPTION = (
     "A claim *shows* where the whole 95 % interval lies where the test says, is *opposite* where "
     "none of it does, and else *does not show*: the interval crosses the bound (a difference from "
     "0 may be certain all the same, p is of that), or no run had the setting. Intervals are of the "
-    "bootstrap over utterances, seeds of an utterance averaged first; differences are paired. "
+    "bootstrap over utterances, seeds of an utterance averaged first; differences are paired, "
+    "a ratio of two systems has what both intervals allow. "
     "They are not corrected for the number of claims: about one verdict in forty errs by chance. "
     "Margins were set before the target and draft that ship were made, but after 80 of the 240 "
     "utterances were decoded with an earlier pair; since then PCG's sampler became its paper's and "
@@ -128,8 +129,7 @@ def figure_of(claim: Claim, chosen: Chosen) -> Measure:
         found = compare(chosen, claim.minus, [claim.of], [claim.quantity])
         measure = found.get((claim.of, claim.quantity), NOTHING)
     if claim.over is not None:
-        base = known[claim.over].measure(claim.quantity).value
-        return measure.scaled(1 / base) if base else NOTHING
+        return measure.over(known[claim.over].measure(claim.quantity))
     return measure.scaled(quantity(claim.quantity).scale)
 
 

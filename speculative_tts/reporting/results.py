@@ -33,6 +33,14 @@ class Measure:
         known = {name: number for name in SCALED if (number := getattr(self, name)) is not None}
         return replace(self, **{name: number * factor for name, number in known.items()})
 
+    def over(self, base: "Measure") -> "Measure":
+        """The ratio; its interval is what both intervals allow, wider than 95 % needs."""
+        if self.value is None or not base.value:
+            return NOTHING
+        low = self.low / base.high if self.low is not None and base.high else None
+        high = self.high / base.low if self.high is not None and base.low else None
+        return Measure(self.value / base.value, low, high, n=self.n)
+
 
 NOTHING = Measure(None)
 

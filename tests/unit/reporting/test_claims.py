@@ -56,12 +56,12 @@ def test_a_figure_without_interval_or_run_has_no_verdict() -> None:
 
 def test_a_ratio_is_over_the_other_systems_figure() -> None:
     fast, slow = (
-        Result((), {"speedup": {"value": value, "low": value - 0.01, "high": value + 0.1}}, {})
+        Result((), {"speedup": {"value": value, "low": 0.8 * value, "high": 1.25 * value}}, {})
         for value in (1.4, 0.05)
     )
     claim = Claim("", "", "speedup", "fast", over="slow", above=2.0)
     found = figure_of(claim, Chosen({"fast": fast, "slow": slow}, Selection({})))
-    assert (found.value, found.low, found.high) == pytest.approx((28.0, 27.8, 30.0))
+    assert (found.value, found.low, found.high) == pytest.approx((28.0, 28 * 0.64, 28 / 0.64))
     assert verdict(found, claim) is Verdict.shows
     alone = figure_of(claim, Chosen({"fast": fast}, Selection({})))
     assert verdict(alone, claim) is Verdict.missing
