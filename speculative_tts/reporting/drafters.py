@@ -79,25 +79,18 @@ def _words() -> TableDefinition:
     target = {key: made_by.settings[key] for key in ALONE}
     ssd = {key: made_by.settings[key] for key in (*KEYS, *SET, "rule.beta")}
     pcg = {key: groups.settings[key] for key in (*KEYS, *SET, "rule.groups.mean_size")}
-    labels = [
-        f"recurrent layer, SSD, β {ssd['rule.beta']:g}, lookahead {ssd['lookahead']}",
-        f"recurrent layer, PCG, groups of {pcg['rule.groups.mean_size']}, "
-        f"lookahead {pcg['lookahead']}",
-    ]
+    rules = f"SSD, β {ssd['rule.beta']:g}", f"PCG, groups of {pcg['rule.groups.mean_size']}"
     return TableDefinition(
         name="words",
         title="Words of the fastest settings",
         paper=NOT_PUBLISHED,
         rows={
             "target": Row("Target alone", target | {"system": "target"}),
-            "ssd": Row(labels[0], ssd),
-            "pcg": Row(labels[1], pcg),
+            "ssd": Row(f"recurrent layer, {rules[0]}, lookahead {ssd['lookahead']}", ssd),
+            "pcg": Row(f"recurrent layer, {rules[1]}, lookahead {pcg['lookahead']}", pcg),
         },
         panels=(Panel("Words", (*columns("wer"), *against("target", "wer"))),),
-        notes=(
-            "SSD's was chosen by its clock in an earlier run of the table above, PCG's is the only "
-            "lookahead and the faster size there; neither by its words on this list.",
-        ),
+        notes=("Chosen by their clocks above (SSD's in an earlier run), not by words.",),
     )
 
 
