@@ -63,8 +63,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or later is needed, {sys.executable} is {sys.version.split()[0]}; make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[tiny,corpora,listen,docs,dev]"
-	@# What these two declare (librosa, webrtcvad) is not used here and does not install everywhere.
-	$(PIP) install --quiet --constraint constraints.txt --no-deps resemblyzer speechmos
+	@# What these declare (librosa, webrtcvad; an older transformers) is not used here, or does not install.
+	$(PIP) install --quiet --constraint constraints.txt --no-deps resemblyzer speechmos speculators
 	@touch $@
 
 ifeq ($(filter tiny paper,$(SCALE)),)

@@ -135,7 +135,7 @@ def test_a_bias_is_not_lost_in_silence(exported: Any) -> None:
 def test_speculators_own_classes_take_its_format(exported: Any) -> None:
     """And no type of theirs is a draft that is a model by itself: then config.json would say it."""
     speculators = pytest.importorskip(
-        "speculators", reason="speculators is not here: pip install --no-deps speculators"
+        "speculators", reason="speculators is not here: make venv installs it"
     )
     _, _, _, out = exported
     written = out / "draft/speculators.json"

@@ -121,7 +121,7 @@ def test_no_library_takes_it_for_a_model_by_itself(case: Case) -> None:
 def test_speculators_reads_its_config(tmp_path: Path) -> None:
     """Under a type that somebody registers there; none of its own is this one."""
     speculators = pytest.importorskip(
-        "speculators", reason="speculators is not here: pip install --no-deps speculators"
+        "speculators", reason="speculators is not here: make venv installs it"
     )
     asked = [f"out={tmp_path}", "draft.path=tiny:target_recurrent", "verifier=some/where"]
     assert export.main(asked) == 0
