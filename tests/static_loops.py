@@ -19,7 +19,7 @@ from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
-from speculative_tts.decoding.graphs import EAGER, Graphs, Loop
+from speculative_tts.decoding.graphs import Loop
 from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.loops import Autoregression
 from speculative_tts.decoding.multi_token import Blocks
@@ -65,7 +65,7 @@ def heads(seed: int = 8) -> Heads:
     return Heads(HeadTensors(0.5 * torch.randn(LOOKAHEAD + 1, VOCAB, 32, generator=generator)))
 
 
-def speculation(rule_name: str, sampler: str, drafter: str, graphs: Graphs = EAGER) -> Speculation:
+def speculation(rule_name: str, sampler: str, drafter: str) -> Speculation:
     weights, chosen = state(3), SAMPLERS[sampler]
     target = build(weights)
     who: Drafter = LMDrafter(build(weights, (0, 2, 5)), 1.0 if drafter == "adaptive" else None)
@@ -76,7 +76,7 @@ def speculation(rule_name: str, sampler: str, drafter: str, graphs: Graphs = EAG
         who = RecurrentDrafter(target, layer)
     elif drafter not in ("lm", "adaptive"):
         who = HeadsDrafter(heads(), choosers(VOCAB, STOPS, chosen)[drafter])
-    return Speculation(target, who, RULES[rule_name], chosen, STOPS, LOOKAHEAD, graphs)
+    return Speculation(target, who, RULES[rule_name], chosen, STOPS, LOOKAHEAD)
 
 
 def rounds(made: Speculation, given: list[Request]) -> Rounds:

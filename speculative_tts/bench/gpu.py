@@ -110,10 +110,11 @@ def measured(
             row: dict[str, Any] = {"graphs": graphs, "batch": batch}
             systems = {"alone": partial(autoregressive, target, (), size.sampler, requests, kept)}
             for rate in RATES:
-                parts = (target, drafter, Coin(rate), size.sampler, (), config.drafted, kept)
-                systems[f"{rate}"] = partial(Speculation(*parts).decode, requests)
-            for name, decode in systems.items():
-                row[name] = batch * config.tokens / fastest(decode, device)
+                parts = (target, drafter, Coin(rate), size.sampler, (), config.drafted)
+                decode = Speculation(*parts).decode
+                systems[f"{rate}"] = partial(decode, requests, graphs=kept)
+            for name, run in systems.items():
+                row[name] = batch * config.tokens / fastest(run, device)
             speeds.append(row)
     return {"title": size.title, "bytes_per_step": target.step_bytes, "speeds": speeds}
 

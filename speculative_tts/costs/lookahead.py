@@ -196,7 +196,8 @@ def _round(
     """Seconds of a round of an utterance; adds to rounds, and to what each position accepted."""
     assert engine.speculation is not None
     speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
-    seconds, loop = _behind_prefill(speculation.rounds([request]), engine)
+    loops = engine.graphs.states(speculation.looping(), [request])
+    seconds, loop = _behind_prefill(loops, engine)
     (outcome,) = loop.outcomes()
     if outcome.failure:
         raise ValueError(outcome.failure)

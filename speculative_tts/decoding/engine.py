@@ -142,8 +142,7 @@ class Engine:
     ) -> list[Outcome]:
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
-        graphs = self.graphs if observer is None else EAGER  # who watches looks at numbers
-        return graphs.decode(self._looping(system, observer), requests)
+        return self.graphs.decode(self._looping(system, observer), requests)
 
     def instruments(self) -> Instruments:
         """Fresh clocks and distortion sums for one utterance."""

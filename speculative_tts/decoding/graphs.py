@@ -57,13 +57,13 @@ AnyLoop = TypeVar("AnyLoop", bound=Loop)
 class Looping(Generic[AnyLoop]):
     """What decodes: `make` gives its loop for a size, `slack` are drafted tokens.
 
-    `key` is equal where `make` makes the same. A stream looks which rows are done after `several`
-    steps.
+    `key` is equal where `make` makes the same, None where steps are not to be captured. A stream
+    looks which rows are done after `several` native steps.
     """
 
     make: Callable[[Size], AnyLoop]
     slack: int
-    key: Hashable
+    key: Hashable | None
     several: int = 1
 
 
@@ -91,12 +91,12 @@ class Graphs:
     ) -> Iterator[AnyLoop]:
         """The loop after the first tokens and after each step, until all rows are done.
 
-        Where steps are native, after each next number of `strides`.
+        Where steps are native, after each next number of `strides`, which do not end.
         """
         with self._taken(looping, Size.of(requests, looping.slack)) as (loop, step):
             loop.load(requests)
             ended = Ended(loop.rows)
-            for number in strides or repeat(1):
+            for number in repeat(1) if strides is None else strides:
                 if number > 1:
                     loop.walk(number - 1)
                 yield loop
@@ -142,7 +142,7 @@ class Graphs:
     @contextmanager
     def _taken(self, looping: Looping[AnyLoop], size: Size) -> Iterator[tuple[AnyLoop, Step]]:
         """A loop and what steps it: one that was kept, or a new one."""
-        if self._capture is None:
+        if self._capture is None or looping.key is None:
             loop = looping.make(size)
             yield loop, loop.step
             return

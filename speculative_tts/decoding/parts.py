@@ -226,7 +226,7 @@ class Parts:
         config = self.config
         drafter = DRAFTERS[type(config.drafter)](config.drafter, self)
         rule = RULES[type(config.rule)](config.rule, self)  # the last: groups take long to make
-        given = (self.sampler, self.layout.stop_ids, config.drafted, self.graphs)
+        given = (self.sampler, self.layout.stop_ids, config.drafted)
         return Speculation(self.target, drafter, rule, *given)
 
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:

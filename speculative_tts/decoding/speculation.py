@@ -42,24 +42,28 @@ class Speculation:
     sampler: Sampler
     stop_ids: tuple[int, ...]
     lookahead: int
-    graphs: Graphs = EAGER
 
-    def decode(self, requests: list[Request], observer: Observer | None = None) -> list[Outcome]:
+    def decode(
+        self,
+        requests: list[Request],
+        observer: Observer | None = None,
+        graphs: Graphs = EAGER,
+    ) -> list[Outcome]:
         """Tokens and counts of a batch."""
-        graphs = self.graphs if observer is None else EAGER  # who watches looks at numbers
         return graphs.decode(self.looping(observer), requests)
 
-    def rounds(self, requests: list[Request]) -> Iterator["Rounds"]:
+    def rounds(self, requests: list[Request], graphs: Graphs = EAGER) -> Iterator["Rounds"]:
         """After the first token and each round; the same object each time."""
-        return self.graphs.states(self.looping(), requests)
+        return graphs.states(self.looping(), requests)
 
     def looping(self, observer: Observer | None = None) -> "Looping[Rounds]":
         """Round after round."""
         parts = (id(self.target), id(self.drafter), id(self.rule))
+        key = (*parts, self.sampler, self.stop_ids, self.lookahead)
         return Looping(
             lambda size: self.loop(size, observer),
             slack=self.lookahead,
-            key=(*parts, self.sampler, self.stop_ids, self.lookahead),
+            key=key if observer is None else None,  # who watches looks at numbers
         )
 
     def loop(self, size: Size, observer: Observer | None = None) -> "Rounds":

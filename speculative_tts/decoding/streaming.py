@@ -81,7 +81,7 @@ def growing(engine: Engine, system: System, request: Request) -> Grow:
     def grow(strides: Iterator[int]) -> Growing:
         assert system in STREAMED, f"{system.name} makes no tokens one by one"
         synchronise(engine.target.device)
-        # a step of the others makes as many as a piece may need
+        # of the others nobody knows before how many codes a step makes
         for loop in engine.states(system, request, strides if system in ALONE else None):
             if loop.rows.finished:
                 yield from loop.outcomes()

@@ -42,7 +42,7 @@ class Walking:
         return self.walk.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)
 
     def emit(self, rows: BatchState, number: int) -> None:
-        """As `loops.steps`, the next `number` tokens of each row."""
+        """As `loops.Autoregression.step`, so many times."""
         self.walk.emit(batch_of(rows, self.sampler), steps=number, purpose=NEXT)
 
     def rounds(

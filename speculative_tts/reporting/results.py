@@ -34,12 +34,15 @@ class Measure:
         return replace(self, **{name: number * factor for name, number in known.items()})
 
     def over(self, base: "Measure") -> "Measure":
-        """The ratio; its interval is what both intervals allow, wider than 95 % needs."""
+        """The ratio; its interval is what both intervals allow, none where one is not above 0."""
         if self.value is None or not base.value:
             return NOTHING
-        low = self.low / base.high if self.low is not None and base.high else None
-        high = self.high / base.low if self.high is not None and base.low else None
-        return Measure(self.value / base.value, low, high, n=self.n)
+        value = self.value / base.value
+        ends = (self.low, self.high, base.low, base.high)
+        if any(end is None or end <= 0 for end in ends):
+            return Measure(value, n=self.n)
+        own_low, own_high, base_low, base_high = map(float, ends)  # type: ignore[arg-type]
+        return Measure(value, own_low / base_high, own_high / base_low, n=self.n)
 
 
 NOTHING = Measure(None)

@@ -13,15 +13,17 @@
 #include <unistd.h>
 #endif
 
-namespace {
+namespace sst __attribute__((visibility("hidden"))) {  // one pool for all that is compiled here
 
 struct Team;
-thread_local int my_place = 0;  // among the threads of a team
+inline thread_local int my_place = 0;  // among the threads of a team
 
 inline void relax(int turns) {  // of a loop that waits; others may want the core
   if (turns > 100) return std::this_thread::yield();
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
 #endif
 }
 
@@ -43,7 +45,7 @@ struct Team {  // threads within one pass; they wait for each other a few times 
   }
 };
 
-class Pool {  // awake for as long as a round's next pass takes to come, else asleep
+class Pool {  // who took part is awake for as long as a round's next pass takes, else asleep
  public:
   static void run(int threads, const std::function<void(Team&)>& work) {
     static std::mutex busy;
@@ -85,7 +87,6 @@ class Pool {  // awake for as long as a round's next pass takes to come, else as
     my_place = place;
     for (uint64_t done = 0;;) {
       const std::function<void(Team&)>* work = nullptr;
-      await(done);
       {
         std::unique_lock<std::mutex> lock(mutex);
         wake.wait(lock, [&] { return number != done; });
@@ -95,6 +96,7 @@ class Pool {  // awake for as long as a round's next pass takes to come, else as
       if (!work) continue;
       (*work)(team);
       team.barrier();
+      await(done);
     }
   }
   void await(uint64_t done) const {  // waking a thread takes as long as a small pass
@@ -113,4 +115,8 @@ class Pool {  // awake for as long as a round's next pass takes to come, else as
   Team team;
 };
 
-}  // namespace
+}  // namespace sst
+
+using sst::my_place;
+using sst::Pool;
+using sst::Team;

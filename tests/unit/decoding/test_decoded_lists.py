@@ -123,7 +123,7 @@ def test_steps_are_captured_before_any_clock_starts(
 
     graphs, made = Graphs(capture), speculating()
     assert made.speculation is not None
-    made = replace(made, graphs=graphs, speculation=replace(made.speculation, graphs=graphs))
+    made = replace(made, graphs=graphs)
     monkeypatch.setattr(batch, "SMALLEST", 1)
     long = replace(items[-1], text=" ".join([items[-1].text] * 40))
     given = {"runtime": RuntimeConfig(warmup=1), "instrument": 0, "timing": None}

@@ -15,9 +15,10 @@ from static_loops import DRAFTERS, RULES, SAMPLERS, heads, moved, other_loops, r
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.graphs import Graphs
+from speculative_tts.decoding.graphs import Graphs, Step
 from speculative_tts.decoding.loops import autoregressive
 from speculative_tts.decoding.multi_token import multi_token
+from speculative_tts.decoding.observer import Instruments
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.models import attention, host
@@ -113,8 +114,8 @@ def test_a_round_is_one_graph(rule_name: str, sampler: str, drafter: str) -> Non
     """Traced once, replayed to the end: the tokens and counts of the loop that looks."""
     looking = speculation(rule_name, sampler, drafter).decode(requests(3))
     with host.fixed():
-        graphs = Graphs(traced)
-        assert speculation(rule_name, sampler, drafter, graphs).decode(requests(3)) == looking
+        made = speculation(rule_name, sampler, drafter)
+        assert made.decode(requests(3), graphs=Graphs(traced)) == looking
 
 
 @pytest.mark.parametrize("name", ["all", "best path", "drawn path", "VALL-E"])
@@ -142,9 +143,9 @@ def test_kept_loops_give_what_new_ones_give(drafter: str) -> None:
     """Ragged batches one after the other in the same tensors, of fixed shape."""
     alone = [speculation("tolerance", "ras", drafter).decode(batch) for batch in batches()]
     with host.fixed():
-        kept = speculation("tolerance", "ras", drafter, Graphs(lambda step: step))
-        assert [kept.decode(batch) for batch in batches()] == alone
-        assert len(kept.graphs._kept) == 3
+        made, graphs = speculation("tolerance", "ras", drafter), Graphs(lambda step: step)
+        assert [made.decode(batch, graphs=graphs) for batch in batches()] == alone
+        assert len(graphs._kept) == 3
 
 
 @pytest.mark.parametrize("name", ["independent", "best path", "drawn path, boundary"])
@@ -169,9 +170,9 @@ def test_kept_blocks_and_tokens(name: str) -> None:
 
 def test_two_batches_at_a_time_have_loops_of_their_own() -> None:
     """As streams of two speakers have."""
-    made = speculation("exact", "all", "lm", Graphs(lambda step: step))
-    alone = [made.decode(requests(2, seed=seed)) for seed in (0, 1)]
-    streams = [made.rounds(requests(2, seed=seed)) for seed in (0, 1)]
+    made, graphs = speculation("exact", "all", "lm"), Graphs(lambda step: step)
+    alone = [made.decode(requests(2, seed=seed), graphs=graphs) for seed in (0, 1)]
+    streams = [made.rounds(requests(2, seed=seed), graphs) for seed in (0, 1)]
     for states in zip(*streams, strict=False):
         last = states
     for rest in streams:
@@ -207,21 +208,38 @@ def test_a_kept_block_is_of_its_heads() -> None:
 
 def test_what_was_without_a_law_leaves_nothing_to_the_next_batch() -> None:
     """NaN in a kept cache would pass through its mask."""
-    made = speculation("exact", "all", "lm", Graphs(lambda step: step))
-    (alone,) = made.decode(requests(1))
+    graphs = Graphs(lambda step: step)
+    decode = partial(speculation("exact", "all", "lm").decode, graphs=graphs)
+    (alone,) = decode(requests(1))
     broken = requests(1)
     broken[0].prompt.fill_(float("nan"))
-    assert made.decode(broken)[0].failure is not None
-    assert made.decode(requests(1)) == [alone]
-    assert len(made.graphs._kept) == 1
+    assert decode(broken)[0].failure is not None
+    assert decode(requests(1)) == [alone]
+    assert len(graphs._kept) == 1
+
+
+def test_who_watches_has_a_loop_that_is_not_captured() -> None:
+    """It looks at numbers, which a captured step has none of; the same tokens."""
+    captured = []
+
+    def capture(step: Step) -> Step:
+        captured.append(step)
+        return step
+
+    made, graphs = speculation("exact", "all", "lm"), Graphs(capture)
+    alone = made.decode(requests(2), graphs=graphs)
+    assert len(captured) == 1
+    watch = Instruments(made.rule, made.lookahead, torch.device("cpu"))
+    assert made.decode(requests(2), watch, graphs) == alone
+    assert len(captured) == 1
+    assert len(watch.per_round) == max(one.counts.rounds for one in alone)
 
 
 def test_a_bucket_that_the_model_does_not_have() -> None:
     """512 positions are had, the bucket would be 1,024: the size itself, then, and the same line
     for what is too long.
     """
-    made = speculation("exact", "all", "lm", Graphs(lambda step: step))
-    for graphs in (Graphs(), made.graphs):
+    for graphs in (Graphs(), Graphs(lambda step: step)):
         target = build(state(3))
         autoregressive(target, STOPS, Sampler(), requests(1, maximum=480), graphs)
         with pytest.raises(ValueError, match=r"positions exceed the model's 512"):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import repeat
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.graphs import EAGER, Graphs, Loop, Looping
-from speculative_tts.decoding.loops import Autoregression, alone
+from speculative_tts.decoding.loops import SEVERAL, Autoregression, alone
 from speculative_tts.decoding.multi_token import by_blocks
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.merged_vocab import MergedVocabLM
@@ -109,3 +110,29 @@ def test_rows_are_refilled_while_others_run(
     now = "together"
     assert len(list(EAGER.stream(how, rows, 3))) == len(rows)
     assert steps["together"] < steps["alone"] / 3 + longest
+
+
+@pytest.mark.native
+def test_native_tokens_are_made_several_a_call(
+    kernels: str, models: tuple[MergedVocabLM, MergedVocabLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In streams as many as cost little behind an end, by strides as many as are wanted, or all."""
+    if kernels == "torch":
+        pytest.skip("token by token")
+    asked, walk = list[int](), Autoregression.walk
+
+    def counted(self: Autoregression, number: int) -> bool:
+        asked.append(number)
+        return walk(self, number)
+
+    monkeypatch.setattr(Autoregression, "walk", counted)
+    rows, how = many(models[0])[:1], alone(models[0], STOPS, SAMPLER)
+    list(EAGER.stream(how, rows, 1))
+    assert {*asked} == {SEVERAL}
+    asked.clear()
+    for strides, number in ((repeat(3), 2), (repeat(1), None), (None, None)):
+        *_, last = EAGER.states(how, rows, strides)
+        assert {*asked} == ({number} if number else set())
+        asked.clear()
+    assert last.outcomes() == EAGER.decode(how, rows)
+    assert len(asked) <= 2

@@ -63,6 +63,8 @@ def test_a_ratio_is_over_the_other_systems_figure() -> None:
     found = figure_of(claim, Chosen({"fast": fast, "slow": slow}, Selection({})))
     assert (found.value, found.low, found.high) == pytest.approx((28.0, 28 * 0.64, 28 / 0.64))
     assert verdict(found, claim) is Verdict.shows
+    assert Measure(1.0, -0.1, 2.0).over(Measure(2.0, 1.0, 3.0)) == Measure(0.5)
+    assert Measure(1.0, 0.9, 1.1).over(Measure(0.1, -0.1, 0.3)) == Measure(10.0)
     alone = figure_of(claim, Chosen({"fast": fast}, Selection({})))
     assert verdict(alone, claim) is Verdict.missing
 
