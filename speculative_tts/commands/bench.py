@@ -5,6 +5,7 @@ asked for and at the one that pays best here, heads, transformers. Writes a tabl
 """
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,3 +124,6 @@ main = app.command(
     ),
     implied=choices.CODEC_OF_TARGET + choices.DRAFT_OF_TARGET + choices.WITHOUT_DRAFT,
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

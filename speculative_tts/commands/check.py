@@ -7,6 +7,7 @@ lack and about how many GPU hours they take; both name the command for what is m
 """
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,3 +142,6 @@ main = app.command(
         ("paper", "what=paper"),
     ),
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -241,3 +241,6 @@ main = app.command(
     ),
     implied=choices.CODEC_OF_TARGET + choices.DRAFT_OF_TARGET + choices.LOGS_BESIDE_RUNS,
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -249,3 +249,6 @@ main = app.command(
     ),
     shorthand=app.CLUSTER,
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -101,3 +101,6 @@ main = app.command(
     ),
     shorthand=tuple((one.name, f"what={one.name}") for one in ListenStep),
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

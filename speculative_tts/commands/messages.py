@@ -102,7 +102,8 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
             f"command; --help={match[1]} lists the choices"
         )
     if override := getattr(error, "override", None):  # the parser's error
-        return f"cannot read '{override}'; settings are written key=value, and --help lists them"
+        quoted = "" if override.isalnum() else "; text with other signs in quotes, key='\"<|a|>\"'"
+        return f"cannot read '{override}'; settings are written key=value{quoted}; see --help"
     if match := re.search(r"Error merging override (.+)", text):
         return _misfit(match[1], cause or error)
     return text.replace("You must specify", "give").replace("\n", " ")

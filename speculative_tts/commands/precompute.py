@@ -7,6 +7,7 @@ counted, seconds, and bigrams per second.
 """
 
 import json
+import sys
 from pathlib import Path
 
 from speculative_tts.commands import app, choices
@@ -71,3 +72,6 @@ main = app.command(
     shorthand=app.CLUSTER,
     implied=choices.CODEC_OF_TARGET,
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

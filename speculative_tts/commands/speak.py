@@ -305,3 +305,6 @@ main = app.command(
         *choices.DRAFTER_OF_TARGET,
     ),
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

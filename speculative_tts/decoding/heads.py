@@ -65,7 +65,7 @@ def build_multi_token(
     if loaded.vocab_size != target.vocab_size:
         raise ValueError(
             f"heads {heads.path} predict {loaded.vocab_size} ids, the target emits "
-            f"{target.vocab_size}; train heads of this target, or set sampling.text_rows=false"
+            f"{target.vocab_size}; set sampling.text_rows=false, or train heads of this target"
         )
     facts: dict[str, Any] = {"heads": content_hash(folder), "n": loaded.n}
     if viterbi.mode is PathMode.none:

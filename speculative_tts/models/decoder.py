@@ -65,7 +65,7 @@ class Decoder:
         if capacity > c.max_positions:
             raise ValueError(
                 f"{capacity} positions exceed the model's {c.max_positions}; "
-                "shorten the text or the prompt"
+                "shorten the text or the prompt, or lower target.rows.max_length if that fills them"
             )
         if capacity > len(self._rotations):
             self._rotations = _rotation_table(c, capacity, self.device)

@@ -68,7 +68,7 @@ def find_runs(folder: Path) -> Found:
     if not folder.is_dir():
         raise ValueError(f"runs={folder} is not a folder; run sst-decode, or give runs=<folder>")
     places = (sorted(folder.glob(deep)) for deep in ("*/config.json", "[!.]*/*/config.json"))
-    folders = [path.parent for path in next(filter(None, places), [])]
+    folders = [path.parent for path in next(filter(None, map(_of_runs, places)), [])]
     foreign = tuple(map(_foreign, sorted(_scored_lists(folder))))
     if not folders and not foreign:
         raise ValueError(f"runs={folder} holds no run; run sst-decode out={folder} first")
@@ -79,6 +79,18 @@ def find_runs(folder: Path) -> Found:
         except ValueError as error:
             unusable[path.name] = str(error)
     return Found(folder, tuple(runs), unusable, foreign)
+
+
+def _of_runs(paths: Iterable[Path]) -> list[Path]:
+    """Those config.json that are no model's: trained drafts and exports may lie beside runs."""
+    return [path for path in paths if not _is_model(path)]
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        return "model_type" in read_json(path, AGAIN)
+    except ValueError:  # `_read` says what is wrong with it
+        return False
 
 
 def unscored(folder: Path) -> Run:

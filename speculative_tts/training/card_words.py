@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.assets import configuration, configurations, named
 from speculative_tts.models.recurrent import DESCRIPTION
 from speculative_tts.reporting.checkpoints import INHERITANCE, LOSSES
 from speculative_tts.schema.export import ExportConfig
@@ -77,7 +78,7 @@ def draft_words(config: ExportConfig, made: Exported) -> Words:
     serve = SERVE.format(**words) if any(file.name == VLLM for file in made.files) else ""
     shape = made.config
     return Words(
-        title=f"{name}, for its drafts" if own else f"{config.draft.name}, a draft of {name}",
+        title=f"{name}, for its drafts" if own else f"{_called(config)}, a draft of {name}",
         shape=f"{shape['num_hidden_layers']} layers of {shape['hidden_size']}",
         training=list(_inherited(Path(config.draft.path) / INHERITANCE)),
         sampler="generation_config.json has what transformers has a name for.",
@@ -103,6 +104,13 @@ def layer_words(config: ExportConfig, made: Exported) -> Words:
     )
 
 
+def _called(config: ExportConfig) -> str:
+    """The draft's name, or of another folder than its configuration's that of the folder."""
+    name, path = config.draft.name, config.draft.path
+    there = configuration(f"draft/{name}").get("path") if name in configurations("draft") else None
+    return name if there in (None, named(path)) else Path(path).name
+
+
 def _names(config: ExportConfig, *, trust: bool) -> Mapping[str, Any]:
     """What the texts are filled with."""
     return {
@@ -126,8 +134,18 @@ def _inherited(path: Path) -> Iterator[str]:
         f"Training: layers {', '.join(map(str, made['layers']))} of {made['target']} "
         f"(SHA-256 {made['target_sha256'][:16]}), {len(made['trained'])} tensors trained for "
         f"{_losses(settings)}, {settings['steps']} steps of {settings['batch_size']} sequences."
+        f"{_best(made.get('summary', {}))}"
     )
-    yield f"Data: the codes in `{settings['codes']}`."
+    yield _data(settings)
+
+
+def _best(summary: Mapping[str, Any]) -> str:
+    """Whose weights they are, where not the last step's."""
+    step = summary.get("best_step")
+    if step is None or step == summary.get("steps"):
+        return ""
+    whose = f"those after step {step}" if step else "the layers as inherited"
+    return f" The weights are {whose}, the best on the dev list."
 
 
 def _on_states(path: Path) -> Iterator[str]:
@@ -142,10 +160,15 @@ def _on_states(path: Path) -> Iterator[str]:
         f"{settings['n'] - 1} tokens ahead, for {_losses(settings)}, {settings['steps']} steps of "
         f"{settings['batch_size']} positions."
     )
-    own = f"the target's own tokens in `{settings['own']}`"
+    yield _data(settings)
+
+
+def _data(settings: Mapping[str, Any]) -> str:
+    """Whose tokens were learnt from; settings of before there was a choice name none."""
+    own = f"the target's own tokens in `{settings.get('own')}`"
     recorded = f"the codes in `{settings['codes']}`"
     said = {"recorded": recorded, "target": own, "mix": f"{recorded} and {own}"}
-    yield f"Data: {said[settings.get('codes_from', 'recorded')]}."
+    return f"Data: {said[settings.get('codes_from', 'recorded')]}."
 
 
 def _losses(settings: Mapping[str, Any]) -> str:

@@ -27,7 +27,8 @@ def check_layers(layers: Sequence[int], n_layers: int) -> list[int]:
     for layer in layers:
         if not 0 <= layer < n_layers:
             raise ValueError(
-                f"layer {layer} is not in the target; its layers are 0 to {n_layers - 1}"
+                f"layer {layer} is not in the target, its layers are 0 to {n_layers - 1}; "
+                "give layers=[0,...]"
             )
     if len(set(layers)) < len(layers):
         raise ValueError(f"layers {list(layers)} name a layer twice; name each at most once")

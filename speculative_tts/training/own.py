@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
@@ -42,7 +43,7 @@ Row = dict[str, Any]
 
 
 def own_codes(config: OwnCodesConfig) -> dict[str, int]:
-    """Make the shards of this job that `config.out` lacks; how many utterances and codes they have.
+    """Make the shards of this job that `config.out` lacks; how much is in all of the job's.
 
     Raises ValueError where the folder has codes of other settings, or nothing could be said.
     """
@@ -69,18 +70,19 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
     for path in recorded[config.job :: config.jobs]:
         made = out / path.name.replace("train-", "train-own-")
         if not made.is_file():
-            texts, said = _said(engine, path, config)
+            said = _said(engine, path, config)
             begin(out / TRAINING, settings)
             with writing(made) as file:
                 pq.write_table(pa.Table.from_pylist(said), file)
-            facts["utterances"] += len(said)
-            facts["left_out"] += texts - len(said)
-            facts["codes"] += sum(len(row["codes"]) for row in said)
+        codes, texts = pq.read_table(made, columns=["codes"])["codes"], pq.read_metadata(path)
+        facts["utterances"] += len(codes)
+        facts["left_out"] += len(range(texts.num_rows)[: config.limit]) - len(codes)
+        facts["codes"] += len(pc.list_flatten(codes))
     return facts
 
 
-def _said(engine: Engine, path: Path, config: OwnCodesConfig) -> tuple[int, list[Row]]:
-    """How many texts of a shard were asked for, and those that were said to their end."""
+def _said(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
+    """The texts of a shard that were said to their end."""
     with shard(path):
         rows = read_shard(path, COLUMNS, engine.target.layout.n_codes).to_pylist()
     asked = list(_asked(path.stem, rows, config))
@@ -104,7 +106,7 @@ def _said(engine: Engine, path: Path, config: OwnCodesConfig) -> tuple[int, list
                     said[-1] |= law_columns(laws, prompt, engine.target.vocab_size)
     if not said:
         raise ValueError(f"{path}: no text was said to its end; {why}")
-    return len(asked), sorted(said, key=lambda row: row["id"])
+    return sorted(said, key=lambda row: row["id"])
 
 
 def _asked(name: str, rows: list[Row], config: OwnCodesConfig) -> Iterator[tuple[str, Row, Prompt]]:

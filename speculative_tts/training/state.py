@@ -76,7 +76,7 @@ def done_before(
             if extend:
                 return None
             raise ValueError(
-                f"{folder.parent} was trained with {key}={before.get(key)}, now "
+                f"{folder.parent} was made with {key}={before.get(key)}, now "
                 f"{settings.get(key)}; use the same settings or another out"
             )
     if not (folder / SUMMARY).is_file():

@@ -338,7 +338,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         DRAFT,
         {
             "recipe=recurrent": "recipe=recurrent sets kind, which is no key here: it is",
-            "layers=[0,9]": "layer 9 is not in the target; its layers are 0 to 2",
+            "layers=[0,9]": "layer 9 is not in the target, its layers are 0 to 2",
             "layers=[-1]": "layers -1 is below 0; give 0 or more",
             "layers=0": "layers=0: a list is wanted; give layers=[0]",
             "layers=[a]": "layers",

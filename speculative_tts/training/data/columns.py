@@ -227,6 +227,8 @@ def read_shard(path: Path, names: list[str], n_codes: int) -> pa.Table:
     table = pq.read_table(path, columns=names)
     if missing := {*names} - {*table.column_names}:
         raise ValueError(f"{path} has no {missing.pop()}; make the codes with sst-prepare")
+    if lost := table.column("codes").null_count:
+        raise ValueError(f"{path} has {lost} rows without codes; leave them out, or make them")
     flat = pc.list_flatten(table.column("codes"))
     if RESIDUAL in names:
         inner = pc.list_flatten(pc.list_flatten(table.column(RESIDUAL)))

@@ -28,6 +28,19 @@ def test_no_folder_and_no_runs(tmp_path: Path) -> None:
         find_runs(tmp_path)
 
 
+def test_models_beside_runs_are_no_runs(tmp_path: Path) -> None:
+    """A trained draft and an export were called runs that have not finished."""
+    model = tmp_path / "draft" / "config.json"
+    model.parent.mkdir()
+    model.write_text(json.dumps({"model_type": "qwen2"}))
+    with pytest.raises(ValueError, match=r"holds no run"):
+        find_runs(tmp_path)
+    run = make_run(tmp_path, "target", n=4)
+    found = find_runs(tmp_path)
+    assert [one.name for one in found.runs] == [run.name]
+    assert found.unusable == {}
+
+
 def test_a_missing_run_names_the_command_that_makes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,3 +84,11 @@ def test_codes_of_more_bits_are_kept(tmp_path: Path) -> None:
     table = pa.table({"speaker": ["a"], "text": ["t"], "codes": [codes]})
     pq.write_table(table, tmp_path / "train-0.parquet")
     assert Columns.open([tmp_path], "train", 70_001)[0].codes == codes.tolist()
+
+
+def test_rows_without_codes_are_told(tmp_path: Path) -> None:
+    """They ended in an AttributeError at the first of them."""
+    rows = {"speaker": ["ann"] * 3, "text": ["a"] * 3, "codes": [[1, 2], None, [3]]}
+    pq.write_table(pa.table(rows), tmp_path / "train-00000.parquet")
+    with pytest.raises(ValueError, match=r"train-00000\.parquet has 1 rows without codes; leave"):
+        Columns.open([tmp_path], "train", 100)

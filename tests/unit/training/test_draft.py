@@ -117,7 +117,7 @@ def test_finished_training_is_skipped_and_other_settings_are_refused(tmp_path, c
     before = (tmp_path / "draft/model.safetensors").stat()
     assert train(config) == first
     assert (tmp_path / "draft/model.safetensors").stat() == before
-    with pytest.raises(ValueError, match=r"was trained with learning_rate=0.01, now 0.5"):
+    with pytest.raises(ValueError, match=r"was made with learning_rate=0.01, now 0.5"):
         train(dataclasses.replace(config, learning_rate=0.5))
 
 

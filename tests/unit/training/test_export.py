@@ -30,6 +30,7 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.sampling import Sampler
 from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.training import card_words
 from speculative_tts.training.export import Folder
 
 TOKENS = 40
@@ -210,3 +211,41 @@ def test_what_does_not_fit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert message in line
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("whose", "data"),
+    [
+        ("recorded", "Data: the codes in `some/codes`."),
+        ("target", "Data: the target's own tokens in `some/own`."),
+        ("mix", "Data: the codes in `some/codes` and the target's own tokens in `some/own`."),
+    ],
+)
+def test_a_card_says_whose_tokens_and_which_step(whose: str, data: str, tmp_path: Path) -> None:
+    settings = {
+        "codes": "some/codes", "own": "some/own", "codes_from": whose,
+        "losses": {"ce": 1.0}, "steps": 10, "batch_size": 2,
+    }  # fmt: skip
+    made: dict[str, Any] = {
+        "layers": [0, 1], "target": "mine", "target_sha256": "0" * 64, "trained": ["a"],
+        "settings": settings, "summary": {"steps": 10, "best_step": 10},
+    }  # fmt: skip
+    path = tmp_path / "inheritance.json"
+    for best, said in (
+        (10, ""),
+        (5, "those after step 5, the best"),
+        (0, "as inherited, the best"),
+    ):
+        made["summary"]["best_step"] = best
+        path.write_text(json.dumps(made))
+        training, on = card_words._inherited(path)
+        assert on == data
+        assert said in training
+        assert ("The weights are" in training) is bool(said)
+
+
+def test_a_card_has_the_folders_name_where_no_other_fits() -> None:
+    config = export.main.compose(["draft.path=runs/mine"])
+    assert card_words._called(config) == "mine"
+    assert card_words._called(export.main.compose([])) == "tiny"
+    assert card_words._called(export.main.compose(["draft.path=runs/mine", "draft.name=x"])) == "x"

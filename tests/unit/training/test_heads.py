@@ -155,7 +155,7 @@ def test_a_finished_training_is_not_done_again(
     assert capsys.readouterr().out == first
     assert (out / "heads.safetensors").stat() == before
     assert main([*arguments, f"out={out}", "steps=7"]) == 2
-    assert "was trained with steps=6, now 7; use the same settings" in capsys.readouterr().err
+    assert "was made with steps=6, now 7; use the same settings" in capsys.readouterr().err
 
 
 RECURRENT = [

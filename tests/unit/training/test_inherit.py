@@ -75,7 +75,7 @@ def test_sliding_windows_stay_with_their_layers():
     ("layers", "message"),
     [
         ([], "at least one"),
-        ([0, 4], "layer 4 is not in the target; its layers are 0 to 3"),
+        ([0, 4], "layer 4 is not in the target, its layers are 0 to 3; give layers="),
         ([-1], "layer -1 is not in the target"),
         ([1, 1], "twice"),
         ([2, 0], "out of order; name them as"),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from own_store import LONG, make, names, read, rows
 
@@ -54,7 +55,13 @@ def test_jobs_share_shards_and_what_is_there_stays(
     capsys.readouterr()
     assert make(models, tmp_path) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["utterances"] + facts["left_out"] == 5  # of the first shard alone
+    said = [len(pq.read_table(path)) for path in own.glob("train-own-*.parquet")]
+    assert len(said) == 2
+    assert facts["utterances"] == sum(said)  # of both, though one was there
+    assert facts["utterances"] + facts["left_out"] == 9  # of both shards
+    assert facts["codes"] > facts["utterances"]
+    assert make(models, tmp_path) == 0
+    assert json.loads(capsys.readouterr().out) == facts
     assert (own / "train-own-0001.parquet").stat().st_mtime_ns == before
     assert make(models, tmp_path, "seed=3") == 2
     assert "seed=0, now 3" in capsys.readouterr().err
