@@ -142,7 +142,7 @@ def same_weights(folder, name, atol):
         ("device=cuda", "device=cuda needs a GPU that torch can see; use device=cpu"),
         ("warmup=-1", "warmup -1 is below 0"),
         ("weight_decay=-0.1", "weight_decay -0.1 is below 0"),
-        ("layers=[0,9]", "layer 9 is not in the target; its layers are 0 to 3"),
+        ("layers=[0,9]", "layer 9 is not in the target, its layers are 0 to 3"),
         ("steps=-1", "steps -1 is below 0"),
         ("wandb=true", "wandb halted; None in sys.modules; pip install 'speculative_tts[cluster]'"),
         ("losses.ce=0", "all loss weights are 0"),

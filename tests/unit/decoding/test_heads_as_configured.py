@@ -87,7 +87,10 @@ def test_heads_that_are_sampled_alone(parts: Parts, n: int | None) -> None:
 
 def test_heads_that_cannot_be(parts: Parts) -> None:
     parts.vocab = 9
-    with pytest.raises(ValueError, match=r"heads predict 9 ids, the target emits 4; train heads"):
+    with pytest.raises(
+        ValueError,
+        match=r"heads predict 9 ids, the target emits 4; set sampling.text_rows=false, or train heads",
+    ):
         parts.build(NONE, Sampler())
     with pytest.raises(ValueError, match=r"^heads.path is not set; train heads with sst-train-h"):
         build_multi_token(HeadsConfig(), NONE, parts.target, Sampler(), parts.keep)
