@@ -89,7 +89,7 @@ def test_heads_that_cannot_be(parts: Parts) -> None:
     parts.vocab = 9
     with pytest.raises(
         ValueError,
-        match=r"heads predict 9 ids, the target emits 4; set sampling.text_rows=false, or train heads",
+        match=r"predict 9 ids, the target emits 4; set sampling.text_rows=false",
     ):
         parts.build(NONE, Sampler())
     with pytest.raises(ValueError, match=r"^heads.path is not set; train heads with sst-train-h"):
