@@ -4,10 +4,11 @@ corpus=tiny: Flite speaks random word strings in the voices of several speakers;
 speakers of the lists are never trained on; needs the `flite` program and the extra `tiny`.
 corpus=libritts, libriheavy: speech codes by the target's tokenizer, in Parquet shards (extra
 `corpora`). corpus=list: a published test list joined with the recordings. corpus=voices: held-out
-strings, each by every voice of the shipped list. corpus=fresh: new strings from new voice prompts,
-on which nothing was trained or chosen (needs `flite`). corpus=features: the tiny test list, or
-list_file=data/tiny/dev/list.jsonl, with codes of the features that its recordings were made of, for
-sst-decode method=codec (needs `flite`). A run that was cut off continues, but of corpus=features.
+strings, each by every voice of the shipped list. corpus=fresh, registered: new strings from new
+voice prompts, on which nothing was trained or chosen (need `flite`). corpus=features: the tiny test
+list, or list_file=data/tiny/dev/list.jsonl, with codes of the features that its recordings were
+made of, for sst-decode method=codec (needs `flite`). A run that was cut off continues, but of
+corpus=features.
 """
 
 import sys
@@ -102,11 +103,11 @@ def _voices(config: PrepareConfig, out: Path) -> int:
     return 0
 
 
-def _fresh(config: PrepareConfig, out: Path) -> int:
+def _unseen(config: PrepareConfig, out: Path) -> int:
     """A list that nothing has seen."""
-    from speculative_tts.corpora.fresh import write_fresh
+    from speculative_tts.corpora.unseen import write_unseen
 
-    print(f"{write_fresh(config, out)}: new strings and prompts")
+    print(f"{write_unseen(config, out)}: new strings and prompts")
     return 0
 
 
@@ -134,7 +135,8 @@ PREPARE: dict[Corpus, Callable[[PrepareConfig, Path], int]] = {
     Corpus.libriheavy: _codes,
     Corpus.list: _list,
     Corpus.voices: _voices,
-    Corpus.fresh: _fresh,
+    Corpus.fresh: _unseen,
+    Corpus.registered: _unseen,
     Corpus.features: _features,
 }
 

@@ -2,7 +2,7 @@
 
 They stand on the runs of the papers' tables and figures, nothing else is decoded: speculation's on
 the fine target with the papers' kind of draft, PCG's drawn by its paper's sampler, those of several
-tokens a pass on the tiny VALL-E. What was known when the margins (`claimed`) were set, CAPTION of
+tokens a pass on the tiny VALL-E. What was known when the margins (`claimed`) were set, KNOWN of
 `fill_claims` says.
 """
 

@@ -159,3 +159,22 @@ def test_printed_differences_are_of_the_papers_tables() -> None:
     }
     assert papers["A tolerance costs words"] == "+7.4 (18.5 ± 1.9, 11.1 ± 0.6; Table 1)"
     assert papers["A draft alone errs far more than its target"] == "+12.5 (16.13, 3.67; Table 1)"
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hidden"),
+    [
+        ("tiny", "80 of the 240", "committed with the recipe"),
+        ("tiny_registered", "committed with the recipe", "80 of the 240"),
+        ("own", "Speeds are of", "Margins were set"),
+    ],
+)
+def test_a_page_says_what_was_known_of_its_list(
+    tmp_path: Path, name: str, known: str, hidden: str
+) -> None:
+    own = {"data": {"name": name, "path": f"{name}.jsonl"}}
+    make_run(tmp_path / "runs", "target", **FINE, **own)
+    claims_of(tmp_path / "runs")
+    text = (tmp_path / "out" / "claims" / "claims.md").read_text()
+    assert known in text
+    assert hidden not in text

@@ -1,4 +1,4 @@
-"""The list on which nothing was trained or chosen."""
+"""Lists on which nothing was trained or chosen."""
 
 import json
 import shutil
@@ -9,19 +9,25 @@ import soundfile
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import prepare
-from speculative_tts.corpora import fresh
-from speculative_tts.corpora.fresh import plan_fresh
+from speculative_tts.corpora import unseen
 from speculative_tts.corpora.plan import plan_list, plan_takes
+from speculative_tts.corpora.unseen import plan_unseen
 from speculative_tts.records import read_list
-from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts.schema.prepare import Corpus, PrepareConfig
 
 
-def test_no_string_was_heard_before() -> None:
-    config = PrepareConfig()
-    prompts, rows = plan_fresh(config)
-    strings = {one.words for one in (*prompts, *rows)}
-    assert len(rows) == 60
-    assert len(strings) == 90
+def words_of(corpus: Corpus) -> set[tuple[str, ...]]:
+    prompts, rows = plan_unseen(PrepareConfig(corpus=corpus))
+    return {one.words for one in (*prompts, *rows)}
+
+
+@pytest.mark.parametrize(("corpus", "listed"), [(Corpus.fresh, 60), (Corpus.registered, 240)])
+def test_no_string_was_heard_before(corpus: Corpus, listed: int) -> None:
+    config = PrepareConfig(corpus=corpus)
+    _, rows = plan_unseen(config)
+    strings = words_of(corpus)
+    assert len(rows) == listed
+    assert len(strings) == listed + 30
     reserved = set[tuple[str, ...]]()
     for name, count in (("test", 8), ("dev", 4)):
         plan_list(name, count, config.seed, reserved)
@@ -34,10 +40,14 @@ def test_no_string_was_heard_before() -> None:
     assert {row.speaker.name for row in rows} == {item.speaker for item in shipped}
 
 
+def test_the_lists_share_no_string() -> None:
+    assert not words_of(Corpus.fresh) & words_of(Corpus.registered)
+
+
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 def test_flite_speaks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prompts, rows = plan_fresh(PrepareConfig())
-    monkeypatch.setattr(fresh, "plan_fresh", lambda _config: (prompts[:1], rows[:2]))
+    prompts, rows = plan_unseen(PrepareConfig(corpus=Corpus.fresh))
+    monkeypatch.setattr(unseen, "plan_unseen", lambda _config: (prompts[:1], rows[:2]))
     assert prepare.main(["corpus=fresh", f"out={tmp_path}"]) == 0
     items = read_list(tmp_path / "list.jsonl")
     assert [item.text for item in items] == [" ".join(row.words) for row in rows[:2]]

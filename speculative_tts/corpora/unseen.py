@@ -1,0 +1,36 @@
+"""Lists on which nothing was trained or chosen: new strings, each speaker from a new prompt.
+
+`fresh` answers whether figures of the shipped test list hold for sentences and voice prompts that
+are not in the repository. `registered` is what the claims' verdicts are taken on whose settings and
+margins were committed before it was ever spoken.
+"""
+
+from pathlib import Path
+
+from speculative_tts.corpora.plan import (
+    ListedUtterance,
+    VoicePrompt,
+    Words,
+    plan_list,
+    plan_takes,
+)
+from speculative_tts.corpora.testset import write_list
+from speculative_tts.schema.prepare import Corpus, PrepareConfig
+
+ROWS = {Corpus.fresh: 2, Corpus.registered: 8}  # of each of 30 speakers
+
+
+def plan_unseen(config: PrepareConfig) -> tuple[list[VoicePrompt], list[ListedUtterance]]:
+    """Prompts and rows of `config.corpus`: no string of training, another list or one above it."""
+    taken: set[Words] = set()
+    plan_list("test", config.test_rows_per_speaker, config.seed, taken)
+    plan_list("dev", config.dev_rows_per_speaker, config.seed, taken)
+    spoken = plan_takes(config.n_takes + config.n_fine_takes, (1, 1), config.seed, taken)
+    taken |= {take.words for take in spoken}
+    lists = {one: plan_list(one.name, rows, config.seed, taken) for one, rows in ROWS.items()}
+    return lists[config.corpus]
+
+
+def write_unseen(config: PrepareConfig, out: Path) -> Path:
+    """Speak prompts and recordings into `out`; returns the list."""
+    return write_list(*plan_unseen(config), out)
