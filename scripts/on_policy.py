@@ -1,10 +1,11 @@
-"""What a drafter learns from: recorded codes, the target's own, or those as its own drafts go.
+"""What teaches a drafter: five losses, on recorded codes, the target's own, or as own drafts go.
 
-python scripts/on_policy.py data/tiny runs/own-fine runs/on_policy
+python scripts/on_policy.py data/tiny runs/on_policy [runs/own-fine]
 
-Trains the fine target's recurrent layer from nothing on each of them, by two losses and with two
-seeds, decodes the dev list by the exact rule, and prints tokens a round with paired differences
-(results/on_policy.md). About an hour of a core; resumable.
+Trains the fine target's recurrent layer from nothing with two seeds, decodes the dev list by the
+exact rule and by PCG's, and prints tokens a round with paired differences (results/on_policy.md):
+of each loss on recorded codes, and with the codes of sst-own-codes of two of them on those too.
+Half an hour of a core, an hour with own codes; resumable.
 """
 
 import subprocess
@@ -16,33 +17,51 @@ from speculative_tts.evaluation.compare import Comparison, compare
 from speculative_tts.progress import progress
 
 SEEDS = (0, 1)
-LOSSES = {"cross entropy": "{ce:1.0,kl:0.0}", "KL to the target": "{ce:0.0,kl:1.0}"}
+LOSSES = {
+    "cross entropy": "{ce:1.0,kl:0.0}",
+    "KL to the target": "{ce:0.0,kl:1.0}",
+    "total variation": "{ce:0.0,kl:0.0,tv:1.0}",
+    "-log acceptance": "{ce:0.0,kl:0.0,lk:1.0}",
+    "-log acceptance by groups": "{ce:0.0,kl:0.0,group:1.0}",
+}
+KL = "KL to the target"
+ON_OWN = ("cross entropy", KL)  # which of them learn from own codes too
 DATA = {
     "recorded": ["codes_from=recorded"],
     "the target's own": ["codes_from=target"],
     "the same, as own drafts go": ["codes_from=target", "own_drafts=true"],
 }
+FIRST, *_ = DATA
+SIZE = "mean_size=40"  # of the groups, of loss and rule
 FINE = ["target=tiny_fine"]
 TRAINED = ["recipe=recurrent", *FINE, "n=5", "steps=400", "sequences=1500"]
-DECODED = [*FINE, "draft=paper", "codec=tiny_fine", "data=tiny_dev", "rule=exact", "lookahead=3"]
+DECODED = [*FINE, "draft=paper", "codec=tiny_fine", "data=tiny_dev", "lookahead=3"]
+RULES = {"exact": ["rule=exact"], "group": ["rule=group", f"rule.groups.{SIZE}"]}
 UNTIMED = ["drafter=recurrent", "timing=0", "limit=null"]
 METRIC, RATE = "acceptance_length", "acceptance_rate"
 
 
-def main(prepared: Path, own: Path, out: Path) -> None:
+def main(prepared: Path, out: Path, own: Path | None = None) -> None:
     """Train, decode, score, print."""
-    cases = list(product(LOSSES, DATA, SEEDS))
-    for loss, data, seed in progress(cases, desc="trainings"):
-        layer = folder(out, loss, data, seed)
-        learnt = [f"codes={prepared}/codes_fine", f"own={own}", *DATA[data]]
-        run("train-heads", *TRAINED, *learnt, f"losses={LOSSES[loss]}", f"seed={seed}", layer)
+    data = {loss: list(DATA) if own and loss in ON_OWN else [FIRST] for loss in LOSSES}
+    lines = [(loss, one) for loss in LOSSES for one in data[loss]]
+    kept = ["groups.cache=" + str(out / "groups"), "groups." + SIZE]
+    run("precompute", "cache=groups", *FINE, "codec=tiny_fine", *kept)
+    (groups,) = (out / "groups").glob("groups/*")
+    for (loss, one), seed in progress(list(product(lines, SEEDS)), desc="trainings"):
+        layer = folder(out, loss, one, seed)
+        learnt = [f"codes={prepared}/codes_fine", f"own={own or 'null'}", *DATA[one]]
+        how = [f"losses={LOSSES[loss]}", f"groups={groups}", f"seed={seed}", f"out={layer}"]
+        run("train-heads", *TRAINED, *learnt, *how)
         heard = [f"data.path={prepared}/dev/list.jsonl", f"drafter.path={layer}", f"seed={seed}"]
-        run("decode", *DECODED, *UNTIMED, *heard, layer / "runs")
-        run("eval", f"runs={layer}/runs", "metrics=[wer]")
-    print("| loss | codes | tokens a round | accepted of drafted | gain |")
-    print("|---|---|---|---|---|")
-    for loss, data in product(LOSSES, DATA):
-        print(row(out, loss, data))
+        for rule, given in RULES.items():
+            run("decode", *DECODED, *given, *UNTIMED, *heard, f"out={layer}/{rule}")
+            run("eval", f"runs={layer}/{rule}", "metrics=[wer]")
+    kl = "beside KL's"
+    print(f"| loss | codes | exact | {kl} | accepted of drafted | PCG | {kl} | own codes |")
+    print("|---|---|---|---|---|---|---|---|")
+    for loss, one in lines:
+        print(row(out, loss, one))
 
 
 def folder(out: Path, loss: str, data: str, seed: int) -> Path:
@@ -50,33 +69,33 @@ def folder(out: Path, loss: str, data: str, seed: int) -> Path:
     return out / f"{list(LOSSES).index(loss)}-{list(DATA).index(data)}-{seed}"
 
 
-def run(command: str, *given: str | Path) -> None:
-    """A command of this environment; a folder at the end is where it writes."""
-    *settings, last = given
-    ends = f"out={last}" if isinstance(last, Path) else last
-    subprocess.run([Path(sys.executable).with_name(f"sst-{command}"), *settings, ends], check=True)
+def run(command: str, *settings: str) -> None:
+    """A command of this environment."""
+    subprocess.run([Path(sys.executable).with_name(f"sst-{command}"), *settings], check=True)
 
 
 def row(out: Path, loss: str, data: str) -> str:
-    """A line of the table: beside recorded codes, the gain in per cent."""
-    first, *_ = DATA
-    scored = {one: [runs(folder(out, loss, one, seed)) for seed in SEEDS] for one in (first, data)}
-    found = compare(scored[first], scored[data], [METRIC, RATE])
-    of = found[METRIC]
-    assert of.a is not None
-    gain = "" if data == first else percent(of, of.a)
-    return f"| {loss} | {data} | {of.b:.2f} | {found[RATE].b:.2f} | {gain} |"
+    """A line: tokens a round by both rules beside what KL taught, and what own codes gain."""
+    cells = [loss, data]
+    for rule in RULES:
+        found = compare(scored(out, KL, FIRST, rule), scored(out, loss, data, rule), [METRIC, RATE])
+        cells += [f"{found[METRIC].b:.2f}", percent(found[METRIC])]
+        cells += [f"{found[RATE].b:.2f}"] if rule == "exact" else []
+    recorded, own = (scored(out, loss, one, "exact") for one in (FIRST, data))
+    cells += ["" if data == FIRST else percent(compare(recorded, own, [METRIC])[METRIC])]
+    return f"| {' | '.join(cells)} |"
 
 
-def runs(layer: Path) -> Path:
-    """The run that was decoded with it."""
-    (found,) = (path.parent for path in layer.glob("runs/*/records.jsonl"))
-    return found
+def scored(out: Path, loss: str, data: str, rule: str) -> list[Path]:
+    """Its runs, a seed each."""
+    layers = [folder(out, loss, data, seed) for seed in SEEDS]
+    return [path.parent for one in layers for path in one.glob(f"{rule}/*/records.jsonl")]
 
 
-def percent(of: Comparison, base: float) -> str:
-    """A difference with its interval in per cent of the baseline."""
-    low, value, high = (100 * (part or 0) / base for part in (of.low, of.difference, of.high))
+def percent(of: Comparison) -> str:
+    """A difference with its interval in per cent of what it is measured with."""
+    assert of.a
+    low, value, high = (100 * (part or 0) / of.a for part in (of.low, of.difference, of.high))
     return f"{value:+.1f} % [{low:.1f}, {high:.1f}]"
 
 
