@@ -68,6 +68,10 @@ class HeadsTraining(Training):
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
         self.headed, self._config, self._data = headed, config, data
 
+    def ready(self) -> None:
+        """The pass over all utterances."""
+        _ = self._kept
+
     def batch(self, step: int, number: int) -> States:  # noqa: ARG002 - nothing changes
         """Positions, a function of (seed, number)."""
         generator = torch.Generator().manual_seed(self._config.seed * 1_000_003 + number)

@@ -1,11 +1,11 @@
 """The one training loop: resumable at any step, data parallel under torchrun, the best one kept.
 
-A trainer is a `Training` with its own `batch`, and where it needs them `weight`, `stepped` and
-`evaluate`; what it learns is a module that makes the loss of a batch. Randomness is keyed by (seed,
-number of the batch): step s takes the batches from s G on, with G = accumulate x processes, in the
-order of the processes. So a killed training that goes on from its last state ends bit for bit (on a
-CPU) where an undisturbed one ends; and two processes, or two batches added up, do what one of twice
-the size does.
+A trainer is a `Training` with its own `batch`, and where it needs them `weight`, `ready`, `stepped`
+and `evaluate`; what it learns is a module that makes the loss of a batch. Randomness is keyed by
+(seed, number of the batch): step s takes the batches from s G on, with G = accumulate x processes,
+in the order of the processes. So a killed training that goes on from its last state ends bit for
+bit (on a CPU) where an undisturbed one ends; and two processes, or two batches added up, do what
+one of twice the size does.
 """
 
 import contextlib
@@ -117,6 +117,9 @@ class Training:
         """What the journal has the sums of, a step and all processes."""
         return {}
 
+    def ready(self) -> None:
+        """Called before the first step, whose time is then a step's: makes what batches share."""
+
     def stepped(self) -> None:
         """Called after each optimiser step."""
 
@@ -132,11 +135,12 @@ class Training:
         last = state.step if state else -1
         with contextlib.ExitStack() as stack:
             write = stack.enter_context(journal(self.folder, last, track)) if main else silent
+            if state is None and self.selects:
+                self._evaluate(write)
+            self.ready()
             bar = progress(total=self.plan.steps, initial=self.step, unit="step", disable=not main)
             bar.set_description(" ".join(self.folder.parts[-2:]))
             stack.callback(bar.close)
-            if state is None and self.selects:
-                self._evaluate(write)
             while self.step < self.plan.steps:
                 row = self.run_step()
                 bar.update()

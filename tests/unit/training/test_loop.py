@@ -4,13 +4,16 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
+from speculative_tts.training import loop
 from speculative_tts.training.loop import Learning, Plan, Training, Values, accelerator_for
 from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.schedule import cosine
@@ -182,3 +185,26 @@ def test_two_states_are_kept(tmp_path: Path) -> None:
         "state-00000002.pt",
         "state-00000003.pt",
     ]
+
+
+class Slow(Toy):
+    """What batches share is made once, with the clock at 100."""
+
+    now = 0.0
+
+    def ready(self) -> None:
+        Slow.now += 100
+
+
+def test_what_batches_share_is_no_step_of_the_time_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[float] = []
+
+    def noted(total: int, **_options: object) -> Any:
+        begun.append(Slow.now)
+        return tqdm(total=total, disable=True)
+
+    monkeypatch.setattr(loop, "progress", noted)
+    Slow(tmp_path).run()
+    assert begun == [100.0]
