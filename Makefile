@@ -159,7 +159,7 @@ streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 
 frontier: override SEEDS := 0
 frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round; shares the runs of `make ssd`
 	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/ssd workers=$(WORKERS) $(SHARED) $(QUICK)
-	$(call decode,ssd/table3 ssd/groups frontier frontier_ratio frontier_block,ssd)
+	$(call decode,ssd/table3 ssd/groups frontier frontier_ratio frontier_block frontier_frequent,ssd)
 	$(call decode,ssd/table3 ssd/groups,ssd) drafter=recurrent
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=frontier runs=$(OUT)/ssd out=$(RESULTS)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from speculative_tts.assets import configuration
+from speculative_tts.provenance import plain
 from speculative_tts.reporting.definitions import (
     Axes,
     Curve,
@@ -19,9 +21,10 @@ from speculative_tts.reporting.pcg_figures import BETA, GROUPS, PAPERS_GROUPS, S
 from speculative_tts.reporting.runs import Where
 from speculative_tts.reporting.systems import EXACT, TARGET, TARGET_LEVEL, TARGET_ROW, TOLERANCE
 from speculative_tts.schema.common import GroupsConfig
+from speculative_tts.schema.decode import RecurrentDrafterConfig
 
 MADE_BY, SSD, PCG = (read(name) for name in ("frontier", "ssd/table3", "ssd/groups"))
-RATIO, BLOCK = read("frontier_ratio"), read("frontier_block")
+RATIO, BLOCK, FREQUENT = (read(f"frontier_{name}") for name in ("ratio", "block", "frequent"))
 NOT_PUBLISHED = PaperTable(source="", measured={}, rows={})  # no paper has them side by side
 SEED = {"seed": 0}  # of every row: the papers' own systems have more in that folder
 ALONE = {**TARGET, **SEED}
@@ -36,7 +39,13 @@ RULES = {
     "dynamic": "groups made at each position (GSD)",
 }
 SWEPT = ("exact", "tolerance", "group")  # a point and curves of their own
-DRAFTERS = {"lm": "second model", "recurrent": "recurrent layer", "lookup": "look-up"}
+DRAFTERS = {
+    "lm": "second model",
+    "recurrent": "recurrent layer",
+    "frequent": "recurrent layer, frequent codes",
+    "lookup": "look-up",
+}
+LAYERS = ("recurrent", "frequent")  # of the drafters
 PAYS = ("lm", "recurrent")  # of the drafters
 SWEEPS = (  # the papers' rules, what they sweep, and how they are found
     ("PCG", "mean group size", GROUPS, SIZE, sizes(PCG)),
@@ -46,13 +55,20 @@ OWN = {"group": {**PAPERS_GROUPS, SIZE: GroupsConfig().size}}  # other rules are
 
 
 def _with(drafter: str) -> Where:
-    """Speculation with it."""
-    return at(MADE_BY, {"system": "speculative", "drafter.name": drafter, **SEED})
+    """Speculation with it; of a recurrent layer with its codes and number format."""
+    own = {"name": drafter}
+    if drafter in LAYERS:
+        usual = plain(RecurrentDrafterConfig(path=""))
+        set_ = usual | configuration(f"drafter/{drafter}")
+        own = {key: set_[key] for key in usual.keys() - {"path"}} | {"name": usual["name"]}
+    named = {f"drafter.{key}": value for key, value in own.items()}
+    return at(MADE_BY, {"system": "speculative", **named, **SEED})
 
 
 def _rows() -> dict[str, Row]:
     ratio = _rows_of(RATIO, " bounded by a ratio (LANTERN++)")
-    return _rows_of(MADE_BY) | ratio | _rows_of(BLOCK, ", whole drafts")
+    blocks = _rows_of(BLOCK, ", whole drafts")
+    return _rows_of(MADE_BY) | _rows_of(FREQUENT) | ratio | blocks
 
 
 def _rows_of(made_by: Experiment, called: str = "") -> dict[str, Row]:

@@ -57,6 +57,11 @@ def test_sweeps_in_the_same_folder_are_other_points(
         parts: dict[str, Any] = {"rule": "group", "groups": groups_of(size), "n": 12, **FINE}
         make_run(runs, "speculative", beta=strength, **parts)
     speculated(runs, "typical", "typical", 0.3, **TYPICAL)
+    layer = {"name": "recurrent", "dtype": "int8", "codes": None}
+    few = layer | {"dtype": "bfloat16", "codes": 1024}
+    for name, drafter, strength in (("layer", layer, 0.5), ("few", few, 0.25)):
+        config = config_of("speculative", "exact", 0.0, 3, 0, drafter=drafter, **FINE)
+        write_run(runs / name, config, strength, n=12)
     assert main([f"runs={runs}", f"out={out}", "paper=frontier"]) == 0
     assert " drafter=lm seed=0 lookahead=3 rule=top target=tiny_fine " in capsys.readouterr().err
 
@@ -75,6 +80,7 @@ def test_sweeps_in_the_same_folder_are_other_points(
     rows = {row["key"]: row["acceptance_length"] for row in lines("rules")}
     assert rows["tolerance lm"] == at["SSD", "0.4"]
     assert rows["group lm"] == at["PCG", "10"]
+    assert float(rows["exact frequent"]) < float(rows["exact recurrent"])
     swept = {row["key"]: row["acceptance_length"] for row in lines("swept")}
     assert swept["rule.beta 0.4 lm"] == rows["tolerance lm"]
     assert swept["rule.groups.mean_size 140 lm"] == at["PCG", "140"]
