@@ -47,10 +47,10 @@ def main(prepared: Path, out: Path, own: Path | None = None) -> None:
     lines = [(loss, one) for loss in LOSSES for one in data[loss]]
     kept = ["groups.cache=" + str(out / "groups"), "groups." + SIZE]
     run("precompute", "cache=groups", *FINE, "codec=tiny_fine", *kept)
-    (groups,) = (out / "groups").glob("groups/*")
-    for (loss, one), seed in progress(list(product(lines, SEEDS)), desc="trainings"):
+    (groups,) = (out / "groups").glob("groups-*")
+    for seed, (loss, one) in progress(list(product(SEEDS, lines)), desc="trainings"):
         layer = folder(out, loss, one, seed)
-        learnt = [f"codes={prepared}/codes_fine", f"own={own or 'null'}", *DATA[one]]
+        learnt = [f"codes={prepared}/codes_fine", *([f"own={own}"] if own else []), *DATA[one]]
         how = [f"losses={LOSSES[loss]}", f"groups={groups}", f"seed={seed}", f"out={layer}"]
         run("train-heads", *TRAINED, *learnt, *how)
         heard = [f"data.path={prepared}/dev/list.jsonl", f"drafter.path={layer}", f"seed={seed}"]
