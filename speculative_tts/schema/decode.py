@@ -316,7 +316,7 @@ class DecodeConfig(EngineConfig):
     # system=swap: a finished target run; None = the one of the same settings in `out`
     source: ReadPath | None = None
     out: KeptPath = "runs"  # folder of the run folders
-    # runs share codes of prompts and the target's tokens here; null: .caches in `out`
+    # shared codes of prompts and the target's tokens; null: .caches in `out`
     cache: KeptPath | None = None
     # make nothing; say what is to be decoded and, from a short probe, about how long it takes
     plan: bool = False
