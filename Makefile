@@ -148,7 +148,7 @@ registered: $(STAMP) ## The claims' verdicts on 240 utterances spoken after sett
 	  $(call register,experiment=mtp/table2 method=mtp heads.n=8 sampling.top_k=25) $$how; \
 	done
 	$(BIN)/sst-eval runs=$(OUT)/registered metrics=[wer,similarity]
-	$(BIN)/sst-report paper=claims runs=$(OUT)/registered out=$(RESULTS)/registered page=false
+	for one in ssd pcg claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/registered out=$(RESULTS)/registered page=false; done
 
 streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 3 minutes on a quiet machine
 	$(BIN)/sst-decode experiment=streaming out=$(OUT)/streaming $(GIVEN)

@@ -5,7 +5,7 @@ python scripts/on_policy.py data/tiny runs/on_policy [runs/own-fine]
 Trains the fine target's recurrent layer from nothing with two seeds, decodes the dev list by the
 exact rule and by PCG's, and prints tokens a round with paired differences (results/on_policy.md):
 of each loss on recorded codes, and with the codes of sst-own-codes of two of them on those too.
-Half an hour of a core, an hour with own codes; resumable.
+About an hour and a half of a core, two and a half with own codes; resumable.
 """
 
 import subprocess

@@ -107,7 +107,7 @@ OF_PCG = (
         "pcg@length0.3",
         "ssd0.3",
         below=0.0,
-        why="A tolerance costs a fifth of the words that it cost the paper: little to win back.",
+        why="A tolerance costs a fifth of the paper's price here; groups so large lose words too.",
     ),
     Claim(
         "The same at equal speed by the clock",

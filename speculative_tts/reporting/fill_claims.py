@@ -22,7 +22,7 @@ CAPTION = (
     "0 may be certain all the same, p is of that), or no run had the setting. Intervals are of the "
     "bootstrap over utterances, seeds of an utterance averaged first; differences are paired, "
     "a ratio of two systems has what both intervals allow. "
-    "They are not corrected for the number of claims: about one verdict in forty errs by chance. "
+    "They are not corrected for the number of claims: about one verdict in forty errs by chance."
     "{known} Speeds are of the utterances that were timed, in one process; another process may "
     "differ by 0.1, which turns a verdict near its bound."
 )
@@ -91,7 +91,7 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
 def _known(runs: Sequence[Run]) -> str:
     """What was known of the lists of these runs when margins were set."""
     lists = dict.fromkeys(str(run.config.get("data.name")) for run in runs)
-    return " ".join(KNOWN[name] for name in lists if name in KNOWN)
+    return "".join(f" {KNOWN[name]}" for name in lists if name in KNOWN)
 
 
 def _made(definition: ClaimTable, chosen: Chosen) -> list[str]:
