@@ -58,9 +58,8 @@ def _with(drafter: str) -> Where:
     """Speculation with it; of a recurrent layer with its codes and number format."""
     own = {"name": drafter}
     if drafter in LAYERS:
-        usual = plain(RecurrentDrafterConfig(path=""))
-        set_ = usual | configuration(f"drafter/{drafter}")
-        own = {key: set_[key] for key in usual.keys() - {"path"}} | {"name": usual["name"]}
+        chosen = plain(RecurrentDrafterConfig(path="")) | configuration(f"drafter/{drafter}")
+        own = {"name": "recurrent"} | {key: chosen[key] for key in ("codes", "dtype")}
     named = {f"drafter.{key}": value for key, value in own.items()}
     return at(MADE_BY, {"system": "speculative", **named, **SEED})
 

@@ -118,7 +118,7 @@ class Training:
         return {}
 
     def ready(self) -> None:
-        """Called before the first step, whose time is then a step's: makes what batches share."""
+        """Called before the first step of a process: makes what its batches share."""
 
     def stepped(self) -> None:
         """Called after each optimiser step."""
