@@ -158,8 +158,8 @@ streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 
 # Its report is of one seed, whatever SEEDS says.
 frontier: override SEEDS := 0
 frontier: $(STAMP) ## Every acceptance rule with every drafter: words and distortion against tokens a round; shares the runs of `make ssd`
-	$(BIN)/sst-decode method=target target=tiny_fine seed=$(SEEDS) out=$(OUT)/ssd workers=$(WORKERS) $(SHARED) $(QUICK)
-	$(call decode,ssd/table3 ssd/groups frontier frontier_ratio frontier_block frontier_frequent,ssd)
+	for one in tiny tiny_fine; do $(BIN)/sst-decode method=target target=$$one seed=$(SEEDS) out=$(OUT)/ssd workers=$(WORKERS) $(SHARED) $(QUICK); done
+	$(call decode,ssd/table3 ssd/groups frontier frontier_ratio frontier_block frontier_frequent frontier_small frontier_heads,ssd)
 	$(call decode,ssd/table3 ssd/groups,ssd) drafter=recurrent
 	$(BIN)/sst-eval runs=$(OUT)/ssd
 	$(BIN)/sst-report paper=frontier runs=$(OUT)/ssd out=$(RESULTS)

@@ -138,6 +138,8 @@ class DecodeRecord:
     counts: Counts = field(default_factory=Counts, metadata=FLAT)
     baseline_tokens: int | None = None  # the same utterance timed, target alone, same process
     baseline_seconds: float | None = None
+    prefill_seconds: float | None = None  # of lm_seconds, until the first token
+    baseline_prefill_seconds: float | None = None  # of baseline_seconds
     split: Split | None = None
     arrivals: Arrivals | None = None  # of the same utterance decoded once more, in pieces
     nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds

@@ -149,10 +149,10 @@ def ours(
 
     def alone(prompt: Continuation) -> float:
         decode = partial(autoregressive, target, stops, size.sampler, [prompt.request])
-        return timed(target.device, decode).seconds
+        return timed(target.device, lambda _: decode()).seconds
 
     def sped(prompt: Continuation) -> float:
-        found = timed(target.device, partial(speculation.decode, [prompt.request]))
+        found = timed(target.device, lambda _: speculation.decode([prompt.request]))
         made.extend(found.outcomes)
         return found.seconds
 

@@ -232,11 +232,17 @@ class Decoded:
         if broken:
             self.failed[item.id] = broken[0]
             return None
-        times: dict[str, Any] = {"lm_seconds": decoded[system].seconds}
+        own = decoded[system]
+        times: dict[str, Any] = {
+            "lm_seconds": own.seconds,
+            "prefill_seconds": own.prefill_seconds,
+        }
         if len(decoded) > 1:
-            times["baseline_tokens"] = len(decoded[System.target].outcomes[0].tokens)
-            times["baseline_seconds"] = decoded[System.target].seconds
-        (outcome,) = decoded[system].outcomes
+            beside = decoded[System.target]
+            times["baseline_tokens"] = len(beside.outcomes[0].tokens)
+            times["baseline_seconds"] = beside.seconds
+            times["baseline_prefill_seconds"] = beside.prefill_seconds
+        (outcome,) = own.outcomes
         if self._timed[item.id] and outcome.split is None:
             times["split"] = self._split(request, outcome)
         if self._config.chunk is not None and "chunk" in READS[system]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,25 @@ class Timed:
 
     outcomes: list[Outcome]
     seconds: float
+    prefill_seconds: float | None = None  # of them, until the first tokens; None where not told
 
 
-def timed(device: torch.device, decode: Callable[[], list[Outcome]]) -> Timed:
-    """A batch decoded, the device idle at both ends."""
-    synchronise(device)
-    begin = time.perf_counter()
-    outcomes = decode()
-    synchronise(device)
-    return Timed(outcomes, time.perf_counter() - begin)
+def timed(device: torch.device, decode: Callable[[Callable[[], None]], list[Outcome]]) -> Timed:
+    """A batch decoded, the device idle at both ends.
+
+    `decode` calls what it is given once the first tokens are there, or never.
+    """
+    clock: list[float] = []
+
+    def look() -> None:
+        synchronise(device)
+        clock.append(time.perf_counter())
+
+    look()
+    outcomes = decode(look)
+    look()
+    begin, *first, end = clock
+    return Timed(outcomes, end - begin, first[0] - begin if first else None)
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,7 @@ class Engine:
         self, system: System, requests: list[Request], observer: Observer | None = None
     ) -> Timed:
         """Decode a batch with a system that has a model, the device idle at both ends."""
-        return timed(self.target.device, lambda: self._outcomes(system, requests, observer))
+        return timed(self.target.device, partial(self._outcomes, system, requests, observer))
 
     def stream(
         self, system: System, requests: list[Request], size: int | None = None
@@ -138,11 +149,15 @@ class Engine:
         return alone(model, self.stop_ids, self.sampler)
 
     def _outcomes(
-        self, system: System, requests: list[Request], observer: Observer | None
+        self,
+        system: System,
+        requests: list[Request],
+        observer: Observer | None,
+        loaded: Callable[[], None],
     ) -> list[Outcome]:
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
-        return self.graphs.decode(self._looping(system, observer), requests)
+        return self.graphs.decode(self._looping(system, observer), requests, loaded)
 
     def instruments(self) -> Instruments:
         """Fresh clocks and distortion sums for one utterance."""

@@ -74,11 +74,17 @@ class Graphs:
         self._capture = capture
         self._kept: dict[Hashable, tuple[Any, Step]] = {}
 
-    def decode(self, looping: Looping[Any], requests: list[Request]) -> list[Outcome]:
-        """What a batch comes to, in one native call behind its first tokens where that can be."""
+    def decode(
+        self, looping: Looping[Any], requests: list[Request], loaded: Step = lambda: None
+    ) -> list[Outcome]:
+        """What a batch comes to, in one native call behind its first tokens where that can be.
+
+        `loaded` is called once, when these are there.
+        """
         if not requests:
             return []
-        (last,) = deque(self.states(looping, requests, repeat(sys.maxsize)), maxlen=1)
+        whole = self.states(looping, requests, repeat(sys.maxsize), loaded)
+        (last,) = deque(whole, maxlen=1)
         outcomes: list[Outcome] = last.outcomes()
         return outcomes
 
@@ -88,6 +94,7 @@ class Graphs:
         looping: Looping[AnyLoop],
         requests: list[Request],
         strides: Iterable[int] | None = None,
+        loaded: Step = lambda: None,
     ) -> Iterator[AnyLoop]:
         """The loop after the first tokens and after each step, until all rows are done.
 
@@ -95,6 +102,7 @@ class Graphs:
         """
         with self._taken(looping, Size.of(requests, looping.slack)) as (loop, step):
             loop.load(requests)
+            loaded()
             ended = Ended(loop.rows)
             for number in repeat(1) if strides is None else strides:
                 if number > 1:

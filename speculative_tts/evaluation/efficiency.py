@@ -29,6 +29,18 @@ def _speedup_columns(row: ScoreRow) -> tuple[float | None, ...]:
     return (row["tokens"], row["lm_seconds"], row["baseline_tokens"], row["baseline_seconds"])
 
 
+def _decode_columns(row: ScoreRow) -> tuple[float | None, ...]:
+    """The same behind the first token, which comes of the prompt."""
+
+    def behind(tokens: str, seconds: str, prefill: str) -> tuple[float | None, float | None]:
+        if row[seconds] is None or row[prefill] is None:
+            return None, None
+        return row[tokens] - 1, row[seconds] - row[prefill]
+
+    own = behind("tokens", "lm_seconds", "prefill_seconds")
+    return own + behind("baseline_tokens", "baseline_seconds", "baseline_prefill_seconds")
+
+
 def _instrumented(name: str, weight: str = "positions") -> Columns:
     """Two per-position sums of the instrumented decode; their ratio is a mean over positions."""
 
@@ -157,6 +169,24 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
         statistic=speedup,
         listed=True,
         compared=True,
+    ),
+    "tpot_speedup": Metric(
+        "TPOT speedup",
+        better=HIGHER,
+        caption=(
+            "TPOT speedup compares time per output token alike, without prefill and first token."
+        ),
+        timed=True,
+        columns=_decode_columns,
+        statistic=speedup,
+    ),
+    "prefill_share": Metric(
+        "prefill %",
+        0,
+        100.0,
+        caption="Prefill is the share of language-model seconds until the first token.",
+        timed=True,
+        columns=over("prefill_seconds", "lm_seconds"),
     ),
     "speedup_seconds": Metric(
         "speedup in seconds",

@@ -82,7 +82,10 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
     if record.lm_seconds == 0 and record.counts.rounds == 0:
         return {}
     names = ("tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds")
-    after = ("nar_seconds", "codec_seconds", "flow_seconds")
+    after = (
+        *("nar_seconds", "codec_seconds", "flow_seconds"),
+        *("prefill_seconds", "baseline_prefill_seconds"),
+    )
     own = {name: getattr(record, name) for name in names}
     if record.lm_seconds is not None:  # times are of the utterances that were timed
         own |= {name: value for name in after if (value := getattr(record, name)) is not None}

@@ -123,13 +123,7 @@ def load_heads(
     Raises ValueError when they were made for another target than the checkpoint folder `target`,
     when there are fewer than n, or when the folder is broken.
     """
-    tensors, description = read_heads(folder)
-    if description["target"] != target_hash(target):
-        raise ValueError(
-            f"heads {folder} were trained for another target (weights "
-            f"{description['target'][:12]}), {target} has {target_hash(target)[:12]}; "
-            f"train its own with sst-train-heads target.path={target}"
-        )
+    tensors = heads_of(folder, target)
     most = len(tensors.weight)
     chosen = most if n is None else n
     if not 1 <= chosen <= most:
@@ -145,6 +139,18 @@ def load_heads(
             weight, first(tensors.bias), first(tensors.block_weight), first(tensors.block_bias)
         )
     )
+
+
+def heads_of(folder: Path, target: Path) -> HeadTensors:
+    """Tensors of the checkpoint folder `target`'s heads. ValueError for those of another."""
+    tensors, description = read_heads(folder)
+    if description["target"] != (own := target_hash(target)):
+        raise ValueError(
+            f"heads {folder} were trained for another target (weights "
+            f"{description['target'][:12]}), {target} has {own[:12]}; "
+            f"train its own with sst-train-heads target.path={target}"
+        )
+    return tensors
 
 
 def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:

@@ -27,7 +27,8 @@ ALONE = ("target.name", "limit")
 KEYS = ("target.name", "drafter.name", "rule.name")
 SET = ("lookahead", "limit")
 SWEPT = {"rule.beta": "β ", "rule.groups.mean_size": "groups of ", "lookahead": "lookahead "}
-CHOSEN = {"none": "each by itself", "sample": "a path drawn"}  # by viterbi.mode
+MODE = "viterbi.mode"
+CHOSEN = {"none": "each by itself", "sample": "a path drawn"}  # by `MODE`
 NOTE = (
     "A seed is a process of its own: what a process gets of memory and caches it keeps, so that "
     "one setting differs more between processes than between a process's utterances."
@@ -65,7 +66,7 @@ def _table(name: str, title: str, labels: Mapping[str, str]) -> TableDefinition:
         paper=NOT_PUBLISHED,
         rows=_rows(labels),
         panels=(
-            Panel("Speed and words", columns("acceptance_length speedup wer")),
+            Panel("Speed and words", columns("acceptance_length speedup tpot_speedup wer")),
             Panel("Passed at", columns("acceptance@1 acceptance@2 acceptance@3")),
         ),
         notes=(NOTE,),

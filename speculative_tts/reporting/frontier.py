@@ -1,6 +1,8 @@
 """Every rule with every drafter: words and distortion against tokens a round."""
 
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 from speculative_tts.assets import configuration
 from speculative_tts.provenance import plain
@@ -15,6 +17,7 @@ from speculative_tts.reporting.definitions import (
     TableDefinition,
     columns,
 )
+from speculative_tts.reporting.drafters import CHOSEN, MODE
 from speculative_tts.reporting.experiments import Experiment, Scale, read
 from speculative_tts.reporting.paper import PaperTable
 from speculative_tts.reporting.pcg_figures import BETA, GROUPS, PAPERS_GROUPS, SIZE, at, sizes
@@ -25,9 +28,9 @@ from speculative_tts.schema.decode import RecurrentDrafterConfig
 
 MADE_BY, SSD, PCG = (read(name) for name in ("frontier", "ssd/table3", "ssd/groups"))
 RATIO, BLOCK, FREQUENT = (read(f"frontier_{name}") for name in ("ratio", "block", "frequent"))
+SMALL, HEADS = (read(f"frontier_{name}") for name in ("small", "heads"))  # of the small target
 NOT_PUBLISHED = PaperTable(source="", measured={}, rows={})  # no paper has them side by side
 SEED = {"seed": 0}  # of every row: the papers' own systems have more in that folder
-ALONE = {**TARGET, **SEED}
 RULES = {
     "exact": "exact",
     "tolerance": "SSD",
@@ -44,6 +47,7 @@ DRAFTERS = {
     "recurrent": "recurrent layer",
     "frequent": "recurrent layer, frequent codes",
     "lookup": "look-up",
+    "heads": "heads",
 }
 LAYERS = ("recurrent", "frequent")  # of the drafters
 PAYS = ("lm", "recurrent")  # of the drafters
@@ -51,17 +55,30 @@ SWEEPS = (  # the papers' rules, what they sweep, and how they are found
     ("PCG", "mean group size", GROUPS, SIZE, sizes(PCG)),
     ("SSD", "β", TOLERANCE, BETA, [beta for beta in SSD.values(BETA) if beta]),
 )
+SWEPT_KEYS = ("rule", "drafter")  # by every experiment; what else one sweeps is a variant
 OWN = {"group": {**PAPERS_GROUPS, SIZE: GroupsConfig().size}}  # other rules are as they are set
 
 
-def _with(drafter: str) -> Where:
-    """Speculation with it; of a recurrent layer with its codes and number format."""
+def _alone(made_by: Experiment) -> Where:
+    """Its target by itself."""
+    return {**TARGET, **SEED, "target.name": made_by.target}
+
+
+def _with(drafter: str, made_by: Experiment = MADE_BY) -> Where:
+    """Speculation of a target with it; of a recurrent layer with its codes and number format."""
     own = {"name": drafter}
     if drafter in LAYERS:
         chosen = plain(RecurrentDrafterConfig(path="")) | configuration(f"drafter/{drafter}")
         own = {"name": "recurrent"} | {key: chosen[key] for key in ("codes", "dtype")}
     named = {f"drafter.{key}": value for key, value in own.items()}
-    return at(MADE_BY, {"system": "speculative", **named, **SEED})
+    where = {"system": "speculative", "target.name": made_by.target, **named, **SEED}
+    return at(made_by, where)
+
+
+def _variants(made_by: Experiment) -> list[dict[str, Any]]:
+    """What it sweeps beside rules and drafters."""
+    keys = [key for key in made_by.grid if key not in SWEPT_KEYS]
+    return [dict(zip(keys, found, strict=True)) for found in product(*map(made_by.values, keys))]
 
 
 def _rows() -> dict[str, Row]:
@@ -71,18 +88,20 @@ def _rows() -> dict[str, Row]:
 
 
 def _rows_of(made_by: Experiment, called: str = "") -> dict[str, Row]:
-    """Its rules by its drafters; what else it sets is part of the key."""
-    own = {key: made_by.values(key)[0] for key in made_by.grid if key.startswith("rule.")}
+    """Its rules by its drafters, once a variant."""
     first, *_ = made_by.values("rule")
-    return {
-        " ".join([rule, *own, drafter]): Row(
-            f"{RULES[rule]}{called}, {DRAFTERS[drafter]}",
-            {**_with(drafter), "rule.name": rule, **OWN.get(rule, {}), **own},
-            rule_above=rule == first,
-        )
-        for drafter in made_by.values("drafter")
-        for rule in made_by.values("rule")
-    }
+    rows = {}
+    for own in _variants(made_by):
+        mode = own.get(MODE)
+        how, named = (f" ({CHOSEN[mode]})", [mode]) if mode else ("", [*own])
+        for drafter in made_by.values("drafter"):
+            for rule in made_by.values("rule"):
+                rows[" ".join([rule, *named, drafter])] = Row(
+                    f"{RULES[rule]}{called}, {DRAFTERS[drafter]}{how}",
+                    {**_with(drafter, made_by), "rule.name": rule, **OWN.get(rule, {}), **own},
+                    rule_above=rule == first,
+                )
+    return rows
 
 
 def _sweep(drafter: str, style: int, by: str = "") -> list[Curve]:
@@ -96,7 +115,7 @@ def _sweep(drafter: str, style: int, by: str = "") -> list[Curve]:
 
 def _swept_rows() -> dict[str, Row]:
     """The points of the sweeps, below the exact rule's."""
-    found = {"target": replace(TARGET_ROW, where=ALONE)}
+    found = {"target": replace(TARGET_ROW, where=_alone(MADE_BY))}
     for drafter in PAYS:
         label, where = DRAFTERS[drafter], _with(drafter)
         found[f"exact {drafter}"] = Row(f"exact, {label}", {**where, **EXACT}, rule_above=True)
@@ -138,7 +157,7 @@ def _figure() -> FigureDefinition:
                 levels=(
                     exact,
                     Level("exact, recurrent", {**layer, **EXACT}),
-                    replace(TARGET_LEVEL, where=ALONE),
+                    replace(TARGET_LEVEL, where=_alone(MADE_BY)),
                 ),
             ),
             over_length("Word errors", "wer"),
@@ -156,6 +175,29 @@ def _figure() -> FigureDefinition:
             ),
             "The exact rule's law is the target's, whatever drafts; its errors differ by chance.",
         ),
+    )
+
+
+def _small_figure() -> FigureDefinition:
+    """Every rule by each drafter of the small target."""
+    drafters = {DRAFTERS[one]: _with(one, SMALL) for one in SMALL.values("drafter")}
+    heads = {
+        f"heads ({CHOSEN[own[MODE]]})": {**_with("heads", HEADS), **own} for own in _variants(HEADS)
+    }
+    curves = [
+        Curve(label, where, "rule.name", SMALL.values("rule"), style=style, joined=False)
+        for style, (label, where) in enumerate((drafters | heads).items())
+    ]
+    axes = {"Word errors": "wer", "Total variation from the target": "tv"}
+    return FigureDefinition(
+        name="frontier_small",
+        title="Words and distortion against speed: the small target, which has heads",
+        experiment=SMALL.name,
+        axes=[
+            Axes(title, y, curves, x="acceptance_length", x_label="tokens a round")
+            for title, y in axes.items()
+        ],
+        notes=("Beside the points are rules; down and right is better.",),
     )
 
 
@@ -189,8 +231,20 @@ def report(_scale: Scale) -> Report:
                 rows=_swept_rows(),
                 panels=(Panel("Speed, words, law", columns("acceptance_length speedup wer tv")),),
             ),
+            TableDefinition(
+                name="small_rules",
+                title="Every rule with every drafter of the small target, which has heads",
+                experiment=SMALL.name,
+                paper=NOT_PUBLISHED,
+                rows={"target": replace(TARGET_ROW, where=_alone(SMALL))}
+                | _rows_of(SMALL)
+                | _rows_of(HEADS),
+                panels=(
+                    Panel("Speed, words, law", columns("acceptance_length speedup wer tv kl")),
+                ),
+            ),
         ),
-        figures=(_figure(),),
+        figures=(_figure(), _small_figure()),
         listening="",
         contrast=(first, "top lm"),
     )

@@ -206,6 +206,8 @@ class TrainHeadsConfig:
     losses: LossConfig = field(default_factory=LossConfig)  # of kind=recurrent
     # of kind=recurrent: learn a step as often as the layer's own drafts come to it accepted
     own_drafts: bool = False
+    # earlier heads or an earlier layer of this kind and target to go on from, in place of new ones
+    init: Annotated[ReadPath | None, Since(None)] = None
     groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
     # train the trunk and its own head too, as `joint` says; false: heads on kept hidden states
     train_trunk: bool = False

@@ -133,8 +133,8 @@ def _inherited(path: Path) -> Iterator[str]:
     yield (
         f"Training: layers {', '.join(map(str, made['layers']))} of {made['target']} "
         f"(SHA-256 {made['target_sha256'][:16]}), {len(made['trained'])} tensors trained for "
-        f"{_losses(settings)}, {settings['steps']} steps of {settings['batch_size']} sequences."
-        f"{_best(made.get('summary', {}))}"
+        f"{_losses(settings)}, {settings['steps']} steps of {settings['batch_size']} sequences"
+        f"{_begun(settings)}.{_best(made.get('summary', {}))}"
     )
     yield _data(settings)
 
@@ -155,12 +155,19 @@ def _on_states(path: Path) -> Iterator[str]:
     if settings is None:
         yield UNRECORDED
         return
+    weighed = ", each as often as own drafts come to it" if settings.get("own_drafts") else ""
     yield (
         f"Training: on the frozen states of {settings['target']} (SHA-256 {made['target'][:16]}), "
-        f"{settings['n'] - 1} tokens ahead, for {_losses(settings)}, {settings['steps']} steps of "
-        f"{settings['batch_size']} positions."
+        f"{settings['n'] - 1} tokens ahead{weighed}, for {_losses(settings)}, "
+        f"{settings['steps']} steps of {settings['batch_size']} positions{_begun(settings)}."
     )
     yield _data(settings)
+
+
+def _begun(settings: Mapping[str, Any]) -> str:
+    """With what, where not with the target's own weights or new ones."""
+    init = settings.get("init")
+    return f", begun with an earlier one (SHA-256 {init[:16]})" if init else ""
 
 
 def _data(settings: Mapping[str, Any]) -> str:

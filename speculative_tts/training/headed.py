@@ -1,5 +1,6 @@
 """A trunk with multi-token heads on it, as one module that makes losses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from speculative_tts.models.heads import HeadTensors, save_heads
+from speculative_tts.models.heads import HeadTensors, heads_of, save_heads
 from speculative_tts.schema.train import HeadKind
 from speculative_tts.training.data.pairs import Batch
 from speculative_tts.training.data.recordings import IGNORED
@@ -111,6 +112,13 @@ class HeadedTrunk(nn.Module):
         self.trunk, self.n, self.train_trunk = trunk, n, train_trunk
         self.ahead = 0  # positions behind whose states are read too
 
+    def go_on(self, folder: Path, target: Path) -> None:
+        """Begin with earlier heads. ValueError for those of another target, kind or number."""
+        stored = heads_of(folder, target)
+        more = (stored.bias, stored.block_weight, stored.block_bias)
+        tensors = [*(part[1:] for part in more if part is not None), *stored.weight[1:]]
+        copy_in_order(self.heads, tensors, folder)
+
     def states(self, batch: Batch) -> States:
         """Hidden states of a batch's speech positions."""
         return states_of(self.trunk, batch, self.n)
@@ -144,6 +152,20 @@ class HeadedTrunk(nn.Module):
         right = (logits.detach().argmax(-1) == wanted).float().sum()
         nats = F.cross_entropy(logits.float(), wanted, ignore_index=IGNORED, reduction="sum")
         return nats, right
+
+
+@torch.no_grad()
+def copy_in_order(module: nn.Module, tensors: Sequence[Tensor], folder: Path) -> None:
+    """Copy into the module's parameters, in their order. ValueError where sizes differ."""
+    named = dict(module.named_parameters())
+    sizes = [[*of.shape] for of in named.values()], [[*of.shape] for of in tensors]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"init={folder} has parameters of sizes {sizes[1]}, this training {sizes[0]}; give n, "
+            "kind, width and blocks as they were there"
+        )
+    for parameter, stored in zip(named.values(), tensors, strict=True):
+        parameter.copy_(stored)
 
 
 def mean_figures(sums: Float[Tensor, "parts 3"]) -> dict[str, Any]:

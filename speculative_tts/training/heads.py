@@ -130,11 +130,13 @@ def train_heads(
     Raises ValueError when the folder holds another training, or the loss is not a number.
     """
     out, target = Path(config.out), require(Path(config.target.path))
+    begun = {} if config.init is None else {"init": target_hash(Path(config.init))}
     settings = settings_of(
         config,
         target=config.target.name,
         target_weights=target_hash(target),
         processes=accelerator.num_processes,
+        **begun,
     )
     done = done_before(out / TRAINING, settings)
     if done is not None:
@@ -143,6 +145,8 @@ def train_heads(
     torch.manual_seed(config.seed)
     trunk = load_trunk(config.target)
     headed = _predictor(config, trunk, accelerator)
+    if config.init is not None:
+        headed.go_on(Path(config.init), target)
     trainings, figures = (
         train_jointly(config, headed, accelerator, settings, track)
         if config.train_trunk and isinstance(headed, HeadedTrunk)

@@ -23,10 +23,10 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from speculative_tts.models.recurrent import BlockTensors, LayerTensors, save_layer
+from speculative_tts.models.recurrent import BlockTensors, LayerTensors, layer_of, save_layer
 from speculative_tts.training.data.pairs import Batch
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.headed import States, mean_figures, states_of
+from speculative_tts.training.headed import States, copy_in_order, mean_figures, states_of
 from speculative_tts.training.loop import Values
 from speculative_tts.training.losses import Coarse, mix
 from speculative_tts.training.objective import Sampler
@@ -92,6 +92,11 @@ class RecurrentTrunk(nn.Module):
         """Which ids are frequent among these; of equally frequent ones the lower first."""
         counts = said.bincount(minlength=len(self.trunk.weight))
         self.frequent = counts.argsort(descending=True, stable=True).cpu()
+
+    def go_on(self, folder: Path, target: Path) -> None:
+        """Begin with an earlier layer. ValueError for one of another target or of other sizes."""
+        tensors = [part for block in layer_of(folder, target).blocks for part in block]
+        copy_in_order(self.layer, tensors, folder)
 
     def forward(self, states: States) -> tuple[Tensor, Values]:
         """The losses of the steps, summed over positions."""

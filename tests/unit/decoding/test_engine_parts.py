@@ -109,8 +109,15 @@ def test_a_stream_has_so_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_batch_is_clocked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "time", Clock())
-    found = module.timed(torch.device("cpu"), lambda: [Outcome([1], stopped=False)])
-    assert found == module.Timed([Outcome([1], stopped=False)], 2.0)
+    said = [Outcome([1], stopped=False)]
+    assert module.timed(torch.device("cpu"), lambda _: said) == module.Timed(said, 2.0)
+
+
+def test_a_batch_says_when_its_first_tokens_were_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "time", Clock())
+    made = engine()
+    found = made.decode(System.target, [made.request("u", PROMPT, 0)])
+    assert (found.prefill_seconds, found.seconds) == (2.0, 5.0)
 
 
 class FlowCodec(ToyVoiceCodec):

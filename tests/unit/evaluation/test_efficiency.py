@@ -38,6 +38,16 @@ def test_figures_of_known_counts() -> None:
     assert found["length_ratio"] is None
 
 
+def test_a_token_behind_the_first_is_compared_without_the_prefill() -> None:
+    """Times that somebody did not tell take no part, as of runs of before."""
+    clocks = {"prefill_seconds": 0.1, "baseline_prefill_seconds": 0.2}
+    told = row(record("a", **clocks))  # 24 tokens in 0.4 s, 19 of the target in 0.6
+    found = values([told, row(record("b")), row(record("c", **{**clocks, "lm_seconds": None}))])
+    assert found["tpot_speedup"] == pytest.approx((24 / 0.4) / (19 / 0.6))
+    assert found["prefill_share"] == pytest.approx(0.1 / 0.5)
+    assert values([row(record("b"))])["tpot_speedup"] is None
+
+
 def test_parts_of_the_time_add_up() -> None:
     """LM, flow and vocoder; where the codec was not timed there is no end to end."""
     after = {"codec_seconds": 0.3, "flow_seconds": 0.2}

@@ -62,8 +62,14 @@ def test_sweeps_in_the_same_folder_are_other_points(
     for name, drafter, strength in (("layer", layer, 0.5), ("few", few, 0.25)):
         config = config_of("speculative", "exact", 0.0, 3, 0, drafter=drafter, **FINE)
         write_run(runs / name, config, strength, n=12)
+    for mode, strength in (("none", 0.1), ("sample", 0.3)):
+        heads = {"drafter": {"name": "heads"}, "viterbi": {"mode": mode}}
+        write_run(
+            runs / mode, config_of("speculative", "exact", 0.0, 3, 0, **heads), strength, n=12
+        )
     assert main([f"runs={runs}", f"out={out}", "paper=frontier"]) == 0
-    assert " drafter=lm seed=0 lookahead=3 rule=top target=tiny_fine " in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert " system=speculative target=tiny_fine drafter=lm seed=0 lookahead=3 rule=top " in told
 
     def lines(name: str) -> list[dict[str, str]]:
         with (out / "frontier" / f"{name}.csv").open() as file:
@@ -84,6 +90,9 @@ def test_sweeps_in_the_same_folder_are_other_points(
     swept = {row["key"]: row["acceptance_length"] for row in lines("swept")}
     assert swept["rule.beta 0.4 lm"] == rows["tolerance lm"]
     assert swept["rule.groups.mean_size 140 lm"] == at["PCG", "140"]
+    small = {row["key"]: row["acceptance_length"] for row in lines("small_rules")}
+    assert float(small["exact none heads"]) < float(small["exact sample heads"])
+    assert not small["exact lm"]  # those above are the fine target's
     clock = {
         row["series"] for row in lines("frontier") if row["plot"] == "Word errors by the clock"
     }

@@ -286,3 +286,29 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
     recorded = (q == 0) & (torch.arange(vocab) != STOP)
     assert recorded.any()  # and what the target never says has none
     torch.testing.assert_close(losses(weighted)[recorded], first.expand(int(recorded.sum())))
+
+
+@pytest.mark.parametrize("kind", ["linear", "residual", "recurrent"])
+def test_a_training_begins_with_an_earlier_one(
+    arguments: list[str], tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What next to no learning rate leaves is what was there; another size or target is told."""
+    earlier, later, new = (tmp_path / name for name in ("earlier", "later", "new"))
+    of_kind = [*arguments, *(RECURRENT if kind == "recurrent" else [f"kind={kind}"])]
+    still = [*of_kind, "steps=1", "learning_rate=1e-12"]
+    given = {
+        earlier: [*of_kind, "steps=40", "learning_rate=0.02"],
+        new: still,
+        later: [*still, f"init={earlier}"],
+    }
+    losses = {}
+    for out, options in given.items():
+        assert main([*options, f"out={out}"]) == 0
+        losses[out] = json.loads(capsys.readouterr().out.splitlines()[-1])["dev_loss"]
+    assert losses[new] > losses[earlier] + 0.05
+    assert losses[later] == pytest.approx(losses[earlier], abs=0.005)
+    other = "width=24" if kind == "recurrent" else "n=4"
+    assert main([*given[later], other, f"out={tmp_path / 'other'}"]) == 2
+    assert "as they were there" in capsys.readouterr().err
+    assert main([*still, f"init={new}", f"out={later}"]) == 2
+    assert "was made with init=" in capsys.readouterr().err
