@@ -212,7 +212,9 @@ models-small: models-target
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
 	$(BIN)/python scripts/pack.py runs/heads/packed runs/heads
 	$(BIN)/sst-own-codes target.path=runs/target/target codec.path=data/tiny/codec limit=25 out=runs/own # 3 minutes
-	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=mix own=runs/own out=runs/recurrent # 25 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=mix own=runs/own out=runs/recurrent-first # 25 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=target own=runs/own own_drafts=true init=runs/recurrent-first n=5 steps=2000 learning_rate=4e-3 out=runs/recurrent # 15 minutes of one core
+	$(BIN)/python scripts/pack.py runs/recurrent/packed runs/recurrent runs/recurrent-first
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 
 models-fine: models-target
@@ -226,7 +228,9 @@ models-fine: models-target
 	$(BIN)/sst-train-draft recipe=paper target.path=runs/fine-new/packed init=runs/draft-paper-1000 steps=600 first_sequence=16000 learning_rate=2e-3 out=runs/draft-paper-1600 # 10 minutes of one core
 	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1600
 	$(BIN)/sst-own-codes target=tiny_fine target.path=runs/fine-new/packed codec=tiny_fine codec.path=data/tiny/codec_fine codes=data/tiny/codes_fine limit=20 out=runs/own-fine # 5 minutes
-	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=mix own=runs/own-fine n=5 sequences=6000 steps=6500 out=runs/recurrent-fine # 55 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=mix own=runs/own-fine n=5 sequences=6000 steps=6500 out=runs/recurrent-fine-first # 55 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=target own=runs/own-fine own_drafts=true init=runs/recurrent-fine-first n=7 sequences=3000 steps=900 learning_rate=1.5e-3 out=runs/recurrent-fine # 25 minutes of one core
+	$(BIN)/python scripts/pack.py runs/recurrent-fine/packed runs/recurrent-fine runs/recurrent-fine-first
 
 models-valle: models-corpus
 	$(BIN)/sst-precompute cache=transitions codec=tiny_residual codec.path=data/tiny/codec_residual transitions.codes=data/tiny/codes_residual export=runs/transitions_residual

@@ -1,8 +1,12 @@
-"""Write checkpoints, or heads, as one, their mean, with its matrices in 8 bits: half of float16.
+"""Write checkpoints, heads or layers as one, their mean, with its matrices in 8 bits.
 
 python scripts/pack.py runs/fine/packed runs/fine/target
+
+What counts, as which codes are frequent, and the small files are the first one's; a description of
+heads or of a layer says whose mean it is.
 """
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -10,8 +14,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save
 
-from speculative_tts.files import write_atomic
+from speculative_tts.files import files_hash, write_atomic
 from speculative_tts.models.packed import pack, unpack
+from speculative_tts.records import write_json
 
 
 def main(out: str, *sources: str) -> None:
@@ -21,11 +26,21 @@ def main(out: str, *sources: str) -> None:
         if len(found) != 1:
             sys.exit(f"{source} has {len(found)} files of weights; give folders of one each")
     states = [unpack(load_file(path)) for (path,) in files]
-    mean = {n: torch.stack([s[n].float() for s in states]).mean(0).half() for n in states[0]}
+    mean = {
+        name: torch.stack([one[name].float() for one in states]).mean(0).half()
+        if first.is_floating_point()
+        else first
+        for name, first in states[0].items()
+    }
     packed = Path(out) / files[0][0].name
     write_atomic(packed, save(pack(mean), {"format": "pt"}))
     for path in sorted(Path(sources[0]).glob("*.json")):
         shutil.copy(path, out)
+        description = json.loads(path.read_text(encoding="utf-8"))
+        if len(files) > 1 and "about" in description:
+            made = {"settings": description["about"]["settings"]}  # dev figures are of one alone
+            description["about"] = made | {"mean_of": [files_hash(found) for found in files]}
+            write_json(Path(out) / path.name, description)
     print(f"{packed}: {packed.stat().st_size / 1e6:.1f} MB")
 
 

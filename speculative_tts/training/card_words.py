@@ -1,7 +1,7 @@
 """What a card says of a draft, or of a recurrent layer, beside its figures: how made, how used."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,6 +160,7 @@ def _on_states(path: Path) -> Iterator[str]:
         f"Training: on the frozen states of {settings['target']} (SHA-256 {made['target'][:16]}), "
         f"{settings['n'] - 1} tokens ahead{weighed}, for {_losses(settings)}, "
         f"{settings['steps']} steps of {settings['batch_size']} positions{_begun(settings)}."
+        f"{_mean(made['about'].get('mean_of', []))}"
     )
     yield _data(settings)
 
@@ -168,6 +169,12 @@ def _begun(settings: Mapping[str, Any]) -> str:
     """With what, where not with the target's own weights or new ones."""
     init = settings.get("init")
     return f", begun with an earlier one (SHA-256 {init[:16]})" if init else ""
+
+
+def _mean(sources: Sequence[str]) -> str:
+    """Whose mean the weights are."""
+    of = " and ".join(one[:16] for one in sources)
+    return f" The weights are the mean of those of SHA-256 {of}." if of else ""
 
 
 def _data(settings: Mapping[str, Any]) -> str:

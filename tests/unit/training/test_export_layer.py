@@ -156,8 +156,11 @@ def test_the_card_has_the_figures_of_the_layers_runs(
         "# A recurrent drafter of tiny\n",
         "A CPU",
         "Licence: apache-2.0",
-        "on the frozen states of tiny (SHA-256 7537142d79aae0fb), 3 tokens ahead, for KL",
-        "the codes in `data/tiny/codes` and the target's own tokens in `runs/own`",
+        "on the frozen states of tiny (SHA-256 7537142d79aae0fb), 4 tokens ahead, each as often",
+        "as often as own drafts come to it, for KL",
+        "positions, begun with an earlier one (SHA-256 77d0bb9f22afbb35). The weights are the mean",
+        "mean of those of SHA-256 6e9b61d3a28ce85c and 77d0bb9f22afbb35.",
+        "Data: the target's own tokens in `runs/own`.",
         "Layer and head in these runs (drafter.dtype): int8.",
         "No `assistant_model`",
     ):
