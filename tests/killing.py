@@ -28,7 +28,10 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
 }
-CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "split", "nar_seconds")
+CLOCKS = (
+    *("lm_seconds", "baseline_seconds", "baseline_tokens", "split", "nar_seconds"),
+    *("prefill_seconds", "baseline_prefill_seconds"),
+)
 CLOCKS += ("codec_seconds",)
 Kill = Callable[[subprocess.Popen[bytes], Random], bool]
 

@@ -210,7 +210,8 @@ def report(_scale: Scale) -> Report:
         introduction=(
             "What a looser rule buys and what it costs: exact speculation, the papers' two rules "
             "and those of others at the settings that their authors chose, on the fine ground, "
-            "drafted by a second model, by a recurrent layer on the target's states and by look-up."
+            "drafted by a second model, by a recurrent layer on the target's states and by look-up; "
+            "and on the small target, which has heads, by these."
         ),
         tables=(
             TableDefinition(

@@ -30,7 +30,10 @@ from tests.fake_models import (
     write_fake_models,
 )
 
-CLOCKS = {"lm_seconds", "baseline_seconds", "split", "codec_seconds"}
+CLOCKS = {
+    *("lm_seconds", "baseline_seconds", "split", "codec_seconds"),
+    *("prefill_seconds", "baseline_prefill_seconds"),
+}
 
 
 @pytest.fixture(scope="module")

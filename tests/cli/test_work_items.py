@@ -22,7 +22,10 @@ from speculative_tts.evaluation.summary import Bootstrap, interval
 from speculative_tts.schema.decode import System
 from tests.fake_models import FakeModels, write_fake_models
 
-CLOCKS = ("lm_seconds", "baseline_seconds", "baseline_tokens", "split")
+CLOCKS = (
+    *("lm_seconds", "baseline_seconds", "baseline_tokens", "split"),
+    *("prefill_seconds", "baseline_prefill_seconds"),
+)
 CLOCKS += ("nar_seconds", "codec_seconds")
 UTTERANCES = 14
 SYSTEMS = ["rule=tolerance", "system=target", "system=draft", "system=uncached"]
