@@ -49,6 +49,7 @@ DRAFTERS = {
     "lookup": "look-up",
     "heads": "heads",
 }
+SHOWN = (*SWEPT, "typical")  # of the small target, beside the table of all
 LAYERS = ("recurrent", "frequent")  # of the drafters
 PAYS = ("lm", "recurrent")  # of the drafters
 SWEEPS = (  # the papers' rules, what they sweep, and how they are found
@@ -179,13 +180,13 @@ def _figure() -> FigureDefinition:
 
 
 def _small_figure() -> FigureDefinition:
-    """Every rule by each drafter of the small target."""
+    """The papers' rules and Medusa's by each drafter of the small target."""
     drafters = {DRAFTERS[one]: _with(one, SMALL) for one in SMALL.values("drafter")}
     heads = {
         f"heads ({CHOSEN[own[MODE]]})": {**_with("heads", HEADS), **own} for own in _variants(HEADS)
     }
     curves = [
-        Curve(label, where, "rule.name", SMALL.values("rule"), style=style, joined=False)
+        Curve(label, where, "rule.name", SHOWN, style=style, joined=False)
         for style, (label, where) in enumerate((drafters | heads).items())
     ]
     axes = {"Word errors": "wer", "Total variation from the target": "tv"}
@@ -197,7 +198,7 @@ def _small_figure() -> FigureDefinition:
             Axes(title, y, curves, x="acceptance_length", x_label="tokens a round")
             for title, y in axes.items()
         ],
-        notes=("Beside the points are rules; down and right is better.",),
+        notes=("Beside the points are rules (others: the table); down and right is better.",),
     )
 
 
@@ -210,8 +211,8 @@ def report(_scale: Scale) -> Report:
         introduction=(
             "What a looser rule buys and what it costs: exact speculation, the papers' two rules "
             "and those of others at the settings that their authors chose, on the fine ground, "
-            "drafted by a second model, by a recurrent layer on the target's states and by look-up; "
-            "and on the small target, which has heads, by these."
+            "drafted by a second model, by a recurrent layer on the target's states and by "
+            "look-up; and on the small target, which has heads, by these."
         ),
         tables=(
             TableDefinition(
