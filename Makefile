@@ -211,9 +211,9 @@ models-small: models-target
 	$(BIN)/sst-train-draft recipe=tiny target.path=runs/target/target init=runs/draft-first steps=1000 learning_rate=2.5e-3 # 13 minutes
 	$(BIN)/sst-train-heads target.path=runs/target/target steps=1200 # 20 minutes of one core
 	$(BIN)/python scripts/pack.py runs/heads/packed runs/heads
-	$(BIN)/sst-own-codes target.path=runs/target/target codec.path=data/tiny/codec limit=25 out=runs/own # 3 minutes
+	$(BIN)/sst-own-codes target.path=runs/target/target codec.path=data/tiny/codec limit=40 out=runs/own # 5 minutes
 	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=mix own=runs/own out=runs/recurrent-first # 25 minutes of one core
-	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=target own=runs/own own_drafts=true init=runs/recurrent-first n=5 steps=2000 learning_rate=4e-3 out=runs/recurrent # 15 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target.path=runs/target/target codes_from=target own=runs/own own_drafts=true init=runs/recurrent-first n=5 sequences=3500 steps=2000 learning_rate=4e-3 eval_every=250 dtype=float32 out=runs/recurrent # 15 minutes of one core
 	$(BIN)/python scripts/pack.py runs/recurrent/packed runs/recurrent runs/recurrent-first
 	$(BIN)/sst-precompute cache=transitions codec.path=data/tiny/codec export=runs/transitions
 
@@ -229,7 +229,7 @@ models-fine: models-target
 	$(BIN)/python scripts/pack.py runs/draft-paper/packed runs/draft-paper-1600
 	$(BIN)/sst-own-codes target=tiny_fine target.path=runs/fine-new/packed codec=tiny_fine codec.path=data/tiny/codec_fine codes=data/tiny/codes_fine limit=20 out=runs/own-fine # 5 minutes
 	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=mix own=runs/own-fine n=5 sequences=6000 steps=6500 out=runs/recurrent-fine-first # 55 minutes of one core
-	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=target own=runs/own-fine own_drafts=true init=runs/recurrent-fine-first n=7 sequences=3000 steps=900 learning_rate=1.5e-3 out=runs/recurrent-fine # 25 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target=tiny_fine target.path=runs/fine-new/packed codes=data/tiny/codes_fine codes_from=target own=runs/own-fine own_drafts=true init=runs/recurrent-fine-first n=7 sequences=3000 steps=900 learning_rate=1.5e-3 eval_every=150 dtype=float32 out=runs/recurrent-fine # 25 minutes of one core
 	$(BIN)/python scripts/pack.py runs/recurrent-fine/packed runs/recurrent-fine runs/recurrent-fine-first
 
 models-valle: models-corpus

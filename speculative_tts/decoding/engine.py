@@ -157,6 +157,8 @@ class Engine:
     ) -> list[Outcome]:
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
+        if system is System.multi_token:  # its first block comes of the prompt, not one token
+            return self.graphs.decode(self._looping(system), requests)
         return self.graphs.decode(self._looping(system, observer), requests, loaded)
 
     def instruments(self) -> Instruments:
