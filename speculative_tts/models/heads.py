@@ -144,13 +144,18 @@ def load_heads(
 def heads_of(folder: Path, target: Path) -> HeadTensors:
     """Tensors of the checkpoint folder `target`'s heads. ValueError for those of another."""
     tensors, description = read_heads(folder)
-    if description["target"] != (own := target_hash(target)):
-        raise ValueError(
-            f"heads {folder} were trained for another target (weights "
-            f"{description['target'][:12]}), {target} has {own[:12]}; "
-            f"train its own with sst-train-heads target.path={target}"
-        )
+    remedy = f"sst-train-heads target.path={target}"
+    require_target(f"heads {folder} were trained", description["target"], target, remedy)
     return tensors
+
+
+def require_target(what: str, trained_for: str, target: Path, remedy: str) -> None:
+    """ValueError where `what` was trained for another target; `remedy` trains its own."""
+    if trained_for != (own := target_hash(target)):
+        raise ValueError(
+            f"{what} for another target (weights {trained_for[:12]}), {target} has {own[:12]}; "
+            f"train its own with {remedy}"
+        )
 
 
 def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:

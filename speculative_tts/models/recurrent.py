@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from speculative_tts.files import write_atomic
-from speculative_tts.models.heads import target_hash
+from speculative_tts.models.heads import require_target, target_hash
 from speculative_tts.models.matrix import Matrix, matrix, packed
 from speculative_tts.models.native import recurrent
 from speculative_tts.models.native.library import library
@@ -169,11 +169,8 @@ def load_layer(
 def layer_of(folder: Path, target: Path) -> LayerTensors:
     """Tensors of the checkpoint folder `target`'s layer. ValueError for one of another."""
     tensors, description = read_layer(folder)
-    if description["target"] != (own := target_hash(target)):
-        raise ValueError(
-            f"{folder} drafts for another target (weights {description['target'][:12]}), {target} "
-            f"has {own[:12]}; train its own with sst-train-heads kind=recurrent"
-        )
+    remedy = "sst-train-heads kind=recurrent"
+    require_target(f"{folder} drafts", description["target"], target, remedy)
     return tensors
 
 

@@ -36,7 +36,14 @@ def test_one_utterance_with_shipped_weights(tmp_path: Path) -> None:
     assert 0 < record["nar_seconds"] < 60
     assert 0 < record["codec_seconds"] < 60
     assert record["flow_seconds"] is None
-    assert record["lm_seconds"] > 0
+    assert 0 < record["prefill_seconds"] < record["lm_seconds"]
+
+
+def test_a_first_block_of_several_tokens_is_no_prefill(tmp_path: Path) -> None:
+    """Time per token behind the first would leave its seconds out and count its tokens."""
+    record, _ = decoded(tmp_path, "method=mtp")
+    assert (record["prefill_seconds"], record["lm_seconds"] > 0) == (None, True)
+    assert 0 < record["baseline_prefill_seconds"] < record["baseline_seconds"]
 
 
 @pytest.mark.parametrize("method", ["target", "mtp"])
