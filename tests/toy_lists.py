@@ -10,11 +10,11 @@ from stubs import Markov
 from torch import Tensor
 
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding.decoded import Decoded
+from speculative_tts.runs.sources.engine import Decoded
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.settings import Settings
-from speculative_tts.decoding.target_tokens import TargetTokens
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.decoding.sampling.settings import Settings
+from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import ListItem
 from speculative_tts.schema.decode import DecodeConfig, Repetition, System

@@ -10,12 +10,12 @@ import torch
 
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
 from speculative_tts.costs.lookahead import Row, best, table
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.runs.build import build_engine
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.kept import Kept
+from speculative_tts.decoding.model_cache import Kept
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import (

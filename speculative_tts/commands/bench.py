@@ -48,7 +48,7 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     from speculative_tts.bench.search import search_costs
     from speculative_tts.bench.systems import bytes_read, heads_of, ours, speculative, weights
     from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
-    from speculative_tts.decoding.build import build_engine, kept
+    from speculative_tts.runs.build import build_engine, kept
     from speculative_tts.progress import progress
     from speculative_tts.provenance import plain, provenance
 
@@ -93,7 +93,7 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
     """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
     from speculative_tts.bench.engine import Continuation
     from speculative_tts.codecs.audio import read_wave
-    from speculative_tts.decoding.voices import encode_prompt
+    from speculative_tts.runs.voices import encode_prompt
     from speculative_tts.models.prompt import Prompt
 
     prompts = []

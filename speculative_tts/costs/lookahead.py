@@ -22,14 +22,14 @@ import torch
 
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.runs.build import build_engine
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.graphs import AnyLoop
-from speculative_tts.decoding.kept import Kept
-from speculative_tts.decoding.loops import alone
-from speculative_tts.decoding.naming import PLACES, kernels, remove
-from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.voices import encode_prompt
+from speculative_tts.decoding.loops.graphs import AnyLoop
+from speculative_tts.decoding.model_cache import Kept
+from speculative_tts.decoding.loops.one_by_one import alone
+from speculative_tts.runs.naming import PLACES, kernels, remove
+from speculative_tts.decoding.loops.observer import synchronise
+from speculative_tts.runs.voices import encode_prompt
 from speculative_tts.files import held
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.provenance import hardware, plain, signature, source_hash

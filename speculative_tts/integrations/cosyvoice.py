@@ -19,17 +19,17 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.graphs import EAGER, Looping
-from speculative_tts.decoding.loops import alone
+from speculative_tts.decoding.loops.graphs import EAGER, Looping
+from speculative_tts.decoding.loops.one_by_one import alone
 from speculative_tts.decoding.outcome import failure
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.integrations.bistream import bistream, seeded
-from speculative_tts.models import cosyvoice
-from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.registry import cosyvoice
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.decoding.outcome import Outcome
 
 EXACT = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)

@@ -12,9 +12,9 @@ from typing import Annotated
 import pytest
 
 from speculative_tts import provenance
-from speculative_tts.decoding import naming
-from speculative_tts.decoding.naming import run_name, settings
-from speculative_tts.models.native import library
+from speculative_tts.runs import naming
+from speculative_tts.runs.naming import run_name, settings
+from speculative_tts.native import library
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,

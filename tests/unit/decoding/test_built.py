@@ -10,12 +10,12 @@ import torch
 from fake_models import FakeModels, write_fake_models
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import build
-from speculative_tts.decoding.graphs import Graphs
-from speculative_tts.decoding.kept import Kept
-from speculative_tts.decoding.parts import Parts
-from speculative_tts.decoding.recordings import Recordings
-from speculative_tts.decoding.swap import Swapped
+from speculative_tts.runs import build
+from speculative_tts.decoding.loops.graphs import Graphs
+from speculative_tts.decoding.model_cache import Kept
+from speculative_tts.decoding.builder import Parts
+from speculative_tts.runs.sources.recordings import Recordings
+from speculative_tts.runs.sources.swap import Swapped
 from speculative_tts.provenance import content_hash, plain
 from speculative_tts.schema.decode import DecodeConfig, System
 

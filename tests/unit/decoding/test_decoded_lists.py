@@ -17,10 +17,10 @@ from toy_lists import STOP, decoded
 
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding import batch
-from speculative_tts.decoding import decoded as module
-from speculative_tts.decoding.decoded import Decoded
+from speculative_tts.runs.sources import engine as module
+from speculative_tts.runs.sources.engine import Decoded
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
-from speculative_tts.decoding.graphs import Graphs
+from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.records import Counts, DecodeRecord, ListItem
 from speculative_tts.schema.common import Device

@@ -7,7 +7,7 @@ import torch
 from stubs import request
 
 from speculative_tts.decoding.batch import Size
-from speculative_tts.decoding.graphs import LAWS_A_ROW, Graphs, Looping, rows_that_fit
+from speculative_tts.decoding.loops.graphs import LAWS_A_ROW, Graphs, Looping, rows_that_fit
 
 ROW, FREE, WIDE, SLACK = 4_000, 1_000_000, 50, 3
 

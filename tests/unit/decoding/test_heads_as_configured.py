@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from speculative_tts.caches.transitions import LogTransitions
-from speculative_tts.decoding import heads as module
-from speculative_tts.decoding.choosers import IndependentHeads, ViterbiHeads
-from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.blocks import build as module
+from speculative_tts.decoding.blocks.choosers import IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, TransitionsConfig
 from speculative_tts.schema.decode import Candidates, HeadsConfig, PathMode, ViterbiConfig
 

@@ -7,8 +7,11 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import build, graphs, heads, parts
-from speculative_tts.decoding.kept import Kept, folder_size
+from speculative_tts.runs import build
+from speculative_tts.decoding.loops.one_by_one import graphs
+from speculative_tts.decoding.blocks import build as heads
+from speculative_tts.decoding import builder as parts
+from speculative_tts.decoding.model_cache import Kept, folder_size
 from tests.fake_models import FakeModels, write_fake_models
 
 

@@ -14,9 +14,9 @@ from head_stubs import layer_tensors
 from speculative_tts.assets import TINY
 from speculative_tts.commands import decode
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
-from speculative_tts.decoding.graphs import EAGER, cuda_graph
-from speculative_tts.decoding.kept import Kept
-from speculative_tts.decoding.parts import Parts, check_pair
+from speculative_tts.decoding.loops.graphs import EAGER, cuda_graph
+from speculative_tts.decoding.model_cache import Kept
+from speculative_tts.decoding.builder import Parts, check_pair
 from speculative_tts.models.recurrent import save_layer
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import Similarity

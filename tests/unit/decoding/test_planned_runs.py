@@ -10,9 +10,10 @@ import toy_lists
 from test_engine_parts import Clock
 from toy_lists import decoded
 
-from speculative_tts.decoding import engine, plan
-from speculative_tts.decoding.decoded import Decoded
-from speculative_tts.decoding.plan import GIB, Plan
+from speculative_tts.runs import estimate as plan
+from speculative_tts.decoding import engine
+from speculative_tts.runs.sources.engine import Decoded
+from speculative_tts.runs.estimate import GIB, Plan
 from speculative_tts.records import ListItem
 from speculative_tts.schema.decode import System
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from speculative_tts.decoding import naming
-from speculative_tts.decoding.naming import remove, run_name, search_label, with_sizes
-from speculative_tts.models.native import library
+from speculative_tts.runs import naming
+from speculative_tts.runs.naming import remove, run_name, search_label, with_sizes
+from speculative_tts.native import library
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,

@@ -14,12 +14,12 @@ from toy_lists import RATE, ToyCodec, ToyVoiceCodec
 
 from speculative_tts.caches import store
 from speculative_tts.codecs.audio import UnfitWaveError
-from speculative_tts.decoding import voices as module
+from speculative_tts.runs import voices as module
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.kept import Kept, folder_size
+from speculative_tts.decoding.model_cache import Kept, folder_size
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.target_tokens import TargetTokens, key_of_request
-from speculative_tts.decoding.voices import Voices, encode_prompt
+from speculative_tts.runs.target_tokens import TargetTokens, key_of_request
+from speculative_tts.runs.voices import Voices, encode_prompt
 
 
 def sound(path: Path, level: float, samples: int = 40) -> str:

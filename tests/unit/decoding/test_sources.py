@@ -14,9 +14,9 @@ import toy_lists
 from toy_lists import N_CODES, RATE, ToyCodec, ToyVoiceCodec
 
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding import run as runs
-from speculative_tts.decoding.recordings import Recordings
-from speculative_tts.decoding.run import (
+from speculative_tts.runs import run as runs
+from speculative_tts.runs.sources.recordings import Recordings
+from speculative_tts.runs.run import (
     DecodeRun,
     check_audio,
     finished,
@@ -24,7 +24,7 @@ from speculative_tts.decoding.run import (
     read_records,
     record,
 )
-from speculative_tts.decoding.swap import Swap, Swapped, swap
+from speculative_tts.runs.sources.swap import Swap, Swapped, swap
 from speculative_tts.records import DecodeRecord, ListItem
 
 
