@@ -10,7 +10,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-FOLDER = Path("speculative_tts") / "models" / "native"
+FOLDER = Path("speculative_tts") / "native"
 
 
 class BuildSteps(build_ext):

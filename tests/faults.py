@@ -10,10 +10,10 @@ import torch
 from stubs import Markov
 from torch import Tensor
 
-from speculative_tts.decoding.rules import acceptance
-from speculative_tts.decoding.loops.one_by_one import speculation
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Verdict
 from speculative_tts.decoding.drafters.lm import LMDrafting
+from speculative_tts.decoding.loops import speculation
+from speculative_tts.decoding.rules import acceptance
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Verdict
 from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT
 
 

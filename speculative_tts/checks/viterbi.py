@@ -18,12 +18,12 @@ from speculative_tts.checks.compare import close, need, read_arrays, read_json, 
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.blocks.choosers import ViterbiHeads
-from speculative_tts.decoding.loops.multi_token import multi_token
-from speculative_tts.decoding.sampling.sampler import StopRule
 from speculative_tts.decoding.blocks.transitions import DenseTransitions
 from speculative_tts.decoding.blocks.viterbi import PathSearch
-from speculative_tts.models.heads import Heads, HeadTensors
+from speculative_tts.decoding.loops.multi_token import multi_token
+from speculative_tts.decoding.sampling.sampler import StopRule
 from speculative_tts.models.families.valle.lm import ValleLM
+from speculative_tts.models.heads import Heads, HeadTensors
 
 READINGS = ((False, False), (False, True), (True, False), (True, True))  # (union, boundary)
 

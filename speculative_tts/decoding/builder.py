@@ -22,27 +22,27 @@ from speculative_tts.caches.provide import (
 from speculative_tts.caches.store import Entry
 from speculative_tts.caches.vectors import nearest
 from speculative_tts.codecs.registry import Codec, load_codec
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter, check_lookahead
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
+from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
+from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.model_cache import ModelCache, folder_size
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.block import Block
 from speculative_tts.decoding.rules.group import Group
-from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
-from speculative_tts.decoding.model_cache import Kept, folder_size
-from speculative_tts.runs.naming import kernels
 from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
 from speculative_tts.decoding.sampling.settings import Settings, sampler_of, with_defaults
-from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.registry import load_layout, load_refiner, load_speech_lm
 from speculative_tts.models.host import readable
-from speculative_tts.native.library import select
 from speculative_tts.models.recurrent import load_layer
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
+from speculative_tts.native.library import kernel_label, select
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
 from speculative_tts.schema.decode import (
@@ -53,6 +53,7 @@ from speculative_tts.schema.decode import (
     LMDrafterConfig,
     LookupDrafterConfig,
     RecurrentDrafterConfig,
+    System,
 )
 from speculative_tts.schema.rules import (
     DivergenceRule,
@@ -69,20 +70,20 @@ from speculative_tts.schema.rules import (
 Loaded = TypeVar("Loaded")
 
 
-class Parts:
+class Builder:
     """The parts of a configuration, each loaded when it is first asked for.
 
     Raises ValueError for settings that cannot work; `facts` say which caches and heads were used.
     """
 
-    def __init__(self, config: EngineConfig, kept: Kept | None = None) -> None:
+    def __init__(self, config: EngineConfig, kept: ModelCache | None = None) -> None:
         if config.runtime.device.name == "cuda" and not torch.cuda.is_available():
             raise ValueError(
                 "runtime.device=cuda needs a GPU that torch can see; use runtime.device=cpu"
             )
         torch.set_num_threads(config.runtime.threads)
         select(config.runtime.kernels)
-        self.config, self._kept = config, kept or Kept(0)
+        self.config, self._kept = config, kept or ModelCache(0)
         self.facts: dict[str, Any] = {}
         self.device = torch.device(config.runtime.device.value)
         captures = self.device.type == "cuda" and config.runtime.graphs is Capture.auto
@@ -249,11 +250,11 @@ class Parts:
         """What is loaded from `path`, by its content and for the kernels that are to compute."""
         place = Path(path)
         size = folder_size(place) if size is None else size
-        key = (*key, kernels(self.config.runtime), content_hash(place))
+        key = (*key, kernel_label(self.config.runtime), content_hash(place))
         return self._kept.get(key, size, load)
 
 
-RULES: dict[type[RuleConfig], Callable[[Any, Parts], AcceptanceRule]] = {
+RULES: dict[type[RuleConfig], Callable[[Any, Builder], AcceptanceRule]] = {
     ExactRule: lambda rule, _: Block() if rule.block else Tolerance(0.0),
     ToleranceRule: lambda rule, _: Tolerance(rule.beta),
     TypicalRule: lambda rule, _: Typical(rule.epsilon, rule.alpha),
@@ -263,7 +264,7 @@ RULES: dict[type[RuleConfig], Callable[[Any, Parts], AcceptanceRule]] = {
     DynamicRule: lambda rule, parts: parts.dynamic(rule),
     GroupRule: lambda rule, parts: Block(parts.group_rule()) if rule.block else parts.group_rule(),
 }
-DRAFTERS: dict[type[DrafterConfig], Callable[[Any, Parts], Drafter]] = {
+DRAFTERS: dict[type[DrafterConfig], Callable[[Any, Builder], Drafter]] = {
     LMDrafterConfig: lambda drafter, parts: LMDrafter(parts.draft, drafter.entropy),
     HeadsDrafterConfig: lambda _, parts: parts.heads_drafter(),
     LookupDrafterConfig: lambda drafter, parts: parts.lookup(drafter),
@@ -302,4 +303,29 @@ def _short(value: object) -> str:
         f"{len(value)} words"
         if isinstance(value, tuple) and value and isinstance(value[0], str)
         else str(value)
+    )
+
+
+def build_engine(
+    config: EngineConfig, system: System = System.speculative, kept: ModelCache | None = None
+) -> Engine:
+    """Check the settings, then load what `system` needs, and the target alone beside it.
+
+    What is `kept` is not loaded again.
+    """
+    parts, speculates = Builder(config, kept), system is System.speculative
+    codec = parts.codec
+    speculation = parts.speculation() if speculates else None
+    drafts = speculates and isinstance(config.drafter, LMDrafterConfig)
+    return Engine(
+        parts.target,
+        codec,
+        parts.sampler,
+        parts.settings,
+        parts.draft if drafts or system is System.draft else None,
+        speculation,
+        parts.multi if system is System.multi_token else None,
+        parts.refiner,
+        parts.facts,
+        parts.graphs,
     )

@@ -1,14 +1,18 @@
-"""What a process keeps loaded from one run of a sweep to the next: by content, within a bound."""
+"""Cache of loaded models, bounded by size, that the runs of a sweep share."""
 
+import functools
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import torch
+
 Loaded = TypeVar("Loaded")
 
 
-class Kept:
+class ModelCache:
     """Loaded things by key; the longest unused leave before more than `room` bytes are kept.
 
     What a run still uses stays in its hands; a thing larger than `room` is kept alone.
@@ -49,3 +53,11 @@ def folder_size(path: Path) -> int:
     """Bytes of the files in a folder, or of a file: about what it takes when it is loaded."""
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
     return sum(file.stat().st_size for file in files)
+
+
+@functools.cache
+def process_cache(device: str) -> ModelCache:
+    """Return this process's cache of what is loaded on a device: up to half of its memory."""
+    if device == "cuda" and torch.cuda.is_available():  # else `Builder` says that there is none
+        return ModelCache(torch.cuda.mem_get_info()[1] / 2)
+    return ModelCache(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2)

@@ -13,7 +13,8 @@ import torch
 from speculative_tts.native import compile as compiling
 from speculative_tts.native import flags
 from speculative_tts.native.compile import CannotCompileError
-from speculative_tts.schema.decode import Kernels
+from speculative_tts.schema.common import Device, DType
+from speculative_tts.schema.decode import Kernels, RuntimeConfig
 
 TORCH, BFLOAT16 = "torch", "bf16"
 PATTERN = "_native_{}.*"  # beside this file, compiled when the package was installed
@@ -54,6 +55,20 @@ def kernel_name() -> str:
     Not whether it has instructions for bfloat16 and 8 bits too, which change no bit.
     """
     return TORCH if library() is None else f"native-{_loaded()[0].removesuffix(BFLOAT16)}"
+
+
+def kernel_label(runtime: RuntimeConfig) -> str:
+    """Return what models compute with under these settings, as run names and caches record it.
+
+    That is `cuda`, `torch`, or the native step's instruction set, with the number format where
+    inputs of products are rounded to it.
+    """
+    if runtime.device is not Device.cpu:
+        return runtime.device.name
+    select(runtime.kernels)
+    name = kernel_name()
+    rounds = name != TORCH and runtime.dtype is DType.bfloat16
+    return f"{name}-{runtime.dtype.name}" if rounds else name
 
 
 def instructions() -> str:

@@ -1,4 +1,4 @@
-// What Python describes, and the functions it calls; models/native/*.py have the same structures.
+// What Python describes, and the functions it calls; the Python files beside this one have the same structures.
 #pragma once
 
 #include <cstdint>

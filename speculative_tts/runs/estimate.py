@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from speculative_tts.runs.sources.engine import Decoded
+from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.runs.run import AudioSource, finished
 from speculative_tts.records import ListItem, spread
 
@@ -63,8 +63,8 @@ def plan(source: AudioSource, folder: Path, items: list[ListItem]) -> Plan:
     if not missing:
         return Plan(runs=1)
     some = spread(missing, PROBED)
-    found = _decoded(source, items, some) if isinstance(source, Decoded) else _made(source, some)
-    timed = sum(source.is_timed(item) for item in missing) if isinstance(source, Decoded) else 0
+    found = _decoded(source, items, some) if isinstance(source, EngineSource) else _made(source, some)
+    timed = sum(source.is_timed(item) for item in missing) if isinstance(source, EngineSource) else 0
     numbers = {
         "voices": len({item.prompt_audio for item in missing}),
         "timed": timed,
@@ -83,7 +83,7 @@ def plan(source: AudioSource, folder: Path, items: list[ListItem]) -> Plan:
     )
 
 
-def _decoded(source: Decoded, items: list[ListItem], some: list[ListItem]) -> Plan:
+def _decoded(source: EngineSource, items: list[ListItem], some: list[ListItem]) -> Plan:
     """Of one utterance; its hours are seconds."""
     voices, _ = _clocked(lambda: source.follow(some))
     source.start(items, some)

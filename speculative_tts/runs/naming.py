@@ -10,8 +10,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import plain, signature
-from speculative_tts.schema.common import Device, DType
 from speculative_tts.schema.decode import (
     ALWAYS,
     READS,
@@ -19,7 +19,6 @@ from speculative_tts.schema.decode import (
     HeadsConfig,
     HeadsDrafterConfig,
     PathMode,
-    RuntimeConfig,
     System,
     ViterbiConfig,
 )
@@ -43,7 +42,7 @@ def run_name(config: DecodeConfig) -> str:
     for key in (*PLACES, *unchanged(config)):
         remove(values, key)
     if "runtime" in values:
-        values["runtime"]["kernels"] = kernels(config.runtime)
+        values["runtime"]["kernels"] = kernel_label(config.runtime)
     return f"{label(config)}-{signature(values | BEFORE | {'laws': LAWS})}"
 
 
@@ -53,21 +52,6 @@ def settings(config: DecodeConfig) -> dict[str, Any]:
     if "drafter" in reads:
         reads |= {*config.drafter.reads}
     return {key: value for key, value in plain(config).items() if key in reads}
-
-
-def kernels(runtime: RuntimeConfig) -> str:
-    """What models compute with: a GPU's, torch's, or the native step's instructions.
-
-    With the format where inputs of its products are rounded to it.
-    """
-    from speculative_tts.native.library import TORCH, kernel_name, select
-
-    if runtime.device is not Device.cpu:
-        return runtime.device.name
-    select(runtime.kernels)
-    name = kernel_name()
-    rounds = name != TORCH and runtime.dtype is DType.bfloat16
-    return f"{name}-{runtime.dtype.name}" if rounds else name
 
 
 def label(config: DecodeConfig) -> str:

@@ -97,7 +97,7 @@ class Kernels(Enum):
 
     auto = "auto"  # the native step where it is compiled or can be, else torch
     torch = "torch"
-    native = "native"  # compiled C++ (models/native); an error where there is no compiler
+    native = "native"  # compiled C++ (speculative_tts/native); an error where there is no compiler
 
 
 class Capture(Enum):

@@ -20,9 +20,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from speculative_tts.assets import require
 from speculative_tts.files import copy_atomic, files_hash, write_atomic
-from speculative_tts.models.families.registry import cosyvoice
-from speculative_tts.models.families.cosyvoice_export import write_checkpoint
 from speculative_tts.models.decoder.loading import read_state
+from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.cosyvoice_export import write_checkpoint
 from speculative_tts.records import write_json
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
 from speculative_tts.typed import read_json

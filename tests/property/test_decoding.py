@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stubs import Markov, ragged, speculative
 
-from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 VOCAB, STOPS = 7, (2, 6)

@@ -15,7 +15,6 @@ from torch import Tensor
 from speculative_tts.checks.viterbi import check
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.blocks.choosers import ViterbiHeads
-from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.decoding.blocks.transitions import (
     IMPOSSIBLE,
     DenseTransitions,
@@ -23,6 +22,7 @@ from speculative_tts.decoding.blocks.transitions import (
     TransitionTable,
 )
 from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 
 VOCAB = 9
 GOLDEN = Path(__file__).parents[1] / "golden" / "viterbi"

@@ -15,8 +15,8 @@ from goodness import mismatches
 from reference import autoregressive_law, speculative_law, tolerance_masses
 from stubs import Markov, request, speculative
 
-from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 N = 20_000

@@ -12,9 +12,9 @@ from head_stubs import by_heads, choosers
 from reference import Law, at, autoregressive_law, marginal
 from test_exactness import MANY, ONE, SAMPLER, STOPS, TARGET
 
-from speculative_tts.decoding.loops.one_by_one import speculation
-from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.randomness import DRAFT
 
 LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)

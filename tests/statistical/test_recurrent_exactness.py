@@ -8,9 +8,9 @@ from head_stubs import Embedded, by_layer
 from test_exactness import MANY, SAMPLER, STOPS, TARGET
 from test_heads_exactness import LAW, found_wrong
 
-from speculative_tts.decoding.loops.one_by_one import speculation
-from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.randomness import DRAFT
 
 

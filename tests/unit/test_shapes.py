@@ -10,8 +10,8 @@ from jaxtyping import TypeCheckError, jaxtyped
 from shapes import checked
 
 from speculative_tts.decoding.rules import acceptance
-from speculative_tts.decoding.sampling.sampler import randomness
 from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling import randomness
 
 ROOT = Path(__file__).parents[2]
 VERIFY, DRAW = (

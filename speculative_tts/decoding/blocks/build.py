@@ -9,15 +9,20 @@ import torch
 
 from speculative_tts.assets import require
 from speculative_tts.caches.transitions import transitions
-from speculative_tts.decoding.blocks.choosers import LOOK_BACK, Chooser, IndependentHeads, ViterbiHeads
-from speculative_tts.decoding.model_cache import Keep
-from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.decoding.blocks.choosers import (
+    LOOK_BACK,
+    Chooser,
+    IndependentHeads,
+    ViterbiHeads,
+)
 from speculative_tts.decoding.blocks.transitions import (
     DenseTransitions,
     SparseTransitions,
     TransitionTable,
 )
 from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.model_cache import Keep
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, TransitionsConfig

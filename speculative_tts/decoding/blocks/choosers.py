@@ -1,6 +1,6 @@
 """Who chooses a block of tokens among the predictions of multi-token heads.
 
-From each head by itself, or by path search (`decoding.blocks.viterbi`). Where it ends the utterance:
+Each head chooses by itself, or a path search does (`viterbi`). Where the utterance ends:
 
 - own choices: at the first stop id, as in any loop;
 - best path: before the first head whose likeliest token is a stop id (the paper says nothing);
@@ -19,12 +19,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState
+from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE
+from speculative_tts.decoding.blocks.viterbi import Path, PathSearch
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT, NEXT, draw
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Laws, Places, Sampler, StopRule
-from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE
-from speculative_tts.decoding.blocks.viterbi import Path, PathSearch
 from speculative_tts.native import blocks as native
 
 PerRow = Int64[Tensor, " batch"]

@@ -21,8 +21,8 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.blocks import cpu_search
-from speculative_tts.decoding.sampling.randomness import draw
 from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE, Transitions
+from speculative_tts.decoding.sampling.randomness import draw
 from speculative_tts.models.host import readable
 
 States = Int64[Tensor, "batch n"]

@@ -15,9 +15,9 @@ from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most, room, 
 from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.sampling.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.native import recurrent
 from speculative_tts.native.walk import Drafter
-from speculative_tts.models.recurrent import RecurrentLayer
 
 
 class Embedded(Protocol):

@@ -54,7 +54,7 @@ AnyLoop = TypeVar("AnyLoop", bound=Loop)
 
 
 @dataclass(frozen=True)
-class Looping(Generic[AnyLoop]):
+class LoopSpec(Generic[AnyLoop]):
     """What decodes: `make` gives its loop for a size, `slack` are drafted tokens.
 
     `key` is equal where `make` makes the same, None where steps are not to be captured. A stream
@@ -75,7 +75,7 @@ class Graphs:
         self._kept: dict[Hashable, tuple[Any, Step]] = {}
 
     def decode(
-        self, looping: Looping[Any], requests: list[Request], loaded: Step = lambda: None
+        self, looping: LoopSpec[Any], requests: list[Request], loaded: Step = lambda: None
     ) -> list[Outcome]:
         """What a batch comes to, in one native call behind its first tokens where that can be.
 
@@ -91,7 +91,7 @@ class Graphs:
     @torch.inference_mode()
     def states(
         self,
-        looping: Looping[AnyLoop],
+        looping: LoopSpec[AnyLoop],
         requests: list[Request],
         strides: Iterable[int] | None = None,
         loaded: Step = lambda: None,
@@ -114,7 +114,7 @@ class Graphs:
 
     @torch.inference_mode()
     def stream(
-        self, looping: Looping[AnyLoop], requests: list[Request], batch: int
+        self, looping: LoopSpec[AnyLoop], requests: list[Request], batch: int
     ) -> Iterator[tuple[Request, Outcome]]:
         """Each utterance once it ends; the next one takes its row at once, the longest first."""
         waiting = sorted(requests, key=lambda one: one.max_tokens)
@@ -133,11 +133,11 @@ class Graphs:
                     if not loop.walk(looping.several):
                         step()
 
-    def bucket(self, looping: Looping[AnyLoop], requests: list[Request]) -> Size | None:
+    def bucket(self, looping: LoopSpec[AnyLoop], requests: list[Request]) -> Size | None:
         """The size that a step is captured for; None where none is."""
         return Size.of(requests, looping.slack).bucket() if self._capture else None
 
-    def fitting(self, looping: Looping[AnyLoop], requests: list[Request], vocab_size: int) -> int:
+    def fitting(self, looping: LoopSpec[AnyLoop], requests: list[Request], vocab_size: int) -> int:
         """Rows of these requests that the GPU's free memory holds, as a loop of one row tells."""
         size = replace(Size.of(requests, looping.slack), batch=1)
         before = torch.cuda.memory_allocated()
@@ -148,7 +148,7 @@ class Graphs:
         return rows_that_fit(torch.cuda.mem_get_info()[0], row + laws)
 
     @contextmanager
-    def _taken(self, looping: Looping[AnyLoop], size: Size) -> Iterator[tuple[AnyLoop, Step]]:
+    def _taken(self, looping: LoopSpec[AnyLoop], size: Size) -> Iterator[tuple[AnyLoop, Step]]:
         """A loop and what steps it: one that was kept, or a new one."""
         if self._capture is None or looping.key is None:
             loop = looping.make(size)
@@ -158,7 +158,7 @@ class Graphs:
         yield loop, step
         self._kept[looping.key, size] = loop, step
 
-    def _captured(self, looping: Looping[AnyLoop], size: Size) -> tuple[Size, AnyLoop, Step]:
+    def _captured(self, looping: LoopSpec[AnyLoop], size: Size) -> tuple[Size, AnyLoop, Step]:
         """Of the very size where a bucket is more than is had."""
         assert self._capture is not None
         for fitting in (size.bucket(), size):

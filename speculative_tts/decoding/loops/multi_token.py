@@ -13,9 +13,9 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.blocks.choosers import Chooser
-from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Looping
-from speculative_tts.decoding.outcome import Outcome, outcomes
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
 from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.speech_lm import HiddenModel
 from speculative_tts.records import Counts
@@ -38,9 +38,9 @@ def multi_token(
 
 def by_blocks(
     model: HiddenModel, heads: Heads, choose: Chooser, stop_ids: tuple[int, ...]
-) -> "Looping[Blocks]":
+) -> "LoopSpec[Blocks]":
     """Block after block."""
-    return Looping(
+    return LoopSpec(
         lambda size: Blocks(model, heads, choose, stop_ids, size),
         slack=heads.n,
         key=(id(model), id(heads), id(choose), stop_ids),

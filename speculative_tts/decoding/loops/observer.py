@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Numbers, Probs
 from speculative_tts.decoding.outcome import Round
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Numbers, Probs
 from speculative_tts.decoding.sampling.sampler import Laws
 
 # Emitted probabilities below it count as it: a relaxed rule may give none to what the target says.

@@ -10,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Looping
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
+from speculative_tts.decoding.loops.native_steps import emitted, walking
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.sampling.randomness import NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.decoding.loops.native_steps import emitted, walking
 from speculative_tts.models.speech_lm import Model, PromptedModel
 
 SEVERAL = 4  # tokens between two looks at which rows are done
@@ -34,9 +34,9 @@ def autoregressive(
     return graphs.decode(alone(model, stop_ids, sampler), requests)
 
 
-def alone(model: Model, stop_ids: tuple[int, ...], sampler: Sampler) -> "Looping[Autoregression]":
+def alone(model: Model, stop_ids: tuple[int, ...], sampler: Sampler) -> "LoopSpec[Autoregression]":
     """A model token by token."""
-    return Looping(
+    return LoopSpec(
         lambda size: Autoregression(model, stop_ids, sampler, size),
         slack=0,
         key=(id(model), stop_ids, sampler),

@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, BlockRule
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafting
 from speculative_tts.decoding.drafters.lm import LMDrafting
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafting
-from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Looping
-from speculative_tts.decoding.loops.one_by_one import emit_one
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
+from speculative_tts.decoding.loops.native_steps import walking
 from speculative_tts.decoding.loops.observer import Observer
+from speculative_tts.decoding.loops.one_by_one import emit_one
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, BlockRule
+from speculative_tts.decoding.rules.verification import native_rule, verify
 from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.decoding.rules.verification import native_rule, verify
-from speculative_tts.decoding.loops.native_steps import walking
-from speculative_tts.native.walk import Rounds as NativeRounds
 from speculative_tts.models.speech_lm import HiddenModel
+from speculative_tts.native.walk import Rounds as NativeRounds
 
 NATIVE = (LMDrafting, HeadsDrafting, RecurrentDrafting)
 
@@ -56,11 +56,11 @@ class Speculation:
         """After the first token and each round; the same object each time."""
         return graphs.states(self.looping(), requests)
 
-    def looping(self, observer: Observer | None = None) -> "Looping[Rounds]":
+    def looping(self, observer: Observer | None = None) -> "LoopSpec[Rounds]":
         """Round after round."""
         parts = (id(self.target), id(self.drafter), id(self.rule))
         key = (*parts, self.sampler, self.stop_ids, self.lookahead)
-        return Looping(
+        return LoopSpec(
             lambda size: self.loop(size, observer),
             slack=self.lookahead,
             key=key if observer is None else None,  # who watches looks at numbers

@@ -21,7 +21,14 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from speculative_tts.decoding.sampling.sampler import History, Laws, Places, Sampler, StopRule, likeliest
+from speculative_tts.decoding.sampling.sampler import (
+    History,
+    Laws,
+    Places,
+    Sampler,
+    StopRule,
+    likeliest,
+)
 from speculative_tts.models.host import readable
 from speculative_tts.native.sample import MOST, Sampling
 from speculative_tts.schema.decode import Repetition

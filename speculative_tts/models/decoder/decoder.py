@@ -15,8 +15,8 @@ from torch import Tensor
 from speculative_tts.models.decoder.attention import attend, causal_mask
 from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.host import readable
 from speculative_tts.models.decoder.matrix import Matrix, packed
+from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache, Shape, Stack, Weights
 

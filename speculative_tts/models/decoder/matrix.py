@@ -20,10 +20,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from speculative_tts.models.decoder.packed import rounded
 from speculative_tts.native.library import library
 from speculative_tts.native.memory import copied
 from speculative_tts.native.step import FORMATS, Linear, pack, padded_vector, unpack
-from speculative_tts.models.decoder.packed import rounded
 
 PANEL = 32  # columns
 NARROW = 256  # columns below which panels gain nothing

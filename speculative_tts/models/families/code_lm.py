@@ -6,11 +6,11 @@ from torch import Tensor
 from speculative_tts.models.decoder.cache import Cache
 from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.matrix import Matrix, Packed
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import Layout
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
 from speculative_tts.native.walk import Walk, Walker
-from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.speech_lm import Layout
 
 
 class CodeLM:

@@ -13,11 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
-from speculative_tts.models.decoder.loading import EMBEDDING, State, build_decoder, read_state, stored_rows
+from speculative_tts.models.decoder.loading import (
+    EMBEDDING,
+    State,
+    build_decoder,
+    read_state,
+    stored_rows,
+)
 from speculative_tts.models.decoder.matrix import Matrix, matrix
+from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.row_layout import TOKENIZER, RowLayout
 from speculative_tts.schema.common import CheckpointConfig
 

@@ -17,6 +17,9 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.decoder import Decoder
+from speculative_tts.models.decoder.loading import EMBEDDING, State, build_decoder, read_state
+from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.cosyvoice_files import (
     MERGED_HEAD,
     Version,
@@ -28,11 +31,8 @@ from speculative_tts.models.families.cosyvoice_files import (
     version_of,
 )
 from speculative_tts.models.families.cosyvoice_text import END_OF_PROMPT, TextTokenizer
-from speculative_tts.models.decoder.decoder import Decoder
-from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.decoder.loading import EMBEDDING, State, build_decoder, read_state
-from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.layout import SpeechLayout
 
 BACKBONE = "CosyVoice-BlankEN"
 FILES = f"llm.pt (or llm.safetensors) and {BACKBONE}/"

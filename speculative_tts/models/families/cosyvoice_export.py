@@ -12,6 +12,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from speculative_tts.files import copy_atomic, write_atomic, writing
+from speculative_tts.models.decoder.loading import EMBEDDING
 from speculative_tts.models.families.cosyvoice import BACKBONE, CosyVoiceLayout, read_layout
 from speculative_tts.models.families.cosyvoice_files import (
     MERGED_HEAD,
@@ -20,7 +21,6 @@ from speculative_tts.models.families.cosyvoice_files import (
     is_official,
     merged_ids,
 )
-from speculative_tts.models.decoder.loading import EMBEDDING
 from speculative_tts.records import write_json
 
 _SMALL = (".json", ".txt", ".jinja")  # a tokenizer, a template, configurations

@@ -11,8 +11,8 @@ import yaml
 from safetensors.torch import load_file
 from torch import Tensor
 
-from speculative_tts.models.families.cosyvoice_text import SPECIAL_2, SPECIAL_3, added_tokens
 from speculative_tts.models.decoder.loading import State
+from speculative_tts.models.families.cosyvoice_text import SPECIAL_2, SPECIAL_3, added_tokens
 
 WEIGHTS = ("llm.pt", "llm.safetensors")
 YAML_NAMES = ("cosyvoice2.yaml", "cosyvoice3.yaml", "cosyvoice.yaml")

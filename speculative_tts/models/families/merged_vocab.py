@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
-from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.decoder.loading import EMBEDDING, build_decoder, read_state
 from speculative_tts.models.decoder.matrix import Matrix, matrix
+from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.models.layout import SpeechLayout
 
 
 class MergedVocabLM(CodeLM):

@@ -14,16 +14,16 @@ import torch
 from torch import Tensor
 
 from speculative_tts.assets import require
-from speculative_tts.models.families.registry import cosyvoice
-from speculative_tts.models.families.registry import code_rows as llasa
-from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.decoder.loading import stored_rows
+from speculative_tts.models.families import code_rows as llasa
+from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
-from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.models.families.valle.checkpoint import MODEL_TYPE
 from speculative_tts.models.families.valle.layout import read_layout
 from speculative_tts.models.families.valle.lm import ValleLM, valle_code_embedding
 from speculative_tts.models.families.valle.refine import ValleRefiner
+from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.schema.common import CheckpointConfig
 
 

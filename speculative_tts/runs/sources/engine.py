@@ -53,7 +53,7 @@ class Unmade:
 Share = tuple[Iterable[Timing], list[ListItem]]  # of a worker: timed ones and others
 
 
-class Decoded:
+class EngineSource:
     """Utterances decoded by the system of `config`."""
 
     def __init__(

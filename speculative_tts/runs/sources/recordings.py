@@ -16,7 +16,7 @@ from speculative_tts.records import DecodeRecord, ListItem
 
 
 @dataclass(frozen=True)
-class Recordings:
+class RecordedSource:
     """Reference recordings with their codes, the wave as it is or `through` the codec."""
 
     codec: Codec

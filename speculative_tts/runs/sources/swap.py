@@ -49,7 +49,7 @@ def swap(codes: Sequence[int], groups: Mapping[str, NDArray[Any]], seed: int, id
 
 
 @dataclass(frozen=True)
-class Swapped:
+class SwapSource:
     """A target run's utterances, by id in `source`, each code drawn again from its group."""
 
     codec: Codec

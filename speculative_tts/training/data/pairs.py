@@ -19,9 +19,9 @@ from torch import Tensor
 
 from speculative_tts.models.families.cosyvoice import CosyVoiceLayout
 from speculative_tts.models.families.registry import VALLE, family_of, load_layout
+from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import CodesFrom

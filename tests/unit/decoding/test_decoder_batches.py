@@ -14,8 +14,8 @@ import torch
 from decoders import STOPS, build, requests, state
 from stubs import speculative
 
-from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 

@@ -10,8 +10,8 @@ from stubs import Markov, request, speculative
 from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.rules.group import Group
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.group import Group
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 STOPS = (2,)  # alone in its group, as in every cache

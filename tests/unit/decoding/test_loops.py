@@ -5,9 +5,9 @@ import torch
 from group_laws import Cover
 from stubs import Markov, ragged, request, speculative
 
-from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.records import Counts
 

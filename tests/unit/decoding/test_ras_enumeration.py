@@ -9,10 +9,10 @@ from stubs import request, speculative
 from test_enumeration import distance, models
 from torch import Tensor
 
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.schema.decode import Repetition
 

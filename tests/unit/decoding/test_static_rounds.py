@@ -16,13 +16,13 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.loops.graphs import Graphs, Step
-from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.loops.multi_token import multi_token
 from speculative_tts.decoding.loops.observer import Instruments
+from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.models.decoder.decoder import attention
 from speculative_tts.models import host
+from speculative_tts.models.decoder import attention
 from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 

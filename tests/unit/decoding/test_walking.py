@@ -9,23 +9,23 @@ from decoders import LAYOUT, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
 from torch import Tensor
 
-from speculative_tts.decoding.rules import acceptance
-from speculative_tts.decoding.loops.one_by_one import one_by_one as loops
-from speculative_tts.decoding.loops.one_by_one import speculation
-from speculative_tts.decoding.rules.acceptance import Tolerance
-from speculative_tts.decoding.rules.block import Block
 from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.loops import one_by_one as loops
+from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.loops.graphs import EAGER
+from speculative_tts.decoding.loops.native_steps import walking
 from speculative_tts.decoding.loops.observer import Observer
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome, Round
+from speculative_tts.decoding.rules import acceptance
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.rules.block import Block
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.decoding.loops.speculation import Speculation
-from speculative_tts.decoding.loops.native_steps import walking
-from speculative_tts.models.families.code_rows import RowLM
 from speculative_tts.models.decoder.matrix import matrix
+from speculative_tts.models.families.code_rows import RowLM
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels

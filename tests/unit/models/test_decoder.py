@@ -13,10 +13,9 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from speculative_tts.models.decoder.decoder import matrix
 from speculative_tts.models import host
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.decoder import Decoder
+from speculative_tts.models.decoder.decoder import Decoder, matrix
 from speculative_tts.models.decoder.loading import build_decoder, read_state
 
 pytestmark = pytest.mark.usefixtures("kernels")

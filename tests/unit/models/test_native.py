@@ -20,15 +20,15 @@ from valle_golden import SMALL, small_valle
 
 from speculative_tts import assets
 from speculative_tts.models.decoder.cache import KVCache
-from speculative_tts.models.families.code_lm import CodeLM
-from speculative_tts.models.host import with_threads
 from speculative_tts.models.decoder.matrix import Packed, matrix
+from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.valle.lm import ValleLM
+from speculative_tts.models.host import with_threads
 from speculative_tts.native import compile as compiling
 from speculative_tts.native import flags, library
 from speculative_tts.native.compile import CannotCompileError
 from speculative_tts.native.step import PackedCache
-from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")

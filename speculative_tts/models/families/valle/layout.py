@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.families.valle.text import Symbols, phonemes
+from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.typed import read_json
 
 

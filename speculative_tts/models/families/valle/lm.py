@@ -13,17 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from speculative_tts.models.decoder.cache import Cache
-from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.decoder.matrix import Packed, matrix
-from speculative_tts.native.library import library
-from speculative_tts.native.step import PackedCache
-from speculative_tts.native.walk import Places, Walk, Walker
-from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.families.valle.ar import ValleAR
 from speculative_tts.models.families.valle.checkpoint import load_valle
 from speculative_tts.models.families.valle.layout import read_layout
 from speculative_tts.models.families.valle.modules import sine_table
 from speculative_tts.models.families.valle.trunk import Trunk
+from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.native.library import library
+from speculative_tts.native.step import PackedCache
+from speculative_tts.native.walk import Places, Walk, Walker
 
 CPU = torch.device("cpu")
 SHORTEST_TABLE = 512

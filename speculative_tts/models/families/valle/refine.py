@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.families.valle.checkpoint import load_valle
 from speculative_tts.models.families.valle.layout import read_layout
 from speculative_tts.models.families.valle.nar import ValleNAR
+from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.prompt import Prompt
 
 
 class ValleRefiner:

@@ -1,6 +1,6 @@
 """The AR's layers for decoding: a key-value cache, weights laid out for few rows at once.
 
-Prefill, a draft step and verification are one function, as in `models.decoder.decoder`, native on a CPU.
+Prefill, a draft step and verification are one function, as in `models.decoder`, native on a CPU.
 What a row of the cache holds beyond its `start` is masked or overwritten, so that rolling back is
 lowering a number.
 """
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from speculative_tts.models.decoder.attention import attend, causal_mask
 from speculative_tts.models.decoder.cache import Cache, KVCache
-from speculative_tts.models.host import readable
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
+from speculative_tts.models.families.valle.modules import Layer, PlainNorm, Stack
+from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
 from speculative_tts.native.step import Norm, PackedCache, Shape, Weights
 from speculative_tts.native.step import Stack as Native
-from speculative_tts.models.families.valle.modules import Layer, PlainNorm, Stack
 
 EPS = 1e-5  # of LayerNorms
 
