@@ -10,9 +10,10 @@ from torch import Tensor
 
 from speculative_tts.decoding.rules import acceptance, verification
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.sampling import randomness
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
-from speculative_tts.decoding.sampling.sampler import Sampler, StopRule, randomness
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.native import library, sample, verify
 from speculative_tts.schema.decode import Kernels, Repetition
 
