@@ -10,7 +10,6 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import plain, signature
 from speculative_tts.schema.decode import (
     ALWAYS,
@@ -42,7 +41,9 @@ def run_name(config: DecodeConfig) -> str:
     for key in (*PLACES, *unchanged(config)):
         remove(values, key)
     if "runtime" in values:
-        values["runtime"]["kernels"] = kernel_label(config.runtime)
+        from speculative_tts.native import library
+
+        values["runtime"]["kernels"] = library.kernel_label(config.runtime)
     return f"{label(config)}-{signature(values | BEFORE | {'laws': LAWS})}"
 
 

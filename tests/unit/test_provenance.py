@@ -246,7 +246,7 @@ def test_a_changed_default_law_and_kernel_change_it(
         patch.setattr(naming, "LAWS", naming.LAWS + 1)
         assert run_name(config) != before
     with monkeypatch.context() as patch:
-        patch.setattr(naming, "kernel_label", lambda _: "native-other")
+        patch.setattr(library, "kernel_label", lambda _: "native-other")
         assert run_name(config) != before
     torch_only = dataclasses.replace(config, runtime=RuntimeConfig(kernels=Kernels.torch))
     assert counted(torch_only)["runtime"]["kernels"] == "torch"  # type: ignore[index]

@@ -147,7 +147,7 @@ def test_a_signature_is_over_settings_laws_and_kernels(
     """And counts a batch of one, as every run before did."""
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(naming, "signature", lambda values: seen.append(values) or "12345678")
-    monkeypatch.setattr(naming, "kernel_label", lambda runtime: f"{runtime.kernels.name} of today")
+    monkeypatch.setattr(library, "kernel_label", lambda runtime: f"{runtime.kernels.name} of today")
     groups = GroupsConfig(cache=str(tmp_path))
     run_name(config(tmp_path, rule=GroupRule(groups=groups)))
     viterbi = ViterbiConfig(mode=PathMode.none)

@@ -14,8 +14,9 @@ from transformers import (
 )
 
 from speculative_tts.models import host
+from speculative_tts.models.decoder import matrix
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.decoder import Decoder, matrix
+from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import build_decoder, read_state
 
 pytestmark = pytest.mark.usefixtures("kernels")
