@@ -22,6 +22,7 @@ from speculative_tts.decoding.loops.graphs import EAGER, Capture, Graphs, cuda_g
 from speculative_tts.decoding.loops.observer import synchronise
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import provenance
 from speculative_tts.records import write_json
@@ -36,7 +37,7 @@ PARITY = "cosyvoice2"  # also run on the CPU, in float32
 
 
 @dataclass(frozen=True)
-class Coin:
+class Coin(AcceptanceRule):
     """In place of a rule: each drafted token passes with a probability of its own choosing."""
 
     rate: float

@@ -1,6 +1,6 @@
 """The parts of an engine, each made from its settings when it is asked for: models, codec, rule."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,47 +24,30 @@ from speculative_tts.caches.vectors import nearest
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
 from speculative_tts.decoding.drafters.drafter import Drafter
-from speculative_tts.decoding.drafters.heads import HeadsDrafter, check_lookahead
-from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.drafters.lookup import LookupDrafter
-from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.model_cache import ModelCache, folder_size
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.rules.block import Block
-from speculative_tts.decoding.rules.group import Group
-from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.decoding.sampling.settings import Settings, sampler_of, with_defaults
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.registry import load_layout, load_refiner, load_speech_lm
 from speculative_tts.models.host import readable
-from speculative_tts.models.recurrent import load_layer
+from speculative_tts.models.recurrent import RecurrentLayer, load_layer
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.native.library import kernel_label, select
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
 from speculative_tts.schema.decode import (
     Capture,
-    DrafterConfig,
     EngineConfig,
-    HeadsDrafterConfig,
     LMDrafterConfig,
-    LookupDrafterConfig,
     RecurrentDrafterConfig,
     System,
 )
+from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import (
-    DivergenceRule,
-    DynamicRule,
-    ExactRule,
     GroupRule,
-    NeighboursRule,
-    RuleConfig,
-    ToleranceRule,
-    TopRule,
-    TypicalRule,
 )
 
 Loaded = TypeVar("Loaded")
@@ -97,7 +80,7 @@ class Builder:
     def codec(self) -> Codec:
         """The codec of the target's codes."""
         name, path = self.config.codec.name, self.config.codec.path
-        codec = self._keep(("codec", name), path, lambda: load_codec(name, Path(path)))
+        codec = self.keep(("codec", name), path, lambda: load_codec(name, Path(path)))
         check_codec(codec, path, self.layout, self.config.target.path)
         return codec
 
@@ -137,7 +120,7 @@ class Builder:
                 self.device,
             ),
             self.sampler,
-            self._keep,
+            self.keep,
         )
         self.facts["multi_token"] = made.facts
         return made
@@ -148,85 +131,66 @@ class Builder:
         assert isinstance(self.config.rule, GroupRule), "checked by the command"
         config, of = self.config.rule.groups, content_hash(Path(self.config.codec.path))
         key = ("groups", repr(config), of)  # memory-mapped, hence of no size
-        made = self._keep(
+        made = self.keep(
             key, self.config.target.path, lambda: acoustic_groups(config, self._sources), size=0
         )
         self.facts["groups"] = made.facts
         return made
 
-    def group_rule(self) -> Group:
-        """PCG's rule."""
-        width = self.layout.width(text_rows=self.settings.text_rows)
-        return Group(**tensors(self.groups, self.device, width), readable=readable)
+    @property
+    def memberships(self) -> Mapping[str, Tensor]:
+        """See `Artefacts`."""
+        return tensors(self.groups, self.device, self._width)
 
-    def neighbours(self, rule: NeighboursRule) -> Neighbours:
-        """LANTERN's rule."""
-        vectors = self._code_vectors(rule.source)
-        return Neighbours(nearest(vectors, rule.k), rule.delta, rule.ratio)
+    def nearest(self, source: Similarity, number: int) -> Tensor:
+        """See `Artefacts`."""
+        return nearest(self._code_vectors(source), number)
 
-    def dynamic(self, rule: DynamicRule) -> Dynamic:
-        """GSD's rule."""
-        vectors = normalised(self._code_vectors(rule.source))
-        return Dynamic(vectors, rule.reach, rule.gap, rule.distance)
+    def code_vectors(self, source: Similarity) -> Tensor:
+        """See `Artefacts`."""
+        return normalised(self._code_vectors(source))
+
+    readable = staticmethod(readable)
 
     def _code_vectors(self, source: Similarity) -> Tensor:
-        """Of each row of the head; NaN of one that is no sound."""
+        """Return one vector per row of the head; NaN for rows that are no code."""
         known = code_vectors(source, self._sources)
-        width = self.layout.width(text_rows=self.settings.text_rows)
-        return functional.pad(known, (0, 0, 0, width - len(known)), value=torch.nan)
+        return functional.pad(known, (0, 0, 0, self._width - len(known)), value=torch.nan)
+
+    @property
+    def _width(self) -> int:
+        """Rows of the head."""
+        return self.layout.width(text_rows=self.settings.text_rows)
 
     @property
     def _sources(self) -> Sources:
         target, codec = self.config.target, self.config.codec
         return Sources(Path(target.path), (codec.name, Path(codec.path)), self.device, target.rows)
 
-    def heads_drafter(self) -> HeadsDrafter:
-        """The heads as a drafter."""
-        check_lookahead(self.config.drafted, self.multi.heads)
-        return HeadsDrafter(self.multi.heads, self.multi.choose)
-
-    def lookup(self, given: LookupDrafterConfig) -> LookupDrafter:
-        """Copies of what was said before."""
-        if given.shortest > given.longest:
-            raise ValueError(
-                f"drafter.shortest {given.shortest} is above drafter.longest {given.longest}; "
-                "lower the one or raise the other"
-            )
-        size, device = self.target.vocab_size, self.device
-        return LookupDrafter(size, device, given.longest, given.shortest)
-
-    def recurrent(self, given: RecurrentDrafterConfig) -> RecurrentDrafter:
-        """A layer on the target's states, with its embedding and its head."""
-        target, path = self.target, self.config.target.path
-        if not isinstance(target, CodeLM):
-            raise ValueError(
-                f"drafter=recurrent feeds codes as rows of an embedding, which {path} is not fed; "
-                "give drafter=heads or drafter=lm"
-            )
-        folder, dtype = require(Path(given.path)), getattr(torch, given.dtype.value)
-        layer = self._keep(
-            (
-                *("recurrent", content_hash(Path(path)), self.settings.text_rows),
-                *(self.dtype, dtype, self.device, given.codes),
-            ),
+    def recurrent_layer(self, given: RecurrentDrafterConfig, target: CodeLM) -> RecurrentLayer:
+        """Return the layer of these settings on the states of `target`."""
+        path, dtype = Path(self.config.target.path), getattr(torch, given.dtype.value)
+        folder = require(Path(given.path))
+        head = ("recurrent", content_hash(path), self.settings.text_rows)
+        self.facts["recurrent"] = content_hash(folder)
+        return self.keep(
+            (*head, self.dtype, dtype, self.device, given.codes),
             given.path,
             lambda: load_layer(
                 folder,
-                target=Path(path),
+                target=path,
                 head=target.head,
                 dtype=dtype,
                 device=self.device,
                 codes=given.codes,
             ),
         )
-        self.facts["recurrent"] = content_hash(folder)
-        return RecurrentDrafter(target, layer)
 
     def speculation(self) -> Speculation:
         """Who proposes, who verifies, and by which rule."""
         config = self.config
-        drafter = DRAFTERS[type(config.drafter)](config.drafter, self)
-        rule = RULES[type(config.rule)](config.rule, self)  # the last: groups take long to make
+        drafter: Drafter = build(config.drafter, self)
+        rule: AcceptanceRule = build(config.rule, self)  # the last: groups take long to make
         given = (self.sampler, self.layout.stop_ids, config.drafted)
         return Speculation(self.target, drafter, rule, *given)
 
@@ -238,9 +202,9 @@ class Builder:
         }
         prompt = (repr(checkpoint.rows), checkpoint.instruction)
         key = ("lm", *prompt, *options.values())
-        return self._keep(key, checkpoint.path, lambda: load_speech_lm(checkpoint, **options))
+        return self.keep(key, checkpoint.path, lambda: load_speech_lm(checkpoint, **options))
 
-    def _keep(
+    def keep(
         self,
         key: tuple[Hashable, ...],
         path: str,
@@ -252,24 +216,6 @@ class Builder:
         size = folder_size(place) if size is None else size
         key = (*key, kernel_label(self.config.runtime), content_hash(place))
         return self._kept.get(key, size, load)
-
-
-RULES: dict[type[RuleConfig], Callable[[Any, Builder], AcceptanceRule]] = {
-    ExactRule: lambda rule, _: Block() if rule.block else Tolerance(0.0),
-    ToleranceRule: lambda rule, _: Tolerance(rule.beta),
-    TypicalRule: lambda rule, _: Typical(rule.epsilon, rule.alpha),
-    TopRule: lambda rule, _: Top(rule.k, rule.delta),
-    DivergenceRule: lambda rule, _: Divergence(rule.most),
-    NeighboursRule: lambda rule, parts: parts.neighbours(rule),
-    DynamicRule: lambda rule, parts: parts.dynamic(rule),
-    GroupRule: lambda rule, parts: Block(parts.group_rule()) if rule.block else parts.group_rule(),
-}
-DRAFTERS: dict[type[DrafterConfig], Callable[[Any, Builder], Drafter]] = {
-    LMDrafterConfig: lambda drafter, parts: LMDrafter(parts.draft, drafter.entropy),
-    HeadsDrafterConfig: lambda _, parts: parts.heads_drafter(),
-    LookupDrafterConfig: lambda drafter, parts: parts.lookup(drafter),
-    RecurrentDrafterConfig: lambda drafter, parts: parts.recurrent(drafter),
-}
 
 
 def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) -> None:

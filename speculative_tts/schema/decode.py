@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from omegaconf import MISSING
 
@@ -161,6 +161,7 @@ class DrafterConfig(Kind):
     """Who proposes the tokens that the target verifies: each kind reads settings of its own."""
 
     group = "drafter"
+    built_by: ClassVar[str]  # a function of the settings and `decoding.builder.Builder`
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -177,6 +178,7 @@ class DrafterConfig(Kind):
 class LMDrafterConfig(DrafterConfig):
     """A second language model."""
 
+    built_by = "speculative_tts.decoding.drafters.lm:LMDrafter.build"
     name: str = "lm"
     # lookahead is the most; a round's drafts end with a token whose law has more entropy (nats),
     # for it is likely to be rejected; null: they do not
@@ -197,6 +199,7 @@ class LMDrafterConfig(DrafterConfig):
 class HeadsDrafterConfig(DrafterConfig):
     """The target's own multi-token heads."""
 
+    built_by = "speculative_tts.decoding.drafters.heads:HeadsDrafter.build"
     name: str = "heads"
 
     @property
@@ -209,6 +212,7 @@ class HeadsDrafterConfig(DrafterConfig):
 class LookupDrafterConfig(DrafterConfig):
     """What was said before: copies of what followed the newest tokens then."""
 
+    built_by = "speculative_tts.decoding.drafters.lookup:LookupDrafter.build"
     name: str = "lookup"
     longest: Few = 3  # tokens that must be the same, tried first
     shortest: Few = 1  # at least; without a match nothing is drafted
@@ -238,6 +242,7 @@ class DrafterDType(Enum):
 class RecurrentDrafterConfig(DrafterConfig):
     """A small layer on the target's hidden state and the token just drawn."""
 
+    built_by = "speculative_tts.decoding.drafters.recurrent:RecurrentDrafter.build"
     name: str = "recurrent"
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
     # of the layer and of the target's head where they draft: any law may be proposed

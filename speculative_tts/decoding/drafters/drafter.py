@@ -14,6 +14,7 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
+from speculative_tts.native.walk import Drafter as NativeDrafter
 
 PerRow = Int64[Tensor, " batch"]
 States = Float[Tensor, "batch fed dim"]
@@ -50,6 +51,10 @@ class Drafting(Protocol):
         Returns how many count in each row (none behind a stop id, none that would leave no room
         for the token after them: `room`, `up_to_stop`), and their laws; drafted <= lookahead.
         """
+        ...
+
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:
+        """Return the drafter for native rounds of a loaded batch; None where Python drafts."""
         ...
 
     def saw(self, hidden: States, accepted: PerRow) -> None:

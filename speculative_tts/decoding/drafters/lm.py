@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import torch
 from jaxtyping import Bool
@@ -16,6 +17,10 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
 from speculative_tts.native.walk import Drafter
+from speculative_tts.schema.decode import LMDrafterConfig
+
+if TYPE_CHECKING:
+    from speculative_tts.decoding.builder import Builder
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,11 @@ class LMDrafter:
 
     model: Model
     entropy: float | None = None
+
+    @classmethod
+    def build(cls, config: LMDrafterConfig, parts: "Builder") -> Self:
+        """Build the drafter of these settings."""
+        return cls(parts.draft, config.entropy)
 
     @property
     def reach(self) -> None:

@@ -5,7 +5,7 @@ the target's head says the next token's law, and both go in again. It has neithe
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -15,9 +15,14 @@ from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most, room, 
 from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.sampling.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.native import recurrent
 from speculative_tts.native.walk import Drafter
+from speculative_tts.schema.decode import RecurrentDrafterConfig
+
+if TYPE_CHECKING:
+    from speculative_tts.decoding.builder import Builder
 
 
 class Embedded(Protocol):
@@ -40,6 +45,17 @@ class RecurrentDrafter:
     target: Embedded
     layer: RecurrentLayer
     reach: ClassVar[None] = None
+
+    @classmethod
+    def build(cls, config: RecurrentDrafterConfig, parts: "Builder") -> Self:
+        """Build the drafter of these settings: a layer with the target's embedding and head."""
+        target = parts.target
+        if not isinstance(target, CodeLM):
+            raise ValueError(
+                "drafter=recurrent feeds codes as rows of an embedding, which "
+                f"{parts.config.target.path} is not fed; give drafter=heads or drafter=lm"
+            )
+        return cls(target, parts.recurrent_layer(config, target))
 
     def start(self, size: Size) -> "RecurrentDrafting":  # noqa: ARG002
         """See `Drafter`."""

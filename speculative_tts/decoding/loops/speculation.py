@@ -14,22 +14,17 @@ import torch
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
-from speculative_tts.decoding.drafters.heads import HeadsDrafting
-from speculative_tts.decoding.drafters.lm import LMDrafting
-from speculative_tts.decoding.drafters.recurrent import RecurrentDrafting
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
 from speculative_tts.decoding.loops.native_steps import walking
 from speculative_tts.decoding.loops.observer import Observer
 from speculative_tts.decoding.loops.one_by_one import emit_one
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, BlockRule
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.decoding.rules.verification import native_rule, verify
 from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.speech_lm import HiddenModel
 from speculative_tts.native.walk import Rounds as NativeRounds
-
-NATIVE = (LMDrafting, HeadsDrafting, RecurrentDrafting)
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ class Rounds:
 
     def __init__(self, speculation: Speculation, size: Size, watch: Observer) -> None:
         target, lookahead = speculation.target, speculation.lookahead
-        again = lookahead if isinstance(speculation.rule, BlockRule) else 0
+        again = lookahead if speculation.rule.judges_blocks else 0
         self.rows = BatchState(size, speculation.stop_ids, target.vocab_size, target.device, again)
         self.tally = Tally(size.batch, lookahead, target.device)
         self._cache = target.cache(size.batch, size.positions)
@@ -99,13 +94,13 @@ class Rounds:
         """Rounds in one call, where target, drafter and rule are native."""
         a, drafting = self._speculation, self._drafting
         target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
-        if target is None or not isinstance(drafting, NATIVE):
+        if target is None:
             return None
         drafter, rule = drafting.native(a.sampler, a.lookahead), native_rule(a.rule)
         if drafter is None or rule is None:
             return None
         watched = type(self._watch) is not Observer
-        if watched and isinstance(a.rule, BlockRule):
+        if watched and a.rule.judges_blocks:
             return None  # whose weights an observer looks at
         return target.rounds(drafter, self.rows, self.tally, rule, watched=watched)
 

@@ -22,7 +22,15 @@ from jaxtyping import Float, Float64, Int64, Integer
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from speculative_tts.decoding.rules.acceptance import Flags, Ids, Numbers, Probs, Uniforms
+from speculative_tts.decoding.rules.acceptance import (
+    AcceptanceRule,
+    Flags,
+    Ids,
+    NativeForm,
+    Numbers,
+    Probs,
+    Uniforms,
+)
 
 Flat = Float[Tensor, "rows vocab"]
 Places = Int64[Tensor, " possible"]
@@ -36,13 +44,15 @@ def on_cpu(x: Tensor) -> bool:
     return x.device.type == "cpu"
 
 
-class Group:
+class Group(AcceptanceRule):
     """The rule over memberships given as CSR both ways, int32.
 
     token_offsets: [tokens + 1], token_groups: [members], the groups of each token in ascending
     order. group_offsets: [groups + 1], group_tokens: [members], the tokens of each group. scores:
     [groups], above 0; None: ones. readable: where looking at numbers is free.
     """
+
+    draws_by_trials = True
 
     def __init__(
         self,
@@ -87,6 +97,10 @@ class Group:
             "total": self._total,
             "levels": self._levels,
         }
+
+    def native(self) -> NativeForm:
+        """See `AcceptanceRule`."""
+        return NativeForm(groups=self.memberships)
 
     @property
     def n_groups(self) -> int:

@@ -6,12 +6,14 @@ at temperature and top-k too). None has the target's law, but in the limits that
 """
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.rules.acceptance import (
+    Artefacts,
     Flags,
     Ids,
     Probs,
@@ -122,6 +124,11 @@ class Neighbours(ByChance):
     delta: float = 0.1
     ratio: float | None = None
 
+    @classmethod
+    def build(cls, config: Any, artefacts: Artefacts) -> Self:
+        """Build the rule of a `NeighboursRule` of settings."""
+        return cls(artefacts.nearest(config.source, config.k), config.delta, config.ratio)
+
     def chances(self, target_probs: Probs, draft_probs: Probs, tokens: Some) -> Chances:
         """min(1, (q(x) + q(A)) / p(x))."""
         borrowed = self._borrowed(target_probs, tokens)[1]
@@ -132,7 +139,7 @@ class Neighbours(ByChance):
         """max(q - p, 0), of which a rejected token's neighbours have none."""
         return TokenRule.residual(self, target_probs, draft_probs)
 
-    def residual_of(self, target_probs: Probs, draft_probs: Probs, rejected: Ids) -> Probs:
+    def residual_after(self, target_probs: Probs, draft_probs: Probs, rejected: Ids) -> Probs:
         """Without x, which is rejected only where p has more, and A(x)."""
         lent, _ = self._borrowed(target_probs, rejected[..., None])
         near = self.nearest[rejected]
@@ -157,7 +164,7 @@ class Neighbours(ByChance):
             drafted = p[tokens]
             passed = drafted * self.chances(q, p, tokens)
             rows = (len(tokens), len(q))
-            mass = self.residual_of(q.expand(rows), p.expand(rows), tokens)
+            mass = self.residual_after(q.expand(rows), p.expand(rows), tokens)
             law.index_add_(0, tokens, passed)
             law += (drafted - passed) @ normalised(mass, q.expand(rows))[0]
         return law
@@ -191,6 +198,12 @@ class Dynamic(ByChance):
     reach: int = 7
     gap: float = 0.15
     distance: float = 0.5
+
+    @classmethod
+    def build(cls, config: Any, artefacts: Artefacts) -> Self:
+        """Build the rule of a `DynamicRule` of settings."""
+        vectors = artefacts.code_vectors(config.source)
+        return cls(vectors, config.reach, config.gap, config.distance)
 
     def chances(self, target_probs: Probs, draft_probs: Probs, tokens: Some) -> Chances:
         """min(1, Q / P)."""
