@@ -13,8 +13,9 @@ from enum import Enum
 from importlib.resources import files
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
+from speculative_tts.commands.composing import compose_one
 from speculative_tts.schema.kinds import kinds
 from speculative_tts.schema.limits import limit_of
 
@@ -32,40 +33,29 @@ SEVERAL = {  # groups of no key of their own
     "method": "A method by its name: sets system and rule.",
     "recipe": "Settings that suit a target, or made a shipped model.",
 }
+Config = TypeVar("Config")
 MANY = 12
 WIDEST = 40  # a key with its default that is longer stands on a line of its own
 
 
-class Explained(Protocol):
-    """What `--help` tells of a command."""
+@dataclasses.dataclass(frozen=True)
+class Described(Generic[Config]):
+    """The part of a command that `--help` shows."""
 
-    @property
-    def name(self) -> str:
-        """Of its configuration."""
+    name: str  # of its configuration
+    schema: type[Config]
+    about: str
+    examples: tuple[str, ...]  # lines to copy
+    first: tuple[str, ...]  # keys that matter most
 
     @property
     def program(self) -> str:
-        """What a user types."""
-
-    @property
-    def schema(self) -> type[Any]:
-        """Its settings."""
-
-    @property
-    def about(self) -> str:
-        """What it does."""
-
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """Lines to copy."""
-
-    @property
-    def first(self) -> tuple[str, ...]:
-        """Keys that matter most."""
+        """The name that a user types."""
+        return "sst-" + self.name.replace("_", "-")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Composed:
+class _Shown:
     """A command's schema, its composed values, and which file each config group chose."""
 
     schema: type[Any]
@@ -86,19 +76,17 @@ class _Composed:
         return {name: types[name] for name in names if dataclasses.is_dataclass(types[name])}
 
 
-def help_text(command: Explained, topic: str = "") -> str:
+def help_text(command: Described[Any], topic: str = "") -> str:
     """What `--help` prints; `topic` is what follows in --help=<group> or --help=all.
 
     Raises ValueError for a topic that is no group of this command.
     """
-    from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    with initialize_config_module("speculative_tts.configs", version_base="1.3"):
-        config = compose(command.name, return_hydra_config=True)
+    config = compose_one(command.name, ())
     values = OmegaConf.to_container(config, resolve=False)
     assert isinstance(values, dict)
-    shown = _Composed(command.schema, values, dict(config.hydra.runtime.choices))
+    shown = _Shown(command.schema, values, dict(config.hydra.runtime.choices))
     groups = [*shown.several, *shown.nested]
     if topic not in {"", "all", *groups}:
         raise ValueError(f"--help={topic}: no such group; there are {', '.join(groups)}, all")
@@ -155,7 +143,7 @@ def options(group: str) -> list[str]:
     return sorted(found)
 
 
-def _group_rows(shown: _Composed) -> list[tuple[str, str]]:
+def _group_rows(shown: _Shown) -> list[tuple[str, str]]:
     """A line a group: what it is, what it can be, which keys it has."""
     rows = [(f"{g}={shown.choices[g] or ''}", f"{SEVERAL[g]} {_there(g)}") for g in shown.several]
     for name, kind in shown.nested.items():
@@ -185,7 +173,7 @@ def _option_rows(group: str) -> list[tuple[str, str]]:
     return rows
 
 
-def _key_rows(shown: _Composed, group: str = "") -> list[tuple[str, str]]:
+def _key_rows(shown: _Shown, group: str = "") -> list[tuple[str, str]]:
     """A group's keys, those of groups in it too; without a group the command's own ones."""
     if group in shown.several:
         return []

@@ -14,7 +14,7 @@ from speculative_tts.commands.help import options
 from speculative_tts.schema.fields import key_types
 from speculative_tts.schema.kinds import kinds_in, own_keys
 
-DEFAULTS_LIST, SLURM = "hydra/_internal/defaults_list.py", "submitit/slurm/slurm.py"
+DEFAULTS_LIST, SLURM = "/defaults_list.py", "/submitit/slurm/slurm.py"  # of Hydra, of submitit
 PACKAGE = str(Path(__file__).parents[1])
 EXTRAS = {  # module whose absence means that an extra was not installed
     "faiss": "tiny",
@@ -33,9 +33,6 @@ EXTRAS = {  # module whose absence means that an extra was not installed
     "torchaudio": "papers",
     "wandb": "cluster",
     "ray": "ray",
-    "gguf": "peers",
-    "llama_cpp": "peers",
-    "openvino": "peers",
 }
 
 
