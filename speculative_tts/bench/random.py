@@ -19,7 +19,7 @@ from speculative_tts.bench.engine import (
     synthetic_groups,
     verify_step,
 )
-from speculative_tts.bench.peers import installed, others
+from speculative_tts.bench.peers import PEERS, others
 from speculative_tts.bench.roofline import limits
 from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.bench.table import memory_lines, ratios, step_lines, system_lines
@@ -77,12 +77,12 @@ def check_memory(config: BenchConfig, size: Size) -> None:
     Ours, and those of all others that are timed.
     """
     dtype = getattr(torch, config.runtime.dtype.value)
-    free, copies = free_gib(), 1 + config.transformers + config.peers * len(installed())
+    free, copies = free_gib(), 1 + config.transformers + len(PEERS)
     needed = copies * size.parameters * dtype.itemsize / 2**30
     if config.runtime.device is Device.cpu and free is not None and needed > free:
         raise ValueError(
             f"random={config.random} takes {needed:.1f} GiB of memory, {free:.1f} are free; give "
-            "runtime.dtype=bfloat16 transformers=false peers=false, or a smaller size"
+            "runtime.dtype=bfloat16 transformers=false, fewer peers, or a smaller size"
         )
 
 
@@ -99,8 +99,7 @@ def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
     for decode in systems.values():
         decode(prompts[0])
     peak = peak_gib()  # ours: others come later
-    systems_of_others, missing = others(config, size, weights, device)
-    systems |= systems_of_others
+    systems |= others(config, size, weights, device)
     with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
         spent = continuations(systems, prompts, bar.update)
     first = continuations(systems, [prompt.first for prompt in prompts], lambda: None)
@@ -112,7 +111,6 @@ def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
         "model": f"{size.title}, {config.runtime.dtype.name}, random weights, "
         f"{_label(config.rule)}, lookahead {config.drafted}",
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
-        "missing": missing,
         "seconds": seconds,
         "core_seconds": {name: [one.cores for one in own] for name, own in spent.items()},
         "prompt_core_seconds": {
@@ -209,9 +207,6 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
     lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", "", *system_lines(result)]
-    lines += [
-        f"| {name} | not installed: {how} | | | | |" for name, how in result["missing"].items()
-    ]
     lines += ["", *_parts(result), "", *step_lines(result), "", *memory_lines(result), ""]
     lines += [*expected(result), ""]
     lines += [f"{result['tokens']} tokens each, {result['threads']} thread(s)."]
