@@ -256,9 +256,11 @@ check-full: check ## check, the whole of what slow tests sample, and all tests w
 docs: $(STAMP) ## The documentation as pages, build/site/index.html; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
-mutants: $(STAMP) ## Put faults into the code one by one and list those that no test finds: half an hour of a core, resumable (FILES=decoding/ras)
+mutants: $(STAMP) ## Put faults into the code one by one (mutmut) and write those that no test finds into mutants/survivors.diff: an hour, resumable (ONLY='speculative_tts.decoding.ras*')
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[mutants]"
-	nice $(BIN)/python scripts/mutants.py run $(FILES)
+	PATH="$(abspath $(BIN)):$$PATH" nice $(BIN)/mutmut run $(if $(ONLY),'$(ONLY)')
+	$(BIN)/mutmut export-cicd-stats
+	$(BIN)/mutmut results | sed -n 's/: survived$$//p' | xargs -rn1 $(BIN)/mutmut show > mutants/survivors.diff
 
 browser: $(STAMP) ## Get Debian's Chromium and Playwright, without which tests/browser is skipped
 	scripts/install_chromium.sh

@@ -1,4 +1,4 @@
-"""sst-bench random=<model>: a real-size target with random weights, its draft, and their speed.
+"""Run sst-bench random=<model>: time a target of real size with random weights, and its draft.
 
 Steps cost what they cost with real weights; the acceptance is that of random weights, so the
 speed is also given for other acceptance rates, computed from the steps.
@@ -72,10 +72,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
 
 
 def check_memory(config: BenchConfig, size: Size) -> None:
-    """ValueError where the weights do not fit into what is free, as far as that is known.
-
-    Ours, and those of all others that are timed.
-    """
+    """Raise ValueError if the weights of all timed engines exceed the known free memory."""
     dtype = getattr(torch, config.runtime.dtype.value)
     free, copies = free_gib(), 1 + config.transformers + len(PEERS)
     needed = copies * size.parameters * dtype.itemsize / 2**30
@@ -87,7 +84,7 @@ def check_memory(config: BenchConfig, size: Size) -> None:
 
 
 def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
-    """Speeds of one size, ours and others'."""
+    """Time all systems with the weights of one size."""
     device = torch.device(config.runtime.device.value)
     dtype = getattr(torch, config.runtime.dtype.value)
     weights = size.weights(dtype, config.seed)
@@ -130,7 +127,7 @@ def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
 
 
 def prompt_of(config: BenchConfig, size: Size, target: CodeLM, seed: int) -> Continuation:
-    """One prompt to continue, for all."""
+    """Make one prompt to continue, for all systems."""
     lengths = (config.tokens, config.tokens)
     request = Request(str(seed), size.prompt(target, seed), None, *lengths, config.seed)
     return Continuation(request, size.ids(seed))
@@ -139,7 +136,7 @@ def prompt_of(config: BenchConfig, size: Size, target: CodeLM, seed: int) -> Con
 def ours(
     config: BenchConfig, size: Size, target: CodeLM, draft: CodeLM, made: list[Outcome]
 ) -> dict[str, Decode]:
-    """The target alone, and with its draft; `made` gets what the draft's rounds came to."""
+    """Return the target alone and with its draft, by name; outcomes are appended to `made`."""
     rule = rule_of(config.rule, target.vocab_size, target.device)
     stops: tuple[int, ...] = ()  # none: every continuation has its length
     given = (target, LMDrafter(draft), rule, size.sampler, stops, config.drafted)
@@ -158,7 +155,7 @@ def ours(
 
 
 def _steps(config: BenchConfig, target: CodeLM, draft: CodeLM) -> dict[str, float]:
-    """Median seconds of a target step, a verification and a draft step."""
+    """Return the median seconds of a target step, a verification and a draft step."""
     start = torch.tensor([CONTEXT], device=target.device)
     cases = {
         "target step (1 token)": (target, 1),
@@ -175,7 +172,7 @@ def _steps(config: BenchConfig, target: CodeLM, draft: CodeLM) -> dict[str, floa
 
 
 def rule_of(config: RuleConfig, vocab: int, device: torch.device) -> AcceptanceRule:
-    """The rule that was asked for; its groups, where it has some, are synthetic."""
+    """Build the configured rule; groups are synthetic."""
     if isinstance(config, GroupRule):
         return synthetic_groups(vocab, round(config.groups.size), device)
     if not isinstance(config, ExactRule | ToleranceRule):
@@ -195,7 +192,7 @@ def _label(config: RuleConfig) -> str:
 
 
 def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
-    """Speedup over the autoregressive loop if each drafted token is accepted with this rate.
+    """Compute the speedup over the autoregressive loop at a given acceptance rate.
 
     Tokens of a round are 1 + rate + ... + rate^lookahead (Leviathan et al., 2023, equation 1).
     """
@@ -205,7 +202,7 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """Format the result as Markdown tables."""
     lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", "", *system_lines(result)]
     lines += ["", *_parts(result), "", *step_lines(result), "", *memory_lines(result), ""]
     lines += [*expected(result), ""]
@@ -216,7 +213,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def expected(result: dict[str, Any]) -> list[str]:
-    """What the steps allow at acceptances that nobody measured."""
+    """Tabulate the speedups that the steps allow at assumed acceptance rates."""
     alone = result["steps"]["target step (1 token)"]
     lines = ["| acceptance, assumed | x autoregressive, computed | tokens/s, computed |"]
     lines += ["|---|---|---|", f"| target alone | 1.00 | {1 / alone:.1f} |"]
@@ -226,7 +223,7 @@ def expected(result: dict[str, Any]) -> list[str]:
 
 
 def _parts(result: dict[str, Any]) -> list[str]:
-    """What of a core a prompt takes, and a token behind the first; of median continuations."""
+    """Tabulate core milliseconds of a prompt and of each further token, from medians."""
     lines = [
         "| system | prompt and first token, core ms | a further token, core ms |",
         "|---|---|---|",

@@ -1,4 +1,4 @@
-"""The text of `--help`: what a command does, examples to copy, keys with defaults and meanings.
+"""Write the text of `--help`: purpose, examples to copy, keys with defaults and meanings.
 
 A command's own keys come first, a group of keys as a line; `--help=<group>` lists what is in it.
 Meanings come from the comments beside the fields in `schema`, defaults from the composed
@@ -64,7 +64,7 @@ class _Shown:
 
     @property
     def several(self) -> list[str]:
-        """Config groups that set keys all over, such as experiment."""
+        """Config groups that set keys of other groups, such as experiment."""
         fields = {entry.name for entry in dataclasses.fields(self.schema)}
         return sorted(g for g in self.choices if "/" not in g and g not in fields)
 
@@ -77,7 +77,7 @@ class _Shown:
 
 
 def help_text(command: Described[Any], topic: str = "") -> str:
-    """What `--help` prints; `topic` is what follows in --help=<group> or --help=all.
+    """Return the text of `--help`; `topic` is the value of --help=<group> or --help=all.
 
     Raises ValueError for a topic that is no group of this command.
     """
@@ -117,7 +117,7 @@ def help_text(command: Described[Any], topic: str = "") -> str:
 
 
 def comments(schema: type[Any]) -> dict[str, str]:
-    """The comment beside, or on the lines above, each field of a dataclass and of its bases."""
+    """Return the comment beside or above each field of a dataclass and of its bases."""
     found: dict[str, str] = {}
     above: list[str] = []
     written = [inspect.getsource(base) for base in schema.__mro__[-2::-1]]
@@ -132,7 +132,7 @@ def comments(schema: type[Any]) -> dict[str, str]:
 
 
 def options(group: str) -> list[str]:
-    """Names of the packaged files of a config group, one folder deeper included (ssd/table1)."""
+    """List the packaged files of a config group, with those one folder deeper (ssd/table1)."""
     folder = files("speculative_tts.configs") / group
     found = []
     for entry in folder.iterdir() if folder.is_dir() else ():
@@ -144,7 +144,7 @@ def options(group: str) -> list[str]:
 
 
 def _group_rows(shown: _Shown) -> list[tuple[str, str]]:
-    """A line a group: what it is, what it can be, which keys it has."""
+    """Make a row per group: its meaning, its choices, its keys."""
     rows = [(f"{g}={shown.choices[g] or ''}", f"{SEVERAL[g]} {_there(g)}") for g in shown.several]
     for name, kind in shown.nested.items():
         about = " ".join(filter(None, (_first_line(kind), _there(name))))
@@ -156,7 +156,7 @@ def _group_rows(shown: _Shown) -> list[tuple[str, str]]:
 
 
 def _there(group: str) -> str:
-    """The options of a config group, or some of many."""
+    """Format the options of a config group, or some of many."""
     names = options(group)
     if len(names) > MANY:
         return f"{len(names)} of them, such as {', '.join(names[-4:])}."
@@ -164,7 +164,7 @@ def _there(group: str) -> str:
 
 
 def _option_rows(group: str) -> list[tuple[str, str]]:
-    """Options of a config group with the first comment in their files."""
+    """Make a row per option of a config group, with the first comment of its file."""
     folder, rows = files("speculative_tts.configs") / group, []
     for name in options(group):
         lines = (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
@@ -174,7 +174,7 @@ def _option_rows(group: str) -> list[tuple[str, str]]:
 
 
 def _key_rows(shown: _Shown, group: str = "") -> list[tuple[str, str]]:
-    """A group's keys, those of groups in it too; without a group the command's own ones."""
+    """Make a row per key of a group and of its groups, or of the command itself."""
     if group in shown.several:
         return []
     if group:
@@ -215,23 +215,23 @@ def _defaults(schema: type[Any]) -> dict[str, Any]:
 
 
 def _table(rows: list[tuple[str, str]]) -> str:
-    """Two columns, the right one wrapped."""
+    """Format two columns, the right one wrapped."""
     indent = max(len(left) for left, _ in rows if len(left) <= WIDEST) + 4
     return "\n".join(_wrapped(f"  {left}", right, indent) for left, right in rows)
 
 
 def _first_line(schema: type[Any]) -> str:
-    """What a dataclass says of itself."""
+    """Return the first line of a dataclass's docstring."""
     return _null((schema.__doc__ or "").partition("\n")[0])
 
 
 def _null(text: str) -> str:
-    """None, as YAML and the command line write it."""
+    """Write None as YAML and the command line do."""
     return re.sub(r"\bNone\b", "null", text)
 
 
 def _wrapped(left: str, right: str, indent: int) -> str:
-    """Two columns, the right one wrapped to the terminal; a very long left has a line alone."""
+    """Format a row, wrapped to the terminal; a very long left part gets its own line."""
     width = max(get_terminal_size((100, 24)).columns, indent + 30)
     lines = wrap(right, width - indent) or [""]
     if len(left) + 2 > indent:
