@@ -11,7 +11,7 @@ from torch import Tensor
 from speculative_tts.bench.engine import Decode, drafts
 from speculative_tts.bench.sizes import Size, Weights
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.training.checkpoint import CONFIG, build_model, read_checkpoint
 
