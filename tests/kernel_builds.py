@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PACKAGE = "speculative_tts.models.gpu"
+PACKAGE = "speculative_tts.models.gpu.kernels"
 B, F, N = "*bf16", "*fp32", "*i64"
 PRODUCT = {"x": B, "w": B, "bias": B, "addend": B, "out": B, "floor2": "fp32"}
 FUSED = {"NORM": True, "BIAS": True, "ADD": False}
@@ -48,7 +48,7 @@ def built(name: str, capability: int) -> dict[str, Any]:
     from triton.compiler import ASTSource
 
     module, kernel, types, constants, warps = BUILDS[name]
-    function = getattr(import_module(f"{PACKAGE}.{module}_kernels"), kernel)
+    function = getattr(import_module(f"{PACKAGE}.{module}"), kernel)
     early, names = capability >= 90, function.arg_names
     constants = constants | {"PDL": early} | ({"BULK": early} if "BULK" in names else {})
     signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
@@ -87,7 +87,9 @@ def order(ptx: str) -> dict[str, Any]:
     """Return global loads and stores before and after the wait, and where dependents may start."""
     kinds = {"load": r"ld\.global|cp\.async\.c", "store": r"st\.global", "atomic": r"atom\.",
              "wait": r"griddepcontrol\.wait", "launch": r"griddepcontrol\.launch"}  # fmt: skip
-    seen = [kind for line in ptx.splitlines() for kind, how in kinds.items() if re.search(how, line)]
+    seen = [
+        kind for line in ptx.splitlines() for kind, how in kinds.items() if re.search(how, line)
+    ]
     wait = seen.index("wait") if "wait" in seen else 0
     return {"before": seen[:wait], "after": seen[wait + 1 :], "waits": seen.count("wait")}
 

@@ -39,8 +39,8 @@ from speculative_tts.decoding.settings import Settings, sampler_of, with_default
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.families import load_layout, load_refiner, load_speech_lm
-from speculative_tts.models.host import readable
 from speculative_tts.models.gpu import triton_runtime
+from speculative_tts.models.host import readable
 from speculative_tts.models.native.library import select
 from speculative_tts.models.recurrent import load_layer
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM

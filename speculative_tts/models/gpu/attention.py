@@ -51,7 +51,7 @@ def attend(
     sine of each pair; start: int64 [batch]; early: the kernel before this one is ours and may be
     overtaken; ahead: weights that the next kernels read. Returns [batch * new, heads * head_dim].
     """
-    from speculative_tts.models.gpu.attention_kernels import attention_kernel
+    from speculative_tts.models.gpu.kernels.attention import attention_kernel
 
     (h, kv, d), device, batch = heads, fused.device, len(start)
     rows = len(fused)
@@ -83,8 +83,10 @@ def reference(heads: Heads, fused: Tensor, stored: Stored, turns: Tensor, start:
     new, out = wide.shape[1], []
     for row, begin in enumerate(start.tolist()):
         angle = torch.view_as_complex(turns[begin : begin + new].view(new, 1, d // 2, 2))
-        pairs = torch.view_as_complex(wide[row, :, : h + kv].float().unflatten(-1, (d // 2, 2)))
-        turned = torch.view_as_real(pairs * angle).flatten(-2).to(fused.dtype)
+        pairs = wide[row, :, : h + kv].float().reshape(new, h + kv, d // 2, 2)
+        turned = (
+            torch.view_as_real(torch.view_as_complex(pairs) * angle).flatten(-2).to(fused.dtype)
+        )
         stored.keys[row, :, begin : begin + new] = turned[:, h:].transpose(0, 1)
         stored.values[row, :, begin : begin + new] = wide[row, :, h + kv :].transpose(0, 1)
         queries = turned[:, :h].transpose(0, 1).float()

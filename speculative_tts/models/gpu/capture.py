@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -41,12 +41,12 @@ def replaying() -> bool:
 
 
 def recorded(
-    function: Callable[[], Result], pool: tuple[int, int] | None = None
+    function: Callable[[], Result], pool: Any = None
 ) -> tuple[torch.cuda.CUDAGraph, Result]:
-    """Record a function that ran before, so libraries are set up. Returns the graph and its result.
+    """Record a function that ran before, so that libraries are set up.
 
-    The result's tensors are filled by each replay. Graphs of one pool share memory: what one leaves
-    must be read before another is replayed.
+    Returns the graph and the result, whose tensors each replay fills. Graphs of one pool share
+    memory: what one leaves must be read before another is replayed.
     """
     graph = torch.cuda.CUDAGraph()
     with uncollected(), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):

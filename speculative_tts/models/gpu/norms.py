@@ -19,7 +19,7 @@ def normed(
     early: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return x + addend, and that divided by sqrt(|.|^2 + floor2), times gain: [rows, hidden]."""
-    from speculative_tts.models.gpu.norm_kernels import norm_kernel
+    from speculative_tts.models.gpu.kernels.norm import norm_kernel
 
     rows, k = x.shape
     total = x if addend is None else torch.empty_like(x)
@@ -35,7 +35,7 @@ def normed(
 
 def gated(wide: Tensor) -> Tensor:
     """Return silu of the first half of columns times the second half."""
-    from speculative_tts.models.gpu.norm_kernels import gate_kernel
+    from speculative_tts.models.gpu.kernels.norm import gate_kernel
 
     rows, both = wide.shape
     out = wide.new_empty(rows, both // 2)
@@ -50,7 +50,7 @@ def rotate(heads: Heads, fused: Tensor, stored: Stored, turns: Tensor, rows: Ten
     Shapes as in `attention.attend`; positions count from 0; rows: int64 [batch], those of `stored`
     to fill.
     """
-    from speculative_tts.models.gpu.attention_kernels import rotate_kernel
+    from speculative_tts.models.gpu.kernels.attention import rotate_kernel
 
     h, kv, d = heads
     launch(

@@ -7,7 +7,7 @@ one by one records one graph, not one a row. It lives as long as the cache.
 import functools
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -87,7 +87,7 @@ def _run(decoder: "Decoder", cache: KVCache, key: tuple[int, int], inputs: Input
     if not replaying() or key not in seen:
         seen.setdefault(key, None)
         return _last(decoder, inputs, cache.storage, turns)
-    known = seen[key]
+    known: Recorded | None = seen[key]
     if known is None:
         last_of = partial(_last, decoder, inputs, cache.storage, turns)
         graph, last = recorded(last_of, _pool(inputs.padded.device))
@@ -104,7 +104,6 @@ def _last(decoder: "Decoder", inputs: Inputs, storage: Tensor, turns: Tensor) ->
 
 
 @functools.cache
-def _pool(device: torch.device) -> tuple[int, int]:  # noqa: ARG001 - one each
+def _pool(device: torch.device) -> Any:  # noqa: ARG001 - one each
     """Return the memory that all recorded prefills of a device share."""
-    pool: tuple[int, int] = torch.cuda.graph_pool_handle()
-    return pool
+    return torch.cuda.graph_pool_handle()

@@ -12,7 +12,7 @@ from speculative_tts.models.gpu.triton_runtime import launch, launches_early, po
 
 
 class Fused(NamedTuple):
-    """What a product does besides: see `product_kernels`, which explains each."""
+    """What a product does besides: see `kernels.product`, which explains each."""
 
     bias: Tensor | None = None
     addend: Tensor | None = None
@@ -35,12 +35,14 @@ def product(
 
     Both contiguous, of one format; dtype: the result's, by default theirs.
     """
-    from speculative_tts.models.gpu.product_kernels import gemv_kernel, rows_kernel
+    from speculative_tts.models.gpu.kernels.product import gemv_kernel, rows_kernel
 
     (rows, k), pdl = x.shape, launches_early(x.device)
     n = len(weight) // 2 if fused.gated else len(weight)
-    assert rows <= FEW and weight.shape[1] == k and x.dtype is weight.dtype
-    assert x.is_contiguous() and weight.is_contiguous()
+    assert rows <= FEW
+    assert (weight.shape[1], weight.dtype) == (k, x.dtype)
+    assert x.is_contiguous()
+    assert weight.is_contiguous()
     out = torch.empty(rows, n, dtype=dtype or x.dtype, device=x.device)
     bias = weight if fused.bias is None else fused.bias
     addend = x if fused.addend is None else fused.addend

@@ -113,7 +113,7 @@ def _causal(heads: Heads, fused: Tensor, batch: int) -> Tensor:
     """Attend from each position to those before it, without a cache."""
     h, kv, d = heads
     wide = fused.view(batch, -1, h + 2 * kv, d).transpose(1, 2)
-    queries, keys, values = wide.split([h, kv, kv], 1)
+    queries, keys, values = torch.split(wide, [h, kv, kv], 1)
     said = F.scaled_dot_product_attention(
         queries, keys, values, is_causal=True, scale=1.0, enable_gqa=h != kv
     )

@@ -75,8 +75,8 @@ class Heads(NamedTuple):
 
     def key(self, dtype: torch.dtype, batch: int, new: int) -> str:
         """Name it in a table."""
-        several = 1 if new == 1 else FEW
-        return f"attention {DTYPES[dtype]} {self.heads} {self.kv_heads} {self.head_dim} {batch} {several}"
+        sizes = f"{self.heads} {self.kv_heads} {self.head_dim}"
+        return f"attention {DTYPES[dtype]} {sizes} {batch} {'one' if new == 1 else 'several'}"
 
 
 def row_class(rows: int) -> int:

@@ -1,6 +1,6 @@
 """Say where Triton's kernels compute, and launch them. Importing this does not import Triton.
 
-Modules whose name ends in `_kernels` do: import them behind `usable` alone.
+The modules of `kernels` do: import them behind `usable` alone.
 """
 
 import functools

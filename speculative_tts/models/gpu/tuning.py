@@ -6,6 +6,9 @@ As many copies of the weight as its L2 cache cannot hold are read in turn, as in
 import logging
 import time
 from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+from typing import Any
 
 import torch
 
@@ -89,11 +92,16 @@ def replayed(launches: Callable[[], None]) -> float:
     torch.cuda.synchronize()
     graph, _ = recorded(launches)
     graph.replay()
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(REPLAYS + 1)]
+    marks = [_mark() for _ in range(REPLAYS + 1)]
     marks[0].record()
     for mark in marks[1:]:
         graph.replay()
         mark.record()
     torch.cuda.synchronize()
-    times = sorted(a.elapsed_time(b) for a, b in zip(marks, marks[1:], strict=False))
-    return 1e-3 * times[len(times) // 2]
+    times: list[float] = [before.elapsed_time(after) for before, after in pairwise(marks)]
+    return 1e-3 * median(times)
+
+
+def _mark() -> Any:
+    """Return a point in time on the device."""
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

@@ -33,11 +33,11 @@ def norm_kernel(
 
 @triton.jit
 @no_type_check
-def gate_kernel(wide, out, I, B: tl.constexpr):
-    """Write silu(wide[:, :I]) * wide[:, I:]."""
+def gate_kernel(wide, out, N, B: tl.constexpr):
+    """Write silu(wide[:, :N]) * wide[:, N:]."""
     row = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * B + tl.arange(0, B)
-    gate = tl.load(wide + row * 2 * I + i, mask=i < I, other=0.0).to(tl.float32)
-    up = tl.load(wide + row * 2 * I + I + i, mask=i < I, other=0.0).to(tl.float32)
+    gate = tl.load(wide + row * 2 * N + i, mask=i < N, other=0.0).to(tl.float32)
+    up = tl.load(wide + row * 2 * N + N + i, mask=i < N, other=0.0).to(tl.float32)
     y = gate / (1.0 + tl.exp(-gate)) * up
-    tl.store(out + row * I + i, y.to(out.dtype.element_ty), mask=i < I)
+    tl.store(out + row * N + i, y.to(out.dtype.element_ty), mask=i < N)

@@ -39,7 +39,7 @@ def _softmaxed(scores, seen, values, peak, total, sums):
 @triton.jit
 @no_type_check
 def _prefetched(base, size, block, BULK: tl.constexpr):
-    """Ask the L2 cache for LANES pieces of `size` bytes from `base`, piece `block * LANES` first."""
+    """Ask the L2 cache for one block's share of `size` bytes from `base`, LANES pieces."""
     PIECE: tl.constexpr = 8 * LINE
     at = (block * LANES + tl.arange(0, LANES)).to(tl.int64) * PIECE
     at = tl.minimum(at, (size // PIECE - 1).to(tl.int64) * PIECE)
@@ -59,27 +59,96 @@ def _prefetched(base, size, block, BULK: tl.constexpr):
 @triton.jit
 @no_type_check
 def _joined(
-    parts, peaks, out, target, row_head, real, stride, peak_stride,
-    D: tl.constexpr, QB: tl.constexpr, DB: tl.constexpr, PARTS: tl.constexpr,
+    parts, peaks, out, row_head, real, stride,
+    D: tl.constexpr, DB: tl.constexpr, QB: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Join the parts of one kv head's queries, each normalised, by their log sums."""
+    """Join the parts of one pair's queries, each normalised, by their log sums."""
     d = tl.arange(0, DB)
     inside = real[:, None] & (d < D)[None, :]
     peak = tl.full([QB], NOTHING, tl.float32)
     total = tl.zeros([QB], tl.float32)
     sums = tl.zeros([QB, DB], tl.float32)
     for part in tl.static_range(PARTS):
-        at = part * stride + target[:, None] + d[None, :]
-        value = tl.load(parts + at, mask=inside, other=0.0, cache_modifier=".cg")
-        at = part * peak_stride + row_head
-        level = tl.load(peaks + at, mask=real, other=0.0, cache_modifier=".cg")
+        line = part * stride + row_head
+        at = parts + line[:, None] * D + d[None, :]
+        value = tl.load(at, mask=inside, other=0.0, cache_modifier=".cg")
+        level = tl.load(peaks + line, mask=real, other=0.0, cache_modifier=".cg")
         higher = tl.maximum(peak, level)
         shrink, weight = tl.exp(peak - higher), tl.exp(level - higher)
         sums = sums * shrink[:, None] + value * weight[:, None]
         total = total * shrink + weight
         peak = higher
-    sums = sums / total[:, None]
-    tl.store(out + target[:, None] + d[None, :], sums.to(out.dtype.element_ty), mask=inside)
+    at = out + row_head[:, None] * D + d[None, :]
+    tl.store(at, (sums / total[:, None]).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+@no_type_check
+def _newest(
+    q, new, fused, keys, values, turns, first_row, begin, base, kv, NEW,
+    HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
+    QB: tl.constexpr, NB: tl.constexpr,
+):  # fmt: skip
+    """Store the new keys and values of one pair and attend to them: a running softmax."""
+    j, d = tl.arange(0, NB), tl.arange(0, DB)
+    mine = (j < NEW)[:, None] & (d < D)[None, :]
+    at = (first_row + j) * (HEADS + 2 * KV) * D + (HEADS + kv) * D
+    at = fused + at[:, None] + d[None, :]
+    turn = tl.load(turns + ((begin + j) * D)[:, None] + d[None, :], mask=mine, other=0.0)
+    k = _turned(tl.load(at, mask=mine, other=0.0), turn, NB, DB // 2).to(keys.dtype.element_ty)
+    v = tl.load(at + KV * D, mask=mine, other=0.0)
+    to = base + ((begin + j) * D)[:, None] + d[None, :]
+    tl.store(keys + to, k, mask=mine)
+    tl.store(values + to, v, mask=mine)
+    seen = (j < NEW)[None, :] & (j[None, :] <= new[:, None])
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+    peak = tl.full([QB], NOTHING, tl.float32)
+    nothing = tl.zeros([QB, DB], tl.float32)
+    return _softmaxed(scores, seen, v, peak, tl.zeros([QB], tl.float32), nothing)
+
+
+@triton.jit
+@no_type_check
+def _handed_in(
+    parts, peaks, out, tickets, pair, part, row_head, real, peak, total, sums, M,
+    HEADS: tl.constexpr, D: tl.constexpr, DB: tl.constexpr, QB: tl.constexpr,
+    SPLITS: tl.constexpr,
+):  # fmt: skip
+    """Write one part of a pair; the last part joins all."""
+    d = tl.arange(0, DB)
+    inside = real[:, None] & (d < D)[None, :]
+    level = tl.where(total > 0, peak + tl.log(tl.where(total > 0, total, 1.0)), NOTHING)
+    at = (part * M * HEADS + row_head)[:, None] * D + d[None, :]
+    tl.store(parts + at, sums, mask=inside)
+    tl.store(peaks + part * M * HEADS + row_head, level, mask=real)
+    tl.debug_barrier()  # all of this program's, before its ticket says that they are there
+    if tl.atomic_add(tickets + pair, 1, sem="acq_rel") == SPLITS:
+        tl.atomic_xchg(tickets + pair, 0, sem="relaxed")
+        _joined(parts, peaks, out, row_head, real, M * HEADS, D, DB, QB, SPLITS + 1)
+
+
+@triton.jit
+@no_type_check
+def _asked_for(block, first_weight, first_size, second_weight, second_size, BULK: tl.constexpr):
+    """Ask the L2 cache for a block's share of two weights, the first one's first."""
+    own = tl.cdiv(first_size, 8 * LINE * LANES)
+    if block < own:
+        _prefetched(first_weight, first_size, block, BULK)
+    else:
+        _prefetched(second_weight, second_size, block - own, BULK)
+
+
+@triton.jit
+@no_type_check
+def _columns(keys, values, base, column, last, D: tl.constexpr, DB: tl.constexpr):
+    """Load keys [DB, columns] and values [columns, DB] of a pair; say which are before `last`."""
+    d = tl.arange(0, DB)
+    there = column < last
+    at = base + column[None, :] * D + d[:, None]
+    k = tl.load(keys + at, mask=there[None, :] & (d < D)[:, None], other=0.0)
+    at = base + column[:, None] * D + d[None, :]
+    v = tl.load(values + at, mask=there[:, None] & (d < D)[None, :], other=0.0)
+    return there, k, v
 
 
 @triton.jit
@@ -103,20 +172,12 @@ def attention_kernel(
     AHEAD: programs beyond those ask the L2 cache for the first bytes of two weights that the next
     kernels read, which keeps the memory busy meanwhile. They wait for nothing.
     """
-    G: tl.constexpr = HEADS // KV
-    WIDE: tl.constexpr = (HEADS + 2 * KV) * D
-    PARTS: tl.constexpr = SPLITS + 1
     program = tl.program_id(0)
-    if AHEAD:
-        if program >= PAIRS * PARTS:
-            block = program - PAIRS * PARTS
-            own = tl.cdiv(first_size, 8 * LINE * LANES)
-            if block < own:
-                _prefetched(first_weight, first_size, block, BULK)
-            else:
-                _prefetched(second_weight, second_size, block - own, BULK)
-            return
-    pair, part = program // PARTS, program % PARTS
+    if AHEAD and program >= PAIRS * (SPLITS + 1):
+        block = program - PAIRS * (SPLITS + 1)
+        _asked_for(block, first_weight, first_size, second_weight, second_size, BULK)
+        return
+    pair, part = program // (SPLITS + 1), program % (SPLITS + 1)
     batch, kv = pair // KV, pair % KV
     begin = tl.load(start + batch).to(tl.int32)
     first, last = 0, begin
@@ -124,70 +185,45 @@ def attention_kernel(
         span = tl.cdiv(tl.cdiv(begin, SPLITS), KB) * KB
         first, last = tl.minimum(part * span, begin), tl.minimum((part + 1) * span, begin)
         if part == SPLITS:
-            first, last = begin, begin
-    d, column = tl.arange(0, DB), tl.arange(0, KB)
-    d_in = d < D
+            first = begin
     base = pair.to(tl.int64) * CAPACITY * D
-    there = first + column < last
-    k_at = keys + base + (first + column)[None, :] * D + d[:, None]
-    v_at = values + base + (first + column)[:, None] * D + d[None, :]
-    k = tl.load(k_at, mask=there[None, :] & d_in[:, None], other=0.0)
-    v = tl.load(v_at, mask=there[:, None] & d_in[None, :], other=0.0)
-    r = tl.arange(0, QB)
-    new = r // G
+    column = first + tl.arange(0, KB)
+    there, k, v = _columns(keys, values, base, column, last, D, DB)
+    r, d = tl.arange(0, QB), tl.arange(0, DB)
+    new = r // (HEADS // KV)
     real = new < NEW
-    row, head = batch * NEW + new, kv * G + r % G
-    inside = real[:, None] & d_in[None, :]
+    row, head = batch * NEW + new, kv * (HEADS // KV) + r % (HEADS // KV)
+    inside = real[:, None] & (d < D)[None, :]
     angle = tl.load(turns + ((begin + new) * D)[:, None] + d[None, :], mask=inside, other=0.0)
     if PDL:
         gdc_wait()
         gdc_launch_dependents()
-    q = tl.load(fused + (row * WIDE + head * D)[:, None] + d[None, :], mask=inside, other=0.0)
-    q = _turned(q, angle, QB, DB // 2).to(keys.dtype.element_ty)
+    at = fused + (row * (HEADS + 2 * KV) * D + head * D)[:, None] + d[None, :]
+    q = _turned(tl.load(at, mask=inside, other=0.0), angle, QB, DB // 2).to(keys.dtype.element_ty)
     peak = tl.full([QB], NOTHING, tl.float32)
     total = tl.zeros([QB], tl.float32)
     sums = tl.zeros([QB, DB], tl.float32)
     if part == SPLITS:
-        j = tl.arange(0, NB)
-        mine = (j < NEW)[:, None] & d_in[None, :]
-        at = fused + ((batch * NEW + j) * WIDE + (HEADS + kv) * D)[:, None] + d[None, :]
-        turn = tl.load(turns + ((begin + j) * D)[:, None] + d[None, :], mask=mine, other=0.0)
-        k_new = _turned(tl.load(at, mask=mine, other=0.0), turn, NB, DB // 2)
-        k_new = k_new.to(keys.dtype.element_ty)
-        v_new = tl.load(at + KV * D, mask=mine, other=0.0)
-        to = base + ((begin + j) * D)[:, None] + d[None, :]
-        tl.store(keys + to, k_new, mask=mine)
-        tl.store(values + to, v_new, mask=mine)
-        seen = (j < NEW)[None, :] & (j[None, :] <= new[:, None])
-        scores = tl.dot(q, tl.trans(k_new), input_precision="ieee")
-        peak, total, sums = _softmaxed(scores, seen, v_new, peak, total, sums)
-    for c in range(first, last, KB):
-        k_at += KB * D
-        v_at += KB * D
-        next_there = c + KB + column < last
-        next_k = tl.load(k_at, mask=next_there[None, :] & d_in[:, None], other=0.0)
-        next_v = tl.load(v_at, mask=next_there[:, None] & d_in[None, :], other=0.0)
+        peak, total, sums = _newest(
+            q, new, fused, keys, values, turns, batch * NEW, begin, base, kv, NEW,
+            HEADS, KV, D, DB, QB, NB,
+        )  # fmt: skip
+    for _ in range(first, last, KB):
+        column += KB
+        next_there, next_k, next_v = _columns(keys, values, base, column, last, D, DB)
         scores = tl.dot(q, k, input_precision="ieee")
         peak, total, sums = _softmaxed(scores, there[None, :], v, peak, total, sums)
         there, k, v = next_there, next_k, next_v
-    some = tl.where(total > 0, total, 1.0)
-    sums = sums / some[:, None]
-    target = row * (HEADS * D) + head * D
+    sums = sums / tl.where(total > 0, total, 1.0)[:, None]
+    row_head = row * HEADS + head
     if SPLITS == 0:
-        at = out + target[:, None] + d[None, :]
+        at = out + row_head[:, None] * D + d[None, :]
         tl.store(at, sums.to(out.dtype.element_ty), mask=inside)
     else:
-        stride, peak_stride = M * HEADS * D, M * HEADS
-        level = tl.where(total > 0, peak + tl.log(some), NOTHING)
-        tl.store(parts + part * stride + target[:, None] + d[None, :], sums, mask=inside)
-        tl.store(peaks + part * peak_stride + row * HEADS + head, level, mask=real)
-        tl.debug_barrier()  # all of this program's, before its ticket says that they are there
-        if tl.atomic_add(tickets + pair, 1, sem="acq_rel") == SPLITS:
-            tl.atomic_xchg(tickets + pair, 0, sem="relaxed")
-            _joined(
-                parts, peaks, out, target, row * HEADS + head, real, stride, peak_stride,
-                D, QB, DB, PARTS,
-            )  # fmt: skip
+        _handed_in(
+            parts, peaks, out, tickets, pair, part, row_head, real, peak, total, sums, M,
+            HEADS, D, DB, QB, SPLITS,
+        )  # fmt: skip
 
 
 @triton.jit

@@ -86,7 +86,7 @@ def rows_kernel(
 ):  # fmt: skip
     """Compute BN outputs of up to MB rows on matrix units, the weights in tiles of BK inputs.
 
-    EVEN: BK divides K. The sums of a row do not depend on the others; |x|^2 is the diagonal of x x'.
+    EVEN: BK divides K. A row's sums do not depend on the others; |x|^2 is the diagonal of x x'.
     """
     n = tl.program_id(0) * BN + tl.arange(0, BN)
     m = tl.arange(0, MB)
