@@ -14,6 +14,7 @@ WIDEST = 64  # queries that share a kv head, those of all new positions
 LEAST = 16  # rows and columns of a matrix unit's tile
 PIECE = 128 * 1024  # bytes that one program asks the L2 cache for
 MOST_PAIRS = 4096  # rows times kv heads
+Regions = tuple[tuple[Tensor, int], tuple[Tensor, int]]  # of two weights, and bytes of each
 
 
 class Stored(NamedTuple):
@@ -62,7 +63,9 @@ def attend(
     if tile.splits:
         parts = torch.empty(tile.splits + 1, rows, h * d, device=device)
         peaks = torch.empty(tile.splits + 1, rows, h, device=device)
-    regions = _regions(ahead or (out, out), tile.ahead if ahead and fused.is_cuda else 0)
+    regions: Regions = ((out, 0), (out, 0))
+    if ahead is not None and fused.is_cuda:
+        regions = _regions(*ahead, tile.ahead)
     blocks = sum(-(-size // PIECE) for _, size in regions)
     launch(
         attention_kernel, (pairs * (tile.splits + 1) + blocks,),
@@ -105,17 +108,15 @@ def _tickets(device: torch.device) -> Tensor:
     return torch.zeros(MOST_PAIRS, dtype=torch.int32, device=device)
 
 
-def _regions(weights: tuple[Tensor, Tensor], limit: int) -> tuple[tuple[Tensor, int], ...]:
+def _regions(first: Tensor, second: Tensor, limit: int) -> Regions:
     """Return where the first bytes that are read of two weights lie, and how many to ask for.
 
     Of SwiGLU's weight, the first one, `gate` and `up` are read side by side: if it is larger than
     the limit, half of that is asked for of each.
     """
-    first, second = weights
     if first.nbytes <= limit:
         sizes = first.nbytes, min(second.nbytes, limit - first.nbytes)
     else:
         (first, second), sizes = first.chunk(2), (limit // 2, limit // 2)
-    return tuple(
-        (one, size // 1024 * 1024) for one, size in zip((first, second), sizes, strict=True)
-    )
+    whole = [size // 1024 * 1024 for size in sizes]
+    return (first, whole[0]), (second, whole[1])

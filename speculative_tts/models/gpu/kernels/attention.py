@@ -184,8 +184,6 @@ def attention_kernel(
     if SPLITS > 0:
         span = tl.cdiv(tl.cdiv(begin, SPLITS), KB) * KB
         first, last = tl.minimum(part * span, begin), tl.minimum((part + 1) * span, begin)
-        if part == SPLITS:
-            first = begin
     base = pair.to(tl.int64) * CAPACITY * D
     column = first + tl.arange(0, KB)
     there, k, v = _columns(keys, values, base, column, last, D, DB)
