@@ -39,6 +39,7 @@ from speculative_tts.decoding.settings import Settings, sampler_of, with_default
 from speculative_tts.decoding.speculation import Speculation
 from speculative_tts.models.code_lm import CodeLM
 from speculative_tts.models.families import load_layout, load_refiner, load_speech_lm
+from speculative_tts.models.gpu import triton_runtime
 from speculative_tts.models.host import readable
 from speculative_tts.models.native.library import select
 from speculative_tts.models.recurrent import load_layer
@@ -85,6 +86,7 @@ class Parts:
         self.config, self._kept = config, kept or Kept(0)
         self.facts: dict[str, Any] = {}
         self.device = torch.device(config.runtime.device.value)
+        triton_runtime.require(self.device)
         captures = self.device.type == "cuda" and config.runtime.graphs is Capture.auto
         self.graphs = Graphs(cuda_graph) if captures else EAGER
         self.dtype: torch.dtype = getattr(torch, config.runtime.dtype.value)

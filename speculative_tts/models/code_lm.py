@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor
 
-from speculative_tts.models.cache import Cache
+from speculative_tts.models.cache import Cache, KVCache
 from speculative_tts.models.decoder import Decoder
+from speculative_tts.models.gpu import prefill
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.matrix import Matrix, Packed
 from speculative_tts.models.native.library import library
 from speculative_tts.models.native.step import PackedCache
@@ -65,16 +67,19 @@ class CodeLM:
         return self.decoder.cache(batch, capacity)
 
     def prefill(self, prompts: list[Tensor], cache: Cache) -> Tensor:
-        """Run prompts ([length, hidden] each), a row at a time, so that a batch equals its rows.
+        """Run prompts ([length, hidden] each).
 
+        A row at a time, so that a batch equals its rows; on a GPU padded to one pass.
         Returns float32 logits of the first token, [batch, vocab].
         """
         return self.logits(self.prefill_hidden(prompts, cache))
 
     def prefill_hidden(self, prompts: list[Tensor], cache: Cache) -> Tensor:
         """The same as hidden states after the final norm, [batch, hidden]."""
-        zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         cache.clear()
+        if isinstance(cache, KVCache) and suits(self.decoder.norm):
+            return prefill.prefill(self.decoder, prompts, cache)
+        zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         last = [
             self.decoder.extend(prompt[None], cache.row(index), zero, keep=1)[:, -1]
             for index, prompt in enumerate(prompts)
@@ -110,5 +115,4 @@ class CodeLM:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of final hidden states [..., hidden]."""
-        out = self.head(hidden.flatten(0, -2))
-        return out.float().view(*hidden.shape[:-1], -1)
+        return self.head.in_float32(hidden.flatten(0, -2)).view(*hidden.shape[:-1], -1)

@@ -2,7 +2,8 @@
 
 RMSNorm, RoPE, grouped-query attention, SwiGLU. `extend` serves prefill, a draft step and
 verification alike. What 4 rows cost beside 1 row is what speculative verification lives on: on a
-CPU a native function runs the whole pass (`models.native`), for which `extend` is the reference.
+CPU a native function runs the whole pass (`models.native`), on a GPU few kernels (`models.gpu`);
+`extend` is the reference of both.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from torch import Tensor
 from speculative_tts.models.attention import attend, causal_mask
 from speculative_tts.models.cache import Cache, KVCache
 from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.gpu import step
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.host import readable
 from speculative_tts.models.matrix import Matrix, packed
 from speculative_tts.models.native.library import library
@@ -95,6 +98,8 @@ class Decoder:
             return self.native.extend(inputs, cache, start, rotations=self.turns, keep=keep)
         c = self.config
         batch, new, _ = inputs.shape
+        if suits(self.norm) and step.takes(self, inputs):
+            return step.extend(self, inputs, cache, start)[:, -(keep or new) :]
         looking = readable(start)
         span = _span(start, new, cache.capacity) if looking else cache.capacity
         positions = start[:, None] + torch.arange(new, device=start.device)
