@@ -42,7 +42,7 @@ class Drafts:
             yield len(self._laws)
 
     def add(self, sampler: Sampler, logits: Tensor) -> None:
-        """Draw the next token of each row by the sampler's distribution of logits [batch, vocab]."""
+        """Draw the next token of each row by its logits [batch, vocab]."""
         rows, position, step = self._rows, self._position, len(self._laws)
         law = sampler(logits[:, None], rows.tokens, position, rows.stop)
         self._laws.append(law)

@@ -34,7 +34,11 @@ class GroupSums:
             given = rule.memberships
             scores, totals = given.pop("scores").float(), given.pop("total").float()
             _kept[rule] = cls(
-                **given, scores=scores, totals=totals, alone=rule.alone, most_groups=rule.most_groups
+                **given,
+                scores=scores,
+                totals=totals,
+                alone=rule.alone,
+                most_groups=rule.most_groups,
             )
         return _kept[rule]
 
@@ -44,7 +48,7 @@ class GroupSums:
         groups = len(self.scores)
         out = probs.new_empty(batch, n, groups)
         launch(
-            "group_kernels.coarse_kernel", (batch * n, -(-groups // SIZE)),
+            "groups.coarse_kernel", (batch * n, -(-groups // SIZE)),
             probs, self.group_offsets, self.group_tokens, self.totals, self.scores, out,
             vocab, groups, SIZE=SIZE, MEMBERS=MEMBERS,
         )  # fmt: skip
@@ -60,7 +64,7 @@ class GroupSums:
         batch, number, vocab = laws[1].shape
         out = laws[0].new_empty(batch, vocab)
         launch(
-            "group_kernels.residual_kernel", (batch, -(-vocab // SIZE)),
+            "groups.residual_kernel", (batch, -(-vocab // SIZE)),
             *laws, *coarse, *made, self.token_offsets, self.token_groups, self.totals, self.scores,
             self.alone, out, vocab, len(self.scores), number,
             SIZE=SIZE, MEMBERS=MEMBERS, TINY=torch.finfo(torch.float32).tiny,

@@ -1,8 +1,8 @@
-"""Decide where kernels run, and launch them; the only module here that imports Triton, late."""
+"""Decide where kernels run, and launch them by name: Triton is imported at the first launch."""
 
-import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,18 @@ _everywhere = False
 
 
 def runs(x: Tensor) -> bool:
-    """Return whether kernels compute with this tensor."""
+    """Return whether kernels of `decoding.gpu` compute with this tensor."""
     return usable(x.device) or (_everywhere and x.device.type in WITHOUT_A_GPU)
 
 
 @contextmanager
 def everywhere() -> Iterator[None]:
-    """Run kernels on a CPU too, for tests: Triton has to interpret them (TRITON_INTERPRET=1).
+    """Run these kernels, and no others, off a GPU too, for tests.
 
-    On device meta, whose tensors have no numbers, everything but the kernels themselves runs.
+    On a CPU Triton has to interpret them (TRITON_INTERPRET=1); on `meta`, whose tensors have no
+    numbers, all but the kernels themselves runs.
     """
-    global _everywhere  # noqa: PLW0603 - of the process, as host.fixed
+    global _everywhere  # noqa: PLW0603 - of the process, as `host.fixed`
     before, _everywhere = _everywhere, True
     try:
         yield
@@ -35,16 +36,15 @@ def everywhere() -> Iterator[None]:
 
 
 def launch(kernel: str, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
-    """Launch `module.name` of this package; nothing on device meta. Flags are passed as bytes."""
-    tensors = [x for x in given if isinstance(x, Tensor)]
-    if tensors[0].device.type == "meta":
+    """Launch a kernel, `module.name` in `decoding.gpu.kernels`; a tensor comes first."""
+    if given[0].device.type == "meta":
         return
     module, name = kernel.split(".")
-    kernels = importlib.import_module(f"speculative_tts.decoding.gpu.{module}")
-    with np.errstate(all="ignore"):  # the interpreter's: NaN stands for "no distribution"
-        getattr(kernels, name)[grid](*map(_bytes, given), **constants)
+    function = getattr(import_module(f"speculative_tts.decoding.gpu.kernels.{module}"), name)
+    with np.errstate(all="ignore"):  # of the interpreter: NaN stands for "no distribution"
+        function[grid](*map(_as_bytes, given), **constants)
 
 
-def _bytes(x: Any) -> Any:
-    """A tensor of flags as one of bytes, which is what a kernel reads and writes."""
+def _as_bytes(x: Any) -> Any:
+    """Flags as bytes, which is how a kernel reads and writes them."""
     return x.view(torch.uint8) if isinstance(x, Tensor) and x.dtype is torch.bool else x

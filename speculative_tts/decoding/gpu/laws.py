@@ -36,7 +36,7 @@ def _softmax(given: tuple[Tensor, ...], stops: Tensor, s: Sampling) -> Tensor:
     logits, out = given[0], torch.empty_like(given[0])
     batch, new, vocab = logits.shape
     launch(
-        "law_kernels.softmax_kernel", (batch * new,),
+        "laws.softmax_kernel", (batch * new,),
         *given, stops, out, vocab, new, s.temperature,
         ENDS=bool(s.end_when_likeliest), TILE=min(TILE, power_of_2(vocab)), num_warps=8,
     )  # fmt: skip
@@ -52,13 +52,13 @@ def _few(given: tuple[Tensor, ...], stops: Tensor, top: int, s: Sampling) -> Ten
     values = torch.empty(batch * new, parts * few, device=logits.device)
     ids = torch.empty_like(values, dtype=torch.int32)
     launch(
-        "law_kernels.candidates_kernel", (batch * new, parts),
+        "laws.candidates_kernel", (batch * new, parts),
         *given, out, values, ids, vocab, new, s.temperature,
         TOP=top, FEW=few, TILE=part, num_warps=8,
     )  # fmt: skip
     wide = power_of_2(parts * few)
     launch(
-        "law_kernels.few_kernel", (batch * new,),
+        "laws.few_kernel", (batch * new,),
         values, ids, stops, out, vocab, parts * few, s.top_p,
         TOP=top, FEW=few, WIDE=wide, NUCLEUS=s.top_p < 1, ENDS=bool(s.end_when_likeliest),
         num_warps=4,
@@ -73,7 +73,7 @@ def _repetition_aware(given: tuple[Tensor, ...], s: Sampling, history: Tensor) -
     few = power_of_2(top, 16)
     masses = torch.empty(batch * new, few, device=logits.device)
     launch(
-        "law_kernels.repetition_aware_kernel", (batch * new,),
+        "laws.repetition_aware_kernel", (batch * new,),
         *given, history, out, masses, torch.empty_like(masses, dtype=torch.int32),
         vocab, new, history.stride(0), s.temperature, s.top_p, s.often,
         TOP=top, FEW=few, TILE=tile, WINDOW=s.window, PLACES=power_of_2(s.window),

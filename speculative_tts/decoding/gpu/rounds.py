@@ -33,7 +33,7 @@ def draw(probs: Tensor, uniform: Tensor) -> Tensor:
     out = torch.empty(probs.shape[:-1], dtype=torch.int64, device=probs.device)
     sums, cut = _cut(out.numel(), probs)
     given = (probs.contiguous(), uniform.contiguous(), out, sums, probs.shape[-1])
-    launch("round_kernels.draw_kernel", (out.numel(),), *given, **cut)
+    launch("rounds.draw_kernel", (out.numel(),), *given, **cut)
     return out
 
 
@@ -45,7 +45,7 @@ def inputs(
     ids, positions = (rows.count.new_empty(batch, n) for n in (number, ahead + 1))
     start, room, newest = rows.count.new_empty(3, batch).unbind()
     launch(
-        "round_kernels.inputs_kernel", (batch,),
+        "rounds.inputs_kernel", (batch,),
         rows.tokens, rows.count, lengths, rows.done, rows.limit,
         ids, start, positions, room, newest,
         rows.tokens.stride(0), len(rows.ends) - 1, -behind, number, ahead + 1, lookahead,
@@ -66,7 +66,7 @@ def drafted(
     ids, start, position = rows.count.new_empty(3, batch).unbind()
     sums, cut = _cut(batch, probs)
     launch(
-        "round_kernels.drafted_kernel", (batch,),
+        "rounds.drafted_kernel", (batch,),
         probs.contiguous(), rows.tokens, rows.count, lengths, rows.uniforms, rows.ends, drafted,
         ids, start, position, sums, step, rows.tokens.stride(0), vocab, entropy or 0.0,
         DOUBTS=entropy is not None, **cut,
@@ -83,7 +83,7 @@ def renew(rows: "BatchState") -> None:
     """`BatchState.renew` of rows whose rounds have uniforms of their own."""
     again = rows.again.shape[2]
     launch(
-        "round_kernels.renew_kernel", (len(rows.count),),
+        "rounds.renew_kernel", (len(rows.count),),
         rows.uniforms, rows.again, rows.count, rows.tokens.stride(0),
         AGAIN=again, SIZE=power_of_2(4 * again), num_warps=1,
     )  # fmt: skip
@@ -128,10 +128,10 @@ def _accept(
     """How many each row accepts, and what its draft is divided by after them (of blocks)."""
     batch, number, width = classes[1].shape
     accepted, scale = drafted.new_empty(batch), classes[0].new_empty(batch)
-    lists = (fed, fed, fed) if sums is None else (sums.token_offsets, sums.token_groups, sums.levels)
+    lists = (fed,) * 3 if sums is None else (sums.token_offsets, sums.token_groups, sums.levels)
     tolerance = rule.beta if isinstance(rule, Tolerance) else 0.0
     launch(
-        "round_kernels.accept_kernel", (batch,),
+        "rounds.accept_kernel", (batch,),
         *classes, fed.contiguous(), drafted, rows.count, rows.uniforms,
         _number(tolerance, drafted.device), *lists, accepted, scale,
         rows.tokens.stride(0), width, number, 0 if sums is None else sums.most_groups,
@@ -154,7 +154,7 @@ def _settle(
     batch, lookahead = len(rows.count), 0 if tally is None else tally.lookahead
     sums, cut = _cut(batch, some)
     launch(
-        "round_kernels.settle_kernel", (batch,),
+        "rounds.settle_kernel", (batch,),
         *(laws or (some, some)), some if mass is None else mass, *(made or (rows.count,) * 3),
         rows.tokens, rows.count, rows.done, rows.limit, rows.ends, rows.uniforms,
         rows.count if tally is None else tally.sums, sums,
@@ -169,7 +169,7 @@ def pick(x: Tensor, index: Tensor) -> Tensor:
     batch, number, width = x.shape
     out, tile = x.new_empty(batch, width), min(1024, power_of_2(width))
     grid = (batch, -(-width // tile))
-    launch("round_kernels.pick_kernel", grid, x.contiguous(), index, out, number, width, TILE=tile)
+    launch("rounds.pick_kernel", grid, x.contiguous(), index, out, number, width, TILE=tile)
     return out
 
 

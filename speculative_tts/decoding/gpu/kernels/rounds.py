@@ -57,10 +57,12 @@ def _drawn(
     """
     totals = _summed(target, draft, vocab, scale, rejected, sums, RESIDUAL, LINES, LINE, ALL)
     empty = tl.sum(totals, 0) <= 0
-    if RETRY:
+    if RETRY:  # noqa: SIM102 - decided when it is compiled
         if empty:
             target, rejected = instead, rejected & False
-            totals = _summed(target, draft, vocab, scale, rejected, sums, RESIDUAL, LINES, LINE, ALL)
+            totals = _summed(
+                target, draft, vocab, scale, rejected, sums, RESIDUAL, LINES, LINE, ALL
+            )
     total = tl.sum(totals, 0)
     level = uniform * total
     ends = tl.cumsum(totals, 0)
@@ -192,7 +194,7 @@ def accept_kernel(
     q = tl.load(target + i.to(tl.int64) * classes + class_, mask=real, other=0.0)
     p = tl.load(draft + i.to(tl.int64) * classes + class_, mask=real, other=0.0)
     if BLOCK:
-        taken, weight = _judged(target, draft, classes, q, p, uniform, length, number, SIZE, TILE)
+        taken, weight = _judged(target, draft, classes, q, p, uniform, length, SIZE, TILE)
     else:
         passed = real & (i < length) & ((uniform - tl.load(tolerance)) * p < q)
         taken, weight = tl.min(tl.where(passed, number, i), 0), 1.0
@@ -218,9 +220,7 @@ def _group(token, uniform, real, offsets, groups, levels, members, MEMBERS: tl.c
 
 
 @triton.jit
-def _judged(
-    target, draft, classes, q, p, uniform, length, number, SIZE: tl.constexpr, TILE: tl.constexpr
-):
+def _judged(target, draft, classes, q, p, uniform, length, SIZE: tl.constexpr, TILE: tl.constexpr):
     """`Block.judge`: the longest i that passes with probability h_i, and its P_i."""
     i = tl.arange(0, SIZE)
     ratio = q / tl.where(p < TINY, TINY, p)
@@ -242,7 +242,7 @@ def _judged(
 
 @triton.jit
 def _left(target, draft, classes, weight, TILE: tl.constexpr):
-    """sum of max(target - draft / weight, 0)."""
+    """Sum of max(target - draft / weight, 0)."""
     sums = tl.zeros([TILE], tl.float32)
     for first in range(0, classes, TILE):
         at = first + tl.arange(0, TILE)

@@ -58,6 +58,12 @@ def _scaled(source, v, inside, barred, early, temperature):
 
 
 @triton.jit
+def _odd(x):
+    """1 where a number is NaN or infinity, else 0."""
+    return ((x != x) | (x == float("inf"))).to(tl.int32)  # noqa: PLR0124
+
+
+@triton.jit
 def _is_early(positions, minimum, row, new):
     """Is this row's position before its utterance's minimum length?"""
     return tl.load(positions + row) < tl.load(minimum + row // new)
@@ -80,7 +86,7 @@ def softmax_kernel(
     for first in range(0, vocab, TILE):
         v = first + place
         x = _scaled(source, v, v < vocab, barred, early, temperature)
-        odd |= ((x != x) | (x == float("inf"))).to(tl.int32)
+        odd |= _odd(x)
         best = tl.where(x > peaks, v, best)
         higher = tl.where(x > peaks, x, peaks)
         sums = sums * _shrunk(peaks, higher) + _shrunk(x, higher)
@@ -123,7 +129,7 @@ def candidates_kernel(
     early = _is_early(positions, minimum, row, new)
     x = _scaled(logits + base, v, inside, barred, early, temperature)
     tl.store(out + base + v, tl.zeros([TILE], tl.float32), mask=inside)
-    odd = tl.max(((x != x) | (x == float("inf"))).to(tl.int32), 0) > 0
+    odd = tl.max(_odd(x), 0) > 0
     x = tl.where(odd, 0.0, x)
     chosen, place = _chosen(tl.where(inside, _keys(x), 0), TOP)
     at = (row * tl.num_programs(1) + part) * FEW
@@ -150,8 +156,8 @@ def few_kernel(
         k = tl.arange(0, WIDE)
         id_ = tl.load(ids + k, mask=k < width, other=-1)
         x = tl.load(values + k, mask=id_ >= 0, other=0.0)
-        x = tl.where(tl.max((x != x).to(tl.int32), 0) > 0, float("nan"), x)
-        chosen, place = _chosen(tl.where(id_ >= 0, _keys(tl.where(x != x, 0.0, x)), 0), TOP)
+        x = tl.where(tl.max(_odd(x), 0) > 0, float("nan"), x)
+        chosen, place = _chosen(tl.where(id_ >= 0, _keys(tl.where(_odd(x) != 0, 0.0, x)), 0), TOP)
         tl.debug_barrier()
         tl.store(ids + place, id_, mask=chosen)
         tl.store(values + place, x, mask=chosen)
@@ -159,7 +165,7 @@ def few_kernel(
     real = j < TOP
     id_ = tl.load(ids + j, mask=real, other=0)
     x = tl.load(values + j, mask=real, other=float("-inf"))
-    odd = tl.max((x != x).to(tl.int32), 0) > 0
+    odd = tl.max(_odd(x), 0) > 0
     x = tl.where(odd, 0.0, x)
     peak = tl.max(x, 0)
     p = tl.where(real, _shrunk(x, peak), 0.0)
@@ -194,7 +200,7 @@ def repetition_aware_kernel(
     early = _is_early(positions, minimum, row, new)
     x = _scaled(logits + base, v, inside, barred, early, temperature)
     peak = tl.max(x, 0)
-    odd = (tl.max(((x != x) | (x == float("inf"))).to(tl.int32), 0) > 0) | (peak == float("-inf"))
+    odd = (tl.max(_odd(x), 0) > 0) | (peak == float("-inf"))
     x, peak = tl.where(odd, 0.0, x), tl.where(odd, 0.0, peak)  # ids stay in bounds all the same
     e = tl.where(inside, tl.exp(x - peak), 0.0)
     p = e / tl.sum(e, 0)
