@@ -14,6 +14,7 @@ from valle_golden import small_valle
 
 from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request, Size
+from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -46,12 +47,15 @@ SAMPLERS = {
     "ras, older": RepetitionAware(1.0, 10, 0.8, variant=Repetition.redraw_eos, barred=STOPS[:1]),
 }
 DRAFTERS = ("lm", "adaptive", "lookup", "recurrent", *choosers(VOCAB, STOPS, Sampler()))
+GROUPS: Group = Cover(VOCAB, COVER, (1.0,) * len(COVER)).rule(
+    partial(Group, readable=host.readable)  # type: ignore[arg-type]
+)
 RULES: dict[str, AcceptanceRule] = {
     "exact": Tolerance(0.0),
     "tolerance": Tolerance(0.3),
-    "groups": Cover(VOCAB, COVER, (1.0,) * len(COVER)).rule(
-        partial(Group, readable=host.readable)  # type: ignore[arg-type]
-    ),
+    "groups": GROUPS,
+    "block": Block(),
+    "block of groups": Block(GROUPS),
     "typical": Typical(),
     "top": Top(5, 0.1),
     "divergence": Divergence(),
