@@ -1,6 +1,7 @@
 """What speech LMs of every family share: a decoder, inputs of speech ids, a head over them."""
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.cache import Cache, KVCache
@@ -44,7 +45,7 @@ class CodeLM:
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
-        return self._embedding[ids]
+        return F.embedding(ids, self._embedding)
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """The prompt as rows of the embedding. ValueError says why it cannot be spoken."""
