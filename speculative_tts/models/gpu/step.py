@@ -9,16 +9,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.models.cache import KVCache
+from speculative_tts.models.decoder.cache import KVCache
+from speculative_tts.models.decoder.matrix import Dense, Matrix
 from speculative_tts.models.gpu import attention
 from speculative_tts.models.gpu.attention import Stored, attend
 from speculative_tts.models.gpu.norms import gated, normed, rotate
 from speculative_tts.models.gpu.products import Fused, product
 from speculative_tts.models.gpu.tiles import FEW, Heads
-from speculative_tts.models.matrix import Dense, Matrix
 
 if TYPE_CHECKING:
-    from speculative_tts.models.decoder import Decoder
+    from speculative_tts.models.decoder.decoder import Decoder
 
 
 def heads_of(decoder: "Decoder") -> Heads:
