@@ -19,19 +19,20 @@ PRODUCT = {"x": B, "w": B, "bias": B, "addend": B, "out": B, "floor2": "fp32"}
 FUSED = {"NORM": True, "BIAS": True, "ADD": False}
 ATTENTION = {
     "fused": B, "keys": B, "values": B, "turns": F, "start": N, "out": B, "parts": F, "peaks": F,
-    "tickets": "*i32", "first_weight": B, "second_weight": B,
+    "tickets": "*i32",
 }  # fmt: skip
 QWEN = {"HEADS": 14, "KV": 2, "D": 64, "DB": 64}  # CosyVoice 2
 LLAMA = {"HEADS": 32, "KV": 8, "D": 128, "DB": 128}  # LLaSA-8B
-PART = {"KB": 64, "SPLITS": 8, "AHEAD": True}
+PART = {"KB": 64, "SPLITS": 8}
 BUILDS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], int]] = {
     # module, kernel, types (others are i32), constants, warps
     "gemv": ("product", "gemv_kernel", PRODUCT,
-             {"M": 1, "BN": 2, "B1": 512, "B2": 512, **FUSED, "GATED": True}, 2),
+             {"M": 1, "MB": 1, "BN": 2, "B1": 512, "B2": 512, **FUSED, "GATED": True}, 2),
     "gemv, long": ("product", "gemv_kernel", PRODUCT,
-                   {"M": 4, "BN": 2, "B1": 4096, "B2": 1024, **FUSED, "GATED": False}, 4),
+                   {"M": 4, "MB": 4, "BN": 2, "B1": 4096, "B2": 1024, **FUSED, "GATED": False}, 4),
     "rows": ("product", "rows_kernel", PRODUCT,
-             {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "GATED": True, "STAGES": 6}, 1),
+             {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "GATED": True,
+              "STAGES": 6, "LINES": 8}, 1),
     "attention": ("attention", "attention_kernel", ATTENTION,
                   {**QWEN, "QB": 16, "NB": 16, **PART}, 4),
     "attention, many": ("attention", "attention_kernel", ATTENTION,
@@ -50,7 +51,7 @@ def built(name: str, capability: int) -> dict[str, Any]:
     module, kernel, types, constants, warps = BUILDS[name]
     function = getattr(import_module(f"{PACKAGE}.{module}"), kernel)
     early, names = capability >= 90, function.arg_names
-    constants = constants | {"PDL": early} | ({"BULK": early} if "BULK" in names else {})
+    constants = constants | {"PDL": int(early)}
     signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
     aligned = {  # as launches of torch's tensors are
         (i,): [["tt.divisibility", 16]]

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
-from speculative_tts.decoding.randomness import ACCEPT, AUXILIARY, DRAWS, NEXT, uniforms
-from speculative_tts.decoding.sampling import StopRule
+from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, DRAWS, NEXT, uniforms
+from speculative_tts.decoding.sampling.sampler import StopRule
 
 Block = Int64[Tensor, "batch number"]
 SMALLEST = 256  # positions of the smallest bucket

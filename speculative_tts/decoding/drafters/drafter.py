@@ -2,7 +2,7 @@
 
 So every rule verifies every drafter, and an exact rule stays exact whatever the drafter. What a
 token is may depend on the uniforms of its own and earlier positions only: they are used again where
-a draft was thrown away (see `decoding.randomness`).
+a draft was thrown away (see `decoding.sampling.randomness`).
 """
 
 from typing import Protocol, Self
@@ -14,7 +14,7 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 
 PerRow = Int64[Tensor, " batch"]

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import entropy
 from speculative_tts.decoding.batch import BatchState
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
-from speculative_tts.decoding.randomness import DRAFT, draw
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import entropy
+from speculative_tts.decoding.sampling.randomness import DRAFT, draw
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 
 class Drafts:

@@ -13,10 +13,10 @@ from speculative_tts.decoding.batch import BatchState, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow
 from speculative_tts.decoding.drafters.drafts import Drafts
 from speculative_tts.decoding.drafters.newest import NewestStates
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.native import recurrent
-from speculative_tts.models.native.walk import Drafter
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.recurrent import RecurrentLayer
+from speculative_tts.native import recurrent
+from speculative_tts.native.walk import Drafter
 
 
 class Embedded(Protocol):

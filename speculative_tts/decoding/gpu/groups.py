@@ -1,4 +1,4 @@
-"""Sums over groups of tokens, by kernels (`decoding.groups.Group` is the reference)."""
+"""Sums over groups of tokens, by kernels (`decoding.rules.group.Group` is the reference)."""
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.gpu.launch import launch
-from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.rules.group import Group
 
 SIZE, MEMBERS = 64, 16  # groups or tokens of a program, and members that it reads at a time
 _kept: WeakKeyDictionary[Group, "GroupSums"] = WeakKeyDictionary()

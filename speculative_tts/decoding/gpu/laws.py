@@ -1,6 +1,6 @@
 """Next-token distributions and draws from them, by kernels.
 
-`decoding.sampling` and `decoding.ras` are the reference: equal to 1e-6, NaN where they are.
+`decoding.sampling` is the reference: equal to 1e-6, NaN where they are.
 """
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.gpu.launch import launch
 from speculative_tts.models.gpu.triton_runtime import power_of_2
-from speculative_tts.models.native.sample import Places, Sampling
+from speculative_tts.native.sample import Places, Sampling
 
 MOST = 64  # tokens that top-k may keep: more are ranked by torch
 WIDEST = 8192  # ids of a row that one program holds at once

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding import acceptance
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.gpu.groups import GroupSums
 from speculative_tts.decoding.gpu.launch import launch
-from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.rules import acceptance
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.group import Group
 from speculative_tts.models.gpu.triton_runtime import power_of_2
 
 if TYPE_CHECKING:

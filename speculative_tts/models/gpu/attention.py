@@ -12,9 +12,7 @@ from speculative_tts.models.gpu.triton_runtime import launch, launches_early, po
 
 WIDEST = 64  # queries that share a kv head, those of all new positions
 LEAST = 16  # rows and columns of a matrix unit's tile
-PIECE = 128 * 1024  # bytes that one program asks the L2 cache for
 MOST_PAIRS = 4096  # rows times kv heads
-Regions = tuple[tuple[Tensor, int], tuple[Tensor, int]]  # of two weights, and bytes of each
 
 
 class Stored(NamedTuple):
@@ -43,14 +41,13 @@ def attend(
     start: Tensor,
     *,
     early: bool = False,
-    ahead: tuple[Tensor, Tensor] | None = None,
     tile: tiles.Attention | None = None,
 ) -> Tensor:
     """Turn queries and keys, store keys and values, and attend to all up to each new position.
 
     fused: [batch * new, (heads + 2 kv_heads) head_dim]; turns: [positions, head_dim], cosine and
     sine of each pair; start: int64 [batch]; early: the kernel before this one is ours and may be
-    overtaken; ahead: weights that the next kernels read. Returns [batch * new, heads * head_dim].
+    overtaken. Returns [batch * new, heads * head_dim].
     """
     from speculative_tts.models.gpu.kernels.attention import attention_kernel
 
@@ -63,17 +60,13 @@ def attend(
     if tile.splits:
         parts = torch.empty(tile.splits + 1, rows, h * d, device=device)
         peaks = torch.empty(tile.splits + 1, rows, h, device=device)
-    regions: Regions = ((out, 0), (out, 0))
-    if ahead is not None and fused.is_cuda:
-        regions = _regions(*ahead, tile.ahead)
-    blocks = sum(-(-size // PIECE) for _, size in regions)
     launch(
-        attention_kernel, (pairs * (tile.splits + 1) + blocks,),
+        attention_kernel, (pairs * (tile.splits + 1),),
         fused, stored.keys, stored.values, turns, start, out, parts, peaks, _tickets(device),
-        new, stored.capacity, rows, pairs, *regions[0], *regions[1],
+        new, stored.capacity, rows, pairs,
         HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST),
         QB=power_of_2(h // kv * new, LEAST), NB=power_of_2(new, LEAST), KB=tile.columns,
-        SPLITS=tile.splits, AHEAD=blocks > 0, BULK=launches_early(device), PDL=pdl,
+        SPLITS=tile.splits, PDL=pdl,
         num_warps=tile.warps, pdl=pdl,
     )  # fmt: skip
     return out
@@ -106,17 +99,3 @@ def reference(heads: Heads, fused: Tensor, stored: Stored, turns: Tensor, start:
 def _tickets(device: torch.device) -> Tensor:
     """Return counters of parts that are done, zeros between kernels."""
     return torch.zeros(MOST_PAIRS, dtype=torch.int32, device=device)
-
-
-def _regions(first: Tensor, second: Tensor, limit: int) -> Regions:
-    """Return where the first bytes that are read of two weights lie, and how many to ask for.
-
-    Of SwiGLU's weight, the first one, `gate` and `up` are read side by side: if it is larger than
-    the limit, half of that is asked for of each.
-    """
-    if first.nbytes <= limit:
-        sizes = first.nbytes, min(second.nbytes, limit - first.nbytes)
-    else:
-        (first, second), sizes = first.chunk(2), (limit // 2, limit // 2)
-    whole = [size // 1024 * 1024 for size in sizes]
-    return (first, whole[0]), (second, whole[1])

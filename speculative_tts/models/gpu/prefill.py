@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from speculative_tts.models.cache import KVCache
+from speculative_tts.models.decoder.cache import KVCache
 from speculative_tts.models.gpu import step
 from speculative_tts.models.gpu.capture import recorded, replaying
 
 if TYPE_CHECKING:
-    from speculative_tts.models.decoder import Decoder
+    from speculative_tts.models.decoder.decoder import Decoder
 
 TOGETHER = 16_384  # positions of a pass
 FINE, COARSE = 16, 64  # lengths are rounded up to these: more waste, fewer graphs

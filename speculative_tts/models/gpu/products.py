@@ -18,6 +18,7 @@ class Fused(NamedTuple):
     addend: Tensor | None = None
     floor2: float | None = None  # of the RMSNorm before it: hidden * eps
     gated: bool = False
+    opens: bool = False  # lets the next kernel start at once, which reads but weights at first
 
 
 PLAIN = Fused()
@@ -33,7 +34,8 @@ def product(
 ) -> Tensor:
     """Compute x [rows, in] times weight' [out, in] (twice as many if gated), up to FEW rows.
 
-    Both contiguous, of one format; dtype: the result's, by default theirs.
+    Both contiguous, of one format; dtype: the result's, by default theirs. The addend is no result
+    of the kernel just before.
     """
     from speculative_tts.models.gpu.kernels.product import gemv_kernel, rows_kernel
 
@@ -51,7 +53,7 @@ def product(
         "BIAS": fused.bias is not None,
         "ADD": fused.addend is not None,
         "GATED": fused.gated,
-        "PDL": pdl,
+        "PDL": 2 if pdl and fused.opens else int(pdl),
     }
     floor2 = fused.floor2 or 0.0
     tile = tile or tiles.of_product(x.device, Shape(n, k, fused.gated), x.dtype, rows)
@@ -60,14 +62,15 @@ def product(
         first, second = halves(k)
         launch(
             gemv_kernel, grid, x, weight, bias, addend, out, n, k, floor2,
-            M=rows, BN=tile.outputs, B1=first, B2=second, **flags,
+            M=rows, MB=power_of_2(rows), BN=tile.outputs, B1=first, B2=second, **flags,
             num_warps=tile.warps, pdl=pdl,
         )  # fmt: skip
     else:
         launch(
             rows_kernel, grid, x, weight, bias, addend, out, rows, n, k, floor2,
             BN=tile.outputs, BK=tile.inputs, MB=FEW, EVEN=k % tile.inputs == 0, **flags,
-            STAGES=tile.stages, num_warps=tile.warps, pdl=pdl,
+            STAGES=tile.stages, LINES=power_of_2(-(-min(k, tile.ahead) * x.itemsize // 128)),
+            num_warps=tile.warps, pdl=pdl,
         )  # fmt: skip
     return out
 

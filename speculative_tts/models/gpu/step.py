@@ -9,16 +9,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.models.cache import KVCache
+from speculative_tts.models.decoder.cache import KVCache
+from speculative_tts.models.decoder.matrix import Dense, Matrix
 from speculative_tts.models.gpu import attention
 from speculative_tts.models.gpu.attention import Stored, attend
 from speculative_tts.models.gpu.norms import gated, normed, rotate
 from speculative_tts.models.gpu.products import Fused, product
 from speculative_tts.models.gpu.tiles import FEW, Heads
-from speculative_tts.models.matrix import Dense, Matrix
 
 if TYPE_CHECKING:
-    from speculative_tts.models.decoder import Decoder
+    from speculative_tts.models.decoder.decoder import Decoder
 
 
 def heads_of(decoder: "Decoder") -> Heads:
@@ -61,11 +61,10 @@ def _few(decoder: "Decoder", x: Tensor, cache: KVCache, start: Tensor) -> Tensor
     for layer, stored in zip(decoder.layers, stored_of(cache), strict=True):
         qkv, out, gate_up, down = map(_dense, layer.matrices())
         fused = product(x, qkv.by_output(), Fused(qkv.bias, floor2=floor2))
-        ahead = gate_up.by_output(), down.by_output()
-        said = attend(heads, fused, stored, turns, start, early=True, ahead=ahead)
-        x = product(said, out.by_output(), Fused(out.bias, x))
-        wide = product(x, ahead[0], Fused(gate_up.bias, floor2=floor2, gated=True))
-        x = product(wide, ahead[1], Fused(down.bias, x))
+        said = attend(heads, fused, stored, turns, start, early=True)
+        x = product(said, out.by_output(), Fused(out.bias, x, opens=True))
+        wide = product(x, gate_up.by_output(), Fused(gate_up.bias, floor2=floor2, gated=True))
+        x = product(wide, down.by_output(), Fused(down.bias, x))
     return normed(x, floor2, gain=decoder.norm, early=True)[1]
 
 

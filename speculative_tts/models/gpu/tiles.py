@@ -30,21 +30,24 @@ class Gemv(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Tiles of outputs x inputs on matrix units, several of them under way."""
+    """Tiles of outputs x inputs on matrix units, several of them under way.
+
+    ahead: inputs whose weights the L2 cache is asked for before the kernel before has ended.
+    """
 
     outputs: int
     inputs: int
     warps: int
     stages: int
+    ahead: int = 1024
 
 
 class Attention(NamedTuple):
-    """Parts of the old positions, columns a pass; bytes of the next weights to ask L2 for."""
+    """Parts of the old positions, and columns a pass."""
 
     splits: int
     columns: int
     warps: int
-    ahead: int
 
 
 Product = Gemv | Rows
@@ -116,10 +119,7 @@ def of_attention(
     pairs = batch * heads.kv_heads
     splits = 8 if pairs <= 16 else 4 if pairs <= 32 else 0
     columns = 64 if dtype is torch.bfloat16 else 32
-    return Attention(splits, columns, 4, AHEAD if splits else 0)
-
-
-AHEAD = 16 << 20  # bytes, less than half of the L2 cache of an H100 or A100
+    return Attention(splits, columns, 4)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.models.native import library
+from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 OLDEST = (8, 0)  # compute capability: bfloat16 in matrix units, asynchronous copies

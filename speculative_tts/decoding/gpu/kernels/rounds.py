@@ -1,19 +1,19 @@
 """Kernels of a round: inputs, a drafted token, acceptance, and the token that follows.
 
 A program computes one utterance of the batch. Uniforms are [batch, capacity, 4] float64, by the
-position and purpose of `decoding.randomness`; tokens are [batch, capacity] int64, of which `count`
+position and purpose of `sampling.randomness`; tokens are [batch, capacity] int64, of which `count`
 are committed.
 """
 
 import triton
 import triton.language as tl
 
-DRAFT = tl.constexpr(0)  # `decoding.randomness`
+DRAFT = tl.constexpr(0)  # `sampling.randomness`
 ACCEPT = tl.constexpr(1)
 AUXILIARY = tl.constexpr(2)
 NEXT = tl.constexpr(3)
 DRAWS = tl.constexpr(4)
-LEAST = tl.constexpr(1e-30)  # `decoding.block`
+LEAST = tl.constexpr(1e-30)  # `rules.block`
 TINY = tl.constexpr(1.1754943508222875e-38)  # the smallest normal float32
 
 
@@ -176,7 +176,7 @@ def accept_kernel(
     """How many drafted tokens an utterance accepts, and what its draft is divided by then.
 
     target, draft: [batch, number + 1 and number, classes], distributions of tokens, or of GROUPS
-    (offsets, groups, levels: of which groups a token is). BLOCK: `decoding.block`, else a token
+    (offsets, groups, levels: of which groups a token is). BLOCK: `rules.block`, else a token
     passes if (u - tolerance) draft < target.
     """
     b, i = tl.program_id(0), tl.arange(0, SIZE)

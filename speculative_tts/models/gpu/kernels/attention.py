@@ -11,8 +11,6 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 NOTHING = tl.constexpr(-1e30)  # a score that no softmax sees; -inf would make NaN of an empty part
-LINE = tl.constexpr(128)  # bytes of a cache line
-LANES = tl.constexpr(128)
 
 
 @triton.jit
@@ -34,26 +32,6 @@ def _softmaxed(scores, seen, values, peak, total, sums):
     shrink = tl.exp(peak - higher)
     sums = tl.dot(weight.to(values.dtype), values, sums * shrink[:, None], input_precision="ieee")
     return higher, total * shrink + tl.sum(weight, 1), sums
-
-
-@triton.jit
-@no_type_check
-def _prefetched(base, size, block, BULK: tl.constexpr):
-    """Ask the L2 cache for one block's share of `size` bytes from `base`, LANES pieces."""
-    PIECE: tl.constexpr = 8 * LINE
-    at = (block * LANES + tl.arange(0, LANES)).to(tl.int64) * PIECE
-    at = tl.minimum(at, (size // PIECE - 1).to(tl.int64) * PIECE)
-    if BULK:
-        tl.inline_asm_elementwise(
-            "cp.async.bulk.prefetch.L2.global [$1], 1024; mov.u32 $0, 0;", "=r,l",
-            [base.to(tl.int64) + at], dtype=tl.int32, is_pure=False, pack=1,
-        )  # fmt: skip
-    else:
-        for line in tl.static_range(8):
-            tl.inline_asm_elementwise(
-                "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l",
-                [base.to(tl.int64) + at + line * LINE], dtype=tl.int32, is_pure=False, pack=1,
-            )  # fmt: skip
 
 
 @triton.jit
@@ -129,17 +107,6 @@ def _handed_in(
 
 @triton.jit
 @no_type_check
-def _asked_for(block, first_weight, first_size, second_weight, second_size, BULK: tl.constexpr):
-    """Ask the L2 cache for a block's share of two weights, the first one's first."""
-    own = tl.cdiv(first_size, 8 * LINE * LANES)
-    if block < own:
-        _prefetched(first_weight, first_size, block, BULK)
-    else:
-        _prefetched(second_weight, second_size, block - own, BULK)
-
-
-@triton.jit
-@no_type_check
 def _columns(keys, values, base, column, last, D: tl.constexpr, DB: tl.constexpr):
     """Load keys [DB, columns] and values [columns, DB] of a pair; say which are before `last`."""
     d = tl.arange(0, DB)
@@ -154,29 +121,22 @@ def _columns(keys, values, base, column, last, D: tl.constexpr, DB: tl.constexpr
 @triton.jit
 @no_type_check
 def attention_kernel(
-    fused, keys, values, turns, start, out, parts, peaks, tickets, NEW, CAPACITY, M, PAIRS,
-    first_weight, first_size, second_weight, second_size,
+    fused, keys, values, turns, start, out, parts, peaks, tickets, NEW, CAPACITY, M,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
     QB: tl.constexpr, NB: tl.constexpr, KB: tl.constexpr, SPLITS: tl.constexpr,
-    AHEAD: tl.constexpr, BULK: tl.constexpr, PDL: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
     """Attend from NEW positions of each row to its cache and to themselves.
 
     fused: [M, (HEADS + 2 KV) D], M = batch * NEW, as the product gives it; keys, values: [batch,
-    KV, CAPACITY, D]; turns: [positions, D], cosines and sines in pairs; out: [M, HEADS D]; PAIRS =
-    batch * KV. A pair has SPLITS programs over the old positions, whose columns were written long
-    before and are read before the wait, and one over the new. SPLITS = 0: one program for all. The
-    last program of a pair joins parts [SPLITS + 1, M, HEADS D] and their log sums peaks [SPLITS +
-    1, M, HEADS]; tickets: int32 [PAIRS] of zeros, and zeros again afterwards.
+    KV, CAPACITY, D]; turns: [positions, D], cosines and sines in pairs; out: [M, HEADS D].
 
-    AHEAD: programs beyond those ask the L2 cache for the first bytes of two weights that the next
-    kernels read, which keeps the memory busy meanwhile. They wait for nothing.
+    Each row's kv head has SPLITS programs over the old positions, whose columns were written long
+    before and are read before the wait, and one over the new. SPLITS = 0: one program for all. The
+    last of them joins parts [SPLITS + 1, M, HEADS D] and their log sums peaks [SPLITS + 1, M,
+    HEADS]; tickets: int32 [batch KV] of zeros, and zeros again afterwards.
     """
     program = tl.program_id(0)
-    if AHEAD and program >= PAIRS * (SPLITS + 1):
-        block = program - PAIRS * (SPLITS + 1)
-        _asked_for(block, first_weight, first_size, second_weight, second_size, BULK)
-        return
     pair, part = program // (SPLITS + 1), program % (SPLITS + 1)
     batch, kv = pair // KV, pair % KV
     begin = tl.load(start + batch).to(tl.int32)

@@ -36,7 +36,7 @@ def error(
         valid = rounded(2, heads.kv_heads, start, heads.head_dim, generator=g)
         own[:, row, :, :start] = others[:, row, :, :start] = valid
     start, turns = torch.tensor(starts, device=DEVICE), table(heads.head_dim)
-    said = attend(heads, fused, Stored(*own), turns, start, tile=Attention(splits, 16, 4, 0))
+    said = attend(heads, fused, Stored(*own), turns, start, tile=Attention(splits, 16, 4))
     exact = reference(heads, fused, Stored(*others), turns, start)
     assert not _tickets(DEVICE).any()
     return float(max((said - exact).abs().max(), (own - others).abs().max()))

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from triton_tests import DEVICE, needs_triton
 
-from speculative_tts.models.cache import KVCache
+from speculative_tts.models.decoder.cache import KVCache
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.gpu import step, tiles
 from speculative_tts.models.gpu.capture import replays
 from speculative_tts.models.gpu.prefill import bucket
 from speculative_tts.models.gpu.tiles import FEW
 from speculative_tts.models.gpu.triton_runtime import anywhere, usable
-from speculative_tts.models.merged_vocab import MergedVocabLM
-from speculative_tts.models.native import library
+from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = needs_triton
@@ -36,7 +36,7 @@ def model() -> Iterator[MergedVocabLM]:
 @pytest.fixture(autouse=True)
 def few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter runs one program after the other."""
-    monkeypatch.setattr(tiles, "of_attention", lambda *_: tiles.Attention(1, 32, 4, 0))
+    monkeypatch.setattr(tiles, "of_attention", lambda *_: tiles.Attention(1, 32, 4))
 
 
 def both(model: MergedVocabLM, lengths: list[int], fed: list[int], seed: int) -> list[list[Tensor]]:
