@@ -32,6 +32,7 @@ from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.decoding.sampling.settings import Settings, sampler_of, with_defaults
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.registry import load_layout, load_refiner, load_speech_lm
+from speculative_tts.models.gpu import triton_runtime
 from speculative_tts.models.host import readable
 from speculative_tts.models.recurrent import RecurrentLayer, load_layer
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
@@ -69,6 +70,7 @@ class Builder:
         self.config, self._kept = config, kept or ModelCache(0)
         self.facts: dict[str, Any] = {}
         self.device = torch.device(config.runtime.device.value)
+        triton_runtime.require(self.device)
         captures = self.device.type == "cuda" and config.runtime.graphs is Capture.auto
         self.graphs = Graphs(cuda_graph) if captures else EAGER
         self.dtype: torch.dtype = getattr(torch, config.runtime.dtype.value)

@@ -23,7 +23,7 @@ _choice = Kernels.auto
 
 
 def select(kernels: Kernels) -> None:
-    """Say what models loaded from now on compute with on a CPU.
+    """Say what models compute with from now on, on a CPU those that are loaded from now on.
 
     Raises ValueError for `native` where it cannot be compiled.
     """
@@ -36,6 +36,11 @@ def select(kernels: Kernels) -> None:
                 f"runtime.kernels=native: {error}; or use runtime.kernels=torch"
             ) from error
     _choice = kernels
+
+
+def chosen() -> Kernels:
+    """Return what `select` said last."""
+    return _choice
 
 
 def library() -> ctypes.CDLL | None:

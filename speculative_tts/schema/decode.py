@@ -93,11 +93,14 @@ class SamplingConfig:
 
 
 class Kernels(Enum):
-    """The code that computes a speech LM on a CPU."""
+    """The code that computes a speech LM."""
 
-    auto = "auto"  # the native step where it is compiled or can be, else torch
+    auto = "auto"  # on a CPU native, on a GPU triton, each where it can be had, else torch
     torch = "torch"
-    native = "native"  # compiled C++ (speculative_tts/native); an error where there is no compiler
+    native = (
+        "native"  # compiled C++ (speculative_tts/native), for a CPU; an error without a compiler
+    )
+    triton = "triton"  # kernels in Triton (models/gpu), for a GPU; an error where it has none
 
 
 class Capture(Enum):
@@ -114,7 +117,7 @@ class RuntimeConfig:
     device: Device = Device.cpu
     dtype: DType = DType.float32  # of weights; distributions are always float32
     threads: Threads = 1  # of torch and of the native step
-    kernels: Kernels = Kernels.auto  # on a CPU; a GPU has torch's
+    kernels: Kernels = Kernels.auto
     # CUDA graphs of whole rounds; the tokens are the same
     graphs: Annotated[Capture, Since(Capture.auto)] = Capture.auto
     warmup: Whole = 2  # utterances decoded before any clock starts

@@ -271,6 +271,8 @@ class Sums:
             return
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            # torch 2.11 says so once of whatever comes first, although this one is checked
+            warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
             size = (len(offsets) - 1, columns)
             self._matrix = torch.sparse_csr_tensor(
                 offsets, indices, ones, size, check_invariants=True

@@ -2,7 +2,8 @@
 
 RMSNorm, RoPE, grouped-query attention, SwiGLU. `extend` serves prefill, a draft step and
 verification alike. What 4 rows cost beside 1 row is what speculative verification lives on: on a
-CPU a native function runs the whole pass (`native`), for which `extend` is the reference.
+CPU a native function runs the whole pass (`native`), on a GPU few kernels (`models.gpu`);
+`extend` is the reference of both.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from speculative_tts.models.decoder.attention import attend, causal_mask
 from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.matrix import Matrix, packed
+from speculative_tts.models.gpu import step
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache, Shape, Stack, Weights
@@ -95,6 +98,8 @@ class Decoder:
             return self.native.extend(inputs, cache, start, rotations=self.turns, keep=keep)
         c = self.config
         batch, new, _ = inputs.shape
+        if suits(self.norm) and step.takes(self, inputs):
+            return step.extend(self, inputs, cache, start)[:, -(keep or new) :]
         looking = readable(start)
         span = _span(start, new, cache.capacity) if looking else cache.capacity
         positions = start[:, None] + torch.arange(new, device=start.device)
@@ -150,7 +155,7 @@ class Decoder:
 
 def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
     """What runs all layers at once, where their matrices are packed for it."""
-    native = library()
+    native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
     if native is None or len(weights) < len(layers):
         return None

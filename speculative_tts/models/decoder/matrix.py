@@ -21,6 +21,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.decoder.packed import rounded
+from speculative_tts.models.gpu.products import Fused, product
+from speculative_tts.models.gpu.tiles import FEW as FEW_ON_GPU
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.native.library import library
 from speculative_tts.native.memory import copied
 from speculative_tts.native.step import FORMATS, Linear, pack, padded_vector, unpack
@@ -43,6 +46,10 @@ class Matrix(ABC):
     @abstractmethod
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
         """x: [rows, in]; addend: [rows, out] or None. Returns [rows, out]."""
+
+    def in_float32(self, x: Tensor) -> Tensor:
+        """Return the product [rows, out] in float32, not rounded to the weight's format first."""
+        return self(x).float()
 
     @abstractmethod
     def dense(self) -> Tensor:
@@ -138,17 +145,24 @@ def packed(*matrices: Matrix) -> list[Linear]:
 
 
 class Dense(Matrix):
-    """torch's products, on any device."""
+    """torch's products, on any device; on a GPU ours of few rows, where Triton is.
+
+    There the weight lies in memory as [out, in]: rows of any number of outputs are aligned.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.shape, self.fed = (weight.shape[0], weight.shape[1]), weight.dtype
         self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
         self._weight, self._bias = weight.contiguous(), bias
+        if weight.is_cuda:
+            self._weight = weight.t().contiguous().t()
         self._wanted = has_panels(self._weight)
         self._panels: Tensor | None = None  # made when first needed
 
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
         """See `Matrix`."""
+        if self._ours(x):
+            return product(x.contiguous(), self.by_output(), Fused(self._bias, addend))
         first, second = (self._bias, addend) if addend is None else (addend, self._bias)
         if not self._wanted or len(x) not in FEW:
             out = (
@@ -158,6 +172,28 @@ class Dense(Matrix):
             out = self._by_panels(x)
             out = out if first is None else out.add_(first)
         return out if second is None else out + second
+
+    def in_float32(self, x: Tensor) -> Tensor:
+        """See `Matrix`."""
+        if not self._ours(x):
+            return super().in_float32(x)
+        fused = Fused(self._bias)
+        return product(x.contiguous(), self.by_output(), fused, dtype=torch.float32)
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What is added to the product: [out]."""
+        return self._bias
+
+    def by_output(self) -> Tensor:
+        """The weight as [out, in], contiguous: the memory it lies in from now on."""
+        if not self._weight.t().is_contiguous():
+            self._weight = self._weight.t().contiguous().t()
+        return self._weight.t()
+
+    def _ours(self, x: Tensor) -> bool:
+        """Does a kernel of `models.gpu` take such a product?"""
+        return len(x) <= FEW_ON_GPU and x.dtype is self._weight.dtype and suits(x)
 
     def _by_panels(self, x: Tensor) -> Tensor:
         if self._panels is None:

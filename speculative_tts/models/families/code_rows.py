@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
@@ -80,7 +81,7 @@ class RowLM(CodeLM):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]."""
-        return self._embedding[self._order[ids]]
+        return F.embedding(self._order[ids], self._embedding)
 
     def _rows_of_ids(self) -> Tensor:
         return self._order
