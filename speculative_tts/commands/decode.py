@@ -15,7 +15,7 @@ from speculative_tts.commands import app, choices
 from speculative_tts.files import held, write_atomic
 from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.runs.naming import DONE, label, run_name, settings, with_sizes
-from speculative_tts.schema.decode import DecodeConfig, SamplingConfig, System
+from speculative_tts.schema.decode import DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule
 from speculative_tts.typed import read_json
 
@@ -175,8 +175,7 @@ def _describe(
     from speculative_tts.provenance import provenance
 
     if source.settings is not None:
-        sampling = SamplingConfig(**dataclasses.asdict(source.settings))
-        config = dataclasses.replace(config, sampling=sampling)
+        config = dataclasses.replace(config, sampling=source.settings)
     write_json(folder / "config.json", settings(config))
     made_of = _made_of(config, source) | found
     write_json(folder / "provenance.json", provenance(config) | made_of)

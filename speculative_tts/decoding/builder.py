@@ -24,12 +24,12 @@ from speculative_tts.caches.vectors import nearest
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
 from speculative_tts.decoding.drafters.drafter import Drafter
-from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.engine import Engine, Methods
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.model_cache import ModelCache, folder_size
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
-from speculative_tts.decoding.sampling.settings import Settings, sampler_of, with_defaults
+from speculative_tts.decoding.sampling.settings import completed, sampler_of
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.registry import load_layout, load_refiner, load_speech_lm
 from speculative_tts.models.gpu import triton_runtime
@@ -42,8 +42,8 @@ from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similar
 from speculative_tts.schema.decode import (
     Capture,
     EngineConfig,
-    LMDrafterConfig,
     RecurrentDrafterConfig,
+    SamplingConfig,
     System,
 )
 from speculative_tts.schema.kinds import build
@@ -75,8 +75,8 @@ class Builder:
         self.graphs = Graphs(cuda_graph) if captures else EAGER
         self.dtype: torch.dtype = getattr(torch, config.runtime.dtype.value)
         self.layout: Layout = load_layout(config.target)
-        self.settings: Settings = with_defaults(config.sampling, self.layout.sampling)
-        self.sampler = sampler_of(self.settings, self.layout)
+        self.sampling: SamplingConfig = completed(config.sampling, self.layout.sampling)
+        self.sampler = sampler_of(self.sampling, self.layout)
 
     @cached_property
     def codec(self) -> Codec:
@@ -103,7 +103,7 @@ class Builder:
         """The draft, writing prompts as its target does; the target itself where it is the same."""
         like, given = self.config.target, self.config.draft
         draft = replace(given, rows=like.rows, instruction=like.instruction)
-        check_pair(self.layout, load_layout(draft), self.settings)
+        check_pair(self.layout, load_layout(draft), self.sampling)
         return self.target if given.path == like.path else self._loaded(draft)
 
     @cached_property
@@ -117,7 +117,7 @@ class Builder:
                 self.config.codec,
                 self.layout.n_codes,
                 self.layout.stop_ids,
-                self.layout.width(text_rows=self.settings.text_rows),
+                self._width,
                 self.dtype,
                 self.device,
             ),
@@ -162,7 +162,7 @@ class Builder:
     @property
     def _width(self) -> int:
         """Rows of the head."""
-        return self.layout.width(text_rows=self.settings.text_rows)
+        return self.layout.width(text_rows=bool(self.sampling.text_rows))
 
     @property
     def _sources(self) -> Sources:
@@ -173,7 +173,7 @@ class Builder:
         """Return the layer of these settings on the states of `target`."""
         path, dtype = Path(self.config.target.path), getattr(torch, given.dtype.value)
         folder = require(Path(given.path))
-        head = ("recurrent", content_hash(path), self.settings.text_rows)
+        head = ("recurrent", content_hash(path), self.sampling.text_rows)
         self.facts["recurrent"] = content_hash(folder)
         return self.keep(
             (*head, self.dtype, dtype, self.device, given.codes),
@@ -196,11 +196,23 @@ class Builder:
         given = (self.sampler, self.layout.stop_ids, config.drafted)
         return Speculation(self.target, drafter, rule, *given)
 
+    def methods(self, system: System) -> Methods:
+        """Return what a system needs beside the target alone."""
+        if system is System.multi_token:
+            return Methods(multi=self.multi)
+        if system is System.draft:
+            return Methods(self.draft)
+        if system is not System.speculative:
+            return Methods()
+        speculation = self.speculation()
+        drafts = "draft" in self.config.drafter.reads
+        return Methods(self.draft if drafts else None, speculation)
+
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:
         options: dict[str, Any] = {
             "dtype": self.dtype,
             "device": self.device,
-            "text_rows": self.settings.text_rows,
+            "text_rows": self.sampling.text_rows,
         }
         prompt = (repr(checkpoint.rows), checkpoint.instruction)
         key = ("lm", *prompt, *options.values())
@@ -229,10 +241,10 @@ def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) ->
         )
 
 
-def check_pair(target: Layout, draft: Layout, settings: Settings) -> None:
+def check_pair(target: Layout, draft: Layout, sampling: SamplingConfig) -> None:
     """Codes and stop ids must agree; where text rows may be emitted, all rows."""
     a, b = (dict(layout.shared) for layout in (target, draft))
-    if settings.text_rows:
+    if sampling.text_rows:
         a["vocabulary"], b["vocabulary"] = (
             getattr(layout, "vocabulary", None) for layout in (target, draft)
         )
@@ -261,19 +273,9 @@ def build_engine(
 
     What is `kept` is not loaded again.
     """
-    parts, speculates = Builder(config, kept), system is System.speculative
+    parts = Builder(config, kept)
     codec = parts.codec
-    speculation = parts.speculation() if speculates else None
-    drafts = speculates and isinstance(config.drafter, LMDrafterConfig)
+    methods = parts.methods(system)
     return Engine(
-        parts.target,
-        codec,
-        parts.sampler,
-        parts.settings,
-        parts.draft if drafts or system is System.draft else None,
-        speculation,
-        parts.multi if system is System.multi_token else None,
-        parts.refiner,
-        parts.facts,
-        parts.graphs,
+        parts.target, codec, parts.sampling, methods, parts.refiner, parts.facts, parts.graphs
     )

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,10 @@ from speculative_tts.decoding.loops.one_by_one import alone, uncached
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.decoding.sampling.settings import Settings
+from speculative_tts.decoding.sampling.settings import sampler_of
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.speech_lm import Refiner, SpeechLM
-from speculative_tts.schema.decode import System
+from speculative_tts.models.speech_lm import Refiner, SpeechLM, encode
+from speculative_tts.schema.decode import SamplingConfig, System
 
 ROWS = 8  # decoded together on a CPU: with more the weights are read no seldomer
 
@@ -65,19 +65,48 @@ class Spoken:
 
 
 @dataclass(frozen=True)
+class Methods:
+    """Ways to decode beside the target alone; None where an engine was not built for one."""
+
+    draft: SpeechLM | None = None  # alone, or as the drafter
+    speculation: Speculation | None = None
+    multi: MultiToken | None = None
+
+
+@dataclass(frozen=True)
 class Engine:
     """A target, its codec, and what else the systems to decode with need."""
 
     target: SpeechLM
     codec: Codec
-    sampler: Sampler
-    settings: Settings
-    draft: SpeechLM | None = None
-    speculation: Speculation | None = None
-    multi: MultiToken | None = None
+    sampling: SamplingConfig  # complete: nothing is None
+    methods: Methods = Methods()
     refiner: Refiner | None = None  # of a codec with several layers
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what caches and heads it was made of
+    facts: Mapping[str, Any] = field(default_factory=dict)  # caches and heads it was made of
     graphs: Graphs = EAGER
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The sampler of target and draft."""
+        return sampler_of(self.sampling, self.target.layout)
+
+    @property
+    def tokens_per_word(self) -> tuple[float, float]:
+        """Fewest and most tokens of a word."""
+        least, most = self.sampling.min_tokens_per_word, self.sampling.max_tokens_per_word
+        assert least is not None
+        assert most is not None
+        return least, most
+
+    @property
+    def draft(self) -> SpeechLM | None:
+        """The draft, alone or as the drafter."""
+        return self.methods.draft
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """The drafter, the rule and the target that verifies."""
+        return self.methods.speculation
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -86,19 +115,18 @@ class Engine:
 
     def request(self, id_: str, prompt: Prompt, seed: int) -> Request:
         """One utterance to decode. Raises ValueError for a text the target cannot speak."""
-        target, draft, settings = self.target, self.draft, self.settings
-        rows = target.prompt_ids(prompt)
-        fewest, most = target.layout.limits(
-            prompt.text, len(rows), settings.min_tokens_per_word, settings.max_tokens_per_word
-        )
+        target = encode(self.target, prompt)
+        draft = None if self.draft is None else encode(self.draft, prompt).inputs
+        layout = self.target.layout
+        fewest, most = layout.limits(prompt.text, len(target.ids), *self.tokens_per_word)
         return Request(
             id=id_,
-            prompt=target.prompt(rows),
-            draft_prompt=None if draft is None else draft.prompt(draft.prompt_ids(prompt)),
+            prompt=target.inputs,
+            draft_prompt=draft,
             min_tokens=fewest,
             max_tokens=most,
             seed=seed,
-            prompt_tokens=tuple(target.speech_ids(rows)),
+            prompt_tokens=target.speech_ids,
             last_code=next(reversed(prompt.codes), None),
         )
 
@@ -142,8 +170,9 @@ class Engine:
             assert self.speculation is not None, "built for another system"
             return self.speculation.looping(observer)
         if system is System.multi_token:
-            assert self.multi is not None, "built for another system"
-            return by_blocks(self.target, self.multi.heads, self.multi.choose, self.stop_ids)
+            multi = self.methods.multi
+            assert multi is not None, "built for another system"
+            return by_blocks(self.target, multi.heads, multi.choose, self.stop_ids)
         model = self.draft if system is System.draft else self.target
         assert model is not None, "built for another system"
         return alone(model, self.stop_ids, self.sampler)

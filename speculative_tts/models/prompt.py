@@ -24,6 +24,15 @@ class Prompt:
         return codes
 
 
+@dataclass(frozen=True, eq=False)
+class EncodedPrompt:
+    """A prompt as one speech LM reads it."""
+
+    ids: list[int]  # rows of the checkpoint's vocabulary
+    inputs: Tensor  # what `prefill` reads, such as [length, hidden]
+    speech_ids: tuple[int, ...]  # of those rows that have one, in order
+
+
 def first_layer(codes: Int64[Tensor, "*layers tokens"]) -> Int64[Tensor, " tokens"]:
     """What an LM reads and emits of codes: of several layers the first."""
     return codes if codes.ndim == 1 else codes[0]

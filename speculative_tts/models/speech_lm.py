@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
-from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.prompt import EncodedPrompt, Prompt
 
 
 class Storage(Protocol):
@@ -146,6 +146,12 @@ class SpeechLM(HiddenModel, PromptedModel, Protocol):
     def speech_ids(self, rows: list[int]) -> list[int]:
         """Speech ids of those rows of a prompt that have one."""
         ...
+
+
+def encode(model: SpeechLM, prompt: Prompt) -> EncodedPrompt:
+    """Return the prompt as the model reads it. ValueError for a text that cannot be spoken."""
+    ids = model.prompt_ids(prompt)
+    return EncodedPrompt(ids, model.prompt(ids), tuple(model.speech_ids(ids)))
 
 
 class Refiner(Protocol):

@@ -32,7 +32,7 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         parts = Builder(config, models)
         voices = _voices(config, parts.codec)
         groups, facts = parts.groups.arrays, parts.facts
-        return SwapSource(parts.codec, groups, swapped, facts, parts.settings, voices)
+        return SwapSource(parts.codec, groups, swapped, facts, parts.sampling, voices)
     engine = build_engine(config, config.system, models)
     return EngineSource(engine, config, _voices(config, engine.codec), _target_tokens(config, engine))
 
@@ -51,7 +51,7 @@ def _target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
     made_by = {
         "target": content_hash(Path(config.target.path)),
         "rows": plain(config.target.rows),
-        "sampler": plain(engine.settings),
+        "sampler": plain(engine.sampling),
         "dtype": config.runtime.dtype.name,
         "kernels": kernel_label(config.runtime),
         "code": source_hash("decoding", "models", "native"),

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from speculative_tts.codecs.audio import Wave, readable, wav_bytes
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.files import sync, write_atomic
 from speculative_tts.records import (
     Appender,
@@ -17,6 +16,7 @@ from speculative_tts.records import (
     to_row,
     write_jsonl,
 )
+from speculative_tts.schema.decode import SamplingConfig
 
 RECORDS = "records.jsonl"
 FAILED = "failed.jsonl"  # utterances without a record because a model broke down, and why
@@ -31,7 +31,7 @@ class AudioSource(Protocol):
         ...
 
     @property
-    def settings(self) -> Settings | None:
+    def settings(self) -> SamplingConfig | None:
         """The sampler's, with nothing left open; None where nothing is sampled."""
         ...
 

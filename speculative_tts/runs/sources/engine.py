@@ -16,14 +16,13 @@ from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.runs.run import check_audio, of_row, record
-from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.runs.voices import Voices
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.decode import READS, DecodeConfig, System
+from speculative_tts.schema.decode import DecodeConfig, READS, SamplingConfig, System
 from speculative_tts.workers import copies
 
 # Systems whose tokens are those of the target alone.
@@ -62,6 +61,7 @@ class EngineSource:
         self._engine, self._config, self._voices, self._alone = engine, config, voices, alone
         self._timed: dict[str, bool] = {}  # by id: with instruments too
         self.failed: dict[str, str] = {}
+        self._requests: dict[str, Request] = {}
 
     @property
     def codec(self) -> Codec:
@@ -69,9 +69,9 @@ class EngineSource:
         return self._engine.codec
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SamplingConfig:
         """The sampler's."""
-        return self._engine.settings
+        return self._engine.sampling
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -294,8 +294,13 @@ class EngineSource:
         return stream.arrivals
 
     def _request(self, item: ListItem) -> Request:
-        """The item for the engine."""
-        return self._engine.request(item.id, self.prompt(item), self._config.seed)
+        """Return the item for the engine, encoded once while it is among the last `CHUNK`."""
+        if item.id not in self._requests:
+            if len(self._requests) >= CHUNK:
+                del self._requests[next(iter(self._requests))]
+            prompt = self.prompt(item)
+            self._requests[item.id] = self._engine.request(item.id, prompt, self._config.seed)
+        return self._requests[item.id]
 
     def prompt(self, item: ListItem) -> Prompt:
         """What the item asks for."""

@@ -47,7 +47,7 @@ def with_text_rows(parts: Builder) -> Builder:
     """As a target whose head has text rows behind its codes and stop id."""
     sampled = SimpleNamespace(width=lambda *, text_rows: WIDE if text_rows else CODES_AND_STOP)
     parts.layout = sampled  # type: ignore[assignment]
-    parts.settings = replace(parts.settings, text_rows=True)
+    parts.sampling = replace(parts.sampling, text_rows=True)
     return parts
 
 
