@@ -8,7 +8,9 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from speculative_tts.decoding.sampling.randomness import DRAWS, NEXT, uniforms
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
+from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, DRAWS, NEXT, uniforms
 from speculative_tts.decoding.sampling.sampler import StopRule
 
 Block = Int64[Tensor, "batch number"]
@@ -70,6 +72,17 @@ class Size:
         """One of the few sizes that batches share."""
         longest = max(SMALLEST, 1 << (self.positions - 1).bit_length())
         return Size(self.batch, longest, longest)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a pass over each row's newest tokens is fed, and what follows it."""
+
+    ids: Block  # ids that a model can be fed, also where a row has none
+    start: Int64[Tensor, " batch"]  # position of the first of them in a cache
+    positions: Int64[Tensor, "batch ahead"]  # output positions of the next tokens
+    room: Int64[Tensor, " batch"]  # tokens that may be drafted: the one after them must fit
+    newest: Int64[Tensor, " batch"]  # index of the newest committed token among ids
 
 
 class BatchState:
@@ -158,6 +171,29 @@ class BatchState:
         found = self.tokens.gather(1, index.clamp(min=0))
         return found.clamp_(max=len(self.ends) - 2)
 
+    def inputs(
+        self,
+        lengths: Int64[Tensor, " batch"],
+        behind: int,
+        ahead: int = 0,
+        lookahead: int = 0,
+    ) -> Inputs:
+        """Inputs of a model whose prompts have these lengths: the newest tokens and some drafts.
+
+        Fed are the `behind` newest tokens and `ahead` drafted ones; of a row with fewer what comes
+        after its first. `lookahead` tokens are drafted at most.
+        """
+        if runs(self.count):
+            return Inputs(*rounds.inputs(self, lengths, behind, ahead, lookahead))
+        left = torch.where(self.done, 0, self.limit - self.count - 1)
+        return Inputs(
+            ids=self.window(-behind, behind + ahead),
+            start=lengths + (self.count - behind).clamp(min=0),
+            positions=self.positions(ahead + 1),
+            room=left.clamp(min=0, max=lookahead),
+            newest=self.count.clamp(max=behind) - 1,
+        )
+
     def positions(self, number: int) -> Block:
         """Output positions of the next `number` tokens."""
         return self.count[:, None] + torch.arange(number, device=self.count.device)
@@ -166,13 +202,20 @@ class BatchState:
         """Uniforms of one purpose at output positions."""
         return self.uniforms[:, :, purpose].gather(1, positions)
 
+    def random(self, number: int) -> Float64[Tensor, "batch number 2"]:
+        """Uniforms that decide on the next `number` tokens: of acceptance, and an auxiliary one."""
+        positions = self.positions(number)
+        return torch.stack([self.uniform(positions, p) for p in (ACCEPT, AUXILIARY)], -1)
+
     def renew(self) -> None:
         """Draw the uniforms of the next positions anew, where rounds have their own.
 
         They are keyed by the position at which the round begins, and by how far behind it.
         """
         again = self.again.shape[2]
-        if again:
+        if again and runs(self.count):
+            rounds.renew(self)
+        elif again:
             row, last = torch.arange(len(self.count), device=self.count.device), NEXT
             self.uniforms[row[:, None], self.positions(again), :last] = self.again[row, self.count][
                 ..., :last

@@ -12,6 +12,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 
@@ -60,6 +62,13 @@ class Drafting(Protocol):
         last state and 0.
         """
         ...
+
+
+def picked(x: Tensor, index: PerRow) -> Float[Tensor, "batch width"]:
+    """x[row, index[row]] of x [batch, number, width]."""
+    if runs(x):
+        return rounds.pick(x, index)
+    return x[torch.arange(len(index), device=index.device), index]
 
 
 def room(rows: BatchState, lookahead: int) -> PerRow:

@@ -4,14 +4,11 @@ from copy import copy
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size, lengths_of
-from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, picked, room
+from speculative_tts.decoding.drafters.drafts import Drafts
 from speculative_tts.decoding.loops.native_steps import Walking, walking
-from speculative_tts.decoding.rules.acceptance import entropy
-from speculative_tts.decoding.sampling.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
@@ -65,33 +62,18 @@ class LMDrafting:
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
-        model, drafted = self._model, room(rows, lookahead)
         walk = self.walking(sampler)
         if walk is not None:
-            self._drafted, laws_of_all = walk.draft(rows, drafted, lookahead, self._behind)
-            return self._drafted, laws_of_all
-        positions = rows.positions(lookahead)
-        laws: list[Tensor] = []
-        token = rows.last(1)
-        while len(laws) < most(drafted, lookahead):
-            position = positions[:, len(laws), None]
-            start = self._lengths + position[:, 0] - 1
-            ids = token.clamp(max=model.vocab_size - 1)
-            logits = model.extend(ids, self._cache, start) if laws else self._first(rows)
-            laws.append(sampler(logits, rows.tokens, position, rows.stop))
-            token = draw(laws[-1], rows.uniform(position, DRAFT))
-            rows.tokens.scatter_(1, position, token)
-            stopped = rows.ends[token[:, 0]] | self._doubtful(laws[-1])
-            drafted = torch.where(stopped, drafted.clamp(max=len(laws)), drafted)
-        self._drafted = drafted
-        empty = torch.zeros(len(drafted), 0, model.vocab_size, device=drafted.device)
-        return drafted, torch.cat(laws, 1) if laws else empty
-
-    def _doubtful(self, law: Laws) -> Bool[Tensor, " batch"]:
-        """Is a token of this law the last one to draft?"""
-        if self._entropy is None:
-            return law.new_zeros(len(law), dtype=torch.bool)
-        return entropy(law[:, 0]) > self._entropy
+            wanted = room(rows, lookahead)
+            self._drafted, laws = walk.draft(rows, wanted, lookahead, self._behind)
+            return self._drafted, laws
+        model = self._model
+        drafts = Drafts(rows, self._lengths, lookahead, self._behind, self._entropy)
+        for number in drafts:
+            logits = model.extend(drafts.ids, self._cache, drafts.start)
+            drafts.add(sampler, logits[:, 0] if number else picked(logits, drafts.newest))
+        self._drafted, laws = drafts.result(model.vocab_size)
+        return self._drafted, laws
 
     def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
         """The same natively."""
@@ -104,13 +86,6 @@ class LMDrafting:
             return None
         return walking(self._model, self._cache, self._lengths, sampler)
 
-    def _first(self, rows: BatchState) -> Tensor:
-        """Feeds the newest `behind` tokens, of a row that has fewer something behind them."""
-        start = self._lengths + (rows.count - self._behind).clamp(min=0)
-        logits = self._model.extend(rows.last(self._behind), self._cache, start)
-        newest = (rows.count - 1).clamp(max=self._behind - 1)
-        return logits[torch.arange(len(newest), device=newest.device), newest][:, None]
-
     def saw(
         self,
         hidden: States,  # noqa: ARG002 - for drafters that read the target
@@ -120,5 +95,8 @@ class LMDrafting:
 
         Always, where looking would wait.
         """
+        if not readable(accepted):
+            self._behind = 2
+            return
         full = (accepted == self._drafted) & (accepted > 0)
-        self._behind = 2 if not readable(full) or bool(full.any()) else 1
+        self._behind = 2 if bool(full.any()) else 1

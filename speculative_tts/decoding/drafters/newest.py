@@ -3,11 +3,10 @@
 from copy import copy
 from typing import Self
 
-import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, picked
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 
@@ -33,5 +32,5 @@ class NewestStates:
 
     def saw(self, hidden: States, accepted: PerRow) -> None:
         """Keep the state that the newest token was drawn from."""
-        newest = hidden[torch.arange(len(accepted), device=accepted.device), accepted]
+        newest = picked(hidden, accepted)
         self._hidden = newest if self._hidden is None else self._hidden.copy_(newest)

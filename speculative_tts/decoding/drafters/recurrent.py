@@ -7,13 +7,12 @@ the target's head says the next token's law, and both go in again. It has neithe
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Size
-from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most, room, up_to_stop
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow
+from speculative_tts.decoding.drafters.drafts import Drafts
 from speculative_tts.decoding.drafters.newest import NewestStates
-from speculative_tts.decoding.sampling.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.native import recurrent
@@ -62,14 +61,9 @@ class RecurrentDrafting(NewestStates):
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
         assert self._hidden is not None
-        target, state, drafted = self._target, self._hidden, room(rows, lookahead)
-        number, positions = most(drafted, lookahead), rows.positions(lookahead)
-        laws = [torch.empty(len(drafted), 0, target.vocab_size, device=drafted.device)]
-        for step in range(number):
-            position = positions[:, step, None]
-            newest = rows.tokens.gather(1, position - 1)[:, 0].clamp(max=target.vocab_size - 1)
-            state = self._layer(state, target.embed(newest))
-            logits = self._layer.logits(state)[:, None]
-            laws.append(sampler(logits, rows.tokens, position, rows.stop))
-            rows.tokens.scatter_(1, position, draw(laws[-1], rows.uniform(position, DRAFT)))
-        return up_to_stop(rows, drafted, number), torch.cat(laws, 1)
+        target, state = self._target, self._hidden
+        drafts = Drafts(rows, rows.lengths, lookahead)
+        for _ in drafts:
+            state = self._layer(state, target.embed(drafts.ids[:, 0]))
+            drafts.add(sampler, self._layer.logits(state))
+        return drafts.result(target.vocab_size)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.batch import BatchState, Block, Request, Size
+from speculative_tts.decoding.drafters.drafter import Drafter, Laws, PerRow
 from speculative_tts.decoding.drafters.heads import HeadsDrafting
 from speculative_tts.decoding.drafters.lm import LMDrafting
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafting
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
 from speculative_tts.decoding.loops.native_steps import walking
 from speculative_tts.decoding.loops.observer import Observer
@@ -24,7 +26,7 @@ from speculative_tts.decoding.loops.one_by_one import emit_one
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, BlockRule
 from speculative_tts.decoding.rules.verification import native_rule, verify
-from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, NEXT, draw
+from speculative_tts.decoding.sampling.randomness import NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.speech_lm import HiddenModel
 from speculative_tts.native.walk import Rounds as NativeRounds
@@ -134,21 +136,38 @@ class Rounds:
             drafted, draft_probs = drafting.propose(rows, a.sampler, a.lookahead)
         number = draft_probs.shape[1]
         with watch.section("verify"):
-            fed, positions = rows.window(-1, number + 1), rows.positions(number + 1)
-            hidden = a.target.extend_hidden(fed, self._cache, rows.start)
-            target_probs = a.sampler(a.target.logits(hidden), rows.tokens, positions, rows.stop)
+            fed = rows.inputs(rows.lengths, behind=1, ahead=number)
+            hidden = a.target.extend_hidden(fed.ids, self._cache, fed.start)
+            logits = a.target.logits(hidden)
+            target_probs = a.sampler(logits, rows.tokens, fed.positions, rows.stop)
         with watch.section("accept"):
-            purposes = (ACCEPT, AUXILIARY)
-            random = torch.stack([rows.uniform(positions[:, :number], p) for p in purposes], -1)
-            verdict = verify(a.rule, target_probs, draft_probs, fed[:, 1:], drafted, random)
-            end = (rows.count + verdict.accepted)[:, None]
-            token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
-            active = ~rows.done
-            bare = rows.emit(verdict.accepted, token)
-            drafting.saw(hidden, verdict.accepted)
+            given = target_probs, draft_probs, fed.ids, drafted
+            if runs(target_probs) and type(watch) is Observer:
+                accepted = rounds.settle(a.rule, rows, self.tally, *given)
+            else:
+                accepted = self._settled(*given)
+            drafting.saw(hidden, accepted)
+
+    def _settled(
+        self, target_probs: Laws, draft_probs: Laws, fed: Block, drafted: PerRow
+    ) -> PerRow:
+        """Verify the draft, draw the token after it, append, count: how many were accepted.
+
+        fed: the newest token and the drafted ones, which the target was fed.
+        """
+        rows, number = self.rows, draft_probs.shape[1]
+        verdict = verify(
+            self._speculation.rule, target_probs, draft_probs, fed[:, 1:], drafted,
+            rows.random(number),
+        )  # fmt: skip
+        end = (rows.count + verdict.accepted)[:, None]
+        token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
+        active = ~rows.done
+        bare = rows.emit(verdict.accepted, token)
         made = Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)
         self.tally.add(made)
-        watch.verified(target_probs[:, :number], draft_probs, made)
+        self._watch.verified(target_probs[:, :number], draft_probs, made)
+        return verdict.accepted
 
     def row(self, index: int) -> "Rounds":
         """See `Loop`."""

@@ -62,7 +62,7 @@ class Group:
         self._counts, self._sizes = counts, sizes
         self._readable = readable
         self._first = group_offsets[:-1].long()
-        self._largest = int(sizes.max())
+        self._largest, self._most_groups = int(sizes.max()), int(counts.max())
         self._alone = (counts == 1) & (sizes[token_groups[token_offsets[:-1].long()].long()] == 1)
         own = token_groups[token_offsets[:-1].long()[self._alone]].long()
         self._scores = given.to(counts.device, torch.float64).clone()
@@ -92,6 +92,16 @@ class Group:
     def n_groups(self) -> int:
         """Distinct groups."""
         return len(self._sizes)
+
+    @property
+    def alone(self) -> Tensor:
+        """Tokens whose only group has no other: bool [tokens]."""
+        return self._alone
+
+    @property
+    def most_groups(self) -> int:
+        """Groups of the token that has most."""
+        return self._most_groups
 
     def draw_group(
         self, tokens: Int64[Tensor, " n"], uniform: Float[Tensor, " n"]
@@ -257,6 +267,8 @@ class Sums:
             return
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            # torch 2.11 says so once of whatever comes first, although this one is checked
+            warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
             size = (len(offsets) - 1, columns)
             self._matrix = torch.sparse_csr_tensor(
                 offsets, indices, ones, size, check_invariants=True

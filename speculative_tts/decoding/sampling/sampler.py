@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from speculative_tts.decoding.gpu import laws
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.models.host import readable
 from speculative_tts.native import sample
 
@@ -57,11 +59,14 @@ class Sampler:
         history[:, :p]. NaN where there is no law, because logits are NaN or infinite or nothing is
         possible.
         """
-        if sample.runs(logits):
+        if sample.runs(logits) or runs(logits):
             places = sample.Places(
                 history, positions, stop.minimum, stop.is_stop, self.barred_of(stop)
             )
-            return sample.laws(settings_of(self), logits, places)
+            compute = sample.laws if sample.runs(logits) else laws.law
+            computed = compute(settings_of(self), logits, places)
+            if computed is not None:
+                return computed
         law = self.law(logits, history, positions, stop)
         return ended(law, stop.mask(logits, positions), stop) if self.end_when_likeliest else law
 

@@ -155,7 +155,7 @@ class Decoder:
 
 def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
     """What runs all layers at once, where their matrices are packed for it."""
-    native = library()
+    native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
     if native is None or len(weights) < len(layers):
         return None
