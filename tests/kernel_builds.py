@@ -1,7 +1,9 @@
 """Compile Triton's kernels for GPUs that are not there: `python kernel_builds.py sm_90 NAME ...`.
 
-Prints one JSON object a kernel: registers, bytes of stack a thread (spills), shared memory, and
-where its PTX loads weights and waits. Without the interpreter, so in a process of its own.
+NAME=FILE takes the kernel from that file instead, in which a fault may be planted. Prints one JSON
+object a kernel: registers, bytes of stack a thread (spills), shared memory, and what its PTX loads
+and stores before it waits for the kernel before it, and after. Without the interpreter, so in a
+process of its own.
 """
 
 import json
@@ -10,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 PACKAGE = "speculative_tts.models.gpu.kernels"
@@ -42,14 +46,16 @@ BUILDS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], int]] = {
 }  # fmt: skip
 
 
-def built(name: str, capability: int) -> dict[str, Any]:
-    """Compile one kernel of BUILDS for a compute capability such as 90."""
+def built(name: str, capability: int, file: str = "") -> dict[str, Any]:
+    """Compile one kernel of BUILDS, of a file if one is given, for a capability such as 90."""
     from triton import compile as build
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     module, kernel, types, constants, warps = BUILDS[name]
-    function = getattr(import_module(f"{PACKAGE}.{module}"), kernel)
+    function = getattr(
+        module_at(Path(file)) if file else import_module(f"{PACKAGE}.{module}"), kernel
+    )
     early, names = capability >= 90, function.arg_names
     constants = constants | {"PDL": int(early)}
     signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
@@ -66,6 +72,16 @@ def built(name: str, capability: int) -> dict[str, Any]:
     result = build(source, target=GPUTarget("cuda", capability, 32), options=options)
     return {"name": name, **usage(result.asm["cubin"]), **order(result.asm["ptx"]),
             "shared": result.metadata.shared}  # fmt: skip
+
+
+def module_at(file: Path) -> ModuleType:
+    """Import a module from a file."""
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def usage(binary: bytes) -> dict[str, int]:
@@ -97,4 +113,5 @@ def order(ptx: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for asked in sys.argv[2:] or BUILDS:
-        print(json.dumps(built(asked, int(sys.argv[1].removeprefix("sm_")))), flush=True)
+        wanted, _, place = asked.partition("=")
+        print(json.dumps(built(wanted, int(sys.argv[1].removeprefix("sm_")), place)), flush=True)

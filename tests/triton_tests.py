@@ -7,9 +7,7 @@ that are rounded to bfloat16.
 
 import importlib.util
 import os
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -30,17 +28,15 @@ def rounded(*shape: int, generator: torch.Generator) -> Tensor:
     return numbers.to(DEVICE)
 
 
-def faulty(kernels: str, right: str, wrong: str, folder: Path) -> ModuleType:
-    """Return a module of kernels with a fault planted in its source, which stands in `folder`."""
-    module = import_module(f"speculative_tts.models.gpu.kernels.{kernels}")
-    assert module.__file__ is not None
-    source = Path(module.__file__).read_text()
+def faulty(
+    kernels: str, right: str, wrong: str, folder: Path, package: str = "models.gpu.kernels"
+) -> Path:
+    """Write a module of kernels into a folder with a fault planted in its source."""
+    found = importlib.util.find_spec(f"speculative_tts.{package}")
+    assert found is not None
+    (place,) = found.submodule_search_locations or []
+    source = (Path(place) / f"{kernels}.py").read_text()
     assert source.count(right) == 1, f"{right!r} is there {source.count(right)} times"
     file = folder / f"faulty_{kernels}.py"
     file.write_text(source.replace(right, wrong))
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    planted = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(planted)
-    return planted
+    return file

@@ -63,7 +63,7 @@ def attend(
     launch(
         attention_kernel, (pairs * (tile.splits + 1),),
         fused, stored.keys, stored.values, turns, start, out, parts, peaks, _tickets(device),
-        new, stored.capacity, rows, pairs,
+        new, stored.capacity, rows,
         HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST),
         QB=power_of_2(h // kv * new, LEAST), NB=power_of_2(new, LEAST), KB=tile.columns,
         SPLITS=tile.splits, PDL=pdl,

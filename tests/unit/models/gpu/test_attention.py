@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_builds import module_at
 from triton_tests import DEVICE, faulty, needs_triton, rounded
 
 from speculative_tts.models.gpu.attention import Stored, _tickets, attend, reference
@@ -82,7 +83,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     from speculative_tts.models.gpu.kernels import attention as kernels
 
-    planted = faulty("attention", right, wrong, tmp_path)
+    planted = module_at(faulty("attention", right, wrong, tmp_path))
     monkeypatch.setattr(kernels, "attention_kernel", planted.attention_kernel)
     case = Heads(2, 1, 16), [37], 2, 2
     try:

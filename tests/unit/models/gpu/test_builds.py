@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_builds import BUILDS, order
-from triton_tests import needs_triton
+from kernel_builds import BUILDS
+from triton_tests import faulty, needs_triton
 
 pytestmark = needs_triton
 SCRIPT = Path(__file__).parents[3] / "kernel_builds.py"
 SHARED = {"sm_80": 163, "sm_90": 227, "sm_100": 227}  # KiB a block may have
 MOST = {"gemv": 80, "rows": 200, "attention": 200, "attention, many": 240}  # registers a thread
-WEIGHTS = {"gemv": 8, "gemv, long": 10}  # loads of a thread
+WEIGHTS = {"gemv": 8 + 4, "gemv, long": 10 + 2}  # loads of a thread, with those of biases
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +72,24 @@ def test_old_gpus_wait_for_the_kernel_before(
     assert not any(one["waits"] for one in builds["sm_80"].values())
 
 
+ORDERED = "    _ordered(PDL)\n    first, second = "  # in the kernel of one to four rows
+
+
 @pytest.mark.parametrize(
-    ("ptx", "found"),
+    ("right", "wrong", "waits", "before"),
     [
-        ("ld.global.v4 a;\nst.global b;", {"before": [], "after": ["store"], "waits": 0}),
-        ("ld.global a;\ngriddepcontrol.wait;\ngriddepcontrol.launch_dependents;\nst.global b;",
-         {"before": ["load"], "after": ["launch", "store"], "waits": 1}),
-        ("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;\nld.global a;",
-         {"before": ["launch"], "after": ["load"], "waits": 1}),
+        ("    if PDL:\n        gdc_wait()\n", "", 0, 0),
+        (ORDERED, "    first, second = ", 0, 0),
+        (ORDERED, "    tl.store(out + n, n)\n" + ORDERED, 1, 13),
     ],
-)  # fmt: skip
-def test_a_missing_or_late_wait_is_seen(ptx: str, found: dict[str, Any]) -> None:
-    assert order(ptx) == found
+)
+def test_a_missing_wait_and_an_early_store_are_found(
+    right: str, wrong: str, waits: int, before: int, tmp_path: Path
+) -> None:
+    file = faulty("product", right, wrong, tmp_path)
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    command = [sys.executable, SCRIPT, "sm_90", f"gemv={file}"]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    one = json.loads(found.stdout)
+    assert (one["waits"], len(one["before"])) == (waits, before)
+    assert ("store" in one["before"]) == (before > 0)

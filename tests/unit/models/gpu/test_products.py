@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_builds import module_at
 from triton_tests import DEVICE, faulty, needs_triton, rounded
 
 from speculative_tts.models.gpu.products import Fused, halves, product, reference
@@ -72,7 +73,7 @@ def test_a_planted_fault_is_found(
     from speculative_tts.models.gpu.kernels import product as kernels
 
     assert error(3, 5, k, tile) < 1e-5
-    planted = faulty("product", right, wrong, tmp_path)
+    planted = module_at(faulty("product", right, wrong, tmp_path))
     for name in ("gemv_kernel", "rows_kernel"):
         monkeypatch.setattr(kernels, name, getattr(planted, name))
     assert error(3, 5, k, tile) > 1e-3
