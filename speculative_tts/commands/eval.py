@@ -20,8 +20,9 @@ from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
-from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap
+from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.records import to_row, write_json
+from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.tracking import track_figures
 from speculative_tts.typed import read_json

@@ -6,10 +6,10 @@ from typing import Any
 
 from speculative_tts.evaluation.metric import Better, Quantity
 from speculative_tts.records import write_json
+from speculative_tts.runs.folder import HEARD
 from speculative_tts.schema.limits import Whole
 from speculative_tts.typed import read_json, typed
 
-FILE = "listening.json"
 AGAIN = "sst-listen score writes it again"
 
 _ABOUT = (
@@ -44,13 +44,13 @@ class Mean:
 
 def read_heard(folder: Path) -> dict[str, dict[str, Any]]:
     """Figures by kind of test; none where nobody listened."""
-    path = folder / FILE
+    path = folder / HEARD
     there = read_json(path, AGAIN) if path.is_file() else {}
     return {name: asdict(typed(Mean, figure, f"{path}: {name}")) for name, figure in there.items()}
 
 
 def write_heard(folder: Path, kind: str, mean: Mean) -> Path:
     """Add a test's figure to a run's; one of the same kind is replaced."""
-    path = folder / FILE
+    path = folder / HEARD
     write_json(path, read_heard(folder) | {kind: asdict(mean)})
     return path

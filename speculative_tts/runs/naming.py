@@ -24,7 +24,6 @@ from speculative_tts.schema.decode import (
 from speculative_tts.schema.laws import LAWS, unchanged
 from speculative_tts.schema.rules import GroupRule
 
-DONE = "DONE"  # in the folder of a finished run
 # Counted for every run before, and decides no token now that batches are not timed.
 BEFORE = {"batch_size": 1}
 # Settings of groups that are no part of what a run is: where caches lie, who counts for them.

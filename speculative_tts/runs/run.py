@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from speculative_tts.runs.folder import FAILED, RECORDS, audio_name, read_records
 from speculative_tts.codecs.audio import Wave, readable, wav_bytes
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.files import sync, write_atomic
@@ -12,15 +13,10 @@ from speculative_tts.records import (
     Appender,
     DecodeRecord,
     ListItem,
-    read_rows,
     to_row,
     write_jsonl,
 )
 from speculative_tts.schema.decode import SamplingConfig
-
-RECORDS = "records.jsonl"
-FAILED = "failed.jsonl"  # utterances without a record because a model broke down, and why
-
 
 class AudioSource(Protocol):
     """Where the audio of a run comes from: an engine, the recordings, a run's swapped codes."""
@@ -116,7 +112,7 @@ def record(
         reference_audio=item.reference_audio,
         seen=item.seen,
         seed=seed,
-        audio=f"audio/{item.id}.wav",
+        audio=audio_name(item.id),
         codes=codes,
         audio_seconds=len(wave) / codec.sample_rate,
         **usual | columns,
@@ -140,13 +136,6 @@ def check_audio(files: Mapping[str, str]) -> None:
             f"audio of {len(absent)} of {len(files)} rows is missing: {absent[0]} "
             f"({files[absent[0]]}); get it, or take those rows out of the list"
         )
-
-
-def read_records(folder: Path) -> dict[str, DecodeRecord]:
-    """Records of a run folder by utterance id; empty when it has none."""
-    path = folder / RECORDS
-    rows = read_rows(path, DecodeRecord) if path.is_file() else iter(())
-    return {row.id: row for row in rows}
 
 
 def finished(folder: Path) -> dict[str, DecodeRecord]:

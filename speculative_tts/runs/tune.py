@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from speculative_tts.runs.naming import DONE, run_name
-from speculative_tts.runs.run import read_records
+from speculative_tts.runs.folder import is_done, read_records, settings_beside
+from speculative_tts.runs.naming import run_name
 from speculative_tts.records import DecodeRecord
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.decode import DecodeConfig, System
@@ -206,8 +206,8 @@ def with_setting(config: DecodeConfig, setting: float) -> DecodeConfig:
 
 def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
     """Figures, by setting, of the finished runs in `trial.out` that differ in the setting alone."""
-    files = Path(trial.out).glob("*/config.json")
-    rules = [read_json(file, "delete that run").get("rule", {}) for file in files]
+    there = settings_beside(Path(trial.out), "delete that run")
+    rules = [one.get("rule", {}) for one in there]
     same = [rule for rule in rules if rule.get("name") == trial.rule.name]
     by_size = isinstance(trial.rule, GroupRule)
     settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in same}
@@ -222,11 +222,11 @@ def finished(config: DecodeConfig, figure: Figure) -> float | None:
     """
     timings = [config.timing]
     if figure is not speedup:
-        files = Path(config.out).glob("*/config.json")
-        timings += {read_json(file, "delete that run").get("timing") for file in files}
+        there = settings_beside(Path(config.out), "delete that run")
+        timings += {one.get("timing") for one in there}
     for timing in timings:
         folder = Path(config.out) / run_name(dataclasses.replace(config, timing=timing))
-        if (folder / DONE).is_file():
+        if is_done(folder):
             return figure(read_records(folder).values())
     return None
 
