@@ -1,4 +1,4 @@
-"""The parts of an engine, each made from its settings when it is asked for: models, codec, rule."""
+"""Build an engine from its settings: models, codec, drafter and rule."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
@@ -88,7 +88,7 @@ class Builder:
 
     @cached_property
     def refiner(self) -> Refiner | None:
-        """What fills further layers of codes, where the codec has them."""
+        """The model that fills further layers of codes, where the codec has them."""
         refiner = load_refiner(self.config.target, dtype=self.dtype, device=self.device)
         _check_layers(self.config.codec, self.codec, refiner)
         return refiner
@@ -189,7 +189,7 @@ class Builder:
         )
 
     def speculation(self) -> Speculation:
-        """Who proposes, who verifies, and by which rule."""
+        """Return the drafter, the target that verifies, and the rule."""
         config = self.config
         drafter: Drafter = build(config.drafter, self)
         rule: AcceptanceRule = build(config.rule, self)  # the last: groups take long to make
@@ -225,7 +225,7 @@ class Builder:
         load: Callable[[], Loaded],
         size: int | None = None,
     ) -> Loaded:
-        """What is loaded from `path`, by its content and for the kernels that are to compute."""
+        """Return what is loaded from `path`, cached by its content and the kernels that compute."""
         place = Path(path)
         size = folder_size(place) if size is None else size
         key = (*key, kernel_label(self.config.runtime), content_hash(place))

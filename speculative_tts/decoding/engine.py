@@ -131,7 +131,7 @@ class Engine:
         )
 
     def positions(self, system: System, request: Request) -> int:
-        """How long a request may become with its prompt, drafted tokens included."""
+        """Return how long a request may become with its prompt, drafted tokens included."""
         return Size.of([request], self._looping(system).slack).positions
 
     def bucket(self, system: System, request: Request) -> Size | None:
@@ -165,7 +165,7 @@ class Engine:
         return self.graphs.states(self._looping(system), [request], strides)
 
     def _looping(self, system: System, observer: Observer | None = None) -> LoopSpec[Any]:
-        """What a system decodes with."""
+        """Return the loop that a system decodes with."""
         if system is System.speculative:
             assert self.speculation is not None, "built for another system"
             return self.speculation.looping(observer)

@@ -37,7 +37,7 @@ _CHECKPOINTS = ("*.safetensors", "*.pt")
 
 @dataclass(frozen=True)
 class HeadTensors:
-    """What is stored: weight [n, vocab, hidden]; the others by kind (see the module)."""
+    """Stored tensors: weight [n, vocab, hidden]; the others by kind (see the module)."""
 
     weight: Tensor
     bias: Tensor | None = None

@@ -1,4 +1,4 @@
-"""What a speech LM is asked for: a text, in the voice of a recording and its words."""
+"""The request to a speech LM: a text, in the voice of a recording and its words."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ class Prompt:
 
     @property
     def codes(self) -> list[int]:
-        """What an LM reads of the voice: of several layers of codes the first."""
+        """The voice's codes that an LM reads: of several layers the first."""
         codes: list[int] = first_layer(self.voice).tolist()
         return codes
 
@@ -34,5 +34,5 @@ class EncodedPrompt:
 
 
 def first_layer(codes: Int64[Tensor, "*layers tokens"]) -> Int64[Tensor, " tokens"]:
-    """What an LM reads and emits of codes: of several layers the first."""
+    """Return the codes that an LM reads and emits: of several layers the first."""
     return codes if codes.ndim == 1 else codes[0]

@@ -34,7 +34,7 @@ class _Transitions(ctypes.Structure):
 
 
 class Search(ctypes.Structure):
-    """How a path is found; see native.h."""
+    """Settings of a path search; see native.h."""
 
     _fields_ = (
         ("transitions", ctypes.POINTER(_Transitions)),
@@ -67,7 +67,7 @@ def search(
     sample: bool,
     end_when_likeliest: bool,
 ) -> Search:
-    """Of `decoding.blocks.choosers.ViterbiHeads`; transitions: by their names in native.h."""
+    """Build the search of `decoding.blocks.choosers.ViterbiHeads`; transitions: as in native.h."""
     kept = {name: tensor.contiguous() for name, tensor in transitions.items()}
     pointers = {name: tensor.data_ptr() for name, tensor in kept.items()}
     table = _Transitions(**pointers, ids=ids, pairs=len(kept.get("keys", ())))
@@ -100,7 +100,7 @@ def drafter(heads: Heads, search: Search | None, states: Tensor) -> Drafter:
 def blocks(
     target: Walk, batch: Batch, heads: Heads, search: Search | None, made: Tensor, dead: Tensor
 ) -> Callable[[int], None]:
-    """What makes so many blocks, or all that are left of the batch if fewer.
+    """Return a function that runs up to `number` blocks of the batch.
 
     search: None: each head by the batch's sampler. made, dead: int64 [batch], added to.
     """

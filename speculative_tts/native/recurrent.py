@@ -22,7 +22,7 @@ class Recurrent(ctypes.Structure):
 
     @classmethod
     def of(cls, *linears: list[Linear], few: Tensor | None) -> Self:
-        """Of all blocks, inner and out, and of the head.
+        """Build it from the matrices of all blocks, inner and out, and of the head.
 
         Their matrices, and the ids of the head's rows (int64), must be kept by the caller.
         """
@@ -39,7 +39,7 @@ def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) 
 
 
 def drafter(layer: Recurrent, states: Tensor) -> Drafter:
-    """As `blocks.drafter`; the embedding is that of the target that verifies."""
+    """Return the layer as the drafter of rounds; its embedding is the verifying target's."""
     made = Drafter(None, None, None, states.data_ptr(), ctypes.addressof(layer))
     made.kept = (layer, states)
     return made

@@ -25,7 +25,7 @@ class _Groups(ctypes.Structure):
 
 
 class Rule(ctypes.Structure):
-    """How drafted tokens are verified; see native.h."""
+    """A rule for compiled verification; see native.h."""
 
     _fields_ = (
         *(("beta", ctypes.c_double), ("groups", ctypes.POINTER(_Groups))),

@@ -36,7 +36,7 @@ class _Tokens(ctypes.Structure):
 
 
 class Drafter(ctypes.Structure):
-    """Who proposes the tokens of a round; see native.h."""
+    """The drafter of native rounds; see native.h."""
 
     _fields_ = tuple(
         (name, ctypes.c_void_p) for name in ("reader", "heads", "search", "states", "recurrent")
@@ -76,7 +76,7 @@ class Batch:
     sampling: Sampling
 
     def described(self) -> tuple[Rows, _Tokens]:
-        """What the calls see of it."""
+        """Return the structures that the calls read."""
         assert self.tokens.is_contiguous()
         assert self.uniforms.is_contiguous()
         p, vocab = self.places, len(self.ends) - 1
@@ -101,7 +101,7 @@ class Walker:
 
 @dataclass(frozen=True)
 class Places:
-    """What is added to inputs by position: [positions, hidden], float32 as the embedding.
+    """Position embeddings added to inputs: [positions, hidden], float32 as the embedding.
 
     skipped: int64 [batch], positions of each row before the first of them.
     """
@@ -217,7 +217,7 @@ class Rounds:
         self._kept = (target, drafter, batch, counts, rule)  # what the structures point into
 
     def __call__(self, number: int) -> None:
-        """So many, or all that are left of the batch if fewer."""
+        """Run up to `number` rounds."""
         self._made.rounds = number
         native = self._kept[0].native
         assert native.sst_rounds(*self._given) >= 0, "a cache is too short"

@@ -19,11 +19,11 @@ from speculative_tts.records import (
 from speculative_tts.schema.decode import SamplingConfig
 
 class AudioSource(Protocol):
-    """Where the audio of a run comes from: an engine, the recordings, a run's swapped codes."""
+    """A source of a run's audio: an engine, the recordings, another run's swapped codes."""
 
     @property
     def codec(self) -> Codec:
-        """What the audio is made with."""
+        """The codec that makes the audio."""
         ...
 
     @property
@@ -33,7 +33,7 @@ class AudioSource(Protocol):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Which caches and heads it was made of, for provenance."""
+        """Caches and heads that the audio rests on, for provenance."""
         ...
 
     @property

@@ -75,7 +75,7 @@ def other(config: DecodeConfig, kind: str, wanted: float) -> RuleConfig:
 
 
 def parsed(config: DecodeConfig) -> tuple[str, float]:
-    """What `config.match` asks for: beta, length or speedup, and its value."""
+    """Return the goal that `config.match` names: beta, length or speedup, and its value."""
     text, searched = config.match or "", GroupRule | ToleranceRule
     if config.system is not System.speculative or not isinstance(config.rule, searched):
         raise ValueError(
@@ -162,7 +162,7 @@ def search(
 
 
 def _beyond(tried: dict[float, float], goal: float, first: float, scale: Scale) -> float:
-    """Where a line through the largest two leads, within `BEYOND`; `first` without any."""
+    """Extrapolate a line through the largest two, within `BEYOND`; `first` without any."""
     if not tried:
         return first
     there, back = scale

@@ -1,4 +1,4 @@
-"""What a drafter is: it proposes tokens, and says which law each was drawn from.
+"""The interface of drafters: they propose tokens and return the distribution of each.
 
 So every rule verifies every drafter, and an exact rule stays exact whatever the drafter. What a
 token is may depend on the uniforms of its own and earlier positions only: they are used again where
@@ -32,7 +32,7 @@ class Drafter(Protocol):
         ...
 
     def start(self, size: Size) -> "Drafting":
-        """What batches of a size need."""
+        """Return the state that batches of a size need."""
         ...
 
 
@@ -77,7 +77,7 @@ def picked(x: Tensor, index: PerRow) -> Float[Tensor, "batch width"]:
 
 
 def room(rows: BatchState, lookahead: int) -> PerRow:
-    """How many tokens each row may draft: the token after them must still fit."""
+    """Return how many tokens each row may draft: the token after them must still fit."""
     left = torch.where(rows.done, 0, rows.limit - rows.count - 1)
     return left.clamp(min=0, max=lookahead)
 

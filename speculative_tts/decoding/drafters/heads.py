@@ -63,7 +63,7 @@ class HeadsDrafting(NewestStates):
         self._heads, self._chooser = drafter.heads, drafter.chooser
 
     def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:
-        """The same natively, where heads, chooser and states are; they read the states in place."""
+        """See `Drafting`: native if heads and chooser are; it reads the states in place."""
         heads, chosen = self._heads.native, self._chooser.native
         if heads is None or chosen is None or self._hidden is None:
             return None

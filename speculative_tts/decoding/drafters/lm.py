@@ -86,7 +86,7 @@ class LMDrafting:
         return self._drafted, laws
 
     def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
-        """The same natively."""
+        """See `Drafting`."""
         walk = self.walking(sampler)
         return None if walk is None else walk.walk.drafter()
 

@@ -97,7 +97,7 @@ class LookupDrafting:
         """See `Drafting`."""
 
     def _match(self, said: Int64[Tensor, "batch length"], newest: PerRow) -> PerRow:
-        """Where the longest match ends; NOTHING without one."""
+        """Return where the longest match ends; NOTHING without one."""
         places = torch.arange(said.shape[1], device=said.device)
         alike = places < newest[:, None]
         run = torch.zeros_like(said)

@@ -1,4 +1,4 @@
-"""What drafters share that read the target's own states and remember nothing else."""
+"""Base of drafters that read the target's own states and remember nothing else."""
 
 from copy import copy
 from typing import Self

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Embedded(Protocol):
-    """What of the target a recurrent layer is used with."""
+    """What a recurrent drafter needs of the target."""
 
     @property
     def vocab_size(self) -> int:
@@ -69,7 +69,7 @@ class RecurrentDrafting(NewestStates):
         self._target, self._layer = drafter.target, drafter.layer
 
     def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
-        """The same natively, where the layer is; it reads the states in place."""
+        """See `Drafting`: native if the layer is; it reads the states in place."""
         if self._layer.native is None or self._hidden is None:
             return None
         return recurrent.drafter(self._layer.native, self._hidden)

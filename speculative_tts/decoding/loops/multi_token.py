@@ -118,7 +118,7 @@ class Blocks:
         return one
 
     def outcomes(self) -> list[Outcome]:
-        """Of a finished batch."""
+        """Return one outcome per row; call when all rows are done."""
         made, dead = self._made.tolist(), self._dead.tolist()
         return [
             replace(one, counts=Counts(passes=passes, unverified=len(one.tokens), dead_blocks=lost))

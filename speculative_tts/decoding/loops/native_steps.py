@@ -1,4 +1,4 @@
-"""Tokens one by one in one native call, where model and sampler allow it.
+"""Run steps of the decoding loops in one native call, where model and sampler allow it.
 
 The loops in Python say what happens (`loops.Autoregression`, `drafters.lm`, `speculation.Rounds`);
 here it happens without returning to Python between two tokens. The tokens are the same.
@@ -36,13 +36,13 @@ class Walking:
     def draft(
         self, rows: BatchState, wanted: PerRow, lookahead: int, behind: int
     ) -> tuple[PerRow, Float[Tensor, "batch drafted vocab"]]:
-        """As `LMDrafting.propose`: how many tokens count in each row, and their laws."""
+        """Do `LMDrafting.propose`: return how many tokens count per row, and their laws."""
         steps = min(int(wanted.max()), lookahead)
         batch = batch_of(rows, self.sampler)
         return self.walk.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)
 
     def emit(self, rows: BatchState, number: int) -> None:
-        """As `loops.Autoregression.step`, so many times."""
+        """Run `number` steps of `one_by_one.Autoregression` in one native call."""
         self.walk.emit(batch_of(rows, self.sampler), steps=number, purpose=NEXT)
 
     def rounds(
@@ -54,20 +54,20 @@ class Walking:
         *,
         watched: bool,
     ) -> Rounds:
-        """As `speculation.Rounds.step`, so many times, this model verifying by the rule."""
+        """Return native rounds of `speculation.Rounds`; this model verifies by the rule."""
         given = (self.walk, drafter, batch_of(rows, self.sampler), tally.sums)
         return Rounds(*given, rule=rule, lookahead=tally.lookahead, watched=watched)
 
     def blocks(
         self, rows: BatchState, heads: Heads, search: Search | None, made: PerRow, dead: PerRow
     ) -> Callable[[int], None]:
-        """As `multi_token.Blocks.step`, so many times; by the sampler without a search."""
+        """Return native steps of `multi_token.Blocks`; without a search the sampler draws."""
         batch = batch_of(rows, self.sampler)
         return blocks(self.walk, batch, heads, search, made, dead)
 
 
 def batch_of(rows: BatchState, sampler: Sampler) -> Batch:
-    """What native calls see and change of rows."""
+    """Return the view of rows that native calls read and change."""
     stop, barred = rows.stop, sampler.barred_of(rows.stop)
     places = sample.Places(rows.tokens, rows.count, stop.minimum, stop.is_stop, barred)
     state = (rows.tokens, rows.uniforms, rows.again, rows.count, rows.limit, rows.done, rows.ends)
@@ -75,7 +75,7 @@ def batch_of(rows: BatchState, sampler: Sampler) -> Batch:
 
 
 def emitted(rows: BatchState, sampler: Sampler, logits: Float[Tensor, "batch 1 vocab"]) -> bool:
-    """As `loops.emit_one`, if that is one native call; else nothing and False."""
+    """Do `one_by_one.emit_one` in one native call; False if it is not native."""
     if type(sampler) not in SAMPLERS or not sample.runs(logits):
         return False
     emit(batch_of(rows, sampler), logits)
@@ -83,7 +83,7 @@ def emitted(rows: BatchState, sampler: Sampler, logits: Float[Tensor, "batch 1 v
 
 
 def walking(model: object, cache: Any, lengths: PerRow, sampler: Sampler) -> Walking | None:
-    """None where tokens are made one by one in Python."""
+    """Return native steps of a model; None where Python makes its tokens one by one."""
     if type(sampler) not in SAMPLERS or not isinstance(model, Walkable):
         return None
     walk = model.walk(cache, lengths)

@@ -31,7 +31,7 @@ from speculative_tts.native.walk import Rounds as NativeRounds
 
 @dataclass(frozen=True)
 class Speculation:
-    """Who proposes, who verifies, and by which rule; `lookahead` tokens a round at most."""
+    """A drafter, the target that verifies, and the rule; `lookahead` tokens a round at most."""
 
     target: HiddenModel
     drafter: Drafter
@@ -64,7 +64,7 @@ class Speculation:
         )
 
     def loop(self, size: Size, observer: Observer | None = None) -> "Rounds":
-        """For batches of a size."""
+        """Return the loop for batches of a size."""
         return Rounds(self, size, observer or Observer())
 
 
@@ -107,7 +107,7 @@ class Rounds:
         return target.rounds(drafter, self.rows, self.tally, rule, watched=watched)
 
     def walk(self, number: int) -> bool:
-        """See `Loop`; nobody can watch."""
+        """Run native rounds; False if an observer needs each round."""
         if self._native is None or self._native.laws is not None:
             return False
         self._native(number)

@@ -208,7 +208,7 @@ class Tolerance(TokenRule):
         return (uniforms[..., 0] - self.beta) * p < q
 
     def accepted_mass(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """With a = min(1, min(1, q / p) + beta), written min(p, min(p, q) + beta p): no division.
+        """Return p a with a = min(1, min(1, q / p) + beta), as min(p, min(p, q) + beta p).
 
         Sums to sum min(p, q) = 1 - TV(p, q) for beta 0.
         """
@@ -217,7 +217,7 @@ class Tolerance(TokenRule):
 
 
 def entropy(law: Probs) -> Numbers:
-    """In nats."""
+    """Return the entropy in nats."""
     found: Tensor = -torch.special.xlogy(law, law).sum(-1)
     return found
 

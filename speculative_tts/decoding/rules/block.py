@@ -120,7 +120,7 @@ class Block(AcceptanceRule):
         return self.by.output_law(target_probs, draft_probs)
 
     def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
-        """Of one token alone: the token rule's."""
+        """Return the token rule's probability for a token judged alone."""
         return self.by.acceptance_probability(target_probs, draft_probs)
 
     def accept(
@@ -130,7 +130,7 @@ class Block(AcceptanceRule):
         drafted: Ids,
         uniforms: Uniforms,
     ) -> Flags:
-        """Of one token alone: the token rule's, and a block of one is no more."""
+        """Judge tokens alone by the token rule, which a block of one equals."""
         return self.by.accept(target_probs, draft_probs, drafted, uniforms)
 
 

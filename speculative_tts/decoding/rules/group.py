@@ -40,7 +40,7 @@ NEARLY_ONE = 1 - 2.0**-30  # stays below the next integer when a token id is add
 
 
 def on_cpu(x: Tensor) -> bool:
-    """Is looking at its numbers free?"""
+    """True if the tensor is on a CPU, where reading it is free."""
     return x.device.type == "cpu"
 
 
@@ -87,7 +87,7 @@ class Group(AcceptanceRule):
 
     @property
     def memberships(self) -> dict[str, Tensor]:
-        """What a verification reads, for a native one."""
+        """The arrays that compiled verification reads."""
         return {
             "token_offsets": self._token_offsets,
             "group_offsets": self._group_offsets,
@@ -118,7 +118,7 @@ class Group(AcceptanceRule):
     def accept(
         self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
     ) -> Flags:
-        """Is u P_c(K) < Q_c(K), with K by the auxiliary uniform? Looks at the members of K only."""
+        """Accept iff u P_c(K) < Q_c(K), K by the auxiliary uniform; reads members of K only."""
         number, vocab = drafted.numel(), target_probs.shape[-1]
         group = self.draw_group(drafted.reshape(-1), uniforms[..., 1].reshape(-1))
         size = self._sizes.index_select(0, group)[:, None]
@@ -222,7 +222,7 @@ class Group(AcceptanceRule):
     def _where_possible(
         self, q: Flat, p: Flat, row: Places, token: Places, *, accepted: bool
     ) -> Flat:
-        """The same over the memberships of tokens at (row, token) only, in float64.
+        """Do `_everywhere` over the memberships of tokens at (row, token) only, in float64.
 
         They are all with q + p > 0 of their rows: of a sampler with top-k, a few dozen.
         """

@@ -140,7 +140,7 @@ class Neighbours(ByChance):
         return TokenRule.residual(self, target_probs, draft_probs)
 
     def residual_after(self, target_probs: Probs, draft_probs: Probs, rejected: Ids) -> Probs:
-        """Without x, which is rejected only where p has more, and A(x)."""
+        """Leave out A(x), and x, which is rejected only where p exceeds q."""
         lent, _ = self._borrowed(target_probs, rejected[..., None])
         near = self.nearest[rejected]
         anything = draft_probs.any(-1, keepdim=True)  # else nothing was drafted
@@ -156,7 +156,7 @@ class Neighbours(ByChance):
         return torch.stack(laws).view(shape)
 
     def _law(self, q: Float[Tensor, " vocab"], p: Float[Tensor, " vocab"]) -> Probs:
-        """Of one row."""
+        """Return the output law of one row."""
         law = q * (1 - p.sum()).clamp(min=0)  # of a position where nothing was drafted
         possible = (p > 0).nonzero()[:, 0]
         for begin in range(0, len(possible), SOME):
@@ -170,7 +170,7 @@ class Neighbours(ByChance):
         return law
 
     def _borrowed(self, q: Probs, tokens: Some) -> tuple[Tensor, Chances]:
-        """Which neighbours of some tokens [*rows, n, k] lend, and how much they have."""
+        """Return which neighbours of some tokens lend, [*rows, n, k], and their mass."""
         near = self.nearest[tokens]
         others = near != tokens[..., None]
         mass = q.gather(-1, near.flatten(-2)).view(near.shape) * others

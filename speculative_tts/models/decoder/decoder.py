@@ -41,7 +41,7 @@ class Layer:
     down: Matrix
 
     def matrices(self) -> tuple[Matrix, ...]:
-        """In the order of a pass."""
+        """Return the matrices in the order of a pass."""
         return self.qkv, self.out, self.gate_up, self.down
 
 
@@ -154,7 +154,7 @@ class Decoder:
 
 
 def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
-    """What runs all layers at once, where their matrices are packed for it."""
+    """The native stack that runs all layers at once; None unless their matrices are packed."""
     native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
     if native is None or len(weights) < len(layers):

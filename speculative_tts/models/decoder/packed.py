@@ -25,7 +25,7 @@ def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What was packed as float16, all else as it is."""
+    """Return unpacked what was packed as float16, and all else as it is."""
     return {
         name: unpacked(tensor, tensors[name + SCALE]) if name + SCALE in tensors else tensor
         for name, tensor in tensors.items()

@@ -1,4 +1,4 @@
-"""What an engine says to a list: some utterances timed beside the target alone, others in batches.
+"""Decode a test list: some utterances timed beside the target alone, the rest batched.
 
 Each utterance is decoded once. Those that are timed (`timing`, evenly spread over the list) are
 decoded alone, next to the target alone, and have seconds; the others have none. Their tokens do
@@ -141,7 +141,7 @@ class EngineSource:
                 self._engine.require_room(size)
 
     def is_timed(self, item: ListItem) -> bool:
-        """Is it one of those that `start` chose?"""
+        """True if `start` chose it to be timed."""
         return item.id in self._timed
 
     def together(self, items: list[ListItem]) -> list[tuple[ListItem, Outcome]]:
@@ -157,7 +157,7 @@ class EngineSource:
         return self._paired(self._request(item), swap=False)
 
     def spoken(self, item: ListItem, outcome: Outcome) -> Spoken:
-        """What it sounds like."""
+        """Return the audio of an outcome."""
         return self._engine.audio(outcome, self.prompt(item))
 
     def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
@@ -220,7 +220,7 @@ class EngineSource:
 
     @property
     def _systems(self) -> list[System]:
-        """Whose seconds are compared."""
+        """The systems whose seconds are compared."""
         beside = self._config.baseline and self._config.system is not System.target
         return [self._config.system, *([System.target] if beside else [])]
 
@@ -303,5 +303,5 @@ class EngineSource:
         return self._requests[item.id]
 
     def prompt(self, item: ListItem) -> Prompt:
-        """What the item asks for."""
+        """Return the item's text and voice."""
         return Prompt(item.text, item.prompt_text, self._voices[item.prompt_audio])

@@ -161,7 +161,7 @@ class ValleLM:
         return self.logits(self.prefill_hidden(prompts, cache))
 
     def prefill_hidden(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
-        """The same as hidden states after the final norm, [batch, dim]."""
+        """Run prompts; return hidden states after the final norm, [batch, dim]."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         cache.keys_values.clear()
         last = []
@@ -188,13 +188,13 @@ class ValleLM:
     def extend_hidden(
         self, ids: Tensor, cache: ValleCache, start: Tensor, keep: int | None = None
     ) -> Tensor:
-        """The same as hidden states after the final norm, [batch, keep, dim], for other heads."""
+        """Feed ids as `extend`; return hidden states for other heads, [batch, keep, dim]."""
         places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
         inputs = (self._codes[ids] + cache.sines[1, places]).to(self.trunk.dtype)
         return self.trunk.extend(inputs, cache.keys_values, start, keep=keep)
 
     def walk(self, cache: ValleCache, lengths: Tensor) -> Walk | None:
-        """What makes tokens one by one in one call, where that is native."""
+        """Return native steps over a cache; None where kernels are torch's."""
         stack, native = self.trunk.native, library()
         if stack is None or native is None or not isinstance(self.head, Packed):
             return None

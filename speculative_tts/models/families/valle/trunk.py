@@ -48,7 +48,7 @@ class Trunk:
         self.native = self._stack()
 
     def _stack(self) -> Native | None:
-        """What runs all layers at once, where their matrices are packed for it."""
+        """The native stack that runs all layers at once; None unless their matrices are packed."""
         native = library()
         layers = [
             Weights(four, (layer.norm1, layer.norm2))
