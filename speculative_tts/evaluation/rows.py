@@ -7,7 +7,7 @@ from typing import Any
 
 from speculative_tts.evaluation.audio import seconds
 from speculative_tts.evaluation.judge import Sample
-from speculative_tts.records import DecodeRecord
+from speculative_tts.records import SCORED, TIMED, DecodeRecord, columns_marked
 from speculative_tts.typed import typed
 
 NO_CODES = "no_codes"  # flag of an utterance that ended at once; its audio is a short silence
@@ -81,14 +81,10 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
         return {name: getattr(record, name) for name in ("tokens", "stop", "swapped", "changed")}
     if record.lm_seconds == 0 and record.counts.rounds == 0:
         return {}
-    names = ("tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds")
-    after = (
-        *("nar_seconds", "codec_seconds", "flow_seconds"),
-        *("prefill_seconds", "baseline_prefill_seconds"),
-    )
-    own = {name: getattr(record, name) for name in names}
-    if record.lm_seconds is not None:  # times are of the utterances that were timed
-        own |= {name: value for name in after if (value := getattr(record, name)) is not None}
+    own = columns_marked(record, SCORED)
+    if record.lm_seconds is not None:
+        clocks = columns_marked(record, TIMED)
+        own |= {name: value for name, value in clocks.items() if value is not None}
     counts = record.counts.columns() if record.counts.rounds else {}
     heard = record.arrivals.heard() if record.arrivals else {}
     return own | counts | heard | (vars(record.split) if record.split else {})
