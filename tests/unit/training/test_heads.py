@@ -24,7 +24,7 @@ from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
 from speculative_tts.training.loop import Training
 from speculative_tts.training.losses import each
-from speculative_tts.training.recurrent import Recurrence, RecurrentTrunk
+from speculative_tts.training.recurrent import RecurrentTrunk, TrainableRecurrence
 from speculative_tts.training.state import settings_of
 from speculative_tts.training.trunk import load_trunk
 
@@ -216,7 +216,7 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
     module = RecurrentTrunk(
         trunk,
         3,
-        Recurrence(16, 8, 1),
+        TrainableRecurrence(16, 8, 1),
         {"kl": 1.0},
         speech_sampler(layout),
         1.0,
@@ -264,7 +264,9 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
     said[:, 1] = torch.arange(vocab)
     chosen = sampler, 1.0, each
     weighted, plain = (
-        RecurrentTrunk(trunk, 3, Recurrence(16, 8, 2), {"kl": 1.0}, *chosen, own_drafts=own)
+        RecurrentTrunk(
+            trunk, 3, TrainableRecurrence(16, 8, 2), {"kl": 1.0}, *chosen, own_drafts=own
+        )
         for own in (True, False)
     )
     for name, parameter in plain.layer.named_parameters():
