@@ -205,16 +205,16 @@ def _group_sums(keys: Sequence[Hashable], columns: Array) -> Array:
 
 @functools.lru_cache(maxsize=4)
 def _resampled(units: int, draws: int, seed: int) -> Array:
-    """How often each unit is drawn, shape [draws, units]; rows sum to `units`."""
+    """Draw how often each unit occurs, shape [draws, units]; rows sum to `units`."""
     drawn = np.random.default_rng(seed).integers(0, units, size=(draws, units))
     flat = (drawn + units * np.arange(draws)[:, None]).ravel()
     return np.bincount(flat, minlength=draws * units).reshape(draws, units).astype(np.float64)
 
 
 def _bca_levels(value: float, drawn: Array, without: Array) -> list[float]:
-    """Which quantiles of the draws bound the interval; `without` has figures with a unit left out.
+    """Return the quantiles of the draws that bound the interval.
 
-    Bias (draws below the figure) and acceleration (skewness of the jackknife) move them.
+    Bias (draws below the figure) and acceleration (skewness of `without`, the jackknife) move them.
     """
     from scipy.special import ndtr, ndtri, stdtrit
 

@@ -75,14 +75,14 @@ def normalise(text: str) -> str:
 
 
 class Transcriber:
-    """Base of judges that hear words: they hear the output, and their edits are counted."""
+    """Base of judges that transcribe the output, whose edits are counted."""
 
     def files(self, sample: Sample) -> list[str]:
         """The output."""
         return [sample.audio]
 
     def normaliser(self) -> Normaliser:
-        """What text and transcript pass before they are compared."""
+        """Return the function that normalises text and transcript before they are compared."""
         return normalise
 
     def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
