@@ -1,7 +1,7 @@
-"""Ray's workers: pieces of work as tasks of a Ray cluster, which does again what a lost one had.
+"""Run pieces of work as tasks of a Ray cluster, which repeats those of a lost worker.
 
-The package, the files and the folder that the command runs in must be seen by every node. Nothing
-is sent home, no dashboard is started, nothing is installed on workers or copied to them.
+Every node must see the package, the files and the folder that the command runs in. No usage data
+are sent, no dashboard is started, nothing is installed on workers or copied to them.
 """
 
 import logging
@@ -22,9 +22,9 @@ from speculative_tts.workers import AHEAD, Piece, Result, Workers, lost_worker
 
 logger = logging.getLogger(__name__)
 
-STORE = 80 << 20  # bytes of a local cluster's object store: about the least that Ray takes
-SOCKETS = 40  # characters of a folder in which the names of Ray's sockets are not too long
-LOOK = 1.0  # seconds after which it is looked again at what runs where
+STORE = 80 << 20  # bytes of a local cluster's object store: about Ray's minimum
+SOCKETS = 40  # largest length of a folder's name in which Ray's socket names fit
+LOOK = 1.0  # seconds between looks at what runs where
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a piece without num_gpus sees no GPU
@@ -33,20 +33,20 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Share:
-    """What a piece gets of a node."""
+    """CPUs and GPUs that a piece gets of a node."""
 
     cpus: float
     gpus: float
 
 
 class RayWorkers(Workers):
-    """Tasks of a cluster that this process has joined; `told` hears which pieces run where."""
+    """Workers of a cluster that this process has joined; `on_places` gets what runs where."""
 
     def __init__(self, config: ClusterConfig, threads: int) -> None:
         self.share = Share(config.num_cpus or threads, config.num_gpus)
         self._retries, self._alone = config.retries, config.address is None
         self._known = set[Share]()
-        self.told: Callable[[list[tuple[Any, str]]], None] = lambda _: None
+        self.on_places: Callable[[list[tuple[Any, str]]], None] = lambda _: None
 
     def each(
         self,
@@ -54,7 +54,7 @@ class RayWorkers(Workers):
         pieces: Iterable[Piece],
         share: Callable[[Piece], Share] | None = None,
     ) -> Iterator[tuple[Piece, Result]]:
-        """See `Workers`; `share` says what a piece gets where not all get the same."""
+        """See `Workers`; `share` gives each piece its own share of a node."""
         import ray
 
         left, waiting = enumerate(pieces), dict[Any, tuple[str, Piece]]()
@@ -70,33 +70,35 @@ class RayWorkers(Workers):
                     return
                 for done in ray.wait([*waiting], num_returns=1, timeout=LOOK)[0]:
                     yield waiting.pop(done)[1], self._result(done)
-                self.told(_places(waiting.values()))
+                self.on_places(_places(waiting.values()))
         finally:
             for task in waiting:
                 ray.cancel(task, force=True)
 
-    def _task(self, got: Share) -> Any:
+    def _task(self, wanted: Share) -> Any:
         import ray
 
-        self._look_for(got)
-        keeping: Any = ray.remote(max_calls=0)(_piece)  # what a worker has loaded, it keeps
-        return keeping.options(num_cpus=got.cpus, num_gpus=got.gpus, max_retries=self._retries)
+        self._check_share(wanted)
+        keeping: Any = ray.remote(max_calls=0)(_piece)  # a worker keeps what it has loaded
+        return keeping.options(
+            num_cpus=wanted.cpus, num_gpus=wanted.gpus, max_retries=self._retries
+        )
 
-    def _look_for(self, got: Share) -> None:
-        """ValueError when no node has so much: Ray would wait for one, here for ever."""
-        if got in self._known:
+    def _check_share(self, wanted: Share) -> None:
+        """Raise ValueError when no node has that much: Ray would wait for one, here for ever."""
+        if wanted in self._known:
             return
-        there = nodes()
-        if not any(got.cpus <= node.cpus and got.gpus <= node.gpus for node in there):
-            cpus, gpus = max(node.cpus for node in there), max(node.gpus for node in there)
+        all_nodes = nodes()
+        if not any(wanted.cpus <= node.cpus and wanted.gpus <= node.gpus for node in all_nodes):
+            cpus, gpus = max(node.cpus for node in all_nodes), max(node.gpus for node in all_nodes)
             why = (
-                f"num_cpus {got.cpus:g} and num_gpus {got.gpus:g} of a piece of work are more than "
-                f"any node has ({cpus:g} and {gpus:g})"
+                f"num_cpus {wanted.cpus:g} and num_gpus {wanted.gpus:g} of a piece of work are "
+                f"more than any node has ({cpus:g} and {gpus:g})"
             )
             if self._alone:
                 raise ValueError(f"{why}; lower them, or threads, or give a cluster's address")
             logger.warning("%s: waiting for one that has them", why)
-        self._known.add(got)
+        self._known.add(wanted)
 
     def _result(self, done: Any) -> Any:
         import ray
@@ -110,17 +112,17 @@ class RayWorkers(Workers):
 
 
 def nodes() -> list[Share]:
-    """CPUs and GPUs of every node that is there."""
+    """Return the CPUs and GPUs of every living node."""
     import ray
 
-    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    has = [node["Resources"] for node in found if node["Alive"]]
-    return [Share(float(one.get("CPU", 0)), float(one.get("GPU", 0))) for one in has]
+    known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    resources = [node["Resources"] for node in known if node["Alive"]]
+    return [Share(float(one.get("CPU", 0)), float(one.get("GPU", 0))) for one in resources]
 
 
 @contextmanager
 def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
-    """Workers of the cluster at `config.address`, or of one on this machine that ends with this."""
+    """Join the cluster at `config.address`, or start one here that ends with the block."""
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     import ray
 
@@ -133,7 +135,7 @@ def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
 
 
 def _join(config: ClusterConfig, folder: Path) -> None:
-    """ValueError when nobody answers, at once: Ray itself asks for minutes."""
+    """Join a cluster; raise ValueError at once if none answers: Ray itself tries for minutes."""
     import ray
 
     try:
@@ -156,7 +158,7 @@ def _join(config: ClusterConfig, folder: Path) -> None:
 
 
 def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:
-    """Where the cluster is, or how one is made."""
+    """Return the options of `ray.init`: an address, or those of a new local cluster."""
     if config.address is not None:
         return {"address": config.address}
     return {
@@ -169,7 +171,7 @@ def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder for a cluster of this process; takes away those that killed ones left."""
+    """Make a folder for this process's cluster; remove those that killed processes left."""
     place = Path(tempfile.gettempdir())
     place = place if len(str(place)) <= SOCKETS else Path("/tmp")
     for left in place.glob("sst-ray-*"):
@@ -183,15 +185,15 @@ def _folder() -> Iterator[Path]:
 
 
 def _places(waiting: Iterable[tuple[str, Piece]]) -> list[tuple[Piece, str]]:
-    """Pieces that have begun, and where."""
+    """Return the pieces that have begun, and where."""
     from ray.experimental.internal_kv import _internal_kv_get
 
-    found = [(piece, _internal_kv_get(name)) for name, piece in waiting]
-    return [(piece, where.decode()) for piece, where in found if where]
+    places = [(piece, _internal_kv_get(name)) for name, piece in waiting]
+    return [(piece, where.decode()) for piece, where in places if where]
 
 
 def _piece(work: Callable[[Piece], Result], piece: Piece, folder: str, name: str) -> Result:
-    """One piece, on a worker."""
+    """Do one piece, on a worker."""
     import ray
     from ray.experimental.internal_kv import _internal_kv_put
 

@@ -1,8 +1,8 @@
-"""Pieces of work on workers: in this process, in others of this machine, or on a Ray cluster.
+"""Run pieces of work on workers: this process, other processes here, or a Ray cluster.
 
-What a piece makes is written whole or kept in records, so a piece whose worker was lost (killed,
-out of memory, its node gone) is simply done again, or with copies of this process by the same
-command.
+A piece's result is written whole or stored in records, so a piece whose worker was lost (killed,
+out of memory, its node gone) is simply repeated; with copies of this process the same command
+repeats it.
 """
 
 import os
@@ -28,16 +28,16 @@ LOST_COPY = (
     "a copy of the process was lost (killed, or out of memory); the same command goes on, and "
     "workers=1 needs less memory"
 )
-AHEAD = 4  # pieces that wait for each worker: all of them may be more than memory holds
+AHEAD = 4  # pieces queued for each worker: all of them might not fit into memory
 
 
 class Workers:
-    """One worker, this process; subclasses have others."""
+    """One worker, this process; subclasses have more."""
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Iterable[Piece]
     ) -> Iterator[tuple[Piece, Result]]:
-        """Every piece with its result, as they come; what one raises is raised here."""
+        """Yield every piece with its result, as they come; raise what a piece raises."""
         for piece in pieces:
             yield piece, work(piece)
 
@@ -46,7 +46,7 @@ HERE = Workers()
 
 
 class Processes(Workers):
-    """Processes of this machine, each with one thread; they end with this one."""
+    """Worker processes of this machine, each with one thread, that end with this one."""
 
     def __init__(self, number: int, retries: int) -> None:
         self._number, self._retries = number, retries
@@ -57,7 +57,7 @@ class Processes(Workers):
         """See `Workers`."""
         left = iter(pieces)
         todo = deque(islice(left, 2))
-        if len(todo) < 2:  # not worth a start
+        if len(todo) < 2:  # not worth starting processes
             yield from super().each(work, todo)
             return
         for lost in range(1, self._retries + 2):
@@ -77,7 +77,7 @@ class Processes(Workers):
         left: Iterator[Piece],
         waiting: dict[Future[Result], Piece],
     ) -> Iterator[tuple[Piece, Result]]:
-        """What a pool of processes makes of them, while all of them live."""
+        """Yield pieces with results of a pool of processes, until one of them is lost."""
         # A fork of a process with torch's threads can hang where it uses them; `_copy` does not.
         spawn = get_context("spawn")
         pool = ProcessPoolExecutor(self._number, spawn, _start_process, (os.getpid(),))
@@ -99,7 +99,7 @@ class Processes(Workers):
 def workers(
     config: ClusterConfig, processes: int, threads: int = 1
 ) -> AbstractContextManager[Workers]:
-    """What `config` says, or `processes` of this machine; a piece takes `threads`."""
+    """Return the workers of `config`: a Ray cluster, or processes here; a piece takes `threads`."""
     if config.name is Cluster.ray:
         from speculative_tts.ray_workers import ray_workers
 
@@ -109,10 +109,10 @@ def workers(
 
 
 def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -> Iterator[Result]:
-    """What work yields of each piece, in copies of this process: what is loaded is theirs too.
+    """Yield the results of all pieces, each done in a fork, which shares what is loaded.
 
-    As it comes; what a copy raises is raised here, and a lost one is a ValueError. One piece is
-    done here. Not in a process that has used a GPU.
+    Results come as they are made. A copy's error is raised here, and a lost copy is a ValueError. A
+    single piece is done in this process. A process that has used a GPU cannot be copied.
     """
     if len(pieces) < 2:
         for piece in pieces:
@@ -136,7 +136,7 @@ def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -
 
 
 def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
-    """Results of copies, which leave as they end."""
+    """Yield the results of copies until all have ended."""
     while running:
         pipes: list[Any] = connection.wait(list(running))
         for pipe in pipes:
@@ -154,7 +154,7 @@ def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
 
 
 def lost_worker(times: int) -> ValueError:
-    """What to say when pieces were lost again and again."""
+    """Return the error for workers that were lost again and again."""
     return ValueError(
         f"workers were lost {times} times (killed, or out of memory); the same command goes on: "
         "give fewer workers, or cluster.retries=<more>"
@@ -162,11 +162,11 @@ def lost_worker(times: int) -> ValueError:
 
 
 def _copy(work: Callable[[Piece], Iterator[Result]], piece: Piece, end: Any, parent: int) -> None:
-    """The life of a copy."""
+    """Do a piece in a copy of the parent, and send each result to it."""
     import torch
 
     _start_process(parent)
-    torch.set_num_threads(1)  # the others are not here
+    torch.set_num_threads(1)  # a fork has none of the parent's other threads
     try:
         for result in work(piece):
             end.send((result, None))
@@ -176,7 +176,7 @@ def _copy(work: Callable[[Piece], Iterator[Result]], piece: Piece, end: Any, par
 
 
 def _start_process(parent: int) -> None:
-    """One thread; Ctrl-C is left to the parent; the process ends when its parent was killed."""
+    """Set up a worker: one thread, Ctrl-C left to the parent, end when the parent was killed."""
     os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is imported
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -94,7 +94,7 @@ class RayLauncher(Launcher):
                 text = "; ".join(f"{where}: {_own(one, shared)}" for (_, one), where in places)
                 bar.set_postfix_str(text, refresh=watched())
 
-            workers.told = tell
+            workers.on_places = tell
             for (number, _), (found[number], said) in workers.each(work, points, share):
                 failed = found[number].status is JobStatus.FAILED
                 bar.write(said.rstrip("\n"), file=sys.stderr if failed else sys.stdout)
