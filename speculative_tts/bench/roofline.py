@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from speculative_tts.models.native.library import library
-from speculative_tts.models.native.memory import copied
+from speculative_tts.native.library import library
+from speculative_tts.native.memory import copied
 
 MAIN = 512 << 20  # bytes that no processor's cache holds
 SECONDS = 0.3  # for each size
