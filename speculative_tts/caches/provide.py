@@ -141,7 +141,7 @@ def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
 def tensors(
     entry: store.Entry, device: torch.device, vocab_size: int | None = None
 ) -> dict[str, Tensor]:
-    """Return the tensors of `decoding.rules.group.Group`; on a CPU they share the file's memory map.
+    """Return the tensors of the rule `Group`; on a CPU they share the file's memory map.
 
     Ids above those of the cache, up to `vocab_size` (text rows), are alone in their groups.
     """

@@ -166,7 +166,7 @@ def write_rows(
 def write_valle(
     layout: SpeechLayout, prompt: StoredUtterance | None, said: StoredUtterance
 ) -> TokenSequence:
-    """Write text ids, then codes numbered after all text ids as in `models.families.valle.lm`'s prompts.
+    """Write text ids, then codes numbered after all text ids, as in VALL-E's prompts.
 
     The very first code is an input only.
     """
