@@ -1,7 +1,7 @@
-"""Run pieces of work as tasks of a Ray cluster, which repeats those of a lost worker.
+"""Run pieces of work as tasks of a Ray cluster, which repeats those of lost workers.
 
-Every node must see the package, the files and the folder that the command runs in. No usage data
-are sent, no dashboard is started, nothing is installed on workers or copied to them.
+Every node must see the package, the files and the working folder. No usage data is sent, no
+dashboard is started, and nothing is installed on workers or copied to them.
 """
 
 import logging
@@ -22,9 +22,9 @@ from speculative_tts.workers import AHEAD, Piece, Result, Workers, lost_worker
 
 logger = logging.getLogger(__name__)
 
-STORE = 80 << 20  # bytes of a local cluster's object store: about Ray's minimum
-SOCKETS = 40  # largest length of a folder's name in which Ray's socket names fit
-LOOK = 1.0  # seconds between looks at what runs where
+STORE = 80 << 20  # bytes of a local cluster's object store: about the least that Ray takes
+SOCKETS = 40  # characters of a folder in which the names of Ray's sockets are not too long
+LOOK = 1.0  # seconds after which it is looked again at what runs where
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a piece without num_gpus sees no GPU
@@ -33,14 +33,14 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Share:
-    """CPUs and GPUs that a piece gets of a node."""
+    """The CPUs and GPUs of a node that a piece gets."""
 
     cpus: float
     gpus: float
 
 
 class RayWorkers(Workers):
-    """Workers of a cluster that this process has joined; `on_places` gets what runs where."""
+    """Tasks of a cluster that this process has joined; `on_places` gets what runs where."""
 
     def __init__(self, config: ClusterConfig, threads: int) -> None:
         self.share = Share(config.num_cpus or threads, config.num_gpus)
@@ -54,7 +54,7 @@ class RayWorkers(Workers):
         pieces: Iterable[Piece],
         share: Callable[[Piece], Share] | None = None,
     ) -> Iterator[tuple[Piece, Result]]:
-        """See `Workers`; `share` gives each piece its own share of a node."""
+        """See `Workers`; `share` returns a piece's share, if not all get the same."""
         import ray
 
         left, waiting = enumerate(pieces), dict[Any, tuple[str, Piece]]()
@@ -75,30 +75,28 @@ class RayWorkers(Workers):
             for task in waiting:
                 ray.cancel(task, force=True)
 
-    def _task(self, wanted: Share) -> Any:
+    def _task(self, got: Share) -> Any:
         import ray
 
-        self._check_share(wanted)
-        keeping: Any = ray.remote(max_calls=0)(_piece)  # a worker keeps what it has loaded
-        return keeping.options(
-            num_cpus=wanted.cpus, num_gpus=wanted.gpus, max_retries=self._retries
-        )
+        self._look_for(got)
+        keeping: Any = ray.remote(max_calls=0)(_piece)  # what a worker has loaded, it keeps
+        return keeping.options(num_cpus=got.cpus, num_gpus=got.gpus, max_retries=self._retries)
 
-    def _check_share(self, wanted: Share) -> None:
-        """Raise ValueError when no node has that much: Ray would wait for one, here for ever."""
-        if wanted in self._known:
+    def _look_for(self, got: Share) -> None:
+        """Raise ValueError if no node has so much: Ray would wait for one, here for ever."""
+        if got in self._known:
             return
-        all_nodes = nodes()
-        if not any(wanted.cpus <= node.cpus and wanted.gpus <= node.gpus for node in all_nodes):
-            cpus, gpus = max(node.cpus for node in all_nodes), max(node.gpus for node in all_nodes)
+        there = nodes()
+        if not any(got.cpus <= node.cpus and got.gpus <= node.gpus for node in there):
+            cpus, gpus = max(node.cpus for node in there), max(node.gpus for node in there)
             why = (
-                f"num_cpus {wanted.cpus:g} and num_gpus {wanted.gpus:g} of a piece of work are "
-                f"more than any node has ({cpus:g} and {gpus:g})"
+                f"num_cpus {got.cpus:g} and num_gpus {got.gpus:g} of a piece of work are more than "
+                f"any node has ({cpus:g} and {gpus:g})"
             )
             if self._alone:
                 raise ValueError(f"{why}; lower them, or threads, or give a cluster's address")
             logger.warning("%s: waiting for one that has them", why)
-        self._known.add(wanted)
+        self._known.add(got)
 
     def _result(self, done: Any) -> Any:
         import ray
@@ -115,14 +113,14 @@ def nodes() -> list[Share]:
     """Return the CPUs and GPUs of every living node."""
     import ray
 
-    known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    resources = [node["Resources"] for node in known if node["Alive"]]
-    return [Share(float(one.get("CPU", 0)), float(one.get("GPU", 0))) for one in resources]
+    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    has = [node["Resources"] for node in found if node["Alive"]]
+    return [Share(float(one.get("CPU", 0)), float(one.get("GPU", 0))) for one in has]
 
 
 @contextmanager
 def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
-    """Join the cluster at `config.address`, or start one here that ends with the block."""
+    """Join the cluster at `config.address`, or start one on this machine that ends with this."""
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     import ray
 
@@ -135,7 +133,7 @@ def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
 
 
 def _join(config: ClusterConfig, folder: Path) -> None:
-    """Join a cluster; raise ValueError at once if none answers: Ray itself tries for minutes."""
+    """Join; raise ValueError at once if nobody answers, since Ray itself asks for minutes."""
     import ray
 
     try:
@@ -158,7 +156,7 @@ def _join(config: ClusterConfig, folder: Path) -> None:
 
 
 def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:
-    """Return the options of `ray.init`: an address, or those of a new local cluster."""
+    """Return the arguments of `ray.init` that join or start the cluster."""
     if config.address is not None:
         return {"address": config.address}
     return {
@@ -171,7 +169,7 @@ def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """Make a folder for this process's cluster; remove those that killed processes left."""
+    """Make a folder for a cluster of this process; remove those that killed processes left."""
     place = Path(tempfile.gettempdir())
     place = place if len(str(place)) <= SOCKETS else Path("/tmp")
     for left in place.glob("sst-ray-*"):
@@ -185,15 +183,15 @@ def _folder() -> Iterator[Path]:
 
 
 def _places(waiting: Iterable[tuple[str, Piece]]) -> list[tuple[Piece, str]]:
-    """Return the pieces that have begun, and where."""
+    """Return the pieces that have begun, with their places."""
     from ray.experimental.internal_kv import _internal_kv_get
 
-    places = [(piece, _internal_kv_get(name)) for name, piece in waiting]
-    return [(piece, where.decode()) for piece, where in places if where]
+    found = [(piece, _internal_kv_get(name)) for name, piece in waiting]
+    return [(piece, where.decode()) for piece, where in found if where]
 
 
 def _piece(work: Callable[[Piece], Result], piece: Piece, folder: str, name: str) -> Result:
-    """Do one piece, on a worker."""
+    """Run one piece on a worker, and record its place."""
     import ray
     from ray.experimental.internal_kv import _internal_kv_put
 

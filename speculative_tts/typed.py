@@ -1,4 +1,4 @@
-"""Build objects from files, checking JSON values against a dataclass's types and limits."""
+"""Build dataclasses from JSON values, checked against their types and limits."""
 
 import dataclasses
 import functools
@@ -26,8 +26,8 @@ FLAT = {"flat": True}  # metadata of a field whose own fields stand beside it in
 
 
 def read_json(path: Path, remedy: str = "copy the file again") -> dict[str, Any]:
-    """Read the JSON object in a file; raise ValueError with file, reason and remedy otherwise."""
-    if not path.is_file():  # reading a pipe would wait
+    """Read the JSON object of a file; ValueError with file, reason and remedy if it has none."""
+    if not path.is_file():  # a pipe would be waited for
         raise ValueError(f"no file {path}; {remedy}")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -39,22 +39,22 @@ def read_json(path: Path, remedy: str = "copy the file again") -> dict[str, Any]
 
 
 def typed(cls: type[Object], values: Mapping[str, Any], where: object) -> Object:
-    """Build a `cls` from JSON values, ignoring unknown keys.
+    """Build `cls` from JSON values, ignoring unknown keys.
 
-    Raise ValueError, beginning with `where`, for a value that is missing, of another type, or
-    beyond its field's limit.
+    Raises ValueError for a value that is missing, of another type, or beyond its field's limit; the
+    message begins with `where`.
     """
-    fields = {}
+    found = {}
     for entry, hint in _fields(typing.cast("typing.Hashable", cls)):
         key = f"{where}: {entry.name}"
         if entry.metadata == FLAT:
-            fields[entry.name] = typed(hint, values, where)
+            found[entry.name] = typed(hint, values, where)
         elif entry.name in values:
-            fields[entry.name] = _value(values[entry.name], hint, key)
+            found[entry.name] = _value(values[entry.name], hint, key)
         elif entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
             raise ValueError(f"{key} is missing; give {_wanted(hint)}")
     try:
-        return cls(**fields)
+        return cls(**found)
     except ValueError as error:  # of a __post_init__
         raise ValueError(f"{where}: {error}") from error
 
@@ -94,7 +94,7 @@ def _scalar(value: Any, kind: Any, hint: Any, key: str) -> Any:
 
 @functools.cache
 def _parts(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
-    """Return the class of a type, its arguments, and whether None is allowed."""
+    """Return the class of a type, its arguments, and whether it allows None."""
     kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
     if kind is Annotated:
         return parts[0], (), False
@@ -105,7 +105,7 @@ def _parts(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
 
 
 def _torn(value: Any) -> bool:
-    """Return True for text with a lone surrogate, which no file and no terminal accepts."""
+    """Return True for text with a lone surrogate, which no file and no terminal takes."""
     try:
         return isinstance(value, str) and not value.isascii() and not value.encode()
     except UnicodeEncodeError:
@@ -113,7 +113,7 @@ def _torn(value: Any) -> bool:
 
 
 def _wanted(hint: Any) -> str:
-    """Describe the values of a field, for people."""
+    """Describe the values that a field takes."""
     kind, _, null = _parts(hint)
     if isinstance(kind, type) and issubclass(kind, Enum):
         what = f"one of {', '.join(kind.__members__)}"

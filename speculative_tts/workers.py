@@ -1,8 +1,7 @@
-"""Run pieces of work on workers: this process, other processes here, or a Ray cluster.
+"""Share pieces of work out to workers: this process, others of this machine, a Ray cluster.
 
-A piece's result is written whole or stored in records, so a piece whose worker was lost (killed,
-out of memory, its node gone) is simply repeated; with copies of this process the same command
-repeats it.
+Results are written whole or kept in records, so a piece whose worker was lost (killed, out of
+memory, its node gone) is simply done again; with copies of this process, by the same command.
 """
 
 import os
@@ -28,11 +27,11 @@ LOST_COPY = (
     "a copy of the process was lost (killed, or out of memory); the same command goes on, and "
     "workers=1 needs less memory"
 )
-AHEAD = 4  # pieces queued for each worker: all of them might not fit into memory
+AHEAD = 4  # pieces that wait for each worker: all of them may be more than memory holds
 
 
 class Workers:
-    """One worker, this process; subclasses have more."""
+    """A single worker, this process; subclasses have others."""
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Iterable[Piece]
@@ -46,7 +45,7 @@ HERE = Workers()
 
 
 class Processes(Workers):
-    """Worker processes of this machine, each with one thread, that end with this one."""
+    """Processes of this machine with one thread each, which end with this one."""
 
     def __init__(self, number: int, retries: int) -> None:
         self._number, self._retries = number, retries
@@ -57,7 +56,7 @@ class Processes(Workers):
         """See `Workers`."""
         left = iter(pieces)
         todo = deque(islice(left, 2))
-        if len(todo) < 2:  # not worth starting processes
+        if len(todo) < 2:  # not worth a start
             yield from super().each(work, todo)
             return
         for lost in range(1, self._retries + 2):
@@ -77,7 +76,7 @@ class Processes(Workers):
         left: Iterator[Piece],
         waiting: dict[Future[Result], Piece],
     ) -> Iterator[tuple[Piece, Result]]:
-        """Yield pieces with results of a pool of processes, until one of them is lost."""
+        """Yield results of a pool of processes while all of them live."""
         # A fork of a process with torch's threads can hang where it uses them; `_copy` does not.
         spawn = get_context("spawn")
         pool = ProcessPoolExecutor(self._number, spawn, _start_process, (os.getpid(),))
@@ -99,7 +98,7 @@ class Processes(Workers):
 def workers(
     config: ClusterConfig, processes: int, threads: int = 1
 ) -> AbstractContextManager[Workers]:
-    """Return the workers of `config`: a Ray cluster, or processes here; a piece takes `threads`."""
+    """Return the configured workers, or `processes` of this machine; a piece takes `threads`."""
     if config.name is Cluster.ray:
         from speculative_tts.ray_workers import ray_workers
 
@@ -109,10 +108,10 @@ def workers(
 
 
 def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -> Iterator[Result]:
-    """Yield the results of all pieces, each done in a fork, which shares what is loaded.
+    """Yield the results of pieces worked on by forks of this process, which share what is loaded.
 
-    Results come as they are made. A copy's error is raised here, and a lost copy is a ValueError. A
-    single piece is done in this process. A process that has used a GPU cannot be copied.
+    Results come in any order; an error of a copy is raised here, and a lost copy is a ValueError. A
+    single piece is done here. A process that has used a GPU must not call this.
     """
     if len(pieces) < 2:
         for piece in pieces:
@@ -136,7 +135,7 @@ def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -
 
 
 def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
-    """Yield the results of copies until all have ended."""
+    """Yield results of copies until all have ended."""
     while running:
         pipes: list[Any] = connection.wait(list(running))
         for pipe in pipes:
@@ -154,7 +153,7 @@ def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
 
 
 def lost_worker(times: int) -> ValueError:
-    """Return the error for workers that were lost again and again."""
+    """Return the error for pieces that were lost again and again."""
     return ValueError(
         f"workers were lost {times} times (killed, or out of memory); the same command goes on: "
         "give fewer workers, or cluster.retries=<more>"
@@ -162,11 +161,11 @@ def lost_worker(times: int) -> ValueError:
 
 
 def _copy(work: Callable[[Piece], Iterator[Result]], piece: Piece, end: Any, parent: int) -> None:
-    """Do a piece in a copy of the parent, and send each result to it."""
+    """Run a copy: send each result, or the error."""
     import torch
 
     _start_process(parent)
-    torch.set_num_threads(1)  # a fork has none of the parent's other threads
+    torch.set_num_threads(1)  # the others are not here
     try:
         for result in work(piece):
             end.send((result, None))
@@ -176,7 +175,7 @@ def _copy(work: Callable[[Piece], Iterator[Result]], piece: Piece, end: Any, par
 
 
 def _start_process(parent: int) -> None:
-    """Set up a worker: one thread, Ctrl-C left to the parent, end when the parent was killed."""
+    """Set up a process: one thread, Ctrl-C left to the parent, an end when the parent is killed."""
     os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is imported
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
