@@ -54,7 +54,7 @@ class Snake(nn.Module):
         self.alpha = nn.Parameter(torch.ones(1, channels, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, samples] to the same."""
+        """Map [batch, channels, samples] to the same shape."""
         return x + (self.alpha + 1e-9).reciprocal() * torch.sin(self.alpha * x).square()
 
 
@@ -157,7 +157,7 @@ class Residual(nn.Module):
         self.shortcut = Convolution(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, samples] to the same."""
+        """Map [batch, channels, samples] to the same shape."""
         y: Tensor = self.shortcut(x) + self.block(x)
         return y
 

@@ -41,7 +41,7 @@ class OpenaiWhisper(Transcriber, LocalModel):
     }
 
     def normaliser(self) -> Normaliser:
-        """The package's English normaliser: numbers, contractions, spelling."""
+        """Return the package's English normaliser: numbers, contractions, spelling."""
         normalise = offline("whisper.normalizers").EnglishTextNormalizer()
         return lambda text: str(normalise(text))
 

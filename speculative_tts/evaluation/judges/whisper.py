@@ -55,7 +55,7 @@ class Whisper(Transcriber, LocalModel):
         }
 
     def normaliser(self) -> Normaliser:
-        """Whisper's English normaliser: numbers, contractions, spelling."""
+        """Return Whisper's English normaliser: numbers, contractions, spelling."""
         assert self.folder is not None
         path = self.folder / NORMALISER
         table = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
