@@ -27,7 +27,14 @@ from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Training, TrainingPlan
-from speculative_tts.training.losses import GROUP, Coarse, check_weights, each, needs_target, tv
+from speculative_tts.training.losses import (
+    GROUP,
+    Coarse,
+    check_weights,
+    needs_target,
+    tv,
+    ungrouped,
+)
 from speculative_tts.training.objective import (
     Objective,
     Sampler,
@@ -217,7 +224,7 @@ def make_draft(
         weights,
         lambda: source.model(dtype, accelerator.device),
         temperature_of(layout),
-        _group_map(config, layout, accelerator.device) if weights[GROUP] else each,
+        _group_map(config, layout, accelerator.device) if weights[GROUP] else ungrouped,
     )
     data = load_data(config, config.batch_size, laws=config.laws)
     if accelerator.is_main_process:  # a target of its own: the training may need none in memory

@@ -37,7 +37,7 @@ from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizers, train_jointly
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Training, TrainingPlan
-from speculative_tts.training.losses import GROUP, check_weights, each
+from speculative_tts.training.losses import GROUP, check_weights, ungrouped
 from speculative_tts.training.objective import warn_of_other_codes
 from speculative_tts.training.recurrent import WIDTH, RecurrentTrunk, TrainableRecurrence
 from speculative_tts.training.schedule import cosine, eden_steps
@@ -196,7 +196,7 @@ def _build_predictor(
     layer = TrainableRecurrence(hidden, config.width or WIDTH * hidden // blocks, blocks)
     return RecurrentTrunk(
         trunk, n, layer, weights, speech_sampler(layout), temperature_of(layout),
-        group_distributions(config.groups, layout, device) if weights[GROUP] else each,
+        group_distributions(config.groups, layout, device) if weights[GROUP] else ungrouped,
         own_drafts=config.own_drafts,
     )  # fmt: skip
 

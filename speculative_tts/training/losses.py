@@ -28,12 +28,12 @@ def cross_entropy(draft_logits: Logits, labels: Int[Tensor, " n"]) -> Losses:
     return functional.cross_entropy(draft_logits.float(), labels, reduction="none")
 
 
-def each(probs: Tensor) -> Tensor:
+def ungrouped(probs: Tensor) -> Tensor:
     """Return the distribution unchanged: every token is a group of its own."""
     return probs
 
 
-def acceptance(target_logits: Logits, draft_logits: Logits, coarse: Coarse = each) -> Losses:
+def acceptance(target_logits: Logits, draft_logits: Logits, coarse: Coarse = ungrouped) -> Losses:
     """Return alpha = sum_x min(p(x), q(x)), the exact rule's probability of accepting a token.
 
     With `coarse` it is PCG's probability of accepting a group.
@@ -53,7 +53,7 @@ def tv(target_logits: Logits, draft_logits: Logits) -> Losses:
     return 1 - acceptance(target_logits, draft_logits)
 
 
-def lk(target_logits: Logits, draft_logits: Logits, coarse: Coarse = each) -> Losses:
+def lk(target_logits: Logits, draft_logits: Logits, coarse: Coarse = ungrouped) -> Losses:
     """Return -log alpha (LK losses, arXiv 2602.23881): `tv` with gradients larger by 1 / alpha."""
     return -acceptance(target_logits, draft_logits, coarse).clamp_min(1e-6).log()
 
@@ -85,7 +85,7 @@ def mix(
     labels: Int[Tensor, " n"],
     target_logits: Logits | None = None,
     temperature: float = 1.0,
-    coarse: Coarse = each,
+    coarse: Coarse = ungrouped,
 ) -> Losses:
     """Return the weighted sum of the losses; all but ce need `target_logits` (no gradient).
 

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from speculative_tts.training.data.pairs import SequenceBatch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.loop import Values
-from speculative_tts.training.losses import Coarse, each, mix, needs_target
+from speculative_tts.training.losses import Coarse, mix, needs_target, ungrouped
 
 CHUNK = 256  # positions whose distributions are in memory at once
 FAMILIAR = 0.5  # nats by which a codec's own codes are at least likelier in order than shuffled
@@ -54,7 +54,7 @@ class Objective(nn.Module):
         weights: Mapping[str, float],
         load_target: Callable[[], PreTrainedModel] | None = None,
         temperature: float = 1.0,
-        coarse: Coarse = each,
+        coarse: Coarse = ungrouped,
     ) -> None:
         super().__init__()
         self.draft, self.coarse = draft, coarse

@@ -42,9 +42,9 @@ def ar_losses(
 
     The further heads see the positions `some`. The last item has the values to log.
     """
-    inside = look_inside(model, batch)
+    inner = capture_states(model, batch)
     spoken = batch.targets[..., 0] != IGNORED
-    audio: Float[Tensor, "n dim"] = inside.final[spoken]
+    audio: Float[Tensor, "n dim"] = inner.final[spoken]
     targets: Int64[Tensor, "n heads"] = batch.targets[spoken]
     logits = model.ar_predict_layer(audio)
     own = cross_entropy(logits, targets[:, 0])
@@ -52,8 +52,8 @@ def ar_losses(
     current = cross_entropy(extras.probes.current(audio), batch.current_word[spoken])
     guesses, words = extras.probes.following(audio), batch.next_word[spoken]
     following = cross_entropy(guesses, words)
-    neighbours = neighbour_losses(extras.neighbours(inside.early), batch.neighbours)
-    guidance = guidance_loss(middle_layer(model).self_attn, inside.middle, batch)
+    neighbours = neighbour_losses(extras.neighbours(inner.early), batch.neighbours)
+    guidance = guidance_loss(middle_layer(model).self_attn, inner.middle, batch)
     further, further_hits = further_losses(extras.predictions, audio[some], targets[some, 1:])
     logged = {
         "loss": own,
@@ -69,7 +69,7 @@ def ar_losses(
 
 
 @dataclass(frozen=True)
-class Inside:
+class InnerStates:
     """States inside a pass of the AR that the losses read."""
 
     final: Float[Tensor, "batch frames dim"]  # audio rows, after the last norm
@@ -77,7 +77,7 @@ class Inside:
     middle: Float[Tensor, "batch rows dim"]  # text and audio rows, where the middle layer attends
 
 
-def look_inside(model: ValleAR, batch: ValleBatch) -> Inside:
+def capture_states(model: ValleAR, batch: ValleBatch) -> InnerStates:
     """Run the AR, teacher-forced, and capture the states that the losses read."""
     layers = model.ar_decoder.layers
     parts = {"early": layers[max(0, len(layers) // 3 - 1)], "middle": middle_layer(model).norm1}
@@ -94,7 +94,7 @@ def look_inside(model: ValleAR, batch: ValleBatch) -> Inside:
     final = model.hidden(batch.text, batch.codes[..., 0], *_padding(batch))
     for hook in hooks:
         hook.remove()
-    return Inside(final, captured["early"][:, :size], captured["middle"])
+    return InnerStates(final, captured["early"][:, :size], captured["middle"])
 
 
 def middle_layer(model: ValleAR) -> Layer:

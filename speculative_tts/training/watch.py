@@ -93,7 +93,7 @@ class Watch:
             "dev_loss": true,
             "dev_loss_random_text": other,
             "dev_word_error_rate": self._errors(samples, refiner),
-            "dev_bad_length": sum(map(_is_odd, samples, self.rows)) / len(self.rows),
+            "dev_bad_length": sum(map(_has_bad_length, samples, self.rows)) / len(self.rows),
         }
 
     def sample(self, model: SpeechLM) -> list[list[int]]:
@@ -145,6 +145,6 @@ class Watch:
         return errors / words
 
 
-def _is_odd(sample: list[int], item: Watched) -> bool:
+def _has_bad_length(sample: list[int], item: Watched) -> bool:
     """Return True for a runaway or cut-off utterance."""
     return not CUT_OFF_RATIO <= len(sample) / item.reference.shape[-1] <= RUNAWAY_RATIO
