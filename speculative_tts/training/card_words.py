@@ -35,7 +35,7 @@ This command was not run here. `{format}` has the same settings in the format of
 """  # noqa: E501
 LAYER_USE = """## With transformers
 
-It is no `assistant_model`: transformers hands that tokens alone, and this layer reads the target's states, those that the target's head reads, after its final norm.
+No `assistant_model`: transformers hands that tokens alone, and this layer reads the target's states, those that the target's head reads, after its final norm.
 
 ```python
 import torch
