@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from speculative_tts.assets import require
-from speculative_tts.caches.groups import normalised
+from speculative_tts.caches.groups import normalise
 from speculative_tts.caches.provide import (
     Sources,
     acoustic_groups,
@@ -150,7 +150,7 @@ class Builder:
 
     def code_vectors(self, source: Similarity) -> Tensor:
         """See `Artefacts`."""
-        return normalised(self._code_vectors(source))
+        return normalise(self._code_vectors(source))
 
     readable = staticmethod(readable)
 

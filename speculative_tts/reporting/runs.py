@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.evaluation.heard import read_heard
+from speculative_tts.evaluation.ratings import read_ratings
 from speculative_tts.records import read_jsonl
 from speculative_tts.runs.folder import (
     AGAIN,
@@ -115,7 +115,7 @@ def _read(folder: Path) -> Run:
         raise ValueError(f"not scored; {scoring}")
     written = read_json(folder / SUMMARY, AGAIN)
     summary = typed(_Summary, written, folder / SUMMARY)
-    written["metrics"] |= read_heard(folder)
+    written["metrics"] |= read_ratings(folder)
     if summary.run.get("complete") is False:
         raise ValueError(f"scored before it was finished; {scoring}")
     run = Run(
