@@ -102,7 +102,7 @@ class Again:
     def native(self, sampler: Sampler, lookahead: int) -> None:
         return None
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
+    def observe(self, hidden: States, accepted: PerRow) -> None:
         pass
 
 

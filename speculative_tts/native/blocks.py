@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.native.step import Linear
-from speculative_tts.native.walk import Batch, Drafter, Walk
+from speculative_tts.native.walk import Batch, Drafter, NativeSteps
 
 
 class Heads(ctypes.Structure):
@@ -98,7 +98,12 @@ def drafter(heads: Heads, search: Search | None, states: Tensor) -> Drafter:
 
 
 def blocks(
-    target: Walk, batch: Batch, heads: Heads, search: Search | None, made: Tensor, dead: Tensor
+    target: NativeSteps,
+    batch: Batch,
+    heads: Heads,
+    search: Search | None,
+    made: Tensor,
+    dead: Tensor,
 ) -> Callable[[int], None]:
     """Return a function that runs up to `number` blocks of the batch.
 

@@ -43,7 +43,7 @@ class Drafter(ctypes.Structure):
     )
 
 
-class _Walk(ctypes.Structure):
+class _Steps(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("purpose", "behind")),
         ("steps", ctypes.c_int64),
@@ -89,7 +89,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Walker:
+class NativeModel:
     """A model as `walk.cpp` sees it; `order` has the embedding's row of each id, None: the id."""
 
     native: ctypes.CDLL
@@ -110,29 +110,29 @@ class Places:
     skipped: Tensor
 
 
-class Walk:
+class NativeSteps:
     """A model over the rows of one cache; lengths: int64 [batch], of their prompts."""
 
     def __init__(
         self,
-        walker: Walker,
+        model: NativeModel,
         cache: PackedCache,
         lengths: Tensor,
         *,
         rotations: Tensor | None = None,
         places: Places | None = None,
     ) -> None:
-        self.native = walker.native
-        self._kept = (walker, cache, rotations, lengths, places)
-        self._pass = walker.stack.at(cache, rotations)
-        order = None if walker.order is None else walker.order.data_ptr()
+        self.native = model.native
+        self._kept = (model, cache, rotations, lengths, places)
+        self._pass = model.stack.at(cache, rotations)
+        order = None if model.order is None else model.order.data_ptr()
         added: tuple[int | None, int | None] = (None, None)
         if places is not None:
             added = (places.table.data_ptr(), places.skipped.data_ptr())
         self.reader = _Reader(
-            ctypes.addressof(walker.stack.model), ctypes.addressof(walker.head),
-            ctypes.addressof(self._pass), walker.embedding.data_ptr(), order, lengths.data_ptr(),
-            *added, walker.embedding.dtype == torch.bfloat16, 0,
+            ctypes.addressof(model.stack.model), ctypes.addressof(model.head),
+            ctypes.addressof(self._pass), model.embedding.data_ptr(), order, lengths.data_ptr(),
+            *added, model.embedding.dtype == torch.bfloat16, 0,
         )  # fmt: skip
 
     def drafter(self) -> Drafter:
@@ -150,26 +150,26 @@ class Walk:
         [batch, made, vocab].
         """
         most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
-        walk = _Walk(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
-        return most, laws[:, : self._run(batch, walk)]
+        run = _Steps(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
+        return most, laws[:, : self._run(batch, run)]
 
     def emit(self, batch: Batch, *, steps: int, purpose: int) -> None:
         """The next `steps` tokens of each row, fewer of one that is done; `count` grows."""
-        self._run(batch, _Walk(purpose, 1, steps, None, None))
+        self._run(batch, _Steps(purpose, 1, steps, None, None))
 
-    def _run(self, batch: Batch, walk: _Walk) -> int:
+    def _run(self, batch: Batch, steps: _Steps) -> int:
         rows, tokens = batch.described()
-        given = (ctypes.byref(x) for x in (self.reader, batch.sampling, rows, tokens, walk))
+        given = (ctypes.byref(x) for x in (self.reader, batch.sampling, rows, tokens, steps))
         made: int = self.native.sst_walk(*given)
         assert made >= 0, f"cache of {self._pass.room} positions is too short"
         return made
 
 
 @runtime_checkable
-class Walkable(Protocol):
+class HasNativeSteps(Protocol):
     """A model that may make its tokens here."""
 
-    def walk(self, cache: Any, lengths: Tensor) -> Walk | None:
+    def native_steps(self, cache: Any, lengths: Tensor) -> NativeSteps | None:
         """Over rows of a cache with prompts of these lengths; None where kernels are torch's."""
         ...
 
@@ -193,7 +193,7 @@ class Rounds:
 
     def __init__(
         self,
-        target: Walk,
+        target: NativeSteps,
         drafter: Drafter,
         batch: Batch,
         counts: Tensor,

@@ -59,8 +59,8 @@ class Drafting(Protocol):
         """Return the drafter for native rounds of a loaded batch; None where Python drafts."""
         ...
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
-        """Hear of a verification: the target's states behind each token it was fed.
+    def observe(self, hidden: States, accepted: PerRow) -> None:
+        """Update after a verification; hidden: the target's states after each token it was fed.
 
         It was fed the newest token and the drafted ones, of which `accepted` stay: the token that
         follows them was drawn from the state at `accepted`. The first one comes with the prompt's

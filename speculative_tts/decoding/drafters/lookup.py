@@ -110,5 +110,5 @@ class LookupDrafting:
         best = score.amax(1)
         return torch.where(best < 0, NOTHING, best % len(places))
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
+    def observe(self, hidden: States, accepted: PerRow) -> None:
         """See `Drafting`: what was said is in the rows."""

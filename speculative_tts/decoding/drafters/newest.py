@@ -30,7 +30,7 @@ class NewestStates:
         """See `Drafting`."""
         raise NotImplementedError
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
+    def observe(self, hidden: States, accepted: PerRow) -> None:
         """Keep the state that the newest token was drawn from."""
         newest = picked(hidden, accepted)
         self._hidden = newest if self._hidden is None else self._hidden.copy_(newest)

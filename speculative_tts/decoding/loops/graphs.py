@@ -39,7 +39,7 @@ class Loop(Protocol):
         """The next tokens of all rows."""
         ...
 
-    def walk(self, number: int) -> bool:
+    def run_native(self, number: int) -> bool:
         """Run up to `number` steps in one native call and return True; else run none."""
         ...
 
@@ -123,7 +123,7 @@ class Graphs:
             ended = Ended(loop.rows)
             for number in repeat(1) if strides is None else strides:
                 if number > 1:
-                    loop.walk(number - 1)
+                    loop.run_native(number - 1)
                 yield loop
                 if ended():
                     return
@@ -150,7 +150,7 @@ class Graphs:
                     if rows[index].rows.finished:
                         running.remove(index)
                 for _ in range(LOOKS if self._capture else 1):
-                    if not loop.walk(looping.several):
+                    if not loop.run_native(looping.several):
                         step()
 
     def bucket(self, looping: LoopSpec[AnyLoop], requests: list[Request]) -> Size | None:

@@ -19,7 +19,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler, settings_of
 from speculative_tts.native import sample
 from speculative_tts.native.blocks import Heads, Search, blocks
 from speculative_tts.native.verify import Rule
-from speculative_tts.native.walk import Batch, Drafter, Rounds, Walk, Walkable, emit
+from speculative_tts.native.walk import Batch, Drafter, HasNativeSteps, NativeSteps, Rounds, emit
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
 
@@ -27,10 +27,10 @@ PerRow = Int64[Tensor, " batch"]
 
 
 @dataclass(frozen=True)
-class Walking:
+class SampledSteps:
     """One model with its cache of one batch, and the sampler of its tokens."""
 
-    walk: Walk
+    native: NativeSteps
     sampler: Sampler
 
     def draft(
@@ -39,11 +39,11 @@ class Walking:
         """Do `LMDrafting.propose`: return how many tokens count per row, and their laws."""
         steps = min(int(wanted.max()), lookahead)
         batch = batch_of(rows, self.sampler)
-        return self.walk.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)
+        return self.native.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)
 
     def emit(self, rows: BatchState, number: int) -> None:
         """Run `number` steps of `one_by_one.Autoregression` in one native call."""
-        self.walk.emit(batch_of(rows, self.sampler), steps=number, purpose=NEXT)
+        self.native.emit(batch_of(rows, self.sampler), steps=number, purpose=NEXT)
 
     def rounds(
         self,
@@ -55,7 +55,7 @@ class Walking:
         watched: bool,
     ) -> Rounds:
         """Return native rounds of `speculation.Rounds`; this model verifies by the rule."""
-        given = (self.walk, drafter, batch_of(rows, self.sampler), tally.sums)
+        given = (self.native, drafter, batch_of(rows, self.sampler), tally.sums)
         return Rounds(*given, rule=rule, lookahead=tally.lookahead, watched=watched)
 
     def blocks(
@@ -63,7 +63,7 @@ class Walking:
     ) -> Callable[[int], None]:
         """Return native steps of `multi_token.Blocks`; without a search the sampler draws."""
         batch = batch_of(rows, self.sampler)
-        return blocks(self.walk, batch, heads, search, made, dead)
+        return blocks(self.native, batch, heads, search, made, dead)
 
 
 def batch_of(rows: BatchState, sampler: Sampler) -> Batch:
@@ -82,9 +82,11 @@ def emitted(rows: BatchState, sampler: Sampler, logits: Float[Tensor, "batch 1 v
     return True
 
 
-def walking(model: object, cache: Any, lengths: PerRow, sampler: Sampler) -> Walking | None:
+def sampled_steps(
+    model: object, cache: Any, lengths: PerRow, sampler: Sampler
+) -> SampledSteps | None:
     """Return native steps of a model; None where Python makes its tokens one by one."""
-    if type(sampler) not in SAMPLERS or not isinstance(model, Walkable):
+    if type(sampler) not in SAMPLERS or not isinstance(model, HasNativeSteps):
         return None
-    walk = model.walk(cache, lengths)
-    return None if walk is None else Walking(walk, sampler)
+    steps = model.native_steps(cache, lengths)
+    return None if steps is None else SampledSteps(steps, sampler)

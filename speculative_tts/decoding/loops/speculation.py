@@ -17,7 +17,7 @@ from speculative_tts.decoding.drafters.drafter import Drafter, Laws, PerRow
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
-from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.loops.native_steps import sampled_steps
 from speculative_tts.decoding.loops.observer import Observer
 from speculative_tts.decoding.loops.one_by_one import emit_one
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
@@ -89,13 +89,13 @@ class Rounds:
         self._drafting.load(requests)
         hidden = target.prefill_hidden([r.prompt for r in requests], self._cache)[:, None]
         emit_one(rows, self._speculation.sampler, target.logits(hidden))
-        self._drafting.saw(hidden, torch.zeros_like(rows.count))
+        self._drafting.observe(hidden, torch.zeros_like(rows.count))
         self._native = self._natively()
 
     def _natively(self) -> NativeRounds | None:
         """Rounds in one call, where target, drafter and rule are native."""
         a, drafting = self._speculation, self._drafting
-        target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
+        target = sampled_steps(a.target, self._cache, self.rows.lengths, a.sampler)
         if target is None:
             return None
         drafter, rule = drafting.native(a.sampler, a.lookahead), native_rule(a.rule)
@@ -106,7 +106,7 @@ class Rounds:
             return None  # whose weights an observer looks at
         return target.rounds(drafter, self.rows, self.tally, rule, watched=watched)
 
-    def walk(self, number: int) -> bool:
+    def run_native(self, number: int) -> bool:
         """Run native rounds; False if an observer needs each round."""
         if self._native is None or self._native.laws is not None:
             return False
@@ -117,7 +117,7 @@ class Rounds:
         """A round, by its reference where it is not native."""
         if self._native is None:
             self._round()
-        elif not self.walk(1):
+        elif not self.run_native(1):
             assert self._native.laws is not None
             before, active = self.tally.sums.clone(), ~self.rows.done
             self._native(1)
@@ -144,7 +144,7 @@ class Rounds:
                 self.tally.add(made)
                 watch.verified(target_probs[:, :number], draft_probs, made)
                 accepted = made.accepted
-            drafting.saw(hidden, accepted)
+            drafting.observe(hidden, accepted)
 
     def row(self, index: int) -> "Rounds":
         """See `Loop`."""

@@ -13,7 +13,7 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
-from speculative_tts.native.walk import Walk, Walker
+from speculative_tts.native.walk import NativeModel, NativeSteps
 
 
 class CodeLM:
@@ -100,7 +100,7 @@ class CodeLM:
         """Feed ids as `extend`; return states after the final norm, [batch, keep, hidden]."""
         return self.decoder.extend(self.embed(ids), cache, start, keep)
 
-    def walk(self, cache: Cache, lengths: Tensor) -> Walk | None:
+    def native_steps(self, cache: Cache, lengths: Tensor) -> NativeSteps | None:
         """Return native steps over a cache; None where kernels are torch's."""
         stack, native = self.decoder.native, library()
         if stack is None or native is None or not isinstance(self.head, Packed):
@@ -108,7 +108,7 @@ class CodeLM:
         if not isinstance(cache, PackedCache):
             return None
         parts = (native, stack, self.head.linear, self._embedding, self._rows_of_ids())
-        return Walk(Walker(*parts), cache, lengths, rotations=self.decoder.turns)
+        return NativeSteps(NativeModel(*parts), cache, lengths, rotations=self.decoder.turns)
 
     def _rows_of_ids(self) -> Tensor | None:
         """Row of the embedding of each speech id: int64 [vocab]; None: the id itself."""

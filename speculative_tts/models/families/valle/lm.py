@@ -23,7 +23,7 @@ from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
-from speculative_tts.native.walk import Places, Walk, Walker
+from speculative_tts.native.walk import NativeModel, NativeSteps, Places
 
 CPU = torch.device("cpu")
 SHORTEST_TABLE = 512
@@ -193,7 +193,7 @@ class ValleLM:
         inputs = (self._codes[ids] + cache.sines[1, places]).to(self.trunk.dtype)
         return self.trunk.extend(inputs, cache.keys_values, start, keep=keep)
 
-    def walk(self, cache: ValleCache, lengths: Tensor) -> Walk | None:
+    def native_steps(self, cache: ValleCache, lengths: Tensor) -> NativeSteps | None:
         """Return native steps over a cache; None where kernels are torch's."""
         stack, native = self.trunk.native, library()
         if stack is None or native is None or not isinstance(self.head, Packed):
@@ -201,8 +201,8 @@ class ValleLM:
         kept = cache.keys_values
         if not isinstance(kept, PackedCache) or self._codes.dtype != torch.float32:
             return None  # sums of inputs are rounded in bfloat16
-        walker = Walker(native, stack, self.head.linear, self._codes, None)
-        return Walk(walker, kept, lengths, places=Places(cache.sines[1], cache.text))
+        model = NativeModel(native, stack, self.head.linear, self._codes, None)
+        return NativeSteps(model, kept, lengths, places=Places(cache.sines[1], cache.text))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of hidden states [..., dim]."""
