@@ -26,6 +26,7 @@ from speculative_tts.decoding.blocks.build import MultiToken, Target, build_mult
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.engine import Engine, Methods
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
+from speculative_tts.decoding.loops.paying import Paying
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.model_cache import ModelCache, folder_size
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
@@ -44,6 +45,7 @@ from speculative_tts.schema.decode import (
     EngineConfig,
     RecurrentDrafterConfig,
     SamplingConfig,
+    Speculate,
     System,
 )
 from speculative_tts.schema.kinds import build
@@ -206,7 +208,12 @@ class Builder:
             return Methods()
         speculation = self.speculation()
         drafts = "draft" in self.config.drafter.reads
-        return Methods(self.draft if drafts else None, speculation)
+        pays = self.config.runtime.speculate is Speculate.paying
+        return Methods(
+            self.draft if drafts else None,
+            speculation,
+            paying=Paying(self.graphs) if pays else None,
+        )
 
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:
         options: dict[str, Any] = {
