@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.native.step import Linear
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
 
 
 class Recurrent(ctypes.Structure):
@@ -38,8 +38,8 @@ def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) 
     return out
 
 
-def drafter(layer: Recurrent, states: Tensor) -> Drafter:
+def drafter(layer: Recurrent, states: Tensor) -> NativeDrafter:
     """Return the layer as the drafter of rounds; its embedding is the verifying target's."""
-    made = Drafter(None, None, None, states.data_ptr(), ctypes.addressof(layer))
+    made = NativeDrafter(None, None, None, states.data_ptr(), ctypes.addressof(layer))
     made.kept = (layer, states)
     return made

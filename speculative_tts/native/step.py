@@ -115,7 +115,7 @@ class Weights:
     norms: tuple[Norm, Norm] | None = None
 
 
-class Stack:
+class NativeStack:
     """Layers and the final norm; keeps the tensors that its structures point to.
 
     Matrices must be kept by the caller.

@@ -10,7 +10,7 @@ from torch import Tensor
 from speculative_tts.native.library import library
 from speculative_tts.native.sample import Places as Sampled
 from speculative_tts.native.sample import Rows, Sampling
-from speculative_tts.native.step import Linear, PackedCache, Stack
+from speculative_tts.native.step import Linear, NativeStack, PackedCache
 from speculative_tts.native.verify import Rule
 
 
@@ -35,7 +35,7 @@ class _Tokens(ctypes.Structure):
     )
 
 
-class Drafter(ctypes.Structure):
+class NativeDrafter(ctypes.Structure):
     """The drafter of native rounds; see native.h."""
 
     _fields_ = tuple(
@@ -93,14 +93,14 @@ class NativeModel:
     """A model as `walk.cpp` sees it; `order` has the embedding's row of each id, None: the id."""
 
     native: ctypes.CDLL
-    stack: Stack
+    stack: NativeStack
     head: Linear
     embedding: Tensor
     order: Tensor | None
 
 
 @dataclass(frozen=True)
-class Places:
+class PositionTable:
     """Position embeddings added to inputs: [positions, hidden], float32 as the embedding.
 
     skipped: int64 [batch], positions of each row before the first of them.
@@ -120,7 +120,7 @@ class NativeSteps:
         lengths: Tensor,
         *,
         rotations: Tensor | None = None,
-        places: Places | None = None,
+        places: PositionTable | None = None,
     ) -> None:
         self.native = model.native
         self._kept = (model, cache, rotations, lengths, places)
@@ -135,9 +135,9 @@ class NativeSteps:
             *added, model.embedding.dtype == torch.bfloat16, 0,
         )  # fmt: skip
 
-    def drafter(self) -> Drafter:
+    def drafter(self) -> NativeDrafter:
         """The model as one of rounds; keeps it."""
-        made = Drafter(ctypes.addressof(self.reader))
+        made = NativeDrafter(ctypes.addressof(self.reader))
         made.kept = self
         return made
 
@@ -182,7 +182,7 @@ def emit(batch: Batch, logits: Tensor) -> None:
     native.sst_emit(*(ctypes.byref(x) for x in (batch.sampling, rows, tokens)))
 
 
-class Rounds:
+class NativeRounds:
     """Makes rounds of speculation, and clocks their parts.
 
     counts: as `decoding.outcome.Tally`, added to. seconds: float64 [3], added to: drafting,
@@ -194,7 +194,7 @@ class Rounds:
     def __init__(
         self,
         target: NativeSteps,
-        drafter: Drafter,
+        drafter: NativeDrafter,
         batch: Batch,
         counts: Tensor,
         *,

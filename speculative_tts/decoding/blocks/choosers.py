@@ -38,7 +38,7 @@ LOOK_BACK = (RepetitionAware, RepetitionPenalty)
 
 
 @dataclass(frozen=True)
-class Block:
+class ChosenBlock:
     """Tokens, a stop id where the utterance ends, and dead lattices."""
 
     tokens: Int64[Tensor, "batch n"]
@@ -60,10 +60,10 @@ class IndependentHeads:
         logits: Laws,
         rows: BatchState,
         before: PerRow | None = None,  # noqa: ARG002 - of choosers that count transitions
-    ) -> Block:
+    ) -> ChosenBlock:
         """Writes the tokens to `rows`, provisionally."""
         self._drawn(logits, rows, NEXT)
-        return Block(rows.tokens.gather(1, rows.positions(logits.shape[1])))
+        return ChosenBlock(rows.tokens.gather(1, rows.positions(logits.shape[1])))
 
     def draft(self, logits: Laws, rows: BatchState) -> Laws:
         """Write a draft to `rows` and return the distribution of each of its tokens."""
@@ -123,7 +123,7 @@ class ViterbiHeads:
         )
         return Sampler(), made
 
-    def __call__(self, logits: Laws, rows: BatchState, before: PerRow | None = None) -> Block:
+    def __call__(self, logits: Laws, rows: BatchState, before: PerRow | None = None) -> ChosenBlock:
         """A block; its tokens are not written.
 
         before: each prompt's last code, -1 where there is none; None for later blocks, before which
@@ -146,7 +146,7 @@ class ViterbiHeads:
         if len(self._stop_ids):
             tokens = torch.where(ends, self._end(logits), tokens)
         nothing = logits.shape[-1]  # see `BatchState`
-        return Block(torch.where(top.isfinite(), tokens, nothing), path.dead)
+        return ChosenBlock(torch.where(top.isfinite(), tokens, nothing), path.dead)
 
     def draft(self, logits: Laws, rows: BatchState) -> Laws:
         """Write a draft to `rows` and return the distribution of each of its tokens.

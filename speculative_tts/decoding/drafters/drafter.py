@@ -16,7 +16,7 @@ from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
-from speculative_tts.native.walk import Drafter as NativeDrafter
+from speculative_tts.native.walk import NativeDrafter
 
 PerRow = Int64[Tensor, " batch"]
 States = Float[Tensor, "batch fed dim"]

@@ -16,7 +16,7 @@ from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.heads import Heads
 from speculative_tts.native import blocks
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
 from speculative_tts.schema.decode import HeadsDrafterConfig
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class HeadsDrafting(NewestStates):
         super().__init__()
         self._heads, self._chooser = drafter.heads, drafter.chooser
 
-    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:
         """See `Drafting`: native if heads and chooser are; it reads the states in place."""
         heads, chosen = self._heads.native, self._chooser.native
         if heads is None or chosen is None or self._hidden is None:

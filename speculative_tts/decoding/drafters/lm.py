@@ -13,7 +13,7 @@ from speculative_tts.decoding.loops.native_steps import SampledSteps, sampled_st
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
 from speculative_tts.schema.decode import LMDrafterConfig
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class LMDrafting:
         self._drafted, laws = drafts.result(model.vocab_size)
         return self._drafted, laws
 
-    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
         """See `Drafting`."""
         steps = self.native_steps(sampler)
         return None if steps is None else steps.native.drafter()

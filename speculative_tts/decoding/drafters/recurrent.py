@@ -17,7 +17,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.native import recurrent
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
 from speculative_tts.schema.decode import RecurrentDrafterConfig
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RecurrentDrafting(NewestStates):
         super().__init__()
         self._target, self._layer = drafter.target, drafter.layer
 
-    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
         """See `Drafting`: native if the layer is; it reads the states in place."""
         if self._layer.native is None or self._hidden is None:
             return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from speculative_tts.decoding.outcome import Tally
 
 Pair = tuple[Tensor, Tensor]
-_kernels: "WeakKeyDictionary[AcceptanceRule, Kernels | None]" = WeakKeyDictionary()
+_kernels: "WeakKeyDictionary[AcceptanceRule, RuleKernels | None]" = WeakKeyDictionary()
 LINE = 256  # probabilities whose sum is looked at as one
 TILE = 2048
 MEMBERS = 16  # of a token or group, read at a time
@@ -122,7 +122,7 @@ def settle(
 
 
 @dataclass(frozen=True)
-class Kernels:
+class RuleKernels:
     """A rule as the kernels have it (`acceptance.NativeForm`)."""
 
     beta: float
@@ -130,7 +130,7 @@ class Kernels:
     block: bool
 
 
-def _kernels_of(rule: AcceptanceRule) -> Kernels | None:
+def _kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
     """Return the rule for the kernels, made once; None where torch alone verifies it."""
     if rule not in _kernels:
         form = rule.native()
@@ -138,12 +138,12 @@ def _kernels_of(rule: AcceptanceRule) -> Kernels | None:
             _kernels[rule] = None
         else:
             sums = None if form.groups is None else GroupSums.of(form.groups)
-            _kernels[rule] = Kernels(form.beta, sums, form.block)
+            _kernels[rule] = RuleKernels(form.beta, sums, form.block)
     return _kernels[rule]
 
 
 def _accept(
-    kernels: Kernels, rows: "BatchState", classes: Pair, fed: Tensor, drafted: Tensor
+    kernels: RuleKernels, rows: "BatchState", classes: Pair, fed: Tensor, drafted: Tensor
 ) -> Pair:
     """How many each row accepts, and what its draft is divided by after them (of blocks)."""
     batch, number, width = classes[1].shape

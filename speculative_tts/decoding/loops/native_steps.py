@@ -17,9 +17,16 @@ from speculative_tts.decoding.sampling.randomness import DRAFT, NEXT
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler, settings_of
 from speculative_tts.native import sample
-from speculative_tts.native.blocks import Heads, Search, blocks
+from speculative_tts.native.blocks import NativeHeads, Search, blocks
 from speculative_tts.native.verify import Rule
-from speculative_tts.native.walk import Batch, Drafter, HasNativeSteps, NativeSteps, Rounds, emit
+from speculative_tts.native.walk import (
+    Batch,
+    HasNativeSteps,
+    NativeDrafter,
+    NativeRounds,
+    NativeSteps,
+    emit,
+)
 
 SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
 
@@ -47,19 +54,24 @@ class SampledSteps:
 
     def rounds(
         self,
-        drafter: Drafter,
+        drafter: NativeDrafter,
         rows: BatchState,
         tally: Tally,
         rule: Rule,
         *,
         watched: bool,
-    ) -> Rounds:
+    ) -> NativeRounds:
         """Return native rounds of `speculation.Rounds`; this model verifies by the rule."""
         given = (self.native, drafter, batch_of(rows, self.sampler), tally.sums)
-        return Rounds(*given, rule=rule, lookahead=tally.lookahead, watched=watched)
+        return NativeRounds(*given, rule=rule, lookahead=tally.lookahead, watched=watched)
 
     def blocks(
-        self, rows: BatchState, heads: Heads, search: Search | None, made: PerRow, dead: PerRow
+        self,
+        rows: BatchState,
+        heads: NativeHeads,
+        search: Search | None,
+        made: PerRow,
+        dead: PerRow,
     ) -> Callable[[int], None]:
         """Return native steps of `multi_token.Blocks`; without a search the sampler draws."""
         batch = batch_of(rows, self.sampler)

@@ -26,7 +26,7 @@ from speculative_tts.decoding.rules.verification import native_rule, verify
 from speculative_tts.decoding.sampling.randomness import NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.speech_lm import HiddenModel
-from speculative_tts.native.walk import Rounds as NativeRounds
+from speculative_tts.native.walk import NativeRounds
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from speculative_tts.models.gpu import step
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import PackedCache, Shape, Stack, Weights
+from speculative_tts.native.step import NativeStack, PackedCache, Shape, Weights
 
 States = Float[Tensor, "batch new hidden"]
 
@@ -153,7 +153,7 @@ class Decoder:
         return (x / torch.hypot(norm, self._floor)).to(self.dtype)
 
 
-def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
+def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> NativeStack | None:
     """The native stack that runs all layers at once; None unless their matrices are packed."""
     native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
@@ -167,7 +167,7 @@ def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
         intermediate=c.intermediate,
         eps=c.hidden * c.norm_eps,
     )
-    return Stack(native, shape, weights, (norm, torch.zeros_like(norm)))
+    return NativeStack(native, shape, weights, (norm, torch.zeros_like(norm)))
 
 
 def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> Tensor:

@@ -23,7 +23,7 @@ from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
-from speculative_tts.native.walk import NativeModel, NativeSteps, Places
+from speculative_tts.native.walk import NativeModel, NativeSteps, PositionTable
 
 CPU = torch.device("cpu")
 SHORTEST_TABLE = 512
@@ -202,7 +202,7 @@ class ValleLM:
         if not isinstance(kept, PackedCache) or self._codes.dtype != torch.float32:
             return None  # sums of inputs are rounded in bfloat16
         model = NativeModel(native, stack, self.head.linear, self._codes, None)
-        return NativeSteps(model, kept, lengths, places=Places(cache.sines[1], cache.text))
+        return NativeSteps(model, kept, lengths, places=PositionTable(cache.sines[1], cache.text))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of hidden states [..., dim]."""
