@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Embedded(Protocol):
-    """What a recurrent drafter needs of the target."""
+    """The part of the target that a recurrent drafter needs."""
 
     @property
     def vocab_size(self) -> int:

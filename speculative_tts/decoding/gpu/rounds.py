@@ -145,7 +145,7 @@ def _kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
 def _accept(
     kernels: RuleKernels, rows: "BatchState", classes: Pair, fed: Tensor, drafted: Tensor
 ) -> Pair:
-    """How many each row accepts, and what its draft is divided by after them (of blocks)."""
+    """Return how many each row accepts, and what its draft is divided by after them (blocks)."""
     batch, number, width = classes[1].shape
     accepted, scale = drafted.new_empty(batch), classes[0].new_empty(batch)
     sums = kernels.sums

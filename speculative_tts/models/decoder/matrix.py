@@ -182,7 +182,7 @@ class Dense(Matrix):
 
     @property
     def bias(self) -> Tensor | None:
-        """What is added to the product: [out]."""
+        """The vector added to the product: [out]."""
         return self._bias
 
     def by_output(self) -> Tensor:
@@ -192,7 +192,7 @@ class Dense(Matrix):
         return self._weight.t()
 
     def _ours(self, x: Tensor) -> bool:
-        """Does a kernel of `models.gpu` take such a product?"""
+        """True if a kernel of `models.gpu` takes such a product."""
         return len(x) <= FEW_ON_GPU and x.dtype is self._weight.dtype and suits(x)
 
     def _by_panels(self, x: Tensor) -> Tensor:
