@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[Tensor, Tensor]
 _kernels: "WeakKeyDictionary[AcceptanceRule, RuleKernels | None]" = WeakKeyDictionary()
+PURPOSES = (1, 2)  # ACCEPT and AUXILIARY of `randomness`, which imports this module
 LINE = 256  # probabilities whose sum is looked at as one
 TILE = 2048
 MEMBERS = 16  # of a token or group, read at a time
@@ -107,7 +108,7 @@ def settle(
     number, kernels = draft_probs.shape[1], _kernels_of(rule)
     laws = target_probs.contiguous(), draft_probs.contiguous()
     if number == 0 or kernels is None:
-        verdict = rule.judge(*laws, fed[:, 1:], drafted, rows.random(number))
+        verdict = rule.judge(*laws, fed[:, 1:], drafted, rows.random(number, *PURPOSES))
         tally.sums[:, 3] += verdict.fallback & ~rows.done
         made = verdict.accepted, drafted, torch.ones_like(verdict.next_probs[:, 0])
         _settle(rows, verdict.next_probs.contiguous(), made, tally)
