@@ -1,6 +1,6 @@
 """Text files of others, and messages that name many things.
 
-Text is UTF-8, perhaps with a byte order mark. A line ends at "\\n" or "\\r\\n" alone: U+2028 and the
+Text is UTF-8, perhaps with a byte order mark. A line ends at LF or CR LF alone: U+2028 and the
 other separators at which `str.splitlines` cuts are part of what a line says.
 """
 

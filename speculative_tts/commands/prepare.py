@@ -77,7 +77,8 @@ def _list(config: PrepareConfig, out: Path) -> int:
     unreadable: list[str] = []
     if config.format is ListFormat.random:
         assert root is not None
-        beside, (rows, unreadable) = root, listing.draw(root, parts, config.rows, config.seed)
+        seconds, unreadable = listing.recordings(root, parts)
+        beside, rows = root, listing.draw(seconds, config.rows, config.seed)
     else:
         if config.list_file is None:
             raise ValueError(f"list_file is not set; get it from {SOURCES[config.format]}")

@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,40 +89,43 @@ def _seconds(path: Path) -> float:
     return float(header.frames / header.samplerate)
 
 
-def draw(
-    root: Path, parts: list[str], n_rows: int | None, seed: int
-) -> tuple[list[Listed], list[str]]:
-    """Draw random utterances, each with a short prompt of its speaker, and name unreadable files.
+def recordings(root: Path, parts: list[str]) -> tuple[dict[Path, float], list[str]]:
+    """Return the seconds of each recording of a corpus, and the names of unreadable files."""
+    there = [
+        path
+        for part in parts
+        for path in sorted(p for s in SUFFIXES for p in (root / part).glob(f"*/*/*{s}"))
+    ]
+    seconds = {path: _seconds(path) for path in there}
+    unreadable = [str(path.relative_to(root)) for path in there if not seconds[path]]
+    return {path: length for path, length in seconds.items() if length}, unreadable
 
-    A prompt is of another chapter if there is one. `n_rows` None: all utterances. ValueError when
-    the parts hold too few.
+
+def draw(seconds: Mapping[Path, float], n_rows: int | None, seed: int) -> list[Listed]:
+    """Random utterances, each with a short prompt of its speaker, of another chapter if there is.
+
+    `n_rows` None: all of them. ValueError when there are too few.
     """
-    by_speaker: dict[str, list[tuple[str, str]]] = defaultdict(list)  # (id, chapter)
-    seconds, unreadable = {}, []
-    for part in parts:
-        for path in sorted(p for s in SUFFIXES for p in (root / part).glob(f"*/*/*{s}")):
-            if length := _seconds(path):
-                seconds[path.stem] = length
-                by_speaker[path.parts[-3]].append((path.stem, path.parts[-2]))
-            else:
-                unreadable.append(str(path.relative_to(root)))
+    by_speaker: dict[str, list[Path]] = defaultdict(list)
+    for path in seconds:
+        by_speaker[path.parts[-3]].append(path)
     rng = random.Random(seed)
     low, high = PROMPT_SECONDS
     rows = []
     for own in by_speaker.values():
-        for key, chapter in own:
-            short = [p for p in own if p[0] != key and low <= seconds[p[0]] <= high]
-            prompts = [p for p in short if p[1] != chapter] or short
-            if seconds[key] >= SHORTEST and prompts:
-                rows.append(Listed(key, rng.choice(prompts)[0]))
+        for said in own:
+            short = [p for p in own if p.stem != said.stem and low <= seconds[p] <= high]
+            prompts = [p for p in short if p.parent != said.parent] or short
+            if seconds[said] >= SHORTEST and prompts:
+                rows.append(Listed(said.stem, rng.choice(prompts).stem))
     if n_rows is None:
-        return rows, unreadable
+        return rows
     if len(rows) < n_rows:
         raise ValueError(
-            f"rows={n_rows}, but {', '.join(parts)} of {root} hold only {len(rows)} utterances with"
-            f" a prompt of {low} to {high} s; give rows={len(rows)} or fewer"
+            f"rows={n_rows}, but there are only {len(rows)} utterances with a prompt of {low} to "
+            f"{high} s; give rows={len(rows)} or fewer, or further parts"
         )
-    return sorted(rng.sample(rows, n_rows), key=lambda row: row.id), unreadable
+    return sorted(rng.sample(rows, n_rows), key=lambda row: row.id)
 
 
 def write(made: Listing, path: Path, *, allow_missing: bool, strict: bool = False) -> list[str]:

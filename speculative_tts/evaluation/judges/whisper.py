@@ -33,6 +33,7 @@ class Whisper(Transcriber, LocalModel):
         hub="openai/whisper-large-v3",
     )
     packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
+    one_numeral: ClassVar = True
     decoding: ClassVar[dict[str, Any]] = {
         "engine": "transformers",
         "language": "en",
