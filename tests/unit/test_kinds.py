@@ -1,7 +1,5 @@
 """Keys that choose the kind of a rule or a drafter."""
 
-import gc
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from speculative_tts.commands import decode
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.kinds import IMPLIED, asked_for, kinds_in, own_keys
-from speculative_tts.schema.rules import RuleConfig
+from speculative_tts.schema.rules import ExactRule, RuleConfig
 
 FROZEN = {  # what command lines of users hold: rows may be added, none may change
     "drafter.entropy": "lm",
@@ -30,20 +28,20 @@ FROZEN = {  # what command lines of users hold: rows may be added, none may chan
 }
 
 
-@pytest.fixture
-def power() -> Iterator[None]:
+@dataclass
+class Power(ExactRule):
     """A rule that comes later, one of whose keys an older rule has too."""
 
-    @dataclass
-    class Power(RuleConfig):
-        name: str = "power"
-        alpha: float = 0.5
-        exponent: float = 1.0
+    name: str = "power"
+    alpha: float = 0.5
+    exponent: float = 1.0
 
-    yield
-    del Power
-    gc.collect()  # a dataclass is part of cycles
-    assert "power" not in kinds_in(DecodeConfig)["rule"]
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Power` among the rules, where Python would never forget a subclass of their base."""
+    rules = [*RuleConfig.__subclasses__(), Power]
+    monkeypatch.setattr(RuleConfig, "__subclasses__", staticmethod(lambda: rules))
 
 
 def test_what_a_key_chooses_is_frozen() -> None:
@@ -54,7 +52,7 @@ def test_what_a_key_chooses_is_frozen() -> None:
         assert own in own_keys(known[group][kind])
 
 
-@pytest.mark.usefixtures("power")
+@pytest.mark.usefixtures("later")
 def test_a_later_rule_changes_no_older_command() -> None:
     """A new rule with a key `alpha` made `rule.alpha=0.3`, which chose typical, ambiguous."""
     assert "power" in kinds_in(DecodeConfig)["rule"]
