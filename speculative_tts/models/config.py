@@ -14,6 +14,8 @@ FAMILIES = {
     "llama": False,
 }  # model_type -> does the family bias Q, K and V by default
 
+DEQUANTISED = ("compressed-tensors", "bitsandbytes")  # quantised weights that `packed` reads
+
 
 @dataclass(frozen=True)
 class RopeScaling:
@@ -113,6 +115,7 @@ class _Stored:
     tie_word_embeddings: bool = False
     use_sliding_window: bool = False
     hidden_act: str = "silu"
+    quantization_config: dict[str, Any] | None = None
 
     @property
     def kv_heads(self) -> int:
@@ -130,6 +133,13 @@ class _Stored:
             raise ValueError(
                 f"{where}: model_type {self.model_type!r} is not supported; "
                 f"supported: {', '.join(FAMILIES)}"
+            )
+        method = (self.quantization_config or {}).get("quant_method", DEQUANTISED[0])
+        if method not in DEQUANTISED:
+            raise ValueError(
+                f"{where}: quantization_config of quant_method {method!r} is not read, only "
+                f"{', '.join(DEQUANTISED)} of 8 bits; dequantise the checkpoint (transformers: "
+                "model.dequantize().save_pretrained(<folder>))"
             )
         if self.use_sliding_window:
             raise ValueError(

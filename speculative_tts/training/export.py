@@ -25,7 +25,7 @@ from speculative_tts.models import cosyvoice, heads
 from speculative_tts.models.cosyvoice_export import spread
 from speculative_tts.models.cosyvoice_files import is_merged, is_official, merged_ids
 from speculative_tts.models.families import load_layout
-from speculative_tts.models.loading import State, read_state
+from speculative_tts.models.loading import State, read_config, read_state
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.records import write_json
 from speculative_tts.schema.common import CheckpointConfig
@@ -33,7 +33,6 @@ from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.export import ExportConfig
 from speculative_tts.training.checkpoint import CONFIG, WEIGHTS, copy_companions, read_checkpoint
 from speculative_tts.training.inherit import HEAD
-from speculative_tts.typed import read_json
 
 BIAS = "lm_head.bias"
 CLASSES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
@@ -72,7 +71,7 @@ class Folder:
         """Its config.json."""
         if is_official(self.path):
             return cosyvoice.read_checkpoint(self.path).config
-        return read_json(self.path / CONFIG)
+        return read_config(self.path)
 
     @property
     def size(self) -> int:

@@ -5,7 +5,6 @@ own long-form decoding does, without its temperature fallback. Other front ends 
 faster-whisper) give other text for the same weights, so the summary names this one.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from speculative_tts.evaluation.judge import Measure, Measures, one_of
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
+from speculative_tts.typed import read_json
 
 WINDOW = 30 * SAMPLE_RATE  # samples that Whisper hears at once
 NORMALISER = "normalizer.json"  # British to American spelling
@@ -58,7 +58,7 @@ class Whisper(Transcriber, LocalModel):
         """Whisper's English normaliser: numbers, contractions, spelling."""
         assert self.folder is not None
         path = self.folder / NORMALISER
-        table = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        table = read_json(path) if path.is_file() else {}
         module = offline("transformers.models.whisper.english_normalizer")
         normalise = module.EnglishTextNormalizer(table)
         return lambda text: str(normalise(text))

@@ -14,12 +14,13 @@ from speculative_tts.checks.valle import check, text_ids, variants
 from speculative_tts.models import host
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.valle import official
-from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint, save_valle
+from speculative_tts.models.valle.checkpoint import Valle, load_valle, save_valle
 from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.models.valle.modules import SinePosition, sine_table
 from speculative_tts.models.valle.nar import draw_prefix
 from speculative_tts.models.valle.text import Symbols
+from speculative_tts.state_dicts import read_state_dict
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -247,7 +248,7 @@ def test_training_moves_what_it_should_and_padding_may_be_left_out() -> None:
 def test_checkpoints_are_read_and_written(tmp_path: Path) -> None:
     valle = small_valle()
     write_checkpoint(tmp_path / "epoch-1.pt", valle)
-    assert read_checkpoint(tmp_path / "epoch-1.pt")[1]["exp_dir"] == pathlib.PosixPath("exp")
+    assert read_state_dict(tmp_path / "epoch-1.pt")[1]["exp_dir"] == pathlib.PosixPath("exp")
     loaded = load_valle(tmp_path / "epoch-1.pt")
     save_valle(loaded, tmp_path / "folder")
     for other in (loaded, load_valle(tmp_path / "folder")):
