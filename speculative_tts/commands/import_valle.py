@@ -14,7 +14,7 @@ from speculative_tts.schema.prepare import ImportConfig
 
 def run(config: ImportConfig) -> int:
     """Import one checkpoint, or make a fresh one."""
-    from speculative_tts.models.valle.importing import import_valle, options_of
+    from speculative_tts.models.families.valle.importing import import_valle, options_of
     from speculative_tts.state_dicts import read_state_dict
     from speculative_tts.training.fresh import fresh_checkpoint
 

@@ -1,7 +1,7 @@
-"""Is a checkpoint folder whole: the files that a loader opens, the shards that an index names.
+"""Check that a checkpoint folder is whole: the files of its loader, the shards of its index.
 
-Each function gives what is wrong in a few words, None when all is here. Nothing is read but what
-tells a cut download: a safetensors header, the end of a zip.
+Each function returns the fault in a few words, or None. Only what reveals a cut download is read: a
+safetensors header, the end of a zip.
 """
 
 import zipfile
@@ -10,11 +10,11 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from speculative_tts.evaluation.weights import present
-from speculative_tts.models.weight_files import INDEX, SINGLE, Index
+from speculative_tts.models.decoder.weight_files import INDEX, SINGLE, Index
 
 
 def files(folder: Path, *names: str) -> str | None:
-    """The first of these files that is missing or cut; `a|b` is either."""
+    """Name the first of these files that is missing or cut; `a|b` is either."""
     if not folder.is_dir():
         return "missing"
     for name in names:
@@ -27,7 +27,7 @@ def files(folder: Path, *names: str) -> str | None:
 
 
 def shards(folder: Path) -> str | None:
-    """Weights as transformers writes them: one file, or what the index names."""
+    """Check weights as transformers writes them: one file, or the shards of an index."""
     index = folder / INDEX
     if (folder / SINGLE).is_file() or not index.is_file():
         return files(folder, SINGLE)
@@ -43,7 +43,7 @@ def shards(folder: Path) -> str | None:
 
 
 def _is_cut(path: Path) -> bool:
-    """Does it end too early, as far as its own index can tell?"""
+    """Return True if a file ends earlier than its own index says."""
     if path.stat().st_size == 0:
         return True
     if path.suffix == ".safetensors":

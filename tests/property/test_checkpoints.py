@@ -19,9 +19,9 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 from transformers.utils import logging
 
-from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.llasa import state_matrices
-from speculative_tts.models.loading import build_decoder, read_state
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.loading import build_decoder, read_state
+from speculative_tts.models.families.code_rows import state_matrices
 
 CPU = torch.device("cpu")
 VOCAB = 11

@@ -10,9 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.llasa import RowLM
-from speculative_tts.models.loading import (
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.loading import (
     EMBEDDING,
     HEAD,
     build_decoder,
@@ -20,8 +19,9 @@ from speculative_tts.models.loading import (
     read_state,
     stored_rows,
 )
+from speculative_tts.models.decoder.weight_files import INDEX, SINGLE
+from speculative_tts.models.families.code_rows import RowLM
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.weight_files import INDEX, SINGLE
 from speculative_tts.schema.common import CheckpointConfig
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "llasa"
