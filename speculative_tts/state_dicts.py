@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from speculative_tts.texts import some
+
 State = dict[str, Tensor]
 PLAIN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 NESTED = ("model", "module", "state_dict", "model_state_dict")  # icefall, DeepSpeed, Lightning
@@ -94,12 +96,16 @@ def check_fit(ours: State, theirs: State, advice: str) -> None:
 
 def _misfits(ours: State, theirs: State) -> Iterator[str]:
     if missing := sorted(ours.keys() - theirs.keys()):
-        yield f"missing {', '.join(missing)}"
+        yield f"missing {some(missing)}"
     if unknown := sorted(theirs.keys() - ours.keys()):
-        yield f"unknown {', '.join(unknown)}"
+        yield f"unknown {some(unknown)}"
+    odd = []
     for name in sorted(ours.keys() & theirs.keys()):
-        if ours[name].shape != theirs[name].shape:
-            yield f"{name} is {tuple(theirs[name].shape)} instead of {tuple(ours[name].shape)}"
+        wanted, there = tuple(ours[name].shape), tuple(theirs[name].shape)
+        if wanted != there:
+            odd.append(f"{name} is {there} instead of {wanted}")
         elif ours[name].dtype.is_floating_point and theirs[name].dtype not in PLAIN:
             kind = str(theirs[name].dtype).removeprefix("torch.")
-            yield f"{name} is {kind}, quantised numbers whose scales are not read here"
+            odd.append(f"{name} is {kind}, quantised numbers whose scales are not read here")
+    if odd:
+        yield some(odd)

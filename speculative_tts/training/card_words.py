@@ -1,6 +1,5 @@
 """What a card says of a draft, or of a recurrent layer, beside its figures: how made, how used."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from speculative_tts.models.recurrent import DESCRIPTION
 from speculative_tts.reporting.checkpoints import INHERITANCE, LOSSES
 from speculative_tts.schema.export import ExportConfig
 from speculative_tts.training.export import CLASSES, SPECULATORS, VLLM, Exported
+from speculative_tts.typed import read_json
 
 UNRECORDED = "Training: not recorded."
 USE = """## With transformers
@@ -128,7 +128,7 @@ def _inherited(path: Path) -> Iterator[str]:
     if not path.is_file():
         yield UNRECORDED
         return
-    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    made = read_json(path)
     settings = made["settings"]
     yield (
         f"Training: layers {', '.join(map(str, made['layers']))} of {made['target']} "
@@ -150,7 +150,7 @@ def _best(summary: Mapping[str, Any]) -> str:
 
 def _on_states(path: Path) -> Iterator[str]:
     """What recurrent.json says, of which a layer made by hand has no settings."""
-    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    made = read_json(path)
     settings = made["about"].get("settings")
     if settings is None:
         yield UNRECORDED
