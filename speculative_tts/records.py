@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from speculative_tts.assets import require
 from speculative_tts.files import naming_errors, write_all, write_atomic
-from speculative_tts.typed import FLAT, typed
+from speculative_tts.typed import FLAT, json_object, typed
 
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
@@ -192,17 +192,11 @@ def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
                 continue
             where = f"{path}:{number}"
             try:
-                row = json.loads(line.decode())
-            except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
+                row = json_object(line, where, "give one in UTF-8 a line")
+            except ValueError:
                 if not (whole or line.endswith(b"\n")):
                     return
-                raise ValueError(
-                    f"{where} is not a JSON object ({error}); give one in UTF-8 a line"
-                ) from error
-            if not isinstance(row, dict):
-                raise ValueError(
-                    f"{where} is not a JSON object but {json.dumps(row)[:40]}; give one a line"
-                )
+                raise
             yield where, row
 
 
@@ -288,6 +282,16 @@ def _check_item(path: Path, item: ListItem) -> None:
     if not FILE_NAME.fullmatch(item.id) or len(item.id.encode()) > LONGEST_NAME:
         raise ValueError(
             f"{path}: id {item.id!r} cannot name a file; use 1 to 200 letters, digits, - and _"
+        )
+    check_id(path, item.id)
+
+
+def check_id(path: Path, key: str) -> None:
+    """Raise ValueError for an id that is empty or holds blanks or marks that nobody sees."""
+    if not key or not key.isprintable() or key != key.strip():
+        raise ValueError(
+            f"{path}: id {key!r} is empty or holds characters that nobody sees; "
+            "use letters, digits, - and _"
         )
 
 

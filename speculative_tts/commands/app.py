@@ -231,8 +231,9 @@ def command(
     The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
     names `<name>_schema` first. `shorthand` gives a short key the place of a longer one:
     (("target", "target.name"),). `implied` says which choice a key, or another choice, means when
-    none is made: (("target=tiny_valle", "codec=tiny_residual"),). A key that one kind alone of a
-    group has asks for that kind by itself. `first` are the keys that `--help` begins with.
+    none is made: (("target=tiny_valle", "codec=tiny_residual"),). A key of
+    `schema.kinds.IMPLIED` asks for its kind by itself. `first` are the keys that `--help` begins
+    with.
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
     return Command(name, schema, about, examples, first, run, shorthand, implied)

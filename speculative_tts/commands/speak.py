@@ -8,7 +8,6 @@ arrives, word by word. Speech then begins before the text has ended (the officia
 target alone, one token a step).
 """
 
-import json
 import shlex
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from speculative_tts.files import check_place, reading, writing
 from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema.decode import System
 from speculative_tts.schema.speak import Encoding, SpeakConfig
+from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine
@@ -208,7 +208,7 @@ def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
     if not file.is_file():
         return None
     try:
-        return voices[json.loads(file.read_text(encoding="utf-8"))["default"]]
+        return voices[read_json(file)["default"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f'{file}: not {{"default": "<a speaker of the list>"}} ({error!r}); mend it, or give '

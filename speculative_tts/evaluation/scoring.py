@@ -25,6 +25,7 @@ from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.workers import workers
 
 T = TypeVar("T")
+NO_WORDS = "its text has no words that the recogniser's normaliser keeps"
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,8 @@ def unmeasured(
             row = by_id[sample.id]
             has_audio = row.error is None and "empty_audio" not in row.flags
             if own and has_audio and all(None in metric.columns(row) for metric in own):
-                reasons.setdefault(judged, {})[sample.id] = _reason(sample, measurements)
+                why = NO_WORDS if judged == "wer" else _reason(sample, measurements)
+                reasons.setdefault(judged, {})[sample.id] = why
     return reasons
 
 

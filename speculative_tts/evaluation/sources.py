@@ -10,7 +10,7 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.records import DecodeRecord, read_rows, spread
+from speculative_tts.records import DecodeRecord, check_id, read_rows, spread
 from speculative_tts.typed import read_json
 
 RECORDS = "records.jsonl"
@@ -113,6 +113,8 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
     rows = list(read_rows(path, Sample, whole=True))
     if not rows:
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
+    for row in rows:
+        check_id(path, row.id)
     _reject_repeated_ids(path, [row.id for row in rows])
     samples = [_with_absolute_paths(path.parent.absolute(), row) for row in rows]
     folder = out or path.with_name(f"{path.stem}-scores")

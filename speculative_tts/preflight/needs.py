@@ -5,7 +5,6 @@ files make a thing whole. Sizes are of the published files or of what is made, r
 """
 
 import importlib.util
-import json
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from speculative_tts.models.layout import FILE
 from speculative_tts.preflight.files import files, shards
 from speculative_tts.records import read_list
 from speculative_tts.schema.evaluate import Paper
+from speculative_tts.typed import read_json
 
 Lacking = Callable[[], str | None]
 
@@ -283,7 +283,6 @@ def _is_found(module: str) -> bool:
 def _json(path: Path) -> dict[str, object]:
     """Read a JSON object; empty if the file is none."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
