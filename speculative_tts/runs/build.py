@@ -34,7 +34,9 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         groups, facts = parts.groups.arrays, parts.facts
         return SwapSource(parts.codec, groups, swapped, facts, parts.settings, voices)
     engine = build_engine(config, config.system, models)
-    return EngineSource(engine, config, _voices(config, engine.codec), _target_tokens(config, engine))
+    return EngineSource(
+        engine, config, _voices(config, engine.codec), _target_tokens(config, engine)
+    )
 
 
 def shared(config: DecodeConfig) -> Path:

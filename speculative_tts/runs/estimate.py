@@ -63,8 +63,12 @@ def plan(source: AudioSource, folder: Path, items: list[ListItem]) -> Plan:
     if not missing:
         return Plan(runs=1)
     some = spread(missing, PROBED)
-    found = _decoded(source, items, some) if isinstance(source, EngineSource) else _made(source, some)
-    timed = sum(source.is_timed(item) for item in missing) if isinstance(source, EngineSource) else 0
+    found = (
+        _decoded(source, items, some) if isinstance(source, EngineSource) else _made(source, some)
+    )
+    timed = (
+        sum(source.is_timed(item) for item in missing) if isinstance(source, EngineSource) else 0
+    )
     numbers = {
         "voices": len({item.prompt_audio for item in missing}),
         "timed": timed,
