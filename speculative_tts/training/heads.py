@@ -37,7 +37,7 @@ from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizers, train_jointly
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Plan, Training
-from speculative_tts.training.losses import GROUP, check_weights, each
+from speculative_tts.training.losses import GROUP, check_weights, each, mix
 from speculative_tts.training.objective import warn_of_other_codes
 from speculative_tts.training.recurrent import WIDTH, Recurrence, RecurrentTrunk
 from speculative_tts.training.schedule import cosine, eden_steps
@@ -190,11 +190,10 @@ def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator)
     layout, device = load_layout(config.target), accelerator.device
     hidden, blocks = trunk.embedding.shape[1], config.blocks  # said here where there is none
     layer = Recurrence(hidden, config.width or WIDTH * hidden // blocks, blocks)
-    return RecurrentTrunk(
-        trunk, n, layer, weights, speech_sampler(layout), temperature_of(layout),
-        coarse_laws(config.groups, layout, device) if weights[GROUP] else each,
-        own_drafts=config.own_drafts,
-    )  # fmt: skip
+    coarse = coarse_laws(config.groups, layout, device) if weights[GROUP] else each
+    loss = partial(mix, weights, temperature=temperature_of(layout), coarse=coarse)
+    sampler = speech_sampler(layout)
+    return RecurrentTrunk(trunk, n, layer, loss, sampler, own_drafts=config.own_drafts)
 
 
 def _train_frozen(
