@@ -25,7 +25,7 @@ from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
 from speculative_tts.training.loop import Training
 from speculative_tts.training.losses import mix
-from speculative_tts.training.recurrent import Recurrence, RecurrentTrunk
+from speculative_tts.training.recurrent import RecurrentTrunk, TrainableRecurrence
 from speculative_tts.training.state import settings_of
 from speculative_tts.training.trunk import load_trunk
 
@@ -214,8 +214,14 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
     states = states_of(trunk, batch, 3)
     hidden, said = states.hidden, states.targets[:, 0]
     layout = load_layout(checkpoint)
-    loss, sampler = partial(mix, {"kl": 1.0}), speech_sampler(layout)
-    module = RecurrentTrunk(trunk, 3, Recurrence(16, 8, 1), loss, sampler, own_drafts=False)
+    module = RecurrentTrunk(
+        trunk,
+        3,
+        TrainableRecurrence(16, 8, 1),
+        partial(mix, {"kl": 1.0}),
+        speech_sampler(layout),
+        own_drafts=False,
+    )
     fed: list[int] = []
 
     class Cheating(torch.nn.Module):
@@ -257,7 +263,7 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
     said[:, 1] = torch.arange(vocab)
     chosen = partial(mix, {"kl": 1.0}), sampler
     weighted, plain = (
-        RecurrentTrunk(trunk, 3, Recurrence(16, 8, 2), *chosen, own_drafts=own)
+        RecurrentTrunk(trunk, 3, TrainableRecurrence(16, 8, 2), *chosen, own_drafts=own)
         for own in (True, False)
     )
     for name, parameter in plain.layer.named_parameters():
