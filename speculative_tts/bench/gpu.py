@@ -29,7 +29,7 @@ from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
 BATCHES = (1, 8, 64)
-RATES = (0.6, 0.8)  # of drafted tokens that pass
+RATES = (0.6, 0.8)  # acceptance rates
 CPU = torch.device("cpu")
 READ = 1 << 30  # bytes that the memory's speed is measured with
 PARITY = "cosyvoice2"  # also run on the CPU, in float32

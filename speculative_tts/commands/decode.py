@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from speculative_tts.runs.estimate import Plan
     from speculative_tts.runs.run import AudioSource
 
-planned: "list[Plan]" = []  # of the sweep so far
+planned: "list[Plan]" = []  # plans of the sweep's runs so far
 
 
 def run(config: DecodeConfig) -> int:
@@ -131,7 +131,7 @@ def _plan(config: DecodeConfig) -> int:
         planned.clear()
     items = spread(read_list(Path(config.data.path)), config.limit)
     folder = app.require_writable(config.out) / run_name(config)
-    if config.system is System.swap:  # from a run that need not be there yet
+    if config.system is System.swap:  # its source run need not exist yet
         found = Plan(runs=1, utterances=len(items))
     else:
         found = plan(build_source(config, {}), folder, items)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 VOICES = "voices.json"
 STDOUT = STDIN = "-"
 WAVES = ("", ".wav", ".wave")  # suffixes of files that may hold a wav
-# Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
+# Order of the timed runs, symmetric so that drift (clock rates, other programs) affects both.
 ORDER = (System.speculative, System.target, System.target, System.speculative)
 
 
@@ -61,7 +61,7 @@ def run(config: SpeakConfig) -> int:
     engine = build_engine(config)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)
-    alone = engine.draft is engine.target  # a target without a draft
+    alone = engine.draft is engine.target  # a target without a draft is its own
     order = ORDER[1:2] if alone else ORDER
     for system in order[: 1 if config.stream else 2] * config.runtime.warmup:
         engine.decode(system, [request])
@@ -181,7 +181,7 @@ def find_prompt(config: SpeakConfig) -> ListItem:
     items = read_list(path)
     if config.prompt is None and config.prompt_text is not None:
         raise ValueError("prompt_text says the words of a recording; give it too, prompt=<a wav>")
-    voices = {item.speaker: item for item in reversed(items)}  # by their first rows
+    voices = {item.speaker: item for item in reversed(items)}  # the first row of each speaker
     if config.prompt is None:
         return chosen_voice(path, voices) or items[0]
     if config.prompt in voices:
@@ -243,7 +243,7 @@ def words_in(prompt: str, words: Sequence[str]) -> str:
     from speculative_tts.evaluation.judges.pocketsphinx import load_recogniser
 
     wave = load_wave(Path(prompt))
-    listen = words and not flags_of(wave)  # in silence a grammar of words still finds one
+    listen = words and not flags_of(wave)  # a grammar of words finds a word even in silence
     heard = load_recogniser("words", tuple(words))(wave) if listen else ""
     if not heard:
         why = "no word was heard in it" if words else "this model has no list of words to hear"

@@ -53,5 +53,5 @@ def _is_cut(path: Path) -> bool:
         except SafetensorError:
             return True
     with path.open("rb") as file:
-        is_zip = file.read(2) == b"PK"  # what torch.save writes; an older format has no index
+        is_zip = file.read(2) == b"PK"  # torch.save's format; the older one has no index
     return is_zip and not zipfile.is_zipfile(path)

@@ -202,7 +202,7 @@ TRAINING = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean"
 LIBRITTS = _libritts("training", 80, *TRAINING)
 LIBRITTS_TO = "corpus=libritts path=data/LibriTTS"
 LIBRIHEAVY_TO = "corpus=libriheavy path=data/Libriheavy audio=data/Libriheavy"
-LIBRIHEAVY = Need(  # its recordings lie where its manifests say, which is not looked into
+LIBRIHEAVY = Need(  # its recordings, which the manifests name, are not checked
     "data/Libriheavy",
     partial(files, Path("data/Libriheavy"), *(CUTS.format(part=part) for part in ("large", "dev"))),
     "hf download pkufool/libriheavy --repo-type dataset --local-dir data/Libriheavy, and its "
@@ -276,7 +276,7 @@ def _packages(*modules: str) -> str | None:
 def _is_found(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 

@@ -84,7 +84,7 @@ class RowsConfig:
 
 @dataclass
 class CheckpointConfig:
-    """A speech LM checkpoint: a folder of one of the families of `models.families.registry`."""
+    """A speech LM checkpoint: the folder of a known family."""
 
     name: str = MISSING  # shown in tables
     path: ReadPath = MISSING  # the folder

@@ -158,7 +158,7 @@ class ViterbiConfig:
 
 @dataclass
 class DrafterConfig(Kind):
-    """The drafter, which proposes the tokens that the target verifies; kinds have own keys."""
+    """The drafter, which proposes the tokens that the target verifies."""
 
     group = "drafter"
 

@@ -15,13 +15,13 @@ from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.decoding.streaming import Stream, growing
-from speculative_tts.runs.target_tokens import TargetTokens
-from speculative_tts.runs.voices import Voices
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
+from speculative_tts.runs.run import check_audio, of_row, record
+from speculative_tts.runs.target_tokens import TargetTokens
+from speculative_tts.runs.voices import Voices
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import READS, DecodeConfig, System
 from speculative_tts.workers import copies
