@@ -145,8 +145,7 @@ class DecodeRecord:
     nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds
     codec_seconds: float | None = None  # codes to audio
     flow_seconds: float | None = None  # of them, in a codec's flow; the rest is its vocoder
-    swapped: int | None = None  # system=swap: codes of groups with company, drawn again
-    changed: int | None = None  # those of them that came out another code
+    swapped: int | None = None  # system=swap: codes that another of their group replaced
     seen: bool | None = None  # was the speaker trained on; None where the list does not say
 
 

@@ -23,7 +23,7 @@ from speculative_tts.schema.decode import (
     System,
     ViterbiConfig,
 )
-from speculative_tts.schema.laws import LAWS, unchanged
+from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
 from speculative_tts.schema.rules import GroupRule
 
 DONE = "DONE"  # in the folder of a finished run
@@ -44,7 +44,8 @@ def run_name(config: DecodeConfig) -> str:
         remove(values, key)
     if "runtime" in values:
         values["runtime"]["kernels"] = kernels(config.runtime)
-    return f"{label(config)}-{signature(values | BEFORE | {'laws': LAWS})}"
+    laws = OWN_LAWS.get(config.system.name, LAWS)
+    return f"{label(config)}-{signature(values | BEFORE | {'laws': laws})}"
 
 
 def settings(config: DecodeConfig) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
     A swapped run has counts, but no seconds: its tokens are another run's.
     """
     if record.swapped is not None:
-        return {name: getattr(record, name) for name in ("tokens", "stop", "swapped", "changed")}
+        return {name: getattr(record, name) for name in ("tokens", "stop", "swapped")}
     if record.lm_seconds == 0 and record.counts.rounds == 0:
         return {}
     names = ("tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds")

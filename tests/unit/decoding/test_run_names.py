@@ -33,7 +33,7 @@ from speculative_tts.schema.decode import (
     System,
     ViterbiConfig,
 )
-from speculative_tts.schema.laws import LAWS, unchanged
+from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
 
@@ -163,6 +163,7 @@ def test_a_signature_is_over_settings_laws_and_kernels(
     assert multi["viterbi"] == {"mode": "none"}
     assert (moved["source"], none["source"]) == ("target-s0-1234", None)
     assert "runtime" not in moved
+    assert moved["laws"] == OWN_LAWS["swap"] > LAWS, "its tokens are no older run's"
     assert {"cache", "workers", "codes"} & {*searched["viterbi"]["transitions"]} == {"codes"}
 
 
