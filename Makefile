@@ -46,8 +46,8 @@ joined = $(subst $(space),$(comma),$(strip $(1)))
 ONLY = $(call joined,$(PAPERS))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 figure3 figure3_ssd figure3_exact)
 SSD_RUNS := $(addprefix ssd/,table1 table3 figure3 groups)
-MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
-CLAIMS_RUNS := ssd/table1 ssd/table3 $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3) mtp/table1_valle
+MTP_RUNS := $(addprefix mtp/,table1 unrestricted uncached_heads table1_valle unrestricted_valle uncached_heads_valle table2 figures)
+CLAIMS_RUNS := ssd/table1 ssd/table3 $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3) mtp/table1_valle mtp/uncached_heads_valle
 DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small small_second small_heads small_ssd small_pcg)
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
@@ -102,8 +102,8 @@ pcg:
 	$(score_paper)
 
 mtp:
-	$(call decode_paper,table1_valle unrestricted_valle,valle,speechtokenizer_hubert_avg)
-	$(call decode_paper,table1_uslm unrestricted_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
+	$(call decode_paper,table1_valle unrestricted_valle uncached_heads_valle,valle,speechtokenizer_hubert_avg)
+	$(call decode_paper,table1_uslm unrestricted_uslm uncached_heads_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
 	$(score_paper)
 else
 ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=40, SEEDS=0)

@@ -21,6 +21,7 @@ from speculative_tts.decoding.voices import Voices
 from speculative_tts.provenance import content_hash, plain, source_hash
 from speculative_tts.records import DecodeRecord
 from speculative_tts.schema.decode import (
+    BY_HEADS,
     DecodeConfig,
     EngineConfig,
     LMDrafterConfig,
@@ -46,7 +47,7 @@ def build_engine(
         parts.settings,
         parts.draft if drafts or system is System.draft else None,
         speculation,
-        parts.multi if system is System.multi_token else None,
+        parts.multi if system in BY_HEADS else None,
         parts.refiner,
         parts.facts,
         parts.graphs,

@@ -26,8 +26,8 @@ from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import READS, DecodeConfig, System
 from speculative_tts.workers import copies
 
-# Systems whose tokens are those of the target alone.
-TOKENS_OF = {System.target: System.target, System.uncached: System.target}
+# Systems without a cache, and those whose tokens are the same.
+CACHED = {System.uncached: System.target, System.uncached_heads: System.multi_token}
 Made = tuple[DecodeRecord, Wave]
 CHUNK = 256  # utterances whose prompts are in memory at once
 
@@ -149,7 +149,7 @@ class Decoded:
         known = {item.id: item for item in items}
         requests = [self._request(item) for item in items]
         system, size = self._config.system, self._config.batch_size
-        found = self._engine.stream(TOKENS_OF.get(system, system), requests, size)
+        found = self._engine.stream(CACHED.get(system, system), requests, size)
         return [(known[request.id], outcome) for request, outcome in found]
 
     def alone(self, item: ListItem) -> dict[System, Timed]:
@@ -205,12 +205,11 @@ class Decoded:
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Utterances that nobody times."""
-        engine, system, size = self._engine, self._config.system, self._config.batch_size
-        if system not in TOKENS_OF:
+        engine, size = self._engine, self._config.batch_size
+        system = CACHED.get(self._config.system, self._config.system)
+        if system is not System.target:
             return engine.stream(system, requests, size)
-        found = self._alone.outcomes(
-            requests, lambda new: engine.stream(TOKENS_OF[system], new, size)
-        )
+        found = self._alone.outcomes(requests, lambda new: engine.stream(system, new, size))
         return iter(list(found))  # kept before any audio is made
 
     def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:

@@ -14,6 +14,7 @@ from speculative_tts.provenance import plain, signature
 from speculative_tts.schema.common import Device, DType
 from speculative_tts.schema.decode import (
     ALWAYS,
+    BY_HEADS,
     READS,
     DecodeConfig,
     HeadsConfig,
@@ -80,7 +81,7 @@ def label(config: DecodeConfig) -> str:
         parts += [*config.rule.label, f"k{config.drafted}", *config.drafter.label]
         if isinstance(config.drafter, HeadsDrafterConfig):
             parts += ["heads", *search_label(config.heads, config.viterbi)]
-    if config.system is System.multi_token:
+    if config.system in BY_HEADS:
         parts += search_label(config.heads, config.viterbi)
     return "-".join([*parts, f"s{config.seed}"])
 

@@ -43,6 +43,7 @@ class System(Enum):
     speculative = "speculative"  # draft and target with an acceptance rule
     multi_token = "multi_token"  # the target's heads: n tokens a pass, none verified
     uncached = "uncached"  # the target alone, all recomputed for every token: a paper's baseline
+    uncached_heads = "uncached_heads"  # multi_token, all recomputed for every block
     codec = "codec"  # no model: the reference recording through the codec, its upper bound
     reference = "reference"  # no model: the reference recording itself
     swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
@@ -57,10 +58,12 @@ READS: dict[System, tuple[str, ...]] = {
     System.speculative: (*STREAMED, "drafter", "rule", "lookahead", "baseline", "instrument"),
     System.multi_token: (*STREAMED, "heads", "viterbi", "baseline"),
     System.uncached: (*MODEL, "baseline"),
+    System.uncached_heads: (*MODEL, "heads", "viterbi", "baseline"),
     System.codec: (),
     System.reference: (),
     System.swap: ("target", "sampling", "seed", "rule", "source"),
 }
+BY_HEADS = (System.multi_token, System.uncached_heads)  # their tokens are the same
 ALWAYS = ("system", "codec", "data", "limit")
 
 
