@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from speculative_tts.evaluation import statistics
+from speculative_tts.evaluation import processes, statistics
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
@@ -106,6 +106,10 @@ def compare_rows(
         how.draws,
         how.seed,
     )
+    if metric.timed:
+        clocked = [processes.cells(rows, metric) for rows in (a, b)]
+        if min(one.number for one in clocked) > 1:
+            difference = processes.difference(*clocked, metric)
     seeds_a, seeds_b = _by_seed(a, metric), _by_seed(b, metric)
     both = [seed for seed in seeds_a if seed in seeds_b]
     single_a, single_b = metric.statistic(columns_a), metric.statistic(columns_b)

@@ -86,9 +86,10 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
         *("nar_seconds", "codec_seconds", "flow_seconds"),
         *("prefill_seconds", "baseline_prefill_seconds"),
     )
+    clocks = {"clocks": list(map(vars, record.clocks))} if record.clocks else {}
     own = {name: getattr(record, name) for name in names}
     if record.lm_seconds is not None:  # times are of the utterances that were timed
         own |= {name: value for name in after if (value := getattr(record, name)) is not None}
     counts = record.counts.columns() if record.counts.rounds else {}
     heard = record.arrivals.heard() if record.arrivals else {}
-    return own | counts | heard | (vars(record.split) if record.split else {})
+    return own | clocks | counts | heard | (vars(record.split) if record.split else {})

@@ -25,12 +25,16 @@ LEAST = 10  # units without which nothing is said of chance: four give 24 % fals
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with its interval; None where undefined (no data, too few units)."""
+    """A figure with its interval; None where undefined (no data, too few units).
+
+    `processes` are those that a speed was measured in; None of what no clock measures.
+    """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     n: int = 0
+    processes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from speculative_tts.evaluation.heard import QUANTITIES as HEARD
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.reporting.runs import Run
 
+STARVED = 0.7  # share of a quiet machine's memory speed; with less a speed leads no table
 SCALED = ("value", "low", "high", "sd")  # parts of a measure that have its unit
 
 
@@ -26,6 +27,7 @@ class Measure:
     sd: float | None = None
     p: float | None = None
     n: int | None = None
+    processes: int | None = None  # that a speed was measured in
     tests: Mapping[str, float | None] = field(default_factory=dict)
 
     def scaled(self, factor: float) -> "Measure":
@@ -38,11 +40,14 @@ class Measure:
         if self.value is None or not base.value:
             return NOTHING
         value = self.value / base.value
+        known = [one.processes for one in (self, base) if one.processes is not None]
+        few = min(known, default=None)
         ends = (self.low, self.high, base.low, base.high)
         if any(end is None or end <= 0 for end in ends):
-            return Measure(value, n=self.n)
+            return Measure(value, n=self.n, processes=few)
         own_low, own_high, base_low, base_high = map(float, ends)  # type: ignore[arg-type]
-        return Measure(value, own_low / base_high, own_high / base_low, n=self.n)
+        ends = own_low / base_high, own_high / base_low
+        return Measure(value, *ends, n=self.n, processes=few)
 
 
 NOTHING = Measure(None)
@@ -69,8 +74,17 @@ class Result:
             index = int(position) - 1
             return Measure(values[index]) if index < len(values) else NOTHING
         figure = self.metrics.get(name) or {}
-        parts: dict[str, Any] = {key: figure.get(key) for key in (*SCALED, "n")}
+        parts: dict[str, Any] = {key: figure.get(key) for key in (*SCALED, "n", "processes")}
         return Measure(**parts)
+
+    @property
+    def starved(self) -> str:
+        """Say how fast memory was beside a quiet machine's, where that was much less."""
+        for run in self.runs:
+            speed, quiet = run.summary.get("memory"), _fact(run.provenance, ("memory", "quiet"))
+            if speed and quiet and speed < STARVED * quiet:
+                return f"starved: {speed:.0f} GB/s a core, quiet {quiet:.0f}"
+        return ""
 
     def judge(self, metric: str) -> str:
         """Id of the judge who measured; empty when nobody did."""

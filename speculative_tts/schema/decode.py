@@ -49,7 +49,7 @@ class System(Enum):
     swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
 
 
-MODEL = ("target", "sampling", "runtime", "seed", "timing")
+MODEL = ("target", "sampling", "runtime", "seed", "timing", "processes")
 STREAMED = (*MODEL, "chunk")
 # Settings that a system reads beside those of every run; others make no other run.
 READS: dict[System, tuple[str, ...]] = {
@@ -298,6 +298,9 @@ class DecodeConfig(EngineConfig):
     limit: Count | None = None  # utterances of the list, evenly spread over it; None = all
     # utterances that are timed: decoded one by one, evenly spread over the list; null: all
     timing: Annotated[Whole, Since(None)] | None = 20
+    # processes in which they are timed, one after the other: speeds differ more between processes
+    # than between utterances; 5 give an interval over both, 1 only a first look
+    processes: Annotated[Count, Since(1)] = 1
     # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
     # its memory holds
     batch_size: Count | None = None
