@@ -1,4 +1,4 @@
-"""Seconds of utterances in several processes: one process keeps its luck with memory for all of them.
+"""Time utterances in several processes: one keeps its luck with memory for all its utterances.
 
 Each process is a new one, loads its own models, and decodes every utterance by the system and by
 the target alone in turn. They follow each other; the memory's speed is measured in each.

@@ -101,7 +101,7 @@ def difference(a: Cells, b: Cells, metric: Metric) -> Difference:
 
 
 def _left_out(given: Cells, names: Sequence[Hashable], metric: Metric) -> Array:
-    """Return figures with each process, or each utterance, left out, in the order of their names."""
+    """Return figures with each process, or each utterance, left out, in order of names."""
     order = {name: place for place, name in enumerate(sorted(set(names), key=repr))}
     sums = np.zeros((len(order), given.columns.shape[1]))
     np.add.at(sums, [order[name] for name in names], given.columns)

@@ -89,7 +89,8 @@ def plans(config: EvalConfig) -> list[Plan]:
     """What a configuration asks to score: runs, or the list of another system's audio."""
     if config.list is not None:
         out = Path(config.out) if config.out else None
-        return [plan(read_external(Path(config.list), out, config.limit), config)]
+        read = read_external(Path(config.list), out, config.limit)
+        return [plan(source, config) for source in read]
     return [plan(source, config) for source in find_runs(Path(config.runs), config.limit)]
 
 
@@ -98,7 +99,8 @@ def cache_folder(config: EvalConfig, planned: Sequence[Plan]) -> Path:
     if config.cache is not None:
         return Path(config.cache)
     folder = planned[0].source.folder
-    return (folder if config.list is not None else folder.parent) / ".scores"
+    alone = config.list is not None and len(planned) == 1
+    return (folder if alone else folder.parent) / ".scores"
 
 
 def score(

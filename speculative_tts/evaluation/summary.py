@@ -64,9 +64,7 @@ def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interv
     return _interval(kept, columns, metric, how)
 
 
-def _interval(
-    kept: Sequence[ScoreRow], columns: Array, metric: Metric, how: Bootstrap
-) -> Interval:
+def _interval(kept: Sequence[ScoreRow], columns: Array, metric: Metric, how: Bootstrap) -> Interval:
     ids, columns = statistics.average_seeds([row.id for row in kept], columns)
     units = {row.id: unit_of(row, how.unit) for row in kept}
     clusters = [units[str(key)] for key in ids]
@@ -97,7 +95,7 @@ def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
 
 
 def _memory(rows: Sequence[ScoreRow]) -> float | None:
-    """The median of GB/s that a core read of memory in the processes that timed; None unmeasured."""
+    """Return the median of GB/s that a core read of memory in the processes that timed."""
     speeds = [clock.get("memory") for row in rows for clock in row["clocks"] or ()]
     known = [speed for speed in speeds if speed is not None]
     return float(np.median(known)) if known else None

@@ -96,7 +96,7 @@ def _systems(config: ListenConfig) -> list[Source]:
     """The systems to be heard, the baseline first."""
     found = find_runs(Path(config.runs))
     if config.list is not None:
-        found.append(read_external(Path(config.list)))
+        found += read_external(Path(config.list))
     names = {_name(one): one for one in found}
     if config.systems:
         found = list(

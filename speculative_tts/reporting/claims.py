@@ -73,10 +73,12 @@ def _heads() -> dict[str, dict[str, Row]]:
     tables = {table.name: table for table in mtp.report(TINY).tables}
     first, second = tables["table1_valle"], tables["table2"]
     chosen = ("cached", "uncached", "best4", "best8", "none8")
+    bare = read("mtp/uncached_heads_valle")
     target = {"target.name": first.rows["cached"].where["target.name"]}
     wide = second.rows["n8k25"]
     return {
         str(first.experiment): {key: first.rows[key] for key in chosen},
+        bare.name: {"bare8": first.rows["bare8"]},
         str(second.experiment): {"wide": Row(wide.label, {**wide.where, **target})},
     }
 

@@ -147,8 +147,8 @@ def _table_2(made_by: Experiment, frontier: Experiment) -> TableDefinition:
         ),
         notes=(
             (
-                "Every token whose own group has company is replaced by an alternative, a uniform draw "
-                "from the other members, in sequences that the target made; then they are "
+                "Every token whose own group has company is replaced by an alternative, a uniform "
+                "draw from the other members, in sequences that the target made; then they are "
                 "synthesised again."
             ),
             "The paper prints ΔWER as a fraction (+0.004 is +0.4 points).",

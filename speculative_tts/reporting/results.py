@@ -7,6 +7,7 @@ from typing import Any
 from speculative_tts.evaluation.aggregate import aggregate
 from speculative_tts.evaluation.compare import Comparison
 from speculative_tts.evaluation.heard import QUANTITIES as HEARD
+from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.reporting.runs import Run
 
@@ -75,6 +76,9 @@ class Result:
             return Measure(values[index]) if index < len(values) else NOTHING
         figure = self.metrics.get(name) or {}
         parts: dict[str, Any] = {key: figure.get(key) for key in (*SCALED, "n", "processes")}
+        clocked = name in METRICS and METRICS[name].timed and parts["value"] is not None
+        if clocked and parts["processes"] is None:
+            parts["processes"] = 1  # of a run before several were timed
         return Measure(**parts)
 
     @property

@@ -49,7 +49,7 @@ PINNED = {  # how a paper sampled, and the checkpoints of its time
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_papers_own_experiments_are_pinned_to_its_date(paper: str) -> None:
-    """SSD's were sampled as CosyVoice 2's code does since February 2026; the paper is of May 2025."""
+    """SSD's sampled as CosyVoice 2's code does since February 2026; the paper is of May 2025."""
     targets, sampler = PINNED[paper]
     for name in names(paper, PAPERS_OWN):
         config = main.compose([f"experiment={name}"])
