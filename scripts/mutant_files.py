@@ -41,7 +41,7 @@ class File:
 
     @property
     def module(self) -> str:
-        """As `speculative_tts.decoding.groups`."""
+        """As `speculative_tts.decoding.rules.group`."""
         return ".".join(self.path.relative_to(FOLDER).with_suffix("").parts)
 
     @cached_property

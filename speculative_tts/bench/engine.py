@@ -13,10 +13,10 @@ from speculative_tts.caches.groups import transposed
 from speculative_tts.costs.timer import median_seconds, medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.groups import Group
-from speculative_tts.decoding.randomness import draw
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.verification import verify
+from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.rules.verification import verify
+from speculative_tts.decoding.sampling.randomness import draw
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.host import with_threads
 from speculative_tts.models.speech_lm import SpeechLM

@@ -18,10 +18,10 @@ from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.graphs import EAGER, Capture, Graphs, cuda_graph
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.loops.graphs import EAGER, Capture, Graphs, cuda_graph
+from speculative_tts.decoding.loops.observer import synchronise
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import provenance
 from speculative_tts.records import write_json

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.bench.sizes import Weights
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 NAMES = {
     "input_layernorm": "attn_norm",

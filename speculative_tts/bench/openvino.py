@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from speculative_tts.bench.sizes import Weights
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.config import DecoderConfig
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.decoder.config import DecoderConfig
 
 
 class OpenVino:

@@ -14,7 +14,7 @@ from speculative_tts.bench.llama_cpp import LlamaCpp
 from speculative_tts.bench.openvino import OpenVino
 from speculative_tts.bench.sizes import Size, Weights
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.training.checkpoint import CONFIG, build_model, read_checkpoint
 

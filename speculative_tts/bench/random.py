@@ -24,16 +24,16 @@ from speculative_tts.bench.roofline import limits
 from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.bench.table import memory_lines, ratios, step_lines, system_lines
 from speculative_tts.costs.timer import medians
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.engine import timed
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.files import write_atomic
-from speculative_tts.models.code_lm import CodeLM
-from speculative_tts.models.native.library import select
+from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.native.library import select
 from speculative_tts.progress import progress
 from speculative_tts.provenance import free_gib, peak_gib, provenance
 from speculative_tts.records import write_json

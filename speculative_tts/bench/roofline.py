@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from speculative_tts.models.native.memory import bandwidth
+from speculative_tts.native.memory import bandwidth
 
 MAIN = 512 << 20  # bytes that no processor's cache holds
 L3 = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")  # "32768K"

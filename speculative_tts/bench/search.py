@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from speculative_tts.costs.timer import median_seconds
-from speculative_tts.decoding.transitions import TransitionTable
-from speculative_tts.decoding.viterbi import Path, PathSearch
+from speculative_tts.decoding.blocks.transitions import TransitionTable
+from speculative_tts.decoding.blocks.viterbi import Path, PathSearch
 
 SEEN = 40  # successors a code has on average; the tiny codec's corpus has 37
 

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from speculative_tts.costs.hours import QWEN
 from speculative_tts.costs.layers import State, decoder_of, random_layers
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.code_lm import CodeLM
-from speculative_tts.models.config import DecoderConfig, RopeScaling
-from speculative_tts.models.decoder import Decoder
-from speculative_tts.models.matrix import matrix
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.decoder.config import DecoderConfig, RopeScaling
+from speculative_tts.models.decoder.decoder import Decoder
+from speculative_tts.models.decoder.matrix import matrix
+from speculative_tts.models.families.code_lm import CodeLM
 
 MISSING_SCALE = 0.1  # of what layers outside the draft add
 LAYER = "layers.0."  # before the names in a state

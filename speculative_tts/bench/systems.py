@@ -10,12 +10,12 @@ import torch
 
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
 from speculative_tts.costs.lookahead import Row, best, table
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.kept import Kept
+from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import (
@@ -36,7 +36,7 @@ PROBED = 5  # prompts on which lookaheads are compared
 def ours(
     config: BenchConfig,
     base: Engine,
-    kept: Kept,
+    kept: ModelCache,
     prompts: Sequence[Continuation],
     engines: Mapping[str, Engine],
 ) -> tuple[dict[str, Decode], dict[str, list[Row]]]:
@@ -54,7 +54,7 @@ def ours(
     return systems | _blocks(config, base, kept), pays
 
 
-def speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Engine]:
+def speculative(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, Engine]:
     """Engines of the exact rule, SSD's and the one asked for, by the draft and the recurrent layer.
 
     Heads and look-up draft for the exact rule alone.
@@ -99,7 +99,7 @@ def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
     return found
 
 
-def _blocks(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Decode]:
+def _blocks(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, Decode]:
     """Multi-token prediction by the target's heads, as many as there are."""
     heads, found = heads_of(config, base), {}
     for n in (n for n in BLOCKS if heads is not None and n <= heads.n):

@@ -19,16 +19,16 @@ from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.integrations.bistream import bistream
-from speculative_tts.models import cosyvoice
-from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.schema.decode import Repetition
 
 CPU = torch.device("cpu")

@@ -21,17 +21,17 @@ from speculative_tts.checks.compare import close, need, read_arrays, read_json, 
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.codecs import fsq
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.speculation import Speculation
-from speculative_tts.models.llasa import RowLM, code_embedding
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.families.code_rows import RowLM, code_embedding
+from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.training.data.columns import Utterance
 from speculative_tts.training.data.pairs import write_rows

@@ -14,12 +14,12 @@ from speculative_tts.checks.compare import close, need, read_arrays, read_json, 
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import Row
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.valle import official
-from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint
-from speculative_tts.models.valle.lm import ValleLM
-from speculative_tts.models.valle.text import Symbols, split_phonemes
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.families.valle import official
+from speculative_tts.models.families.valle.checkpoint import Valle, load_valle, read_checkpoint
+from speculative_tts.models.families.valle.lm import ValleLM
+from speculative_tts.models.families.valle.text import Symbols, split_phonemes
 
 GREEDY = official.sampler(1, 1.0)
 LOSS_TOLERANCE = 1e-5
@@ -235,7 +235,7 @@ def _layers(
 
 
 def shipped(case: str, lm: ValleLM, main: Arrays, start: str, name: str) -> Row:
-    """Layer 1 of `name` by `decoding.loops`, greedy, without the end id.
+    """Layer 1 of `name` by `decoding.loops.one_by_one`, greedy, without the end id.
 
     Sampled cases are of the official sampler alone: its top-k keeps ties, torch's generator draws.
     """

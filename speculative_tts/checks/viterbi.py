@@ -17,13 +17,13 @@ from torch import Tensor
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.choosers import ViterbiHeads
-from speculative_tts.decoding.multi_token import multi_token
-from speculative_tts.decoding.sampling import StopRule
-from speculative_tts.decoding.transitions import DenseTransitions
-from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.decoding.blocks.choosers import ViterbiHeads
+from speculative_tts.decoding.blocks.transitions import DenseTransitions
+from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.loops.multi_token import multi_token
+from speculative_tts.decoding.sampling.sampler import StopRule
+from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import Heads, HeadTensors
-from speculative_tts.models.valle.lm import ValleLM
 
 READINGS = ((False, False), (False, True), (True, False), (True, True))  # (union, boundary)
 

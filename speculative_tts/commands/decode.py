@@ -12,32 +12,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app, choices
-from speculative_tts.decoding.naming import DONE, label, run_name, settings, with_sizes
 from speculative_tts.files import held, write_atomic
 from speculative_tts.records import read_list, spread, write_json
+from speculative_tts.runs.naming import DONE, label, run_name, settings, with_sizes
 from speculative_tts.schema.decode import READS, DecodeConfig, SamplingConfig, System
 from speculative_tts.schema.rules import GroupRule
 from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
-    from speculative_tts.decoding.plan import Plan
-    from speculative_tts.decoding.run import AudioSource
     from speculative_tts.records import DecodeRecord
+    from speculative_tts.runs.estimate import Plan
+    from speculative_tts.runs.run import AudioSource
 
 planned: "list[Plan]" = []  # of the sweep so far
 
 
 def run(config: DecodeConfig) -> int:
     """Decode one list with one system."""
-    from speculative_tts.decoding.build import build_source
-    from speculative_tts.decoding.run import DecodeRun, finished
     from speculative_tts.progress import progress
+    from speculative_tts.runs.build import build_source
+    from speculative_tts.runs.run import DecodeRun, finished
 
     config, found = _settled(with_sizes(config))
     if config.plan:
         return _plan(dataclasses.replace(config, match=None, plan=False))
     if config.match is not None:
-        from speculative_tts.decoding.match import matched
+        from speculative_tts.runs.tune import matched
 
         config = matched(config, run)
     items = spread(read_list(Path(config.data.path)), config.limit)
@@ -79,10 +79,12 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
             f"match={config.match} compares rules at one lookahead, and lookahead=auto finds each "
             "rule its own; give lookahead=<number>"
         )
-    from speculative_tts.decoding.build import kept, shared
+    from speculative_tts.decoding.model_cache import process_cache
+    from speculative_tts.runs.build import shared
 
     app.require_writable(config.out)
-    given, found = settled(config, kept=kept(config), cache=shared(config))
+    models = process_cache(config.runtime.device.value)
+    given, found = settled(config, kept=models, cache=shared(config))
     print(told(found))
     return given, found
 
@@ -121,9 +123,9 @@ def _found(config: DecodeConfig, folder: Path) -> str:
 
 def _plan(config: DecodeConfig) -> int:
     """Say what a run would take, and all of the sweep so far."""
-    from speculative_tts.decoding.build import build_source
-    from speculative_tts.decoding.plan import Plan, plan
     from speculative_tts.provenance import peak_gib
+    from speculative_tts.runs.build import build_source
+    from speculative_tts.runs.estimate import Plan, plan
 
     if not app.job_number():
         planned.clear()
@@ -155,7 +157,7 @@ def _track(config: DecodeConfig, folder: Path) -> None:
 
 def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
     """Say which utterances have no record; the exit code of such a run."""
-    from speculative_tts.decoding.run import FAILED
+    from speculative_tts.runs.run import FAILED
 
     first = next(iter(failed.values()))
     print(
@@ -208,8 +210,8 @@ def _memory(config: DecodeConfig) -> dict[str, Any]:
     """GB/s of a core beside the machine's quiet figure, where speeds are to be compared."""
     if config.processes == 1 or "processes" not in READS[config.system]:
         return {}
-    from speculative_tts.decoding.build import shared
-    from speculative_tts.decoding.clocks import memory_speed, quiet_speed
+    from speculative_tts.runs.build import shared
+    from speculative_tts.runs.clocks import memory_speed, quiet_speed
 
     speed = memory_speed()
     return {"memory": {"gb_per_second": speed, "quiet": quiet_speed(shared(config), speed)}}
@@ -222,7 +224,7 @@ def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
     """
     if config.system is not System.swap:
         return {}
-    from speculative_tts.decoding.run import read_records
+    from speculative_tts.runs.run import read_records
 
     if not isinstance(config.rule, GroupRule):
         raise ValueError(

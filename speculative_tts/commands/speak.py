@@ -42,9 +42,9 @@ def run(config: SpeakConfig) -> int:
     """Speak one text, speculatively and autoregressively, and write the speculative audio."""
     from speculative_tts.codecs.audio import write_wave
     from speculative_tts.costs.lookahead import settled
-    from speculative_tts.decoding.build import build_engine
+    from speculative_tts.decoding.builder import build_engine
     from speculative_tts.decoding.streaming import Stream, growing
-    from speculative_tts.models import cosyvoice
+    from speculative_tts.models.families import cosyvoice
 
     _check_stream(config)
     out = place_of(config)
@@ -84,7 +84,7 @@ def run(config: SpeakConfig) -> int:
 
 def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:
     """Speak the words of standard input while they arrive."""
-    from speculative_tts.decoding.build import build_engine
+    from speculative_tts.decoding.builder import build_engine
     from speculative_tts.decoding.streaming import Stream, given
     from speculative_tts.integrations.bistream import spoken
 
@@ -223,8 +223,8 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
     has 0.07 s of it, and 0.4 s cost it the first word of every second utterance (results/LOG.md).
     """
     from speculative_tts.codecs.audio import read_wave, without_edges
-    from speculative_tts.decoding.voices import encode_prompt
     from speculative_tts.models.prompt import Prompt
+    from speculative_tts.runs.voices import encode_prompt
 
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
     words = getattr(engine.target.layout, "words", ())

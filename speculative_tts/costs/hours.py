@@ -13,9 +13,9 @@ import torch
 
 from speculative_tts.costs.layers import random_decoder
 from speculative_tts.costs.timer import median_seconds
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.matrix import matrix
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.evaluate import Paper
 

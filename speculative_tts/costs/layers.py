@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.decoder import Decoder, Layer
-from speculative_tts.models.loading import build_decoder
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.decoder import Decoder, Layer
+from speculative_tts.models.decoder.loading import build_decoder
 
 State = dict[str, Tensor]  # of a decoder of one layer, as checkpoints name it
 

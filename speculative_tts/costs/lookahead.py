@@ -22,18 +22,19 @@ import torch
 
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.graphs import AnyLoop
-from speculative_tts.decoding.kept import Kept
-from speculative_tts.decoding.loops import alone
-from speculative_tts.decoding.naming import PLACES, kernels, remove
-from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.voices import encode_prompt
+from speculative_tts.decoding.loops.graphs import AnyLoop
+from speculative_tts.decoding.loops.observer import synchronise
+from speculative_tts.decoding.loops.one_by_one import alone
+from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.files import held
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import hardware, plain, signature, source_hash
 from speculative_tts.records import ListItem, read_list, spread, write_json
+from speculative_tts.runs.naming import PLACES, remove
+from speculative_tts.runs.voices import encode_prompt
 from speculative_tts.schema.decode import EngineConfig, LMDrafterConfig
 from speculative_tts.schema.limits import ADAPTIVE
 from speculative_tts.typed import read_json
@@ -94,7 +95,7 @@ def table(engine: Engine, requests: Sequence[Request]) -> list[Row]:
 
 
 def settled(
-    config: Config, *, kept: Kept | None = None, cache: Path | None = None
+    config: Config, *, kept: ModelCache | None = None, cache: Path | None = None
 ) -> tuple[Config, dict[str, Any]]:
     """`config` with a number in place of auto or adaptive, and what auto's was chosen by.
 
@@ -156,7 +157,7 @@ def requests_of(engine: Engine, items: Iterable[ListItem], seed: int) -> list[Re
     return found
 
 
-def _measured(config: EngineConfig, kept: Kept | None) -> dict[str, Any]:
+def _measured(config: EngineConfig, kept: ModelCache | None) -> dict[str, Any]:
     """The table of a configuration as JSON values."""
     engine = build_engine(dataclasses.replace(config, lookahead=1), kept=kept)
     items = spread(read_list(Path(config.data.path)), UTTERANCES)
@@ -172,9 +173,9 @@ def _key(config: EngineConfig) -> str:
     values = {key: value for key, value in plain(config).items() if key in read}
     for key in (*PLACES, "runtime.warmup"):
         remove(values, key)
-    values["runtime"]["kernels"] = kernels(config.runtime)
+    values["runtime"]["kernels"] = kernel_label(config.runtime)
     machine = {key: value for key, value in hardware().items() if key != "threads"}
-    code = source_hash("decoding", "models", "costs")
+    code = source_hash("decoding", "models", "native", "costs")
     number = config.heads.n if "heads" in values else None  # of heads with a path that alone counts
     label = config.drafter.label  # what else of one with a path counts
     beside = {"heads_n": number, "label": label, "hardware": machine, "code": code}

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import failure
-from speculative_tts.decoding.randomness import draw
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.cosyvoice import CosyVoiceLayout
-from speculative_tts.models.cosyvoice_text import END_OF_PROMPT
+from speculative_tts.decoding.sampling.randomness import draw
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.families.cosyvoice import CosyVoiceLayout
+from speculative_tts.models.families.cosyvoice_text import END_OF_PROMPT
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Model
 

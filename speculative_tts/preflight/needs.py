@@ -20,9 +20,9 @@ from speculative_tts.codecs.xcodec2 import Xcodec2
 from speculative_tts.corpora.libriheavy import MANIFEST as CUTS
 from speculative_tts.corpora.libritts import parts_of
 from speculative_tts.models import heads
-from speculative_tts.models.cosyvoice import BACKBONE
-from speculative_tts.models.cosyvoice_files import WEIGHTS, YAML_NAMES, is_official
-from speculative_tts.models.families import VALLE, family_of
+from speculative_tts.models.families.cosyvoice import BACKBONE
+from speculative_tts.models.families.cosyvoice_files import WEIGHTS, YAML_NAMES, is_official
+from speculative_tts.models.families.registry import VALLE, family_of
 from speculative_tts.models.layout import FILE
 from speculative_tts.preflight.files import files, shards
 from speculative_tts.records import read_list

@@ -80,7 +80,7 @@ class RowsConfig:
 
 @dataclass
 class CheckpointConfig:
-    """A speech LM checkpoint: a folder of one of the families of `models.families`."""
+    """A speech LM checkpoint: a folder of one of the families of `models.families.registry`."""
 
     name: str = MISSING  # shown in tables
     path: ReadPath = MISSING  # the folder

@@ -68,7 +68,7 @@ ALWAYS = ("system", "codec", "data", "limit")
 
 
 class Repetition(Enum):
-    """Versions of CosyVoice's repetition-aware sampler (`decoding.ras`)."""
+    """Versions of CosyVoice's repetition-aware sampler (`decoding.sampling.repetition_aware`)."""
 
     current = "current"  # from 2026-02-11: never the repeated id again; end of speech barred
     redraw_eos = "redraw_eos"  # until 2025-12-09: any id again; drawn again until not the end
@@ -100,7 +100,7 @@ class Kernels(Enum):
 
     auto = "auto"  # the native step where it is compiled or can be, else torch
     torch = "torch"
-    native = "native"  # compiled C++ (models/native); an error where there is no compiler
+    native = "native"  # compiled C++ (speculative_tts/native); an error where there is no compiler
 
 
 class Capture(Enum):

@@ -18,8 +18,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from speculative_tts.commands.app import Command
 from speculative_tts.commands.help import comments, options
 from speculative_tts.commands.hydra_calls import MAY_SWEEP
-from speculative_tts.decoding.naming import run_name
 from speculative_tts.provenance import plain
+from speculative_tts.runs.naming import run_name
 from speculative_tts.schema.decode import DecodeConfig, System
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from speculative_tts.bench import peers, random
 from speculative_tts.bench.random import computed, expected
 from speculative_tts.bench.sizes import LLASA_8B
 from speculative_tts.commands import bench
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.rules.group import Group
 from speculative_tts.schema.rules import ExactRule, ToleranceRule
 
 ASKED = ["random=cosyvoice2", "limit=1", "tokens=6", "steps=1", "draws=10"]

@@ -10,7 +10,7 @@ from speculative_tts.bench.llama_cpp import LlamaCpp
 from speculative_tts.bench.openvino import OpenVino
 from speculative_tts.bench.peers import transformers_of
 from speculative_tts.bench.sizes import Size
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("kernels")
