@@ -8,8 +8,8 @@ tokens a pass on the tiny VALL-E. What was known when the margins (`claimed`) we
 
 from dataclasses import replace
 
-from speculative_tts.reporting import mtp, paper
-from speculative_tts.reporting.claimed import OF_MTP, OF_PCG, OF_SSD
+from speculative_tts.reporting import drafters, mtp, paper
+from speculative_tts.reporting.claimed import OF_MTP, OF_PCG, OF_SSD, OURS
 from speculative_tts.reporting.definitions import ClaimTable, Report, Row
 from speculative_tts.reporting.experiments import TINY, Experiment, Scale, read
 from speculative_tts.reporting.matched import (
@@ -83,6 +83,15 @@ def _heads() -> dict[str, dict[str, Row]]:
     }
 
 
+def _of_ours() -> dict[str, dict[str, Row]]:
+    """The fastest settings of the recurrent layer, by experiment."""
+    rows = drafters.words().rows
+    return {
+        "drafters/words": {key: rows[key] for key in ("target", "ssd")},
+        "drafters/words_pcg": {"pcg": rows["pcg"]},
+    }
+
+
 def report(_scale: Scale) -> Report:
     """The report; it has one scale."""
     return Report(
@@ -106,5 +115,6 @@ def report(_scale: Scale) -> Report:
                 OF_MTP,
                 paper.MTP_TABLE_1_VALLE,
             ),
+            ClaimTable("ours", "This project", _of_ours(), OURS, drafters.NOT_PUBLISHED),
         ),
     )
