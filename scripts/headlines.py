@@ -20,7 +20,7 @@ COLUMNS = {  # heading: a column of the CSV, and the digits behind its point
     "tokens a round": ("acceptance_length", 2),
     "speedup": ("speedup", 2),
     "speedup over the cached target": ("speedup", 2),
-    "over the uncached one (the paper's)": ("speedup_over_uncached", 1),
+    "with a cache, over the uncached target": ("speedup_over_uncached", 1),
 }
 NARROW = ("tokens a round",)  # without its interval
 OF_TARGET = "its target's"

@@ -30,9 +30,9 @@ SWEPT = {"rule.beta": "β ", "rule.groups.mean_size": "groups of ", "lookahead":
 MODE = "viterbi.mode"
 CHOSEN = {"none": "each by itself", "sample": "a path drawn"}  # by `MODE`
 IN_8_BITS = (
-    "Native rounds draft in 8 bits, torch's in the target's format: they give other tokens, so "
-    "SSD and PCG may err on other words. The exact rule's distribution is the target's with either. "
-    "Names of runs tell them apart."
+    "Native rounds draft in 8 bits, torch's in the target's format: other tokens, so SSD and PCG "
+    "may err on other words. The exact rule's distribution is the target's with either. Names of "
+    "runs tell them apart."
 )
 NOTE = (
     "A seed is a process of its own: what a process gets of memory and caches it keeps, so that "

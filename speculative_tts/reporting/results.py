@@ -47,8 +47,8 @@ class Measure:
         if any(end is None or end <= 0 for end in ends):
             return Measure(value, n=self.n, processes=few)
         own_low, own_high, base_low, base_high = map(float, ends)  # type: ignore[arg-type]
-        ends = own_low / base_high, own_high / base_low
-        return Measure(value, *ends, n=self.n, processes=few)
+        low, high = own_low / base_high, own_high / base_low
+        return Measure(value, low, high, n=self.n, processes=few)
 
 
 NOTHING = Measure(None)

@@ -4,8 +4,8 @@ Each process is a new one, loads its own models, and decodes every utterance by 
 the target alone in turn. They follow each other; the memory's speed is measured in each.
 """
 
-import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from speculative_tts.files import held
@@ -23,8 +23,8 @@ Clocks = dict[str, Clock]  # by utterance
 
 def elsewhere(config: DecodeConfig, items: Sequence[ListItem]) -> Iterator[Clocks]:
     """Yield clocks of the utterances from each of `config.processes` processes but this one."""
-    plain = {"processes": 1, "workers": 1, "instrument": 0, "chunk": None, "timing": None}
-    piece = dataclasses.replace(config, **plain), list(items)
+    alone = replace(config, processes=1, workers=1, instrument=0, chunk=None, timing=None)
+    piece = alone, list(items)
     return afresh(_clocked, [piece] * (config.processes - 1))
 
 
@@ -56,6 +56,6 @@ def quiet_speed(folder: Path, speed: float | None) -> float | None:
     with held(folder):
         file, cpu = folder / QUIET, str(hardware()["cpu"])
         known = read_json(file, "delete it") if file.is_file() else {}
-        known[cpu] = max(speed, float(known.get(cpu, 0.0)))
-        write_json(file, known)
-    return known[cpu]
+        best = max(speed, float(known.get(cpu, 0.0)))
+        write_json(file, known | {cpu: best})
+    return best

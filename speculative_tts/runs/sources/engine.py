@@ -7,7 +7,7 @@ not depend on it, so counts and audio are of all.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
@@ -57,14 +57,11 @@ SECONDS = ("lm_seconds", "prefill_seconds", "baseline_seconds", "baseline_prefil
 def clock_of(decoded: Mapping[System, Timed], system: System, memory: float | None) -> Clock:
     """Return the seconds of a system, and of the target alone where it was decoded beside it."""
     own, beside = decoded[system], decoded.get(System.target)
-    baseline = None if beside is own else beside
-    return Clock(
-        own.seconds,
-        own.prefill_seconds,
-        baseline and baseline.seconds,
-        baseline and baseline.prefill_seconds,
-        memory,
-    )
+    clock = Clock(own.seconds, own.prefill_seconds, memory=memory)
+    if beside is None or beside is own:
+        return clock
+    seconds, prefill = beside.seconds, beside.prefill_seconds
+    return replace(clock, baseline_seconds=seconds, baseline_prefill_seconds=prefill)
 
 
 def _mean(clocks: list[Clock], name: str) -> float | None:

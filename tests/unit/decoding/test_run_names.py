@@ -174,7 +174,18 @@ def test_a_run_keeps_what_it_reads(tmp_path: Path) -> None:
     assert set(naming.settings(config(tmp_path, system=System.codec))) == {
         *("system", "codec", "data", "limit")
     }
-    model = {"system", "codec", "data", "limit", "target", "sampling", "runtime", "seed", "timing"}
+    model = {
+        "system",
+        "codec",
+        "data",
+        "limit",
+        "target",
+        "sampling",
+        "runtime",
+        "seed",
+        "timing",
+        "processes",
+    }
     both = model | {"chunk", "drafter", "rule", "lookahead", "baseline", "instrument"}
     assert set(naming.settings(config(tmp_path))) == both | {"draft"}
     heads = naming.settings(config(tmp_path, drafter=HeadsDrafterConfig()))
