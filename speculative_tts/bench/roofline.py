@@ -1,4 +1,4 @@
-"""What this machine's memory allows: a step reads all weights once and is no faster than that."""
+"""Measure the limit that memory sets: a step cannot be faster than one read of all weights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,9 @@ L3 = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")  # "32768K"
 
 
 def limits(bytes_per_step: Mapping[str, int], threads: int = 1) -> dict[str, float]:
-    """Bytes a second by name: of each model's size, L3 and main memory; empty if not known.
+    """Measure bytes per second for each model's size, the L3 cache and main memory, by name.
+
+    Empty if it cannot be measured.
 
     What no cache holds is read as fast whatever its size: no more than that is taken for it, which
     would be as much memory again as the model's.
@@ -21,7 +23,7 @@ def limits(bytes_per_step: Mapping[str, int], threads: int = 1) -> dict[str, flo
 
 
 def l3() -> dict[str, int]:
-    """Half of the last level's cache by its name, where the system tells it."""
+    """Return half the size of the last-level cache by its name, if the system tells it."""
     try:
         text = L3.read_text(encoding="ascii").strip()
         size = int(text.removesuffix("K")) << 10

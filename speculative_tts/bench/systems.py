@@ -1,4 +1,4 @@
-"""What sst-bench times over whole utterances, and which lookahead each drafter pays with here."""
+"""Build the systems that sst-bench times, and find the best lookahead of each drafter."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def ours(
     prompts: Sequence[Continuation],
     engines: Mapping[str, Engine],
 ) -> tuple[dict[str, Decode], dict[str, list[Row]]]:
-    """Systems by name, and by drafter and rule what each lookahead pays.
+    """Return systems by name, and the costs of each lookahead by drafter and rule.
 
     The target alone; every drafter and rule at the lookahead asked for and at its best one; blocks.
     """
@@ -55,7 +55,7 @@ def ours(
 
 
 def speculative(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, Engine]:
-    """Engines of the exact rule, SSD's and the one asked for, by the draft and the recurrent layer.
+    """Build engines of the exact, SSD's and the asked rule, with the draft and the recurrent layer.
 
     Heads and look-up draft for the exact rule alone.
     """
@@ -76,7 +76,7 @@ def speculative(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str
 
 
 def weights(base: Engine, engine: Engine) -> int:
-    """Bytes of weights that a drafter adds, a second model's embedding left out."""
+    """Return the bytes of weights that a drafter adds, without a second model's embedding."""
     assert engine.speculation is not None
     match engine.speculation.drafter:
         case RecurrentDrafter(layer=layer):
@@ -90,7 +90,7 @@ def weights(base: Engine, engine: Engine) -> int:
 
 
 def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
-    """Of weights, by a step of each model that there is."""
+    """Return the bytes of weights that a step of each model reads."""
     found = {"target": base.target.step_bytes}
     if base.draft is not None and drafts(base):
         found["draft"] = base.draft.step_bytes
@@ -100,7 +100,7 @@ def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
 
 
 def _blocks(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, Decode]:
-    """Multi-token prediction by the target's heads, as many as there are."""
+    """Return systems of multi-token prediction by the target's heads, if it has any."""
     heads, found = heads_of(config, base), {}
     for n in (n for n in BLOCKS if heads is not None and n <= heads.n):
         few = dataclasses.replace(config, heads=dataclasses.replace(config.heads, n=n))
@@ -122,7 +122,7 @@ def _of(engine: Engine, system: System) -> Decode:
 
 
 def heads_of(config: BenchConfig, engine: Engine) -> Heads | None:
-    """All multi-token heads of the target; None where they or their transitions are not there."""
+    """Load the target's multi-token heads; None if they or their transitions do not exist."""
     heads, transitions = config.heads.path, config.viterbi.transitions.path
     if not all(path and Path(path).is_dir() for path in (heads, transitions)):
         return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(config: BenchConfig) -> int:
-    """Time continuations and steps, print the table, keep both."""
+    """Time continuations and steps; print the table and write it with its numbers."""
     from speculative_tts.costs.lookahead import written_out
 
     out, config = app.require_writable(config.out), written_out(config)
@@ -41,7 +41,7 @@ def run(config: BenchConfig) -> int:
 
 
 def _run_checkpoints(config: BenchConfig, out: Path) -> int:
-    """Trained models, by prompts of the test list."""
+    """Time trained models with prompts of the test list."""
     from speculative_tts.bench import engine as benchmark
     from speculative_tts.bench.peers import of_checkpoints
     from speculative_tts.bench.roofline import limits
@@ -92,7 +92,7 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
 
 
 def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
-    """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
+    """Make prompts of the test list, each to be continued by exactly config.tokens tokens."""
     from speculative_tts.bench.engine import Continuation
     from speculative_tts.codecs.audio import read_wave
     from speculative_tts.models.prompt import Prompt

@@ -51,7 +51,7 @@ def copied(native: ctypes.CDLL, values: Tensor) -> Tensor:
 
 
 def bandwidth(size: int, threads: int = 1) -> float | None:
-    """Bytes a second that cores read of `size` bytes over and over; None without the step.
+    """Measure bytes per second of reading `size` bytes repeatedly; None without the native step.
 
     Each thread reads its part again and again, the best reading of each counts.
     """
