@@ -10,6 +10,7 @@ little power.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -107,9 +108,14 @@ def compare_rows(
         how.seed,
     )
     if metric.timed:
-        clocked = [processes.cells(rows, metric) for rows in (a, b)]
-        if min(one.number for one in clocked) > 1:
-            difference = processes.difference(*clocked, metric)
+        clocked_a, clocked_b = (
+            processes.cells(
+                [row for row in rows if row.id in shared], metric, partial(unit_of, unit=how.unit)
+            )
+            for rows in (a, b)
+        )
+        if min(clocked_a.number, clocked_b.number) > 1:
+            difference = processes.difference(clocked_a, clocked_b, metric)
     seeds_a, seeds_b = _by_seed(a, metric), _by_seed(b, metric)
     both = [seed for seed in seeds_a if seed in seeds_b]
     single_a, single_b = metric.statistic(columns_a), metric.statistic(columns_b)

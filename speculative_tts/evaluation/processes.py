@@ -9,7 +9,7 @@ freedom of both (Satterthwaite, 1946), bounds the sum. Chance of a single cell i
 which makes the interval a little wide.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,14 +38,17 @@ class Cells:
     def of(self, utterances: set[Hashable]) -> "Cells":
         """Return those of some utterances."""
         kept = [place for place, one in enumerate(self.utterances) if one in utterances]
-        parts = ([names[place] for place in kept] for names in (self.processes, self.utterances))
-        return Cells(*parts, self.columns[kept])
+        processes = [self.processes[place] for place in kept]
+        return Cells(processes, [self.utterances[place] for place in kept], self.columns[kept])
 
 
-def cells(rows: Sequence[ScoreRow], metric: Metric) -> Cells:
-    """Return a cell for each process and utterance that the metric has; a seed has its own."""
+def cells(rows: Sequence[ScoreRow], metric: Metric, unit: Callable[[ScoreRow], Hashable]) -> Cells:
+    """Return a cell for each process and utterance that the metric has; a seed has its own.
+
+    `unit` is what chance draws of a row: its utterance, or its speaker.
+    """
     found = [
-        (key, row.id, values)
+        (key, unit(row), values)
         for row in rows
         for key, one in _by_process(row, metric)
         if None not in (values := metric.columns(one))

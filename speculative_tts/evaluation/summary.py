@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interv
     if not kept:
         return Interval(None)
     if metric.timed:
-        clocked = processes.cells(kept, metric)
+        clocked = processes.cells(kept, metric, partial(unit_of, unit=how.unit))
         if clocked.number > 1 and how.draws:
             return processes.interval(clocked, metric)
         return replace(_interval(kept, columns, metric, how), processes=clocked.number)

@@ -33,7 +33,10 @@ def test_utterances_are_timed_in_every_process(tmp_path: Path) -> None:
         mean = sum(clock.lm_seconds for clock in clocks) / 2
         assert after.record.lm_seconds == pytest.approx(mean)
     metric = METRICS["tokens_per_second"]
-    numbers = [cells(list(map(row_of, rows)), metric).number for rows in (plain, clocked)]
+    numbers = [
+        cells(list(map(row_of, rows)), metric, lambda row: row.id).number
+        for rows in (plain, clocked)
+    ]
     assert numbers == [1, 2]
     told = json.loads((two / "provenance.json").read_text())
     if clocks[0].memory is not None:  # the compiled step reads it
