@@ -14,6 +14,7 @@ from speculative_tts.reporting.fill_claims import Verdict, _whole, figure_of, ve
 from speculative_tts.reporting.needs import Selection
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import Measure, Result
+from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.selection import Chosen
 
 OF_PCG = FINE | {
@@ -59,6 +60,16 @@ def test_a_speed_of_few_processes_has_no_verdict() -> None:
     claim = Claim("", "", "speedup", "a", below=1.1)
     for processes, found in ((1, Verdict.few), (4, Verdict.few), (5, Verdict.opposite)):
         assert verdict(Measure(1.2, 1.15, 1.25, processes=processes), claim) is found
+
+
+def test_a_starved_machine_is_said_in_its_row() -> None:
+    """A machine with a fifth of its memory's speed led the README."""
+    told = {"memory": {"gb_per_second": 9.0, "quiet": 10.0}}
+    found = [
+        Result((Run(Path("run"), {}, {"memory": speed}, told),), {}, {}).starved
+        for speed in (5.0, 8.0, None)
+    ]
+    assert found == ["starved: 5 GB/s a core, quiet 10", "", ""]
 
 
 def test_claims_are_of_three_kinds_and_what_must_hold_is_no_evidence() -> None:
