@@ -36,6 +36,11 @@ class Interval:
     n: int = 0
     processes: int | None = None
 
+    def written(self) -> dict[str, float | None]:
+        """Return it as JSON values, `processes` where a clock measured."""
+        clocked = {} if self.processes is None else {"processes": self.processes}
+        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n} | clocked
+
 
 @dataclass(frozen=True)
 class Difference:
