@@ -90,6 +90,17 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """Seconds of an utterance in one process, and how fast its memory was then (GB/s of a core)."""
+
+    lm_seconds: float
+    prefill_seconds: float | None = None
+    baseline_seconds: float | None = None
+    baseline_prefill_seconds: float | None = None
+    memory: float | None = None
+
+
+@dataclass(frozen=True)
 class Counts:
     """Raw counts of decoding an utterance; ratios are computed when scores are aggregated."""
 
@@ -140,13 +151,14 @@ class DecodeRecord:
     baseline_seconds: float | None = None
     prefill_seconds: float | None = None  # of lm_seconds, until the first token
     baseline_prefill_seconds: float | None = None  # of baseline_seconds
+    # in several processes: those of each; the seconds above are their means
+    clocks: list[Clock] | None = field(default=None, metadata=GIVEN)
     split: Split | None = None
     arrivals: Arrivals | None = None  # of the same utterance decoded once more, in pieces
     nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds
     codec_seconds: float | None = None  # codes to audio
     flow_seconds: float | None = None  # of them, in a codec's flow; the rest is its vocoder
-    swapped: int | None = None  # system=swap: codes of groups with company, drawn again
-    changed: int | None = None  # those of them that came out another code
+    swapped: int | None = None  # system=swap: codes that another of their group replaced
     seen: bool | None = None  # was the speaker trained on; None where the list does not say
 
 

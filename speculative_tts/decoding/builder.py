@@ -46,6 +46,7 @@ from speculative_tts.native.library import kernel_label, select
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
 from speculative_tts.schema.decode import (
+    BY_HEADS,
     Capture,
     DrafterConfig,
     EngineConfig,
@@ -324,7 +325,7 @@ def build_engine(
         parts.settings,
         parts.draft if drafts or system is System.draft else None,
         speculation,
-        parts.multi if system is System.multi_token else None,
+        parts.multi if system in BY_HEADS else None,
         parts.refiner,
         parts.facts,
         parts.graphs,

@@ -79,7 +79,7 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
     A swapped run has counts, but no seconds: its tokens are another run's.
     """
     if record.swapped is not None:
-        return {name: getattr(record, name) for name in ("tokens", "stop", "swapped", "changed")}
+        return {name: getattr(record, name) for name in ("tokens", "stop", "swapped")}
     if record.lm_seconds == 0 and record.counts.rounds == 0:
         return {}
     names = ("tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds")
@@ -87,9 +87,10 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
         *("nar_seconds", "codec_seconds", "flow_seconds"),
         *("prefill_seconds", "baseline_prefill_seconds"),
     )
+    clocks = {"clocks": list(map(vars, record.clocks))} if record.clocks else {}
     own = {name: getattr(record, name) for name in names}
     if record.lm_seconds is not None:  # only some utterances are timed
         own |= {name: value for name in after if (value := getattr(record, name)) is not None}
     counts = record.counts.columns() if record.counts.rounds else {}
     stream = record.arrivals.heard() if record.arrivals else {}
-    return own | counts | stream | (vars(record.split) if record.split else {})
+    return own | clocks | counts | stream | (vars(record.split) if record.split else {})

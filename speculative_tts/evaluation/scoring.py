@@ -90,7 +90,8 @@ def plans(config: EvalConfig) -> list[ScoringPlan]:
     """Plan all sources of a configuration: runs, or the list of another system's audio."""
     if config.list is not None:
         out = Path(config.out) if config.out else None
-        return [plan(read_external(Path(config.list), out, config.limit), config)]
+        read = read_external(Path(config.list), out, config.limit)
+        return [plan(source, config) for source in read]
     return [plan(source, config) for source in find_runs(Path(config.runs), config.limit)]
 
 
@@ -99,7 +100,8 @@ def cache_folder(config: EvalConfig, planned: Sequence[ScoringPlan]) -> Path:
     if config.cache is not None:
         return Path(config.cache)
     folder = planned[0].source.folder
-    return (folder if config.list is not None else folder.parent) / ".scores"
+    alone = config.list is not None and len(planned) == 1
+    return (folder if alone else folder.parent) / ".scores"
 
 
 def score(

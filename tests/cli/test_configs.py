@@ -105,6 +105,7 @@ def test_option_composes_and_its_sweep_too(choice: str) -> None:
         ("pcg", System.speculative, "group", 0.0),
         ("mtp", System.multi_token, "exact", 0.0),
         ("uncached", System.uncached, "exact", 0.0),
+        ("uncached_heads", System.uncached_heads, "exact", 0.0),
         ("codec", System.codec, "exact", 0.0),
         ("reference", System.reference, "exact", 0.0),
     ],

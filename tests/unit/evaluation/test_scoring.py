@@ -287,6 +287,30 @@ def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
         command.run(settings(tmp_path, list=str(path)))
 
 
+def test_a_list_may_have_several_systems(tmp_path: Path, run_folder: Path) -> None:
+    """Ids that repeat across systems were refused; each system had to be a list of its own."""
+    audio = sorted((run_folder / "audio").glob("*.wav"))[:2]
+    rows = [
+        {"id": f"u{n}", "text": "one two", "audio": str(path), "system": system}
+        for system in ("a", "b")
+        for n, path in enumerate(audio)
+    ]
+    path = tmp_path / "list.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = str(tmp_path / "runs" / "theirs")
+    assert command.run(settings(tmp_path, list=str(path), out=out, metrics=["wer"])) == 0
+    for name in ("a", "b"):
+        folder = Path(f"{out}-{name}")
+        assert summary_of(folder)["run"]["label"] == name
+        assert [row.id for row in read_scores(folder)] == ["u0", "u1"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in (*rows, rows[-1])))
+    with pytest.raises(ValueError, match="id u1 of system b occurs more than once"):
+        command.run(settings(tmp_path, list=str(path)))
+    path.write_text(json.dumps(rows[0] | {"system": "../a"}) + "\n")
+    with pytest.raises(ValueError, match=r"system '\.\./a' cannot name a folder of scores"):
+        command.run(settings(tmp_path, list=str(path)))
+
+
 def test_what_is_printed_has_the_floor_and_the_cut_offs(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
