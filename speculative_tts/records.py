@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from speculative_tts.assets import require
 from speculative_tts.files import naming_errors, write_all, write_atomic
-from speculative_tts.typed import FLAT, typed
+from speculative_tts.typed import FLAT, json_object, typed
 
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
@@ -90,6 +90,17 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """Seconds of an utterance in one process, and how fast its memory was then (GB/s of a core)."""
+
+    lm_seconds: float
+    prefill_seconds: float | None = None
+    baseline_seconds: float | None = None
+    baseline_prefill_seconds: float | None = None
+    memory: float | None = None
+
+
+@dataclass(frozen=True)
 class Counts:
     """Raw counts of decoding an utterance; ratios are computed when scores are aggregated."""
 
@@ -148,6 +159,8 @@ class DecodeRecord:
     # of lm_seconds and baseline_seconds, until the first token
     prefill_seconds: float | None = field(default=None, metadata=TIMED)
     baseline_prefill_seconds: float | None = field(default=None, metadata=TIMED)
+    # in several processes: those of each; the seconds above are their means
+    clocks: list[Clock] | None = field(default=None, metadata=GIVEN)
     split: Split | None = None
     arrivals: Arrivals | None = None  # of the same utterance decoded once more, in pieces
     # further layers of codes, not counted in lm_seconds
@@ -155,8 +168,7 @@ class DecodeRecord:
     codec_seconds: float | None = field(default=None, metadata=TIMED)  # codes to audio
     # of codec_seconds, in a codec's flow; the rest is its vocoder
     flow_seconds: float | None = field(default=None, metadata=TIMED)
-    swapped: int | None = None  # system=swap: codes of groups with company, drawn again
-    changed: int | None = None  # those of them that came out another code
+    swapped: int | None = None  # system=swap: codes that another of their group replaced
     seen: bool | None = None  # was the speaker trained on; None where the list does not say
 
 
@@ -208,17 +220,11 @@ def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
                 continue
             where = f"{path}:{number}"
             try:
-                row = json.loads(line.decode())
-            except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
+                row = json_object(line, where, "give one in UTF-8 a line")
+            except ValueError:
                 if not (whole or line.endswith(b"\n")):
                     return
-                raise ValueError(
-                    f"{where} is not a JSON object ({error}); give one in UTF-8 a line"
-                ) from error
-            if not isinstance(row, dict):
-                raise ValueError(
-                    f"{where} is not a JSON object but {json.dumps(row)[:40]}; give one a line"
-                )
+                raise
             yield where, row
 
 
@@ -304,6 +310,16 @@ def _check_item(path: Path, item: ListItem) -> None:
     if not FILE_NAME.fullmatch(item.id) or len(item.id.encode()) > LONGEST_NAME:
         raise ValueError(
             f"{path}: id {item.id!r} cannot name a file; use 1 to 200 letters, digits, - and _"
+        )
+    check_id(path, item.id)
+
+
+def check_id(path: Path, key: str) -> None:
+    """Raise ValueError for an id that is empty or holds blanks or marks that nobody sees."""
+    if not key or not key.isprintable() or key != key.strip():
+        raise ValueError(
+            f"{path}: id {key!r} is empty or holds characters that nobody sees; "
+            "use letters, digits, - and _"
         )
 
 

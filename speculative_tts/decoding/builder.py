@@ -41,6 +41,7 @@ from speculative_tts.native.library import kernel_label, select
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
 from speculative_tts.schema.decode import (
+    BY_HEADS,
     Capture,
     EngineConfig,
     RecurrentDrafterConfig,
@@ -200,7 +201,7 @@ class Builder:
 
     def methods(self, system: System) -> Methods:
         """Return what a system needs beside the target alone."""
-        if system is System.multi_token:
+        if system in BY_HEADS:
             return Methods(multi=self.multi)
         if system is System.draft:
             return Methods(self.draft)

@@ -9,7 +9,7 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.records import DecodeRecord, read_rows, spread
+from speculative_tts.records import FILE_NAME, DecodeRecord, check_id, read_rows, spread
 from speculative_tts.runs.folder import (
     RECORDS,
     decoded_runs,
@@ -93,11 +93,12 @@ def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
     return tuple(words) if words else TINY_WORDS
 
 
-def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> Source:
-    """Read another system's list: JSONL rows of id, text, audio and, for similarity, prompt_audio.
+def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> list[Source]:
+    """Read other systems' list: JSONL rows of id, text, audio and, for similarity, prompt_audio.
 
-    Optional keys: speaker, reference_audio (for the length ratio), seed. Paths are relative to the
-    list. Scores go to `out`, by default to `<list>-scores` beside the list.
+    Optional keys: system, speaker, reference_audio (for the length ratio), seed. Paths are relative
+    to the list. Scores go to `out`, by default to `<list>-scores` beside the list; of rows with a
+    system to `<that>-<system>`, and ids may repeat across systems.
     """
     if not path.is_file():
         raise ValueError(
@@ -106,18 +107,39 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
     rows = list(read_rows(path, Sample, whole=True))
     if not rows:
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
-    _reject_repeated_ids(path, [row.id for row in rows])
-    samples = [_with_absolute_paths(path.parent.absolute(), row) for row in rows]
-    folder = out or path.with_name(f"{path.stem}-scores")
-    run = {"label": folder.name if out else path.stem, "system": "external", "list": str(path)}
+    systems: dict[str, list[Sample]] = {}
+    for row in rows:
+        check_id(path, row.id)
+        systems.setdefault(row.system, []).append(_with_absolute_paths(path.parent.absolute(), row))
+    plain = out or path.with_name(f"{path.stem}-scores")
+    return [
+        _external(path, name, samples, plain, plain.name if out else path.stem, limit)
+        for name, samples in systems.items()
+    ]
+
+
+def _external(
+    path: Path, system: str, samples: list[Sample], plain: Path, label: str, limit: int | None
+) -> Source:
+    """Return one system of a list; rows without one take the folder `plain` and the `label`."""
+    if system and not FILE_NAME.fullmatch(system):
+        raise ValueError(
+            f"list={path}: system {system!r} cannot name a folder of scores; give letters, digits, "
+            "- and _"
+        )
+    _reject_repeated_ids(path, system, [sample.id for sample in samples])
+    folder = plain.with_name(f"{plain.name}-{system}") if system else plain
+    run = {"label": system or label, "system": "external", "list": str(path)}
     return Source(folder, spread(samples, limit), run)
 
 
-def _reject_repeated_ids(path: Path, ids: list[str]) -> None:
+def _reject_repeated_ids(path: Path, system: str, ids: list[str]) -> None:
     repeated = [key for key, count in Counter(ids).items() if count > 1]
     if repeated:
+        where = f" of system {system}" if system else ""
         raise ValueError(
-            f"list={path}: id {min(repeated)} occurs more than once; ids must be unique"
+            f"list={path}: id {min(repeated)}{where} occurs more than once; give each row of a "
+            "system an id of its own, and several systems a key `system`"
         )
 
 

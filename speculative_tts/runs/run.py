@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from speculative_tts.runs.folder import FAILED, RECORDS, audio_name, read_records
 from speculative_tts.codecs.audio import Wave, readable, wav_bytes
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.files import sync, write_atomic
@@ -16,7 +15,9 @@ from speculative_tts.records import (
     to_row,
     write_jsonl,
 )
+from speculative_tts.runs.folder import FAILED, RECORDS, audio_name, read_records
 from speculative_tts.schema.decode import SamplingConfig
+
 
 class AudioSource(Protocol):
     """A source of a run's audio: an engine, the recordings, another run's swapped codes."""

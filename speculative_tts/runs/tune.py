@@ -13,13 +13,12 @@ import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from speculative_tts.records import DecodeRecord
 from speculative_tts.runs.folder import is_done, read_records, settings_beside
 from speculative_tts.runs.naming import run_name
-from speculative_tts.records import DecodeRecord
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.decode import DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule, RuleConfig, ToleranceRule
-from speculative_tts.typed import read_json
 
 Run = Callable[[DecodeConfig], int]
 Scale = tuple[Callable[[float], float], Callable[[float], float]]

@@ -22,7 +22,7 @@ from speculative_tts.decoding.sampling.settings import completed
 from speculative_tts.files import write_atomic
 from speculative_tts.integrations import biased_head
 from speculative_tts.models import heads
-from speculative_tts.models.decoder.loading import State, read_state
+from speculative_tts.models.decoder.loading import State, read_config, read_state
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.cosyvoice_export import spread
 from speculative_tts.models.families.cosyvoice_files import is_merged, is_official, merged_ids
@@ -34,7 +34,6 @@ from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.export import ExportConfig
 from speculative_tts.training.checkpoint import CONFIG, WEIGHTS, copy_companions, read_checkpoint
 from speculative_tts.training.inherit import HEAD
-from speculative_tts.typed import read_json
 
 BIAS = "lm_head.bias"
 CLASSES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
@@ -73,7 +72,7 @@ class Folder:
         """The checkpoint's config.json."""
         if is_official(self.path):
             return cosyvoice.read_checkpoint(self.path).config
-        return read_json(self.path / CONFIG)
+        return read_config(self.path)
 
     @property
     def size(self) -> int:

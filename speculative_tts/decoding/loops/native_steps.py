@@ -63,7 +63,10 @@ class SampledSteps:
     ) -> NativeRounds:
         """Return native rounds of `speculation.Rounds`; this model verifies by the rule."""
         given = (self.native, drafter, batch_of(rows, self.sampler), tally.sums)
-        return NativeRounds(*given, rule=rule, lookahead=tally.lookahead, watched=watched)
+        made = NativeRounds(*given, rule=rule, lookahead=tally.lookahead)
+        if watched:
+            made.watch()
+        return made
 
     def blocks(
         self,

@@ -10,8 +10,8 @@ import numpy as np
 
 from speculative_tts.codecs.audio import Wave, read_wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice, silence
-from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.schema.decode import SamplingConfig
 
 
