@@ -1,6 +1,6 @@
 """Next-token distributions and draws from them, by kernels.
 
-`decoding.sampling` are the reference: equal to 1e-6, NaN where they are.
+`decoding.sampling` is the reference: equal to 1e-6, NaN where they are.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Kernels of sums over groups of tokens (`decoding.rules.group`), by lists of members."""
+"""Kernels of sums over groups of tokens (`rules.group`), by lists of members."""
 
 import triton
 import triton.language as tl

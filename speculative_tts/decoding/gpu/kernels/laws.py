@@ -189,7 +189,7 @@ def repetition_aware_kernel(
     TOP: tl.constexpr, FEW: tl.constexpr, TILE: tl.constexpr,
     WINDOW: tl.constexpr, PLACES: tl.constexpr,
 ):  # fmt: skip
-    """The distribution of `repetition_aware` as it is now, of a row with vocab <= TILE.
+    """The distribution of `sampling.repetition_aware` as it is now, of a row with vocab <= TILE.
 
     masses, ids: [rows, FEW] of scratch memory.
     """

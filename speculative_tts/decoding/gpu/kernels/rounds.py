@@ -8,12 +8,12 @@ are committed.
 import triton
 import triton.language as tl
 
-DRAFT = tl.constexpr(0)  # `decoding.sampling.randomness`
+DRAFT = tl.constexpr(0)  # `sampling.randomness`
 ACCEPT = tl.constexpr(1)
 AUXILIARY = tl.constexpr(2)
 NEXT = tl.constexpr(3)
 DRAWS = tl.constexpr(4)
-LEAST = tl.constexpr(1e-30)  # `decoding.rules.block`
+LEAST = tl.constexpr(1e-30)  # `rules.block`
 TINY = tl.constexpr(1.1754943508222875e-38)  # the smallest normal float32
 
 
