@@ -28,11 +28,13 @@ def rounded(*shape: int, generator: torch.Generator) -> Tensor:
     return numbers.to(DEVICE)
 
 
-def faulty(kernels: str, right: str, wrong: str, folder: Path) -> Path:
+def faulty(
+    kernels: str, right: str, wrong: str, folder: Path, package: str = "models.gpu.kernels"
+) -> Path:
     """Write a module of kernels into a folder with a fault planted in its source."""
-    package = importlib.util.find_spec("speculative_tts.models.gpu.kernels")
-    assert package is not None
-    (place,) = package.submodule_search_locations or []
+    found = importlib.util.find_spec(f"speculative_tts.{package}")
+    assert found is not None
+    (place,) = found.submodule_search_locations or []
     source = (Path(place) / f"{kernels}.py").read_text()
     assert source.count(right) == 1, f"{right!r} is there {source.count(right)} times"
     file = folder / f"faulty_{kernels}.py"

@@ -98,10 +98,11 @@ def settle(
     fed: Tensor,
     drafted: Tensor,
 ) -> Tensor:
-    """`Rounds._settled`: verify, draw the next token, append, count; how many were accepted.
+    """Verify, draw the next token, append, count; returns how many tokens each row accepted.
 
-    target_probs [batch, number + 1, vocab], draft_probs [batch, number, vocab], fed [batch,
-    number + 1]: the newest token and the drafted ones. A rule without kernels verifies by torch.
+    target_probs: [batch, number + 1, vocab]; draft_probs: [batch, number, vocab]; fed: [batch,
+    number + 1], the newest token and the drafted ones. `speculation.settled` and `Tally.add` are
+    the reference; a rule without kernels verifies by torch.
     """
     number, plain = draft_probs.shape[1], rule.by if isinstance(rule, Block) else rule
     laws = target_probs.contiguous(), draft_probs.contiguous()

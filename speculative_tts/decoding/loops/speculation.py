@@ -145,29 +145,11 @@ class Rounds:
             if runs(target_probs) and type(watch) is Observer:
                 accepted = rounds.settle(a.rule, rows, self.tally, *given)
             else:
-                accepted = self._settled(*given)
+                made = settled(a.rule, rows, *given)
+                self.tally.add(made)
+                watch.verified(target_probs[:, :number], draft_probs, made)
+                accepted = made.accepted
             drafting.saw(hidden, accepted)
-
-    def _settled(
-        self, target_probs: Laws, draft_probs: Laws, fed: Block, drafted: PerRow
-    ) -> PerRow:
-        """Verify the draft, draw the token after it, append, count: how many were accepted.
-
-        fed: the newest token and the drafted ones, which the target was fed.
-        """
-        rows, number = self.rows, draft_probs.shape[1]
-        verdict = verify(
-            self._speculation.rule, target_probs, draft_probs, fed[:, 1:], drafted,
-            rows.random(number),
-        )  # fmt: skip
-        end = (rows.count + verdict.accepted)[:, None]
-        token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
-        active = ~rows.done
-        bare = rows.emit(verdict.accepted, token)
-        made = Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)
-        self.tally.add(made)
-        self._watch.verified(target_probs[:, :number], draft_probs, made)
-        return verdict.accepted
 
     def row(self, index: int) -> "Rounds":
         """See `Loop`."""
@@ -183,3 +165,24 @@ class Rounds:
             return made
         split = tuple(self._native.seconds.tolist())
         return [replace(one, split=split) for one in made]
+
+
+def settled(
+    rule: AcceptanceRule,
+    rows: BatchState,
+    target_probs: Laws,
+    draft_probs: Laws,
+    fed: Block,
+    drafted: PerRow,
+) -> Round:
+    """Verify a draft, draw the token after its accepted ones and append them.
+
+    fed: the newest token and the drafted ones; drafted: how many of these count in each row.
+    """
+    random = rows.random(draft_probs.shape[1])
+    verdict = verify(rule, target_probs, draft_probs, fed[:, 1:], drafted, random)
+    end = (rows.count + verdict.accepted)[:, None]
+    token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
+    active = ~rows.done
+    bare = rows.emit(verdict.accepted, token)
+    return Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)
