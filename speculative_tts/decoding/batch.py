@@ -10,7 +10,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
-from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, DRAWS, NEXT, uniforms
+from speculative_tts.decoding.sampling.randomness import DRAWS, NEXT, uniforms
 from speculative_tts.decoding.sampling.sampler import StopRule
 
 Block = Int64[Tensor, "batch number"]
@@ -202,10 +202,10 @@ class BatchState:
         """Uniforms of one purpose at output positions."""
         return self.uniforms[:, :, purpose].gather(1, positions)
 
-    def random(self, number: int) -> Float64[Tensor, "batch number 2"]:
-        """Uniforms that decide on the next `number` tokens: of acceptance, and an auxiliary one."""
+    def random(self, number: int, *purposes: int) -> Float64[Tensor, "batch number purposes"]:
+        """Uniforms of some purposes at the positions of the next `number` tokens."""
         positions = self.positions(number)
-        return torch.stack([self.uniform(positions, p) for p in (ACCEPT, AUXILIARY)], -1)
+        return torch.stack([self.uniform(positions, purpose) for purpose in purposes], -1)
 
     def renew(self) -> None:
         """Draw the uniforms of the next positions anew, where rounds have their own.

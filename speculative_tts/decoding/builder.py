@@ -30,6 +30,7 @@ from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
+from speculative_tts.decoding.loops.paying import Paying
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.model_cache import ModelCache, folder_size
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
@@ -54,6 +55,7 @@ from speculative_tts.schema.decode import (
     LMDrafterConfig,
     LookupDrafterConfig,
     RecurrentDrafterConfig,
+    Speculate,
     System,
 )
 from speculative_tts.schema.rules import (
@@ -330,4 +332,5 @@ def build_engine(
         parts.refiner,
         parts.facts,
         parts.graphs,
+        Paying(parts.graphs) if config.runtime.speculate is Speculate.paying else None,
     )

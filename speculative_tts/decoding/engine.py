@@ -16,6 +16,7 @@ from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Loop, LoopSpec
 from speculative_tts.decoding.loops.multi_token import by_blocks
 from speculative_tts.decoding.loops.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.loops.one_by_one import alone, uncached
+from speculative_tts.decoding.loops.paying import Paying
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -78,6 +79,7 @@ class Engine:
     refiner: Refiner | None = None  # of a codec with several layers
     facts: Mapping[str, Any] = field(default_factory=dict)  # what caches and heads it was made of
     graphs: Graphs = EAGER
+    paying: Paying | None = None  # chooses where speculation may be left out
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -128,7 +130,8 @@ class Engine:
         looping = self._looping(system)
         if size is None and self.target.device.type == "cuda":
             size = self.graphs.fitting(looping, requests, self.target.vocab_size)
-        return self.graphs.stream(looping, requests, size or ROWS)
+        size = size or ROWS
+        return self.graphs.stream(self._paying(looping, requests[:size]), requests, size)
 
     def states(
         self, system: System, request: Request, strides: Iterable[int] | None = None
@@ -159,7 +162,16 @@ class Engine:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
         if system is System.multi_token:  # its first block comes of the prompt, not one token
             return self.graphs.decode(self._looping(system), requests)
-        return self.graphs.decode(self._looping(system, observer), requests, loaded)
+        looping = self._looping(system, observer)
+        return self.graphs.decode(self._paying(looping, requests), requests, loaded)
+
+    def _paying(self, looping: LoopSpec[Any], requests: list[Request]) -> LoopSpec[Any]:
+        """The target alone where that is faster than speculation and either will do."""
+        if self.paying is None or not requests or looping.key is None:
+            return looping
+        if self.speculation is None or looping.key != self.speculation.looping().key:
+            return looping
+        return self.paying.choose(looping, self._looping(System.target), requests)
 
     def instruments(self) -> Instruments:
         """Fresh clocks and distortion sums for one utterance."""

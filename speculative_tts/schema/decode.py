@@ -110,6 +110,13 @@ class Capture(Enum):
     off = "off"
 
 
+class Speculate(Enum):
+    """The batches that are decoded with drafts."""
+
+    always = "always"
+    paying = "paying"  # where it is faster than the target alone, tried once a size of batch
+
+
 @dataclass
 class RuntimeConfig:
     """Hardware of a run."""
@@ -120,6 +127,8 @@ class RuntimeConfig:
     kernels: Kernels = Kernels.auto
     # CUDA graphs of whole rounds; the tokens are the same
     graphs: Annotated[Capture, Since(Capture.auto)] = Capture.auto
+    # paying: tokens hang on which is faster; the target alone obeys any rule
+    speculate: Annotated[Speculate, Since(Speculate.always)] = Speculate.always
     warmup: Whole = 2  # utterances decoded before any clock starts
 
 

@@ -13,7 +13,7 @@ from speculative_tts.native.sample import Places, Sampling
 MOST = 64  # tokens that top-k may keep: more are ranked by torch
 WIDEST = 8192  # ids of a row that one program holds at once
 PART = 4096  # ids that a program looks for candidates in
-TILE = 2048  # ids that a program reads at a time
+TILE = 1024  # ids that a program reads at a time
 
 
 def law(sampling: Sampling, logits: Tensor, places: Places) -> Tensor | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from speculative_tts.decoding.outcome import Tally
 
 Pair = tuple[Tensor, Tensor]
+PURPOSES = (1, 2)  # ACCEPT and AUXILIARY of `randomness`, which imports this module
 LINE = 256  # probabilities whose sum is looked at as one
 TILE = 2048
 MEMBERS = 16  # of a token or group, read at a time
@@ -107,7 +108,7 @@ def settle(
     number, plain = draft_probs.shape[1], rule.by if isinstance(rule, Block) else rule
     laws = target_probs.contiguous(), draft_probs.contiguous()
     if number == 0 or not isinstance(plain, Tolerance | Group):
-        random = rows.random(number)
+        random = rows.random(number, *PURPOSES)
         verdict = acceptance.verify(rule, *laws, fed[:, 1:], drafted, random)
         tally.sums[:, 3] += verdict.fallback & ~rows.done
         made = verdict.accepted, drafted, torch.ones_like(verdict.next_probs[:, 0])

@@ -26,7 +26,7 @@ from speculative_tts.decoding.loops.one_by_one import emit_one
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, BlockRule
 from speculative_tts.decoding.rules.verification import native_rule, verify
-from speculative_tts.decoding.sampling.randomness import NEXT, draw
+from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.speech_lm import HiddenModel
 from speculative_tts.native.walk import Rounds as NativeRounds
@@ -179,7 +179,7 @@ def settled(
 
     fed: the newest token and the drafted ones; drafted: how many of these count in each row.
     """
-    random = rows.random(draft_probs.shape[1])
+    random = rows.random(draft_probs.shape[1], ACCEPT, AUXILIARY)
     verdict = verify(rule, target_probs, draft_probs, fed[:, 1:], drafted, random)
     end = (rows.count + verdict.accepted)[:, None]
     token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])

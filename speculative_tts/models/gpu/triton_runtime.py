@@ -30,8 +30,7 @@ def usable(device: torch.device) -> bool:
 
 def require(device: torch.device) -> None:
     """Raise ValueError if runtime.kernels=triton was chosen for a device that cannot have it."""
-    reason = lacks(device)
-    if library.chosen() is Kernels.triton and reason is not None:
+    if library.chosen() is Kernels.triton and (reason := lacks(device)) is not None:
         raise ValueError(f"runtime.kernels=triton: {reason}; use runtime.kernels=auto")
 
 

@@ -181,10 +181,12 @@ def test_a_run_keeps_what_it_reads(tmp_path: Path) -> None:
 def test_settings_that_came_later_count_once_they_differ(tmp_path: Path) -> None:
     plain = config(tmp_path, timing=None)
     assert set(unchanged(plain)) == {
-        *("rule.block", "runtime.graphs", "timing", "chunk", "drafter.entropy")
+        *("rule.block", "runtime.graphs", "runtime.speculate", "timing", "chunk", "drafter.entropy")
     }
     other = replace(plain, rule=ExactRule(block=True), chunk=3)
-    assert set(unchanged(other)) == {"runtime.graphs", "timing", "drafter.entropy"}
+    assert set(unchanged(other)) == {
+        *("runtime.graphs", "runtime.speculate", "timing", "drafter.entropy")
+    }
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from speculative_tts.decoding.loops.speculation import settled
 from speculative_tts.decoding.outcome import Tally
 from speculative_tts.decoding.rules import acceptance
 from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.sampling import randomness
+from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY
 from speculative_tts.models import host
 from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
@@ -116,7 +118,7 @@ def verdicts(rule: str, seed: int) -> list[Tensor]:
     made = RULES[rule]
     wanted = acceptance.verify(
         made, scene.target, scene.draft, scene.given[2][:, 1:], scene.drafted,
-        scene.rows.random(NUMBER),
+        scene.rows.random(NUMBER, ACCEPT, AUXILIARY),
     )  # fmt: skip
     twin, by = moved(drafts, DEVICE), moved(made, DEVICE)
     plain = by.by if isinstance(by, Block) else by
@@ -176,6 +178,16 @@ def test_a_fault_planted_in_sums_of_groups_is_found(
         wanted, law, accepted, mass = verdicts("groups", seed)
         found.append(torch.equal(accepted, wanted) and (mass - law).abs().max() < 1e-5)
     assert not all(found)
+
+
+@needs_triton
+def test_purposes_of_uniforms_are_those_of_the_loops() -> None:
+    """Kernels cannot import them."""
+    from speculative_tts.decoding.gpu.kernels import rounds as source
+
+    for name in ("DRAFT", "ACCEPT", "AUXILIARY", "NEXT", "DRAWS"):
+        assert getattr(source, name).value == getattr(randomness, name)
+    assert kernels.PURPOSES == (ACCEPT, AUXILIARY)
 
 
 @needs_triton
