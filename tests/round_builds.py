@@ -33,6 +33,7 @@ SETTLED = {"DRAFTED": True, "RETRY": True, "SIZE": 16}
 BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
     # kernel, types (others are i32), constants, warps
     "softmax": ("laws.softmax_kernel", LAW, {"ENDS": True, "TILE": 1024}, 8),
+    "nucleus": ("laws.nucleus_kernel", LAW, {"ENDS": True, "TILE": 16384}, 32),
     "candidates": ("laws.candidates_kernel", LAW, {"TOP": 50, "FEW": 64, "TILE": 4096}, 8),
     "few": ("laws.few_kernel", LAW,
             {"TOP": 50, "FEW": 64, "WIDE": 2048, "NUCLEUS": True, "ENDS": True}, 4),

@@ -11,7 +11,8 @@ from speculative_tts.models.gpu.triton_runtime import power_of_2
 from speculative_tts.native.sample import Places, Sampling
 
 MOST = 64  # tokens that top-k may keep: more are ranked by torch
-WIDEST = 8192  # ids of a row that one program holds at once
+WIDEST = 8192  # ids of a row that one program holds at once, with integers to order them by
+WIDE = 16384  # the same with their probabilities alone
 PART = 4096  # ids that a program looks for candidates in
 TILE = 1024  # ids that a program reads at a time
 
@@ -29,12 +30,23 @@ def law(sampling: Sampling, logits: Tensor, places: Places) -> Tensor | None:
         return _repetition_aware(given, s, places.history) if fits else None
     if 0 < min(s.top_k, vocab) <= MOST:
         return _few(given, places.stops, min(s.top_k, vocab), s)
-    return _softmax(given, places.stops, s) if s.top_k == 0 and s.top_p == 1 else None
+    if s.top_k == 0 and (s.top_p == 1 or vocab <= WIDE):
+        return _all(given, places.stops, s)
+    return None
 
 
-def _softmax(given: tuple[Tensor, ...], stops: Tensor, s: Sampling) -> Tensor:
+def _all(given: tuple[Tensor, ...], stops: Tensor, s: Sampling) -> Tensor:
+    """Of all tokens, or of those that top-p leaves."""
     logits, out = given[0], torch.empty_like(given[0])
     batch, new, vocab = logits.shape
+    if s.top_p < 1:
+        tile = power_of_2(vocab, 64)
+        launch(
+            "laws.nucleus_kernel", (batch * new,),
+            *given, stops, out, vocab, new, s.temperature, s.top_p,
+            ENDS=bool(s.end_when_likeliest), TILE=tile, num_warps=max(1, min(32, tile // 512)),
+        )  # fmt: skip
+        return out
     launch(
         "laws.softmax_kernel", (batch * new,),
         *given, stops, out, vocab, new, s.temperature,

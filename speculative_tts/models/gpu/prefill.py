@@ -4,7 +4,6 @@ A recorded prefill takes the rows of the cache to fill as numbers, so that a str
 one by one records one graph, not one a row. It lives as long as the cache.
 """
 
-import functools
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -90,7 +89,7 @@ def _run(decoder: "Decoder", cache: KVCache, key: tuple[int, int], inputs: Input
     known: Recorded | None = seen[key]
     if known is None:
         last_of = partial(_last, decoder, inputs, cache.storage, turns)
-        graph, last = recorded(last_of, _pool(inputs.padded.device))
+        graph, last = recorded(last_of, _pool(cache))
         known = seen[key] = Recorded(graph, inputs, last)
     known.inputs.copy_(inputs)
     known.graph.replay()
@@ -103,7 +102,11 @@ def _last(decoder: "Decoder", inputs: Inputs, storage: Tensor, turns: Tensor) ->
     return states[torch.arange(len(inputs.ends), device=states.device), inputs.ends]
 
 
-@functools.cache
-def _pool(device: torch.device) -> Any:  # noqa: ARG001 - one each
-    """Return the memory that all recorded prefills of a device share."""
-    return torch.cuda.graph_pool_handle()
+def _pool(cache: KVCache) -> Any:
+    """Return the memory that a cache's recorded prefills share, None before the first.
+
+    It is a graph's: memory of graphs that were all let go cannot be asked for again.
+    """
+    known = (one for one in cache.prefills.values() if one is not None)
+    first: Recorded | None = next(known, None)
+    return None if first is None else first.graph.pool()

@@ -69,7 +69,7 @@ def product(
         launch(
             rows_kernel, grid, x, weight, bias, addend, out, rows, n, k, floor2,
             BN=tile.outputs, BK=tile.inputs, MB=FEW, EVEN=k % tile.inputs == 0, **flags,
-            STAGES=tile.stages, LINES=power_of_2(-(-min(k, tile.ahead) * x.itemsize // 128)),
+            STAGES=tile.stages, LINES=_lines(min(k, tile.ahead) * x.itemsize),
             num_warps=tile.warps, pdl=pdl,
         )  # fmt: skip
     return out
@@ -91,6 +91,11 @@ def reference(
     if fused.addend is not None:
         y = y + fused.addend
     return y.to(dtype or x.dtype)
+
+
+def _lines(size: int) -> int:
+    """Return how many lines of the L2 cache hold so many bytes, as a power of two or zero."""
+    return power_of_2(-(-size // 128)) if size else 0
 
 
 def halves(k: int) -> tuple[int, int]:

@@ -114,6 +114,45 @@ def _shrunk(x, peak):
 
 
 @triton.jit
+def nucleus_kernel(
+    logits, positions, minimum, barred, stops, out, vocab, new, temperature, top_p,
+    ENDS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """The likeliest tokens of a row with vocab <= TILE before which there is less than top_p.
+
+    The least probability among them is the largest that top_p is reached with.
+    """
+    row = tl.program_id(0)
+    v = tl.arange(0, TILE)
+    inside = v < vocab
+    base = row.to(tl.int64) * vocab
+    early = _is_early(positions, minimum, row, new)
+    x = _scaled(logits + base, v, inside, barred, early, temperature)
+    peak = tl.max(x, 0)
+    lawless = (tl.max(_odd(x), 0) > 0) | (peak == float("-inf"))
+    e = tl.where(inside, _shrunk(x, peak), 0.0)
+    p = e / tl.sum(e, 0)
+    bits = p.to(tl.int32, bitcast=True)
+    least = tl.zeros([], tl.int32)
+    for bit in range(30):
+        one = tl.full([], 1, tl.int32) << (29 - bit)
+        mass = tl.sum(tl.where(bits >= least + one, p, 0.0), 0)
+        least += (mass >= top_p).to(tl.int32) * one
+    level = (bits == least) & inside
+    before = tl.sum(tl.where(bits > least, p, 0.0), 0)
+    before += (tl.cumsum(level.to(tl.int32), 0) - 1).to(tl.float32) * tl.max(
+        tl.where(level, p, 0.0), 0
+    )
+    p = tl.where((bits > least) | (level & (before < top_p)), p, 0.0)
+    p = p / tl.sum(p, 0)
+    if ENDS:
+        likeliest = tl.min(tl.where(x == peak, v, TILE), 0)
+        sure = tl.load(stops + tl.minimum(likeliest, vocab - 1)) != 0
+        p = tl.where(sure, tl.where(v == likeliest, 1.0, 0.0), p)
+    tl.store(out + base + v, tl.where(lawless, float("nan"), p), mask=inside)
+
+
+@triton.jit
 def candidates_kernel(
     logits, positions, minimum, barred, out, values, ids, vocab, new, temperature,
     TOP: tl.constexpr, FEW: tl.constexpr, TILE: tl.constexpr,

@@ -20,6 +20,8 @@ FEW = settings(max_examples=4, deadline=None)
 SAMPLERS = [
     Sampler(0.8),
     Sampler(0.0),
+    Sampler(0.7, 0, 0.8),
+    Sampler(1.0, 0, 0.95, end_when_likeliest=True),
     Sampler(0.8, 20),
     Sampler(0.9, 12, 0.9),
     Sampler(1.0, 20, 1.0, end_when_likeliest=True),
@@ -79,13 +81,14 @@ def test_candidates_of_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert agree(*both(sampler, logits_of(150, 3), 3))
 
 
-def test_samplers_without_a_kernel_are_left_to_torch() -> None:
-    """Top-k beyond what a program ranks, top-p of all, the older repetition-aware sampling."""
+def test_samplers_without_a_kernel_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Top-k beyond what a program ranks, top-p of more than it holds, repetition-aware of all."""
     logits = logits_of(130, 0)
     stop = StopRule.build((129,), 130, [0, 0], DEVICE)
     history = torch.zeros(2, 30, dtype=torch.int64, device=DEVICE)
     positions = torch.zeros(2, 3, dtype=torch.int64, device=DEVICE)
     places = Places(history, positions, stop.minimum, stop.is_stop, stop.is_stop)
+    monkeypatch.setattr(laws, "WIDE", 128)
     for sampler in (Sampler(1.0, 100), Sampler(1.0, 0, 0.9), RepetitionAware(1.0, 0)):
         assert laws.law(settings_of(sampler), logits, places) is None
 
@@ -119,8 +122,21 @@ def test_no_level_draws_a_token_without_mass() -> None:
     assert set(found.tolist()) == {3, 400, 999}
 
 
+def test_equal_tokens_enter_the_nucleus_by_id() -> None:
+    """Four of five that are alike reach 0.8, and then no more do; torch's top-k has no order."""
+    logits = torch.zeros(1, 1, 10, device=DEVICE)
+    logits[..., 5:] = float("-inf")
+    stop = StopRule.build((9,), 10, [0], DEVICE)
+    none = torch.zeros(1, 1, dtype=torch.int64, device=DEVICE)
+    places = Places(none, none, stop.minimum, stop.is_stop, stop.is_stop)
+    found = laws.law(settings_of(Sampler(1.0, 0, 0.79)), logits, places)
+    assert found is not None
+    assert found.flatten().tolist() == pytest.approx([0.25] * 4 + [0] * 6)
+
+
 FAULTS = [  # in which kernel, what stands there, what is planted, the sampler that shows it
     ("(v == likeliest).to", "(v == likeliest + 1).to", Sampler(end_when_likeliest=True)),
+    ("level & (before < top_p)", "level & (before > top_p)", Sampler(0.7, 0, 0.8)),
     ("ahead = (other > mine) |", "ahead = (other >= mine) |", Sampler(0.9, 12, 0.9)),
     ("tl.where(place == 0, 1.0, 0.0)", "p", Sampler(1.0, 20, end_when_likeliest=True)),
     ("before < top_p, p, 0.0", "before + p < top_p, p, 0.0", Sampler(0.9, 12, 0.9)),

@@ -76,6 +76,12 @@ class Scene:
         self.target[1, 1, STOPS[0]] = self.draft[1, 1, STOPS[0]] = 0.5
         self.rows, self.tally = rows, Tally(BATCH, NUMBER, rows.count.device)
 
+    def on_device(self) -> "Scene":
+        """Itself, where kernels run."""
+        for name, value in vars(self).items():
+            setattr(self, name, moved(value, DEVICE))
+        return self
+
     @property
     def given(self) -> tuple[Tensor, ...]:
         return self.target, self.draft, self.rows.window(-1, NUMBER + 1), self.drafted
@@ -94,7 +100,7 @@ def by_torch(rule: str, seed: int) -> list[Tensor]:
 
 
 def by_kernels(rule: str, seed: int) -> list[Tensor]:
-    scene = moved(Scene(seed), DEVICE)
+    scene = Scene(seed).on_device()
     kernels.settle(moved(RULES[rule], DEVICE), scene.rows, scene.tally, *scene.given)
     return scene.changed
 
@@ -114,13 +120,13 @@ def test_a_verification_comes_to_what_torchs_does(rule: str, seed: int) -> None:
 
 def verdicts(rule: str, seed: int) -> list[Tensor]:
     """Accepted tokens and the mass of the next one: by torch, then by kernels."""
-    scene, drafts = Scene(seed), Scene(seed)
+    scene, twin = Scene(seed), Scene(seed).on_device()
     made = RULES[rule]
     wanted = acceptance.verify(
         made, scene.target, scene.draft, scene.given[2][:, 1:], scene.drafted,
         scene.rows.random(NUMBER, ACCEPT, AUXILIARY),
     )  # fmt: skip
-    twin, by = moved(drafts, DEVICE), moved(made, DEVICE)
+    by = moved(made, DEVICE)
     plain = by.by if isinstance(by, Block) else by
     sums = GroupSums.of(plain)
     laws = twin.target, twin.draft
@@ -192,7 +198,7 @@ def test_purposes_of_uniforms_are_those_of_the_loops() -> None:
 
 @needs_triton
 def test_inputs_and_renewed_uniforms_are_torchs() -> None:
-    scene, twin = Scene(1), moved(Scene(1), DEVICE)
+    scene, twin = Scene(1), Scene(1).on_device()
     for behind, ahead in ((1, 0), (2, 0), (1, NUMBER)):
         wanted = scene.rows.inputs(scene.rows.lengths, behind, ahead, 2)
         found = kernels.inputs(twin.rows, twin.rows.lengths, behind, ahead, 2)

@@ -116,8 +116,8 @@ def test_a_row_of_a_kept_cache_is_filled_alone(model: MergedVocabLM) -> None:
 @torch.inference_mode()
 def test_a_recorded_prefill_is_the_eager_one(model: MergedVocabLM) -> None:
     """At the third time it is replayed, for another row too."""
-    g, library_choice = torch.Generator().manual_seed(5), Kernels.triton
-    library.select(library_choice)
+    g = torch.Generator().manual_seed(5)
+    library.select(Kernels.triton)
     cache = model.cache(3, 64)
     for row in (0, 1, 2, 0):
         prompt = torch.randn(7 + row, HIDDEN, generator=g).to(DEVICE)
@@ -130,6 +130,22 @@ def test_a_recorded_prefill_is_the_eager_one(model: MergedVocabLM) -> None:
         )
     assert list(cache.prefills) == [(1, 64)]
     assert cache.prefills[1, 64] is not None
+    library.select(Kernels.torch)
+
+
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="no GPU that torch can see")
+@torch.inference_mode()
+def test_prefills_are_recorded_after_those_of_a_cache_that_is_gone(model: MergedVocabLM) -> None:
+    """They shared one pool of memory, which torch no longer had once its graphs were let go."""
+    library.select(Kernels.triton)
+    prompts = [torch.randn(length, HIDDEN).to(DEVICE) for length in (5, 70)]
+    for _ in range(2):
+        cache = model.cache(1, 128)
+        with replays():
+            for prompt in (*prompts, *prompts, *prompts):
+                model.prefill([prompt], cache)
+        assert len(cache.prefills) == 2
+        del cache
     library.select(Kernels.torch)
 
 
