@@ -26,14 +26,14 @@ class GroupSums:
     most_groups: int  # of a token
 
     @classmethod
-    def of(cls, memberships: Mapping[str, Tensor]) -> "GroupSums":
-        """Make them of a rule's `memberships`; waits for the device."""
+    def of(cls, memberships: Mapping[str, Tensor], most_groups: int) -> "GroupSums":
+        """Make them of a rule's native form; reads nothing of the device."""
         given = dict(memberships)
         scores, totals = given.pop("scores").float(), given.pop("total").float()
         counts, sizes = given["token_offsets"].diff(), given["group_offsets"].diff()
         first = given["token_groups"][given["token_offsets"][:-1].long()].long()
-        alone, most = (counts == 1) & (sizes[first] == 1), int(counts.max())
-        return cls(**given, scores=scores, totals=totals, alone=alone, most_groups=most)
+        alone = (counts == 1) & (sizes[first] == 1)
+        return cls(**given, scores=scores, totals=totals, alone=alone, most_groups=most_groups)
 
     def coarse(self, probs: Tensor) -> Tensor:
         """Distributions of the group [batch, n, groups] of probs [batch, n, vocab]."""

@@ -105,7 +105,7 @@ def settle(
     number + 1], the newest token and the drafted ones. `speculation.settled` and `Tally.add` are
     the reference; a rule without kernels verifies by torch.
     """
-    number, kernels = draft_probs.shape[1], _kernels_of(rule)
+    number, kernels = draft_probs.shape[1], kernels_of(rule)
     laws = target_probs.contiguous(), draft_probs.contiguous()
     if number == 0 or kernels is None:
         verdict = rule.judge(*laws, fed[:, 1:], drafted, rows.random(number, *PURPOSES))
@@ -131,14 +131,14 @@ class RuleKernels:
     block: bool
 
 
-def _kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
+def kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
     """Return the rule for the kernels, made once; None where torch alone verifies it."""
     if rule not in _kernels:
         form = rule.native()
         if form is None:
             _kernels[rule] = None
         else:
-            sums = None if form.groups is None else GroupSums.of(form.groups)
+            sums = None if form.groups is None else GroupSums.of(form.groups, form.most_groups)
             _kernels[rule] = RuleKernels(form.beta, sums, form.block)
     return _kernels[rule]
 

@@ -41,6 +41,7 @@ class NativeForm:
 
     beta: float = 0.0  # a token passes iff (u - beta) p < q
     groups: Mapping[str, Tensor] | None = None  # memberships; None: every token is its own group
+    most_groups: int = 1  # of one token: read once, when the rule is made
     block: bool = False  # all drafted tokens are judged together
 
 

@@ -72,7 +72,7 @@ class Group(AcceptanceRule):
         self._counts, self._sizes = counts, sizes
         self._readable = readable
         self._first = group_offsets[:-1].long()
-        self._largest = int(sizes.max())
+        self._largest, self._most_groups = int(sizes.max()), int(counts.max())
         self._alone = (counts == 1) & (sizes[token_groups[token_offsets[:-1].long()].long()] == 1)
         own = token_groups[token_offsets[:-1].long()[self._alone]].long()
         self._scores = given.to(counts.device, torch.float64).clone()
@@ -100,7 +100,7 @@ class Group(AcceptanceRule):
 
     def native(self) -> NativeForm:
         """See `AcceptanceRule`."""
-        return NativeForm(groups=self.memberships)
+        return NativeForm(groups=self.memberships, most_groups=self._most_groups)
 
     @property
     def n_groups(self) -> int:
