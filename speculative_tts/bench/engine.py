@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.caches.groups import transposed
+from speculative_tts.caches.groups import transpose
 from speculative_tts.costs.timer import median_seconds, medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
@@ -22,7 +22,7 @@ from speculative_tts.models.host import with_threads
 from speculative_tts.models.speech_lm import SpeechLM
 
 OURS = "autoregressive"
-LOOKAHEADS = range(1, 9)  # whose verifications are timed
+LOOKAHEADS = range(1, 9)  # lookaheads whose verification is timed
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Spent:
     cores: float
 
 
-Decode = Callable[[Continuation], float]  # to its seconds
+Decode = Callable[[Continuation], float]  # returns its seconds
 
 
 def continuations(
@@ -179,5 +179,5 @@ def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group
     key, _ = (owner * tokens + order[(owner + step) % tokens]).sort()
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
     members = (key % tokens).int()
-    back = transposed(offsets, members, tokens)
+    back = transpose(offsets, members, tokens)
     return Group(*(x.to(device) for x in (*back, offsets, members)))

@@ -30,7 +30,7 @@ from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
 BATCHES = (1, 8, 64)
-RATES = (0.6, 0.8, 0.865)  # of drafted tokens that pass; 0.865 emits 3.26 tokens a round of 3
+RATES = (0.6, 0.8, 0.865)  # acceptance rates; 0.865 emits 3.26 tokens a round of 3
 EAGER_TOKENS = 30  # a row without graphs: its speed is the host's
 SECONDS = 220.0  # after which no further row is begun
 CPU = torch.device("cpu")

@@ -28,8 +28,8 @@ from speculative_tts.schema.decode import (
 from speculative_tts.schema.rules import ExactRule, ToleranceRule
 
 SSD = ToleranceRule(beta=0.4)  # the paper's
-BLOCKS = (4, 8)  # heads of the target, none of their tokens verified
-DRAFTED = {PathMode.none: "heads", PathMode.sample: "path of heads"}  # how heads draft
+BLOCKS = (4, 8)  # tokens per pass of multi-token prediction, unverified
+DRAFTED = {PathMode.none: "heads", PathMode.sample: "path of heads"}  # drafting heads
 PROBED = 5  # prompts on which lookaheads are compared
 
 

@@ -15,7 +15,7 @@ from speculative_tts.commands import app, choices
 from speculative_tts.files import held, write_atomic
 from speculative_tts.records import read_list, spread, write_json
 from speculative_tts.runs.naming import DONE, label, run_name, settings, with_sizes
-from speculative_tts.schema.decode import DecodeConfig, SamplingConfig, System
+from speculative_tts.schema.decode import READS, DecodeConfig, SamplingConfig, System
 from speculative_tts.schema.rules import GroupRule
 from speculative_tts.typed import read_json
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from speculative_tts.runs.estimate import Plan
     from speculative_tts.runs.run import AudioSource
 
-planned: "list[Plan]" = []  # of the sweep so far
+planned: "list[Plan]" = []  # plans of the sweep's runs so far
 
 
 def run(config: DecodeConfig) -> int:
@@ -131,7 +131,7 @@ def _plan(config: DecodeConfig) -> int:
         planned.clear()
     items = spread(read_list(Path(config.data.path)), config.limit)
     folder = app.require_writable(config.out) / run_name(config)
-    if config.system is System.swap:  # from a run that need not be there yet
+    if config.system is System.swap:  # its source run need not exist yet
         found = Plan(runs=1, utterances=len(items))
     else:
         found = plan(build_source(config, {}), folder, items)
@@ -203,7 +203,18 @@ def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
     paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
     read = settings(config)
     weights = {name: content_hash(Path(path)) for name, path in paths.items() if name in read}
-    return {"weights": weights, **source.facts}
+    return {"weights": weights, **_memory(config), **source.facts}
+
+
+def _memory(config: DecodeConfig) -> dict[str, Any]:
+    """GB/s of a core beside the machine's quiet figure, where speeds are to be compared."""
+    if config.processes == 1 or "processes" not in READS[config.system]:
+        return {}
+    from speculative_tts.runs.build import shared
+    from speculative_tts.runs.clocks import memory_speed, quiet_speed
+
+    speed = memory_speed()
+    return {"memory": {"gb_per_second": speed, "quiet": quiet_speed(shared(config), speed)}}
 
 
 def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":

@@ -19,10 +19,12 @@ from speculative_tts.evaluation.compare import Comparison, compare_all
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import NO_CODES
-from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
+from speculative_tts.evaluation.scoring import Scored, ScoringPlan, plans, score
 from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap
+from speculative_tts.evaluation.wer import AVERAGES
 from speculative_tts.records import to_row, write_json
 from speculative_tts.schema.evaluate import EvalConfig
+from speculative_tts.texts import some
 from speculative_tts.tracking import track_figures
 from speculative_tts.typed import read_json
 
@@ -62,7 +64,7 @@ def run(config: EvalConfig) -> int:
     return NOTHING_SCORED if missing else _exit_code(scored, config.strict)
 
 
-def _had(plan: Plan) -> bool:
+def _had(plan: ScoringPlan) -> bool:
     """Return True if the run has figures of a judge that is not installed now."""
     file = plan.source.folder / SUMMARY
     if not plan.skipped or not file.is_file():
@@ -71,7 +73,7 @@ def _had(plan: Plan) -> bool:
     return not plan.skipped.keys().isdisjoint(had)
 
 
-def _planned(config: EvalConfig) -> list[Plan]:
+def _planned(config: EvalConfig) -> list[ScoringPlan]:
     """Plan the scoring; raise ValueError now for mistakes that would fail after hours of work."""
     baseline = None if config.baseline is None else Path(config.baseline)
     if baseline is not None and not baseline.is_dir():
@@ -90,14 +92,15 @@ def _planned(config: EvalConfig) -> list[Plan]:
     return planned
 
 
-def _shown(planned: Sequence[Plan], paper: str) -> list[Plan]:
+def _shown(planned: Sequence[ScoringPlan], paper: str) -> list[ScoringPlan]:
     """Drop the judges whose figures the paper does not show for a run."""
     from speculative_tts.reporting.runs import unscored
     from speculative_tts.reporting.shown import judges_shown
 
     shown = judges_shown(paper, [unscored(one.source.folder) for one in planned])
     return [
-        one.heard_by(shown.get(one.source.folder, {*one.judges, *one.skipped})) for one in planned
+        one.restricted_to(shown.get(one.source.folder, {*one.judges, *one.skipped}))
+        for one in planned
     ]
 
 
@@ -118,7 +121,7 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
             for name, metric in shown.items()
         ]
         rows.append([str(summary["run"]["label"]), _count(summary), *cells])
-    return "\n".join([*_aligned(rows), *labels])
+    return "\n".join([*_aligned(rows), *labels, *([AVERAGES] if heard else [])])
 
 
 def _count(summary: dict[str, Any]) -> str:
@@ -133,7 +136,7 @@ def _mark(options: dict[str, Any]) -> str:
     return "~" if options.get("grammar") == "general" else ""
 
 
-def _score(planned: Sequence[Plan], config: EvalConfig) -> list[Scored]:
+def _score(planned: Sequence[ScoringPlan], config: EvalConfig) -> list[Scored]:
     columns = (TextColumn("listening"), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
@@ -146,8 +149,12 @@ def _score(planned: Sequence[Plan], config: EvalConfig) -> list[Scored]:
 
         scored = list(score(planned, config, start))
     for one in scored:
-        for key, why in one.summary["failed"].items():
-            print(f"{one.label}: {key} not scored: {why}", file=sys.stderr)
+        if failed := [f"{key} ({why})" for key, why in one.summary["failed"].items()]:
+            print(
+                f"{one.label}: {len(failed)} of {len(failed) + one.summary['n']} utterances not "
+                f"scored: {some(failed)}",
+                file=sys.stderr,
+            )
         for metric, lacking in one.summary["unmeasured"].items():
             key, why = next(iter(lacking.items()))
             print(

@@ -1,4 +1,4 @@
-"""Published test lists in their own formats, line by line.
+"""Read published test lists in their own formats, line by line.
 
 unicats: `utterance prompt` (LibriTTS ids; UniCATS, Du et al., AAAI 2024; SSD's list is test set B).
 f5: prompt id, its seconds and text, utterance id, its seconds and text, tab between (F5-TTS).
@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from speculative_tts.records import check_id
 from speculative_tts.schema.prepare import ListFormat
+from speculative_tts.texts import read_lines
 
 SOURCES = {
     ListFormat.unicats: "https://cpdu.github.io/unicats/resources/testsetB_utt2prompt",
@@ -21,7 +23,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Listed:
-    """One line: ids, and what the list itself says of text and audio (else the corpus does)."""
+    """One line: ids, and the list's own texts and audio if it has them (else the corpus's)."""
 
     id: str
     prompt_id: str
@@ -32,24 +34,21 @@ class Listed:
 
     @property
     def leaks(self) -> bool:
-        """Is the utterance its own prompt?"""
+        """True if the utterance is its own prompt."""
         return self.id == self.prompt_id
 
 
 def read_published(path: Path, form: ListFormat) -> list[Listed]:
-    """Rows of a list; ValueError names the line that is not of this format."""
+    """Read a list's rows; raise ValueError naming a line that is not of this format."""
     if not path.is_file():
         raise ValueError(f"list_file={path} not found; get it from {SOURCES[form]}")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"list_file={path} is not UTF-8 ({error}); get it again") from error
     rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(read_lines(path, "get it again"), start=1):
         if line.strip():
             row = PARSERS[form](line)
             if row is None:
                 raise ValueError(f"{path}:{number}: not a line of format={form.name}: {line[:60]}")
+            check_id(path, row.id)
             rows.append(row)
     if not rows:
         raise ValueError(f"list_file={path} has no rows; get it from {SOURCES[form]}")
@@ -62,11 +61,11 @@ def _unicats(line: str) -> Listed | None:
 
 
 def _f5(line: str) -> Listed | None:
-    fields = line.split("\t")
+    fields = [field.strip() for field in line.split("\t")]
     if len(fields) != 6:
         return None
     prompt, _, prompt_text, key, _, text = fields
-    return Listed(key, prompt, text.strip(), prompt_text.strip())
+    return Listed(key, prompt, text, prompt_text)
 
 
 def _seedtts(line: str) -> Listed | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from speculative_tts.assets import require
-from speculative_tts.caches.groups import normalised
+from speculative_tts.caches.groups import normalise
 from speculative_tts.caches.provide import (
     Sources,
     acoustic_groups,
@@ -48,6 +48,7 @@ from speculative_tts.native.library import kernel_label, select
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
 from speculative_tts.schema.decode import (
+    BY_HEADS,
     Capture,
     DrafterConfig,
     EngineConfig,
@@ -170,7 +171,7 @@ class Builder:
 
     def dynamic(self, rule: DynamicRule) -> Dynamic:
         """GSD's rule."""
-        vectors = normalised(self._code_vectors(rule.source))
+        vectors = normalise(self._code_vectors(rule.source))
         return Dynamic(vectors, rule.reach, rule.gap, rule.distance)
 
     def _code_vectors(self, source: Similarity) -> Tensor:
@@ -328,7 +329,7 @@ def build_engine(
         parts.settings,
         parts.draft if drafts or system is System.draft else None,
         speculation,
-        parts.multi if system is System.multi_token else None,
+        parts.multi if system in BY_HEADS else None,
         parts.refiner,
         parts.facts,
         parts.graphs,

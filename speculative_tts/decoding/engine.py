@@ -13,7 +13,7 @@ from speculative_tts.codecs.registry import Codec, FlowCodec, decode_voice
 from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.blocks.build import MultiToken
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Loop, LoopSpec
-from speculative_tts.decoding.loops.multi_token import by_blocks
+from speculative_tts.decoding.loops.multi_token import by_blocks, uncached_blocks
 from speculative_tts.decoding.loops.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.loops.one_by_one import alone, uncached
 from speculative_tts.decoding.loops.paying import Paying
@@ -23,7 +23,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Refiner, SpeechLM
-from speculative_tts.schema.decode import System
+from speculative_tts.schema.decode import BY_HEADS, System
 
 ROWS = 8  # decoded together on a CPU: with more the weights are read no seldomer
 
@@ -144,7 +144,7 @@ class Engine:
         if system is System.speculative:
             assert self.speculation is not None, "built for another system"
             return self.speculation.looping(observer)
-        if system is System.multi_token:
+        if system in BY_HEADS:
             assert self.multi is not None, "built for another system"
             return by_blocks(self.target, self.multi.heads, self.multi.choose, self.stop_ids)
         model = self.draft if system is System.draft else self.target
@@ -160,6 +160,10 @@ class Engine:
     ) -> list[Outcome]:
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
+        if system is System.uncached_heads:
+            assert self.multi is not None, "built for another system"
+            given = (self.multi.heads, self.multi.choose, self.stop_ids)
+            return uncached_blocks(self.target, *given, requests)
         if system is System.multi_token:  # its first block comes of the prompt, not one token
             return self.graphs.decode(self._looping(system), requests)
         looping = self._looping(system, observer)

@@ -1,4 +1,4 @@
-"""What can be scored: run folders of sst-decode, and any folder of audio given a list."""
+"""Read what can be scored: run folders of sst-decode, and other audio given as a list."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.records import DecodeRecord, read_rows, spread
+from speculative_tts.records import FILE_NAME, DecodeRecord, check_id, read_rows, spread
 from speculative_tts.typed import read_json
 
 RECORDS = "records.jsonl"
@@ -18,7 +18,7 @@ RECORDS = "records.jsonl"
 
 @dataclass(frozen=True)
 class Source:
-    """Utterances of one system, where their scores go, and what a summary says of the run."""
+    """Utterances of one system, the folder for their scores, and the summary's entry on the run."""
 
     folder: Path
     samples: list[Sample]
@@ -28,12 +28,12 @@ class Source:
 
     @property
     def label(self) -> str:
-        """Name in tables."""
+        """Name of the system in tables."""
         return str(self.run["label"])
 
 
 def find_runs(runs: Path, limit: int | None = None) -> list[Source]:
-    """One run folder, or all run folders directly inside a folder, in order of name."""
+    """Read one run folder, or all run folders directly inside a folder, in order of name."""
     if not runs.is_dir():
         raise ValueError(
             f"runs={runs} is not a folder; run sst-decode first, or give runs=<folder>"
@@ -51,7 +51,7 @@ def _run_folders(runs: Path) -> list[Path]:
 
 
 def read_run(folder: Path, limit: int | None = None) -> Source:
-    """A run folder of sst-decode.
+    """Read a run folder of sst-decode.
 
     A record cut short by a kill is left out, and the run noted as incomplete.
     """
@@ -83,14 +83,14 @@ def _absolute(folder: Path, path: str | None) -> str | None:
 
 
 def describe_run(name: str) -> dict[str, Any]:
-    """What a run folder's name says; its configuration is beside it."""
+    """Split a run folder's name into label and signature."""
     match = re.fullmatch(r"(.+)-([0-9a-f]{8})", name)
     label, signature = match.groups() if match else (name, None)
     return {"label": label, "signature": signature}
 
 
 def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
-    """Words of the target's speech.json, or the tiny system's where there is none."""
+    """Return the words of the target's speech.json, or the tiny system's if there is none."""
     target = config.get("target")
     path = target.get("path") if isinstance(target, dict) else None
     if not isinstance(path, str) or path in {"", "???"}:
@@ -100,11 +100,12 @@ def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
     return tuple(words) if words else TINY_WORDS
 
 
-def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> Source:
-    """Audio of another system: JSONL rows of id, text, audio and, for similarity, prompt_audio.
+def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> list[Source]:
+    """Read other systems' list: JSONL rows of id, text, audio and, for similarity, prompt_audio.
 
-    Optional keys: speaker, reference_audio (for the length ratio), seed. Paths are relative to the
-    list. Scores go to `out`, by default to `<list>-scores` beside the list.
+    Optional keys: system, speaker, reference_audio (for the length ratio), seed. Paths are relative
+    to the list. Scores go to `out`, by default to `<list>-scores` beside the list; of rows with a
+    system to `<that>-<system>`, and ids may repeat across systems.
     """
     if not path.is_file():
         raise ValueError(
@@ -113,23 +114,44 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
     rows = list(read_rows(path, Sample, whole=True))
     if not rows:
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
-    _reject_repeated_ids(path, [row.id for row in rows])
-    samples = [_located(path.parent.absolute(), row) for row in rows]
-    folder = out or path.with_name(f"{path.stem}-scores")
-    run = {"label": folder.name if out else path.stem, "system": "external", "list": str(path)}
+    systems: dict[str, list[Sample]] = {}
+    for row in rows:
+        check_id(path, row.id)
+        systems.setdefault(row.system, []).append(_with_absolute_paths(path.parent.absolute(), row))
+    plain = out or path.with_name(f"{path.stem}-scores")
+    return [
+        _external(path, name, samples, plain, plain.name if out else path.stem, limit)
+        for name, samples in systems.items()
+    ]
+
+
+def _external(
+    path: Path, system: str, samples: list[Sample], plain: Path, label: str, limit: int | None
+) -> Source:
+    """Return one system of a list; rows without one take the folder `plain` and the `label`."""
+    if system and not FILE_NAME.fullmatch(system):
+        raise ValueError(
+            f"list={path}: system {system!r} cannot name a folder of scores; give letters, digits, "
+            "- and _"
+        )
+    _reject_repeated_ids(path, system, [sample.id for sample in samples])
+    folder = plain.with_name(f"{plain.name}-{system}") if system else plain
+    run = {"label": system or label, "system": "external", "list": str(path)}
     return Source(folder, spread(samples, limit), run)
 
 
-def _reject_repeated_ids(path: Path, ids: list[str]) -> None:
+def _reject_repeated_ids(path: Path, system: str, ids: list[str]) -> None:
     repeated = [key for key, count in Counter(ids).items() if count > 1]
     if repeated:
+        where = f" of system {system}" if system else ""
         raise ValueError(
-            f"list={path}: id {min(repeated)} occurs more than once; ids must be unique"
+            f"list={path}: id {min(repeated)}{where} occurs more than once; give each row of a "
+            "system an id of its own, and several systems a key `system`"
         )
 
 
-def _located(base: Path, row: Sample) -> Sample:
-    """The same with absolute paths; it is nobody's decode record."""
+def _with_absolute_paths(base: Path, row: Sample) -> Sample:
+    """Return the sample with absolute paths and without a decode record."""
     return dataclasses.replace(
         row,
         record=None,

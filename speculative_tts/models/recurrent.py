@@ -17,19 +17,20 @@ most frequent first.
 """
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
 from speculative_tts.files import write_atomic
+from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
-from speculative_tts.models.decoder.packed import pack, unpack
+from speculative_tts.models.decoder.packed import pack, require_plain, unpack
 from speculative_tts.models.heads import require_target, target_hash
 from speculative_tts.native import recurrent
 from speculative_tts.native.library import library
@@ -193,14 +194,16 @@ def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
     """Tensors unpacked and recurrent.json. ValueError when something is missing or broken."""
     description = read_json(folder / DESCRIPTION, "make it with sst-train-heads kind=recurrent")
     try:
-        stored = unpack(load_file(folder / WEIGHTS))
-        names = map(names_of, range(description.get("blocks", 1)))
+        stored = unpack(read_tensors(folder / WEIGHTS))
+        require_plain(folder / WEIGHTS, stored, whole=(FREQUENT,))
+        names = list(map(names_of, range(description.get("blocks", 1))))
+        assert stored.keys() <= {FREQUENT, *chain.from_iterable(names)}, sorted(stored)
         blocks = tuple(BlockTensors(*(stored[name] for name in own)) for own in names)
         tensors = LayerTensors(blocks, stored.get(FREQUENT))
         assert description["format"] == FORMAT
         assert tensors.fits
         assert isinstance(description["target"], str)
-    except (LookupError, TypeError, ValueError, SafetensorError, OSError, AssertionError) as error:
+    except (LookupError, TypeError, ValueError, AssertionError) as error:
         raise ValueError(
             f"recurrent drafter {folder} is not readable ({error!r}); make it again"
         ) from error

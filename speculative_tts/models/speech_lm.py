@@ -122,7 +122,11 @@ class PromptedModel(Model, Protocol):
         ...
 
 
-class SpeechLM(HiddenModel, PromptedModel, Protocol):
+class UncachedModel(HiddenModel, PromptedModel, Protocol):
+    """A model with hidden states whose prompts can grow."""
+
+
+class SpeechLM(UncachedModel, Protocol):
     """A loaded speech LM of any family, which makes its own prompts."""
 
     @property

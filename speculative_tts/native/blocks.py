@@ -59,20 +59,19 @@ class _Blocks(ctypes.Structure):
 def search(
     ids: int,
     transitions: Mapping[str, Tensor],
+    *,
     top_k: int,
     temperature: float,
-    *,
-    joint: bool,
-    boundary: bool,
-    sample: bool,
-    end_when_likeliest: bool,
+    **options: bool,
 ) -> Search:
-    """Of `decoding.blocks.choosers.ViterbiHeads`; transitions: by their names in native.h."""
+    """Describe the path search of `decoding.blocks.choosers.ViterbiHeads`.
+
+    transitions: by their names in native.h. options: joint, boundary, sample, end_when_likeliest.
+    """
     kept = {name: tensor.contiguous() for name, tensor in transitions.items()}
     pointers = {name: tensor.data_ptr() for name, tensor in kept.items()}
     table = _Transitions(**pointers, ids=ids, pairs=len(kept.get("keys", ())))
-    options = (joint, boundary, sample, end_when_likeliest, 0)
-    made = Search(ctypes.pointer(table), top_k, temperature, *options)
+    made = Search(ctypes.pointer(table), top_k, temperature, **options)
     made.kept = kept  # what the structures point into
     return made
 

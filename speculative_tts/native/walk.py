@@ -186,7 +186,7 @@ class Rounds:
     """Makes rounds of speculation, and clocks their parts.
 
     counts: as `decoding.outcome.Tally`, added to. seconds: float64 [3], added to: drafting,
-    verifying, accepting. laws, if `watched`: the target's and the draft's of the newest round,
+    verifying, accepting. laws, after `watch`: the target's and the draft's of the newest round,
     float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the first
     rejection.
     """
@@ -200,24 +200,25 @@ class Rounds:
         *,
         rule: Rule,
         lookahead: int,
-        watched: bool = False,
     ) -> None:
         rows, tokens = batch.described()
         self.seconds = torch.zeros(3, dtype=torch.float64)
         self.laws: tuple[Tensor, Tensor] | None = None
-        if watched:
-            size = (len(batch.count), lookahead, len(batch.ends) - 1)
-            self.laws = torch.zeros(size), torch.zeros(size)
-        self._made = _Rounds(
-            *(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0),
-            *(tensor.data_ptr() for tensor in (self.seconds, *(self.laws or ()))),
-        )
+        seconds = self.seconds.data_ptr()
+        self._made = _Rounds(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0, seconds)
         parts = (target.reader, drafter, batch.sampling, rows, tokens, self._made)
         self._given = [ctypes.byref(part) for part in parts]
         self._kept = (target, drafter, batch, counts, rule)  # what the structures point into
 
+    def watch(self) -> None:
+        """Keep the distributions of the newest round in `laws`."""
+        batch = self._kept[2]
+        size = (len(batch.count), self._made.lookahead, len(batch.ends) - 1)
+        self.laws = torch.zeros(size), torch.zeros(size)
+        self._made.target, self._made.draft = (law.data_ptr() for law in self.laws)
+
     def __call__(self, number: int) -> None:
-        """So many, or all that are left of the batch if fewer."""
+        """Run up to `number` rounds, fewer if the batch is done."""
         self._made.rounds = number
         native = self._kept[0].native
         assert native.sst_rounds(*self._given) >= 0, "a cache is too short"

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from speculative_tts.codecs.registry import Codec, load_codec
-from speculative_tts.runs.sources.engine import EngineSource
+from speculative_tts.decoding.builder import Builder, build_engine
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.native.library import kernel_label
-from speculative_tts.decoding.builder import Builder, build_engine
-from speculative_tts.runs.sources.recordings import RecordedSource
+from speculative_tts.provenance import content_hash, plain, source_hash
+from speculative_tts.records import DecodeRecord
 from speculative_tts.runs.run import AudioSource
+from speculative_tts.runs.sources.engine import EngineSource
+from speculative_tts.runs.sources.recordings import RecordedSource
 from speculative_tts.runs.sources.swap import SwapSource
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.runs.voices import Voices
-from speculative_tts.provenance import content_hash, plain, source_hash
-from speculative_tts.records import DecodeRecord
 from speculative_tts.schema.decode import (
     DecodeConfig,
     System,
@@ -34,7 +34,9 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         groups, facts = parts.groups.arrays, parts.facts
         return SwapSource(parts.codec, groups, swapped, facts, parts.settings, voices)
     engine = build_engine(config, config.system, models)
-    return EngineSource(engine, config, _voices(config, engine.codec), _target_tokens(config, engine))
+    return EngineSource(
+        engine, config, _voices(config, engine.codec), _target_tokens(config, engine)
+    )
 
 
 def shared(config: DecodeConfig) -> Path:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from speculative_tts.runs.sources.engine import EngineSource
-from speculative_tts.runs.run import AudioSource, finished
 from speculative_tts.records import ListItem, spread
+from speculative_tts.runs.run import AudioSource, finished
+from speculative_tts.runs.sources.engine import EngineSource
 
 PROBED, ALONE = 6, 2  # utterances decoded together, and one by one
 DEVICES = (2, 4, 8)
@@ -63,8 +63,12 @@ def plan(source: AudioSource, folder: Path, items: list[ListItem]) -> Plan:
     if not missing:
         return Plan(runs=1)
     some = spread(missing, PROBED)
-    found = _decoded(source, items, some) if isinstance(source, EngineSource) else _made(source, some)
-    timed = sum(source.is_timed(item) for item in missing) if isinstance(source, EngineSource) else 0
+    found = (
+        _decoded(source, items, some) if isinstance(source, EngineSource) else _made(source, some)
+    )
+    timed = (
+        sum(source.is_timed(item) for item in missing) if isinstance(source, EngineSource) else 0
+    )
     numbers = {
         "voices": len({item.prompt_audio for item in missing}),
         "timed": timed,

@@ -13,6 +13,7 @@ from typing import Any
 from speculative_tts.provenance import plain, signature
 from speculative_tts.schema.decode import (
     ALWAYS,
+    BY_HEADS,
     READS,
     DecodeConfig,
     HeadsConfig,
@@ -21,7 +22,7 @@ from speculative_tts.schema.decode import (
     System,
     ViterbiConfig,
 )
-from speculative_tts.schema.laws import LAWS, unchanged
+from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
 from speculative_tts.schema.rules import GroupRule
 
 DONE = "DONE"  # in the folder of a finished run
@@ -44,7 +45,8 @@ def run_name(config: DecodeConfig) -> str:
         from speculative_tts.native import library
 
         values["runtime"]["kernels"] = library.kernel_label(config.runtime)
-    return f"{label(config)}-{signature(values | BEFORE | {'laws': LAWS})}"
+    laws = OWN_LAWS.get(config.system.name, LAWS)
+    return f"{label(config)}-{signature(values | BEFORE | {'laws': laws})}"
 
 
 def settings(config: DecodeConfig) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def label(config: DecodeConfig) -> str:
         parts += [*config.rule.label, f"k{config.drafted}", *config.drafter.label]
         if isinstance(config.drafter, HeadsDrafterConfig):
             parts += ["heads", *search_label(config.heads, config.viterbi)]
-    if config.system is System.multi_token:
+    if config.system in BY_HEADS:
         parts += search_label(config.heads, config.viterbi)
     return "-".join([*parts, f"s{config.seed}"])
 

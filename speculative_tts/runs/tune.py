@@ -13,9 +13,9 @@ import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from speculative_tts.records import DecodeRecord
 from speculative_tts.runs.naming import DONE, run_name
 from speculative_tts.runs.run import read_records
-from speculative_tts.records import DecodeRecord
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.decode import DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule, RuleConfig, ToleranceRule

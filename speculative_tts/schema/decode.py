@@ -43,12 +43,13 @@ class System(Enum):
     speculative = "speculative"  # draft and target with an acceptance rule
     multi_token = "multi_token"  # the target's heads: n tokens a pass, none verified
     uncached = "uncached"  # the target alone, all recomputed for every token: a paper's baseline
+    uncached_heads = "uncached_heads"  # multi_token, all recomputed for every block
     codec = "codec"  # no model: the reference recording through the codec, its upper bound
     reference = "reference"  # no model: the reference recording itself
     swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
 
 
-MODEL = ("target", "sampling", "runtime", "seed", "timing")
+MODEL = ("target", "sampling", "runtime", "seed", "timing", "processes")
 STREAMED = (*MODEL, "chunk")
 # Settings that a system reads beside those of every run; others make no other run.
 READS: dict[System, tuple[str, ...]] = {
@@ -57,10 +58,12 @@ READS: dict[System, tuple[str, ...]] = {
     System.speculative: (*STREAMED, "drafter", "rule", "lookahead", "baseline", "instrument"),
     System.multi_token: (*STREAMED, "heads", "viterbi", "baseline"),
     System.uncached: (*MODEL, "baseline"),
+    System.uncached_heads: (*MODEL, "heads", "viterbi", "baseline"),
     System.codec: (),
     System.reference: (),
     System.swap: ("target", "sampling", "seed", "rule", "source"),
 }
+BY_HEADS = (System.multi_token, System.uncached_heads)  # their tokens are the same
 ALWAYS = ("system", "codec", "data", "limit")
 
 
@@ -170,7 +173,7 @@ class ViterbiConfig:
 
 @dataclass
 class DrafterConfig(Kind):
-    """The drafter, which proposes the tokens that the target verifies; kinds have own keys."""
+    """The drafter, which proposes the tokens that the target verifies."""
 
     group = "drafter"
 
@@ -307,6 +310,9 @@ class DecodeConfig(EngineConfig):
     limit: Count | None = None  # utterances of the list, evenly spread over it; None = all
     # utterances that are timed: decoded one by one, evenly spread over the list; null: all
     timing: Annotated[Whole, Since(None)] | None = 20
+    # processes in which they are timed, one after the other: speeds differ more between processes
+    # than between utterances; 5 give an interval over both, 1 only a first look
+    processes: Annotated[Count, Since(1)] = 1
     # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
     # its memory holds
     batch_size: Count | None = None

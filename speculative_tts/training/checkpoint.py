@@ -1,9 +1,9 @@
-"""Checkpoint folders: what a draft inherits, and the draft with its provenance.
+"""Read the checkpoint that a draft inherits from, and write the draft with its provenance.
 
 A folder holds config.json, model.safetensors (or shards with an index), and small companions:
-speech.json, tokenizer files. `inheritance.json` in a draft names the source by the SHA-256 of its
-weights, the layers and what was trained. A CosyVoice folder is read as a merged vocabulary whose
-head has speech rows only, and a draft of it is written as it is laid out.
+speech.json, tokenizer files. A draft's `inheritance.json` names the target by the SHA-256 of its
+weights, the copied layers and the trained tensors. A CosyVoice folder is read as a merged
+vocabulary whose head has speech rows only, and a draft of it is written in the same layout.
 """
 
 import logging
@@ -20,12 +20,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from speculative_tts.assets import require
 from speculative_tts.files import copy_atomic, files_hash, write_atomic
-from speculative_tts.models.decoder.loading import read_state
+from speculative_tts.models.decoder.loading import read_config, read_state
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.cosyvoice_export import write_checkpoint
 from speculative_tts.records import write_json
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
-from speculative_tts.typed import read_json
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -45,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """config.json and all tensors of a checkpoint as stored. ValueError when one is broken.
+    """Return config.json and all tensors of a checkpoint; raise ValueError when one is broken.
 
     A head that only repeats tied embeddings is left out.
     """
@@ -54,15 +53,15 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return checkpoint.config, checkpoint.state
     if not (folder / CONFIG).is_file():
         raise ValueError(f"no {CONFIG} in {folder}; give a folder with {CONFIG} and {WEIGHTS}")
-    return _untied_if_stored(folder, read_json(folder / CONFIG), read_state(folder))
+    return _untied_if_stored(folder, read_config(folder), read_state(folder))
 
 
 def _untied_if_stored(
     folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A checkpoint that ties embedding and head and yet stores both (LLaSA-3B).
+    """Resolve a checkpoint that ties embedding and head but stores both (LLaSA-3B).
 
-    Equal ones are one. If they differ the stored head counts, as in `models.families.code_rows`.
+    Equal copies count as tied. If they differ the stored head is used, as in `code_rows`.
     """
     if not is_tied(config) or HEAD not in tensors:
         return config, tensors
@@ -77,7 +76,7 @@ def _untied_if_stored(
 
 
 def source_hash(folder: Path) -> str:
-    """SHA-256 over the weight files of a checkpoint, in name order."""
+    """Return the SHA-256 over the weight files of a checkpoint, in name order."""
     return files_hash(sorted({*folder.glob("model*.safetensors"), *folder.glob("llm.*")}))
 
 
@@ -87,14 +86,14 @@ def build_model(
     dtype: torch.dtype,
     device: torch.device | None = None,
 ) -> PreTrainedModel:
-    """The transformers model of config and state dict, its parameters copies of the tensors.
+    """Build the transformers model of config and state dict; its parameters copy the tensors.
 
-    No weight is made before it is read, and each goes straight to its device (None: the CPU).
-    ValueError when config and tensors do not fit.
+    Weights are never initialised, and each goes straight to its device (None: the CPU).
+    Raise ValueError when config and tensors do not fit.
     """
     settings = {key: value for key, value in config.items() if key not in ("torch_dtype", "dtype")}
     head = tensors.get(HEAD)
-    with init_empty_weights():  # buffers are made: no checkpoint has them
+    with init_empty_weights():  # buffers are still created: no checkpoint stores them
         model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
             AutoConfig.for_model(**settings), dtype=dtype
         )
@@ -120,8 +119,8 @@ def build_model(
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a draft is made from: a target's configuration, tensors and weights' SHA-256."""
+class TargetCheckpoint:
+    """A target that a draft is made from: configuration, tensors and the weights' SHA-256."""
 
     folder: Path
     config: dict[str, Any]
@@ -129,13 +128,13 @@ class Source:
     digest: str
 
     @classmethod
-    def read(cls, folder: Path) -> "Source":
-        """A checkpoint folder. ValueError when something is missing or broken."""
+    def read(cls, folder: Path) -> "TargetCheckpoint":
+        """Read a checkpoint folder; raise ValueError when something is missing or broken."""
         config, tensors = read_checkpoint(folder)
         return cls(folder, config, tensors, source_hash(folder))
 
     def model(self, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
-        """The target itself, frozen."""
+        """Build the frozen target."""
         model = build_model(self.config, self.tensors, dtype, device)
         model.requires_grad_(False).train(mode=False)
         return model
@@ -148,7 +147,7 @@ def write_draft(
     tensors: Mapping[str, Tensor],
     inheritance: Mapping[str, Any],
 ) -> None:
-    """Write an ordinary checkpoint; each file is whole or absent, config.json comes last."""
+    """Write the draft as an ordinary checkpoint: each file whole or absent, config.json last."""
     if cosyvoice.found(source):
         write_json(folder / INHERITANCE, dict(inheritance))
         write_checkpoint(folder, source, tensors, list(inheritance["layers"]))
@@ -161,7 +160,7 @@ def write_draft(
 
 
 def copy_companions(source: Path, folder: Path) -> None:
-    """Tokenizer, template and what else stands beside the weights."""
+    """Copy tokenizer, template and the other small files beside the weights."""
     for pattern in _COMPANIONS:
         for file in sorted(source.glob(pattern)):
             copy_atomic(file, folder / file.name)

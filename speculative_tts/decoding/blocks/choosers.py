@@ -114,8 +114,8 @@ class ViterbiHeads:
         made = native.search(
             search.transitions.ids,
             arrays,
-            search.top_k,
-            self._temperature,
+            top_k=search.top_k,
+            temperature=self._temperature,
             joint=search.union,
             boundary=search.boundary,
             sample=self._sample,

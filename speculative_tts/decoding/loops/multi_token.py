@@ -17,7 +17,7 @@ from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
 from speculative_tts.decoding.loops.native_steps import walking
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.models.heads import Heads
-from speculative_tts.models.speech_lm import HiddenModel
+from speculative_tts.models.speech_lm import HiddenModel, UncachedModel
 from speculative_tts.records import Counts
 
 
@@ -45,6 +45,30 @@ def by_blocks(
         slack=heads.n,
         key=(id(model), id(heads), id(choose), stop_ids),
     )
+
+
+@torch.inference_mode()
+def uncached_blocks(
+    model: UncachedModel,
+    heads: Heads,
+    choose: Chooser,
+    stop_ids: tuple[int, ...],
+    requests: list[Request],
+) -> list[Outcome]:
+    """Return the outcomes of `multi_token`, each block by a pass over all so far, computed anew.
+
+    Compares with `loops.uncached` as `multi_token` does with a target that has a cache.
+    """
+    if not requests:
+        return []
+    blocks = Blocks(model, heads, choose, stop_ids, Size.of(requests, slack=heads.n))
+    blocks.load(requests)
+    whole, rows = [r.prompt for r in requests], blocks.rows
+    while not rows.finished:
+        going = zip(whole, rows.last(heads.n), rows.done.tolist(), strict=True)
+        whole = [row if done else model.append(row, ids) for row, ids, done in going]
+        blocks.restart(whole)
+    return blocks.outcomes()
 
 
 class Blocks:
@@ -102,6 +126,10 @@ class Blocks:
         start = (rows.lengths + rows.count - n).clamp(min=0)
         hidden = self._model.extend_hidden(rows.last(n), self._cache, start, keep=1)
         self._commit(hidden[:, -1], None)
+
+    def restart(self, prompts: list[Tensor]) -> None:
+        """Make the next block by a pass over prompts that hold all tokens so far."""
+        self._commit(self._model.prefill_hidden(prompts, self._cache), None)
 
     def _commit(self, hidden: Tensor, before: Tensor | None) -> None:
         block = self._choose(self._heads(hidden), self.rows, before)

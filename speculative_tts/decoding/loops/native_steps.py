@@ -56,7 +56,10 @@ class Walking:
     ) -> Rounds:
         """As `speculation.Rounds.step`, so many times, this model verifying by the rule."""
         given = (self.walk, drafter, batch_of(rows, self.sampler), tally.sums)
-        return Rounds(*given, rule=rule, lookahead=tally.lookahead, watched=watched)
+        made = Rounds(*given, rule=rule, lookahead=tally.lookahead)
+        if watched:
+            made.watch()
+        return made
 
     def blocks(
         self, rows: BatchState, heads: Heads, search: Search | None, made: PerRow, dead: PerRow

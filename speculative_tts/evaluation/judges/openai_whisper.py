@@ -1,4 +1,4 @@
-"""Words heard by OpenAI's own Whisper package (SSD's judge, run as its paper ran it).
+"""Transcribe with OpenAI's own Whisper package (SSD's judge, run as its paper ran it).
 
 The same weights as `judges.whisper` in their first form, large-v3.pt; greedy, English, the English
 normaliser that comes with the package. Long audio goes in windows with timestamps, as there; its
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.weights import Published, offline
+from speculative_tts.evaluation.weights import PublishedModel, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
 
 FILE = "large-v3.pt"
@@ -23,13 +23,14 @@ URL = f"https://openaipublic.azureedge.net/main/whisper/models/{SHA256}/{FILE}"
 class OpenaiWhisper(Transcriber, LocalModel):
     """Whisper large-v3 by openai-whisper."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "openai_whisper",
         "openai-whisper-large-v3",
         (FILE,),
         f"curl -L --create-dirs -o {{folder}}/{FILE} {URL}",
     )
     packages: ClassVar = {"whisper": "openai-whisper", "torch": "torch"}
+    one_numeral: ClassVar = True
     decoding: ClassVar[dict[str, Any]] = {
         "engine": "openai-whisper",
         "language": "en",
@@ -41,12 +42,12 @@ class OpenaiWhisper(Transcriber, LocalModel):
     }
 
     def normaliser(self) -> Normaliser:
-        """The package's English normaliser: numbers, contractions, spelling."""
+        """Return the package's English normaliser: numbers, contractions, spelling."""
         normalise = offline("whisper.normalizers").EnglishTextNormalizer()
         return lambda text: str(normalise(text))
 
     def load(self) -> Measure:
-        """A function from a wave to its transcript."""
+        """Load the model as a function from a wave to its transcript."""
         assert self.folder is not None
         library = offline("whisper")
         model = library.load_model(str(self.folder / FILE), device=self.device)

@@ -35,17 +35,17 @@ class KVCache:
     @classmethod
     def allocate(
         cls,
-        layers: int,
-        batch: int,
-        kv_heads: int,
-        capacity: int,
-        head_dim: int,
+        sizes: tuple[int, int, int, int, int],
         *,
         dtype: torch.dtype,
         device: torch.device,
         places: Tensor | None = None,
     ) -> "KVCache":
-        """Zeros: what is never written is masked, but NaN garbage would pass through a mask."""
+        """Allocate zeros for (layers, batch, kv_heads, capacity, head_dim).
+
+        What is never written is masked, but NaN garbage would pass through a mask.
+        """
+        layers, batch, kv_heads, capacity, head_dim = sizes
         shape = (layers, 2, batch, kv_heads, capacity, head_dim)
         heads = torch.arange(2 * batch * kv_heads, device=device).view(2, batch, kv_heads)
         return cls(

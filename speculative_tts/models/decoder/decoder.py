@@ -75,10 +75,8 @@ class Decoder:
             self.turns = torch.view_as_real(self._rotations).flatten(1)
         if self.native is not None:
             return self.native.cache(batch, capacity)
-        return KVCache.allocate(
-            c.layers, batch, c.kv_heads, capacity, c.head_dim,
-            dtype=self.dtype, device=self.device, places=self._rotations,
-        )  # fmt: skip
+        sizes = (c.layers, batch, c.kv_heads, capacity, c.head_dim)
+        return KVCache.allocate(sizes, dtype=self.dtype, device=self.device, places=self._rotations)
 
     def extend(
         self,

@@ -4,7 +4,6 @@ Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then com
 (where text rows may be emitted) the other rows. A family is recognised by the files it has.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from speculative_tts.models.families.valle.refine import ValleRefiner
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.schema.common import CheckpointConfig
+from speculative_tts.typed import read_json
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,9 @@ def _load_valle(config: CheckpointConfig, **options: Any) -> ValleLM:
 def _model_type(folder: Path) -> str | None:
     """What config.json says, if there is one that says anything."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(folder / "config.json").get("model_type")
+    except ValueError:
         return None
-    return config.get("model_type") if isinstance(config, dict) else None
 
 
 TINY = Family(

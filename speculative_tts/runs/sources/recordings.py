@@ -10,9 +10,9 @@ import numpy as np
 
 from speculative_tts.codecs.audio import Wave, read_wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice, silence
-from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.run import check_audio, of_row, record
 
 
 @dataclass(frozen=True)

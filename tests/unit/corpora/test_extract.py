@@ -156,6 +156,25 @@ def test_libriheavy_cuts_are_stretches_of_recordings(corpus: Path, tmp_path: Pat
     assert (len(row["codes"]), row["split"]) == (50, "train")
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"no gzip", "small.jsonl.gz is no manifest of cuts"),
+        (gzip.compress(b'{"id": '), "small.jsonl.gz is no manifest of cuts"),
+        (gzip.compress(b'{"id": "a"}\n'), "small.jsonl.gz is no manifest of cuts"),
+    ],
+)
+def test_an_odd_libriheavy_manifest_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    (tmp_path / "libriheavy_cuts_small.jsonl.gz").write_bytes(content)
+    arguments = ["corpus=libriheavy", f"path={tmp_path}", "parts=[small]", "workers=1"]
+    assert command.main([*arguments, f"out={tmp_path / 'out'}"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
 def test_libriheavy_without_its_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -263,7 +282,7 @@ def test_row_is_the_codecs_own() -> None:
     """The shipped codec's codes of a real clip are what the store holds."""
     codec = load_codec("tiny", assets.resolve("tiny:codec"))
     one = utterances()[0]
-    (row,) = extract.rows_of([one], codec, extract.Dropped())
+    (row,) = extract.encode_rows([one], codec, extract.Dropped())
     assert isinstance(row["codes"], list)
     assert 0 <= min(row["codes"]) <= max(row["codes"]) < codec.n_codes
     assert row["seconds"] == pytest.approx(len(row["codes"]) / 25.0)
@@ -283,6 +302,6 @@ def test_a_codec_that_can_encodes_several_at_once() -> None:
             return [np.full(3, index) for index, _ in enumerate(waves)]
 
     codec = Together()
-    rows = extract.rows_of(utterances()[:3], codec, extract.Dropped())  # type: ignore[arg-type]
+    rows = extract.encode_rows(utterances()[:3], codec, extract.Dropped())  # type: ignore[arg-type]
     assert codec.calls == [3]
     assert [row["codes"] for row in rows] == [[0, 0, 0], [1, 1, 1], [2, 2, 2]]

@@ -53,10 +53,11 @@ def test_an_engine_has_what_its_system_decodes_with(
     assert {name for name in names if getattr(made, name) is not None} == parts
 
 
-def test_heads_are_of_multi_token_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_are_of_their_systems_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Builder, "multi", "heads and who chooses among them")
-    config = make("system=multi_token")
-    assert builder.build_engine(config, config.system).multi == Builder.multi
+    for system in ("multi_token", "uncached_heads"):
+        config = make(f"system={system}")
+        assert builder.build_engine(config, config.system).multi == Builder.multi
     assert builder.build_engine(config).multi is None
 
 

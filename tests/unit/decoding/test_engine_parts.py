@@ -80,7 +80,9 @@ def test_each_system_decodes_by_its_model() -> None:
     assert len(watched.positions) == 2
 
 
-@pytest.mark.parametrize("system", [System.draft, System.speculative, System.multi_token])
+@pytest.mark.parametrize(
+    "system", [System.draft, System.speculative, System.multi_token, System.uncached_heads]
+)
 def test_a_system_without_its_parts_is_told(system: System) -> None:
     bare = engine(draft=None)
     requests = [bare.request("u", PROMPT, 0)]

@@ -74,16 +74,8 @@ class Trunk:
         """Storage for `batch` rows of up to `capacity` positions."""
         if self.native is not None:
             return self.native.cache(batch, capacity)
-        size = self.dim // self.heads
-        return KVCache.allocate(
-            len(self.layers),
-            batch,
-            self.heads,
-            capacity,
-            size,
-            dtype=self.dtype,
-            device=self.device,
-        )
+        sizes = (len(self.layers), batch, self.heads, capacity, self.dim // self.heads)
+        return KVCache.allocate(sizes, dtype=self.dtype, device=self.device)
 
     def weights(self) -> Iterator[Matrix | Tensor]:
         """All that a pass reads."""
