@@ -117,7 +117,7 @@ def of_attention(
     if known is not None:
         return Attention(*known)
     pairs = batch * heads.kv_heads
-    splits = 8 if pairs <= 16 else 4 if pairs <= 32 else 0
+    splits = 8 if pairs <= 16 else 4 if pairs <= 32 else 2 if pairs <= 64 else 0
     columns = 64 if dtype is torch.bfloat16 else 32
     return Attention(splits, columns, 4)
 
