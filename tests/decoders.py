@@ -77,7 +77,10 @@ def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> Mer
         max_positions=512,
         qkv_bias=True,
     )
-    decoder = build_decoder(config, chosen, dtype=torch.float32, device=CPU, prefix="")
+    others = ("embed", "head")
+    decoder = build_decoder(
+        config, chosen, dtype=torch.float32, device=CPU, prefix="", others=others
+    )
     return MergedVocabLM(decoder, LAYOUT, weights["embed"], matrix(weights["head"]))
 
 
