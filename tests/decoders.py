@@ -77,9 +77,8 @@ def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> Mer
         max_positions=512,
         qkv_bias=True,
     )
-    others = ("embed", "head")
     decoder = build_decoder(
-        config, chosen, dtype=torch.float32, device=CPU, prefix="", others=others
+        config, chosen, dtype=torch.float32, device=CPU, prefix="", others=("embed", "head")
     )
     return MergedVocabLM(decoder, LAYOUT, weights["embed"], matrix(weights["head"]))
 

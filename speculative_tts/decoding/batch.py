@@ -50,7 +50,7 @@ def lengths_of(prompts: list[Tensor]) -> Int64[Tensor, " batch"]:
 
 @dataclass(frozen=True)
 class Size:
-    """What tensors of a batch must hold: rows, positions of each, and tokens, drafts included."""
+    """Sizes of a batch's tensors: rows, positions of each, and tokens, drafts included."""
 
     batch: int
     positions: int
@@ -58,7 +58,7 @@ class Size:
 
     @classmethod
     def of(cls, requests: list[Request], slack: int) -> "Size":
-        """For these requests, with `slack` drafted tokens."""
+        """Return the size that these requests need with `slack` drafted tokens."""
         tokens = max(r.max_tokens for r in requests) + slack + 1
         longest = max(
             len(prompt) + r.max_tokens
@@ -76,7 +76,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a pass over each row's newest tokens is fed, and what follows it."""
+    """Inputs of a pass over each row's newest tokens, and the positions that follow."""
 
     ids: Block  # ids that a model can be fed, also where a row has none
     start: Int64[Tensor, " batch"]  # position of the first of them in a cache
@@ -118,7 +118,7 @@ class BatchState:
     def of(
         cls, requests: list[Request], stop_ids: tuple[int, ...], vocab_size: int, slack: int
     ) -> "BatchState":
-        """For one batch alone."""
+        """Build and load the state of one batch."""
         rows = cls(Size.of(requests, slack), stop_ids, vocab_size, requests[0].prompt.device)
         rows.load(requests)
         return rows
@@ -149,7 +149,7 @@ class BatchState:
 
     @property
     def finished(self) -> bool:
-        """Are all rows done? The host waits for the device."""
+        """True if all rows are done. The host waits for the device."""
         return bool(self.done.all())
 
     @property

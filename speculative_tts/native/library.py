@@ -55,7 +55,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def kernel_name() -> str:
-    """What models compute with on a CPU: `torch`, or `native-` and an instruction set.
+    """Name what models compute with on a CPU: `torch`, or `native-` and an instruction set.
 
     Not whether it has instructions for bfloat16 and 8 bits too, which change no bit.
     """

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from omegaconf import MISSING
 
@@ -176,6 +176,7 @@ class DrafterConfig(Kind):
     """The drafter, which proposes the tokens that the target verifies."""
 
     group = "drafter"
+    built_by: ClassVar[str]  # a function of the settings and `decoding.builder.Builder`
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -192,6 +193,7 @@ class DrafterConfig(Kind):
 class LMDrafterConfig(DrafterConfig):
     """A second language model."""
 
+    built_by = "speculative_tts.decoding.drafters.lm:LMDrafter.build"
     name: str = "lm"
     # lookahead is the most; a round's drafts end with a token whose law has more entropy (nats),
     # for it is likely to be rejected; null: they do not
@@ -212,6 +214,7 @@ class LMDrafterConfig(DrafterConfig):
 class HeadsDrafterConfig(DrafterConfig):
     """The target's own multi-token heads."""
 
+    built_by = "speculative_tts.decoding.drafters.heads:HeadsDrafter.build"
     name: str = "heads"
 
     @property
@@ -224,6 +227,7 @@ class HeadsDrafterConfig(DrafterConfig):
 class LookupDrafterConfig(DrafterConfig):
     """Look-up in earlier speech: copy what followed the newest tokens there."""
 
+    built_by = "speculative_tts.decoding.drafters.lookup:LookupDrafter.build"
     name: str = "lookup"
     longest: Few = 3  # tokens that must be the same, tried first
     shortest: Few = 1  # at least; without a match nothing is drafted
@@ -253,6 +257,7 @@ class DrafterDType(Enum):
 class RecurrentDrafterConfig(DrafterConfig):
     """A small layer on the target's hidden state and the token just drawn."""
 
+    built_by = "speculative_tts.decoding.drafters.recurrent:RecurrentDrafter.build"
     name: str = "recurrent"
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
     # of the layer and of the target's head where they draft: any law may be proposed

@@ -61,7 +61,7 @@ class Drafts:
         self.start, self._position = self._lengths + position[:, 0], position + 1
 
     def result(self, vocab: int) -> tuple[PerRow, Laws]:
-        """How many tokens of each row count, and the distributions they were drawn from."""
+        """Return how many tokens of each row count, and the distributions they were drawn from."""
         if len(self._laws) == 1:
             return self.drafted, self._laws[0]
         nothing = torch.empty(len(self.drafted), 0, vocab, device=self.drafted.device)

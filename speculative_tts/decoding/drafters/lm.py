@@ -2,17 +2,22 @@
 
 from copy import copy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import torch
 
 from speculative_tts.decoding.batch import BatchState, Request, Size, lengths_of
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, picked, room
 from speculative_tts.decoding.drafters.drafts import Drafts
-from speculative_tts.decoding.loops.native_steps import Walking, walking
+from speculative_tts.decoding.loops.native_steps import SampledSteps, sampled_steps
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
+from speculative_tts.schema.decode import LMDrafterConfig
+
+if TYPE_CHECKING:
+    from speculative_tts.decoding.builder import Builder
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,11 @@ class LMDrafter:
 
     model: Model
     entropy: float | None = None
+
+    @classmethod
+    def build(cls, config: LMDrafterConfig, parts: "Builder") -> Self:
+        """Build the drafter of these settings."""
+        return cls(parts.draft, config.entropy)
 
     @property
     def reach(self) -> None:
@@ -62,10 +72,10 @@ class LMDrafting:
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
-        walk = self.walking(sampler)
-        if walk is not None:
+        steps = self.native_steps(sampler)
+        if steps is not None:
             wanted = room(rows, lookahead)
-            self._drafted, laws = walk.draft(rows, wanted, lookahead, self._behind)
+            self._drafted, laws = steps.draft(rows, wanted, lookahead, self._behind)
             return self._drafted, laws
         model = self._model
         drafts = Drafts(rows, self._lengths, lookahead, self._behind, self._entropy)
@@ -75,18 +85,18 @@ class LMDrafting:
         self._drafted, laws = drafts.result(model.vocab_size)
         return self._drafted, laws
 
-    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
-        """The same natively."""
-        walk = self.walking(sampler)
-        return None if walk is None else walk.walk.drafter()
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
+        """See `Drafting`."""
+        steps = self.native_steps(sampler)
+        return None if steps is None else steps.native.drafter()
 
-    def walking(self, sampler: Sampler) -> Walking | None:
+    def native_steps(self, sampler: Sampler) -> SampledSteps | None:
         """One round's drafts natively; it does not look at entropies."""
         if self._entropy is not None:
             return None
-        return walking(self._model, self._cache, self._lengths, sampler)
+        return sampled_steps(self._model, self._cache, self._lengths, sampler)
 
-    def saw(
+    def observe(
         self,
         hidden: States,  # noqa: ARG002 - for drafters that read the target
         accepted: PerRow,

@@ -1,4 +1,4 @@
-"""What drafters share that read the target's own states and remember nothing else."""
+"""Base of drafters that read the target's own states and remember nothing else."""
 
 from copy import copy
 from typing import Self
@@ -30,7 +30,7 @@ class NewestStates:
         """See `Drafting`."""
         raise NotImplementedError
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
+    def observe(self, hidden: States, accepted: PerRow) -> None:
         """Keep the state that the newest token was drawn from."""
         newest = picked(hidden, accepted)
         self._hidden = newest if self._hidden is None else self._hidden.copy_(newest)

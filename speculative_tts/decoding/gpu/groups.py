@@ -1,16 +1,14 @@
 """Sums over groups of tokens, by kernels (`decoding.rules.group.Group` is the reference)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from speculative_tts.decoding.gpu.launch import launch
-from speculative_tts.decoding.rules.group import Group
 
 SIZE, MEMBERS = 64, 16  # groups or tokens of a program, and members that it reads at a time
-_kept: WeakKeyDictionary[Group, "GroupSums"] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -28,19 +26,14 @@ class GroupSums:
     most_groups: int  # of a token
 
     @classmethod
-    def of(cls, rule: Group) -> "GroupSums":
-        """Made once a rule."""
-        if rule not in _kept:
-            given = rule.memberships
-            scores, totals = given.pop("scores").float(), given.pop("total").float()
-            _kept[rule] = cls(
-                **given,
-                scores=scores,
-                totals=totals,
-                alone=rule.alone,
-                most_groups=rule.most_groups,
-            )
-        return _kept[rule]
+    def of(cls, memberships: Mapping[str, Tensor], most_groups: int) -> "GroupSums":
+        """Make them of a rule's native form; reads nothing of the device."""
+        given = dict(memberships)
+        scores, totals = given.pop("scores").float(), given.pop("total").float()
+        counts, sizes = given["token_offsets"].diff(), given["group_offsets"].diff()
+        first = given["token_groups"][given["token_offsets"][:-1].long()].long()
+        alone = (counts == 1) & (sizes[first] == 1)
+        return cls(**given, scores=scores, totals=totals, alone=alone, most_groups=most_groups)
 
     def coarse(self, probs: Tensor) -> Tensor:
         """Distributions of the group [batch, n, groups] of probs [batch, n, vocab]."""

@@ -56,7 +56,7 @@ def _all(given: tuple[Tensor, ...], stops: Tensor, s: Sampling) -> Tensor:
 
 
 def _few(given: tuple[Tensor, ...], stops: Tensor, top: int, s: Sampling) -> Tensor:
-    """Of the `top` likeliest, those of parts of the vocabulary first."""
+    """Find the `top` likeliest, first within parts of the vocabulary."""
     logits, out = given[0], torch.empty_like(given[0])
     batch, new, vocab = logits.shape
     few, part = power_of_2(top, 16), min(PART, power_of_2(vocab, 64))

@@ -4,18 +4,17 @@ Each function says which torch code is its reference. All work on the tensors of
 place, and read nothing of the device's.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from speculative_tts.decoding.gpu.groups import GroupSums
 from speculative_tts.decoding.gpu.launch import launch
-from speculative_tts.decoding.rules import acceptance
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.rules.block import Block
-from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.models.gpu.triton_runtime import power_of_2
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from speculative_tts.decoding.outcome import Tally
 
 Pair = tuple[Tensor, Tensor]
+_kernels: "WeakKeyDictionary[AcceptanceRule, RuleKernels | None]" = WeakKeyDictionary()
 PURPOSES = (1, 2)  # ACCEPT and AUXILIARY of `randomness`, which imports this module
 LINE = 256  # probabilities whose sum is looked at as one
 TILE = 2048
@@ -105,39 +105,58 @@ def settle(
     number + 1], the newest token and the drafted ones. `speculation.settled` and `Tally.add` are
     the reference; a rule without kernels verifies by torch.
     """
-    number, plain = draft_probs.shape[1], rule.by if isinstance(rule, Block) else rule
+    number, kernels = draft_probs.shape[1], kernels_of(rule)
     laws = target_probs.contiguous(), draft_probs.contiguous()
-    if number == 0 or not isinstance(plain, Tolerance | Group):
-        random = rows.random(number, *PURPOSES)
-        verdict = acceptance.verify(rule, *laws, fed[:, 1:], drafted, random)
+    if number == 0 or kernels is None:
+        verdict = rule.judge(*laws, fed[:, 1:], drafted, rows.random(number, *PURPOSES))
         tally.sums[:, 3] += verdict.fallback & ~rows.done
         made = verdict.accepted, drafted, torch.ones_like(verdict.next_probs[:, 0])
         _settle(rows, verdict.next_probs.contiguous(), made, tally)
         return verdict.accepted
-    sums = GroupSums.of(plain) if isinstance(plain, Group) else None
+    sums = kernels.sums
     classes = laws if sums is None else (sums.coarse(laws[0]), sums.coarse(laws[1]))
-    accepted, scale = _accept(rule, rows, classes, fed, drafted, sums)
+    accepted, scale = _accept(kernels, rows, classes, fed, drafted)
     made = accepted, drafted, scale
     mass = None if sums is None else sums.residual(laws, classes, made)
     _settle(rows, mass, made, tally, laws)
     return accepted
 
 
+@dataclass(frozen=True)
+class RuleKernels:
+    """A rule as the kernels have it (`acceptance.NativeForm`)."""
+
+    beta: float
+    sums: GroupSums | None
+    block: bool
+
+
+def kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
+    """Return the rule for the kernels, made once; None where torch alone verifies it."""
+    if rule not in _kernels:
+        form = rule.native()
+        if form is None:
+            _kernels[rule] = None
+        else:
+            sums = None if form.groups is None else GroupSums.of(form.groups, form.most_groups)
+            _kernels[rule] = RuleKernels(form.beta, sums, form.block)
+    return _kernels[rule]
+
+
 def _accept(
-    rule: AcceptanceRule, rows: "BatchState", classes: Pair, fed: Tensor, drafted: Tensor,
-    sums: GroupSums | None,
-) -> Pair:  # fmt: skip
-    """How many each row accepts, and what its draft is divided by after them (of blocks)."""
+    kernels: RuleKernels, rows: "BatchState", classes: Pair, fed: Tensor, drafted: Tensor
+) -> Pair:
+    """Return how many each row accepts, and what its draft is divided by after them (blocks)."""
     batch, number, width = classes[1].shape
     accepted, scale = drafted.new_empty(batch), classes[0].new_empty(batch)
+    sums = kernels.sums
     lists = (fed,) * 3 if sums is None else (sums.token_offsets, sums.token_groups, sums.levels)
-    tolerance = rule.beta if isinstance(rule, Tolerance) else 0.0
     launch(
         "rounds.accept_kernel", (batch,),
         *classes, fed.contiguous(), drafted, rows.count, rows.uniforms,
-        _number(tolerance, drafted.device), *lists, accepted, scale,
+        _number(kernels.beta, drafted.device), *lists, accepted, scale,
         rows.tokens.stride(0), width, number, 0 if sums is None else sums.most_groups,
-        SIZE=power_of_2(number), GROUPS=sums is not None, BLOCK=isinstance(rule, Block),
+        SIZE=power_of_2(number), GROUPS=sums is not None, BLOCK=kernels.block,
         MEMBERS=MEMBERS, TILE=min(TILE, power_of_2(width)), num_warps=4,
     )  # fmt: skip
     return accepted, scale

@@ -1,4 +1,4 @@
-"""Loops whose steps read nothing of the device's, so that a GPU can replay them as CUDA graphs.
+"""Decoding loops that never synchronise with the device, so that CUDA graphs can replay them.
 
 A loop keeps all that a step changes in tensors that stay where they are. With graphs it is kept for
 later batches of its size, its step captured once: prefill and setting up stay outside.
@@ -27,7 +27,7 @@ LOOKS = 4  # steps of a graph between two looks at which rows are done
 
 
 class Loop(Protocol):
-    """What decodes batches of one size."""
+    """A decoding loop for batches of one size."""
 
     rows: BatchState
 
@@ -39,8 +39,8 @@ class Loop(Protocol):
         """The next tokens of all rows."""
         ...
 
-    def walk(self, number: int) -> bool:
-        """So many steps, or all that are left if fewer, if that is one native call; else none."""
+    def run_native(self, number: int) -> bool:
+        """Run up to `number` steps in one native call and return True; else run none."""
         ...
 
     def row(self, index: int) -> Self:
@@ -48,7 +48,7 @@ class Loop(Protocol):
         ...
 
     def outcomes(self) -> list[Outcome]:
-        """What came of the rows, each of which is done."""
+        """Return one outcome per row; call when all rows are done."""
         ...
 
 
@@ -57,7 +57,7 @@ AnyLoop = TypeVar("AnyLoop", bound=Loop)
 
 @dataclass(frozen=True)
 class LoopSpec(Generic[AnyLoop]):
-    """What decodes: `make` gives its loop for a size, `slack` are drafted tokens.
+    """A recipe of a loop: `make` builds it for a size, `slack` are drafted tokens.
 
     `key` is equal where `make` makes the same, None where steps are not to be captured. A stream
     looks which rows are done after `several` native steps.
@@ -93,7 +93,7 @@ class Graphs:
     def decode(
         self, looping: LoopSpec[Any], requests: list[Request], loaded: Step = lambda: None
     ) -> list[Outcome]:
-        """What a batch comes to, in one native call behind its first tokens where that can be.
+        """Decode a batch; where native, in one call after its first tokens.
 
         `loaded` is called once, when these are there.
         """
@@ -123,7 +123,7 @@ class Graphs:
             ended = Ended(loop.rows)
             for number in repeat(1) if strides is None else strides:
                 if number > 1:
-                    loop.walk(number - 1)
+                    loop.run_native(number - 1)
                 yield loop
                 if ended():
                     return
@@ -150,7 +150,7 @@ class Graphs:
                     if rows[index].rows.finished:
                         running.remove(index)
                 for _ in range(LOOKS if self._capture else 1):
-                    if not loop.walk(looping.several):
+                    if not loop.run_native(looping.several):
                         step()
 
     def bucket(self, looping: LoopSpec[AnyLoop], requests: list[Request]) -> Size | None:
@@ -196,7 +196,7 @@ class Graphs:
         self._kept[looping.key, size] = loop, step
 
     def _captured(self, looping: LoopSpec[AnyLoop], size: Size) -> tuple[Size, AnyLoop, Step]:
-        """Of the very size where a bucket is more than is had."""
+        """Use the exact size if the model is too short for the bucket."""
         assert self._capture is not None
         for fitting in (size.bucket(), size):
             if (looping.key, fitting) in self._kept:
@@ -218,7 +218,7 @@ EAGER = Graphs()
 
 
 def _ended(row: Loop, waiting: list[Request]) -> Iterator[tuple[Request, Outcome]]:
-    """What a row that is done came to; the last of `waiting` takes its place."""
+    """Yield the outcome of a row that is done; the last of `waiting` takes its place."""
     while row.rows.finished:
         yield row.rows.requests[0], row.outcomes()[0]
         if not waiting:
@@ -227,7 +227,7 @@ def _ended(row: Loop, waiting: list[Request]) -> Iterator[tuple[Request, Outcome
 
 
 class Ended:
-    """Are all rows done? On a GPU a step late: the answer is copied while the next step runs."""
+    """Ask whether all rows are done; on a GPU one step late, copied while the next step runs."""
 
     def __init__(self, rows: BatchState) -> None:
         self._rows, on_gpu = rows, rows.done.is_cuda

@@ -13,7 +13,7 @@ from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
-from speculative_tts.decoding.loops.native_steps import emitted, walking
+from speculative_tts.decoding.loops.native_steps import emitted, sampled_steps
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.sampling.randomness import NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -68,12 +68,12 @@ class Autoregression:
         logits = self._model.extend(fed.ids, self._cache, fed.start)
         emit_one(self.rows, self._sampler, logits, fed.positions)
 
-    def walk(self, number: int) -> bool:
+    def run_native(self, number: int) -> bool:
         """See `Loop`."""
-        walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
-        if walk is not None:
-            walk.emit(self.rows, number)
-        return walk is not None
+        steps = sampled_steps(self._model, self._cache, self.rows.lengths, self._sampler)
+        if steps is not None:
+            steps.emit(self.rows, number)
+        return steps is not None
 
     def row(self, index: int) -> "Autoregression":
         """See `Loop`."""

@@ -77,7 +77,7 @@ class Sampler:
         positions: Places,
         stop: "StopRule",
     ) -> Laws:
-        """The same by torch, but for an end that is likeliest; the reference of native laws."""
+        """Compute the distributions by torch but for `end_when_likeliest`: the reference."""
         logits = stop.mask(logits, positions)
         if self.temperature == 0:
             return likeliest(logits)
@@ -97,7 +97,7 @@ class Sampler:
         return stop.is_stop
 
     def settings(self) -> sample.Sampling:
-        """For the native laws."""
+        """Return the settings for native code."""
         top_k = min(self.top_k, sample.MOST)
         ends = int(self.end_when_likeliest)
         return sample.Sampling(self.temperature, self.top_p, top_k, end_when_likeliest=ends)
@@ -105,7 +105,7 @@ class Sampler:
 
 @functools.cache
 def settings_of(sampler: Sampler) -> sample.Sampling:
-    """For native laws; one object a sampler."""
+    """Return the sampler's settings for native code; one object per sampler."""
     return sampler.settings()
 
 
@@ -138,7 +138,7 @@ class StopRule:
         device: torch.device,
         prompts: list[tuple[int, ...]] | None = None,
     ) -> "StopRule":
-        """From plain numbers; `prompts` are the speech ids in each row's prompt."""
+        """Build it from plain numbers; `prompts` are the speech ids in each row's prompt."""
         is_stop = torch.zeros(vocab_size, dtype=torch.bool, device=device)
         is_stop[list(stop_ids)] = True
         batch = len(minimum)
@@ -148,7 +148,7 @@ class StopRule:
         return made
 
     def row(self, index: int) -> "StopRule":
-        """That of one row, in the same tensors."""
+        """Return the stop rule of one row, in the same tensors."""
         at = slice(index, index + 1)
         return StopRule(self.is_stop, self.minimum[at], self.prompted[at])
 

@@ -21,7 +21,7 @@ from speculative_tts.models.gpu import step
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import PackedCache, Shape, Stack, Weights
+from speculative_tts.native.step import NativeStack, PackedCache, Shape, Weights
 
 States = Float[Tensor, "batch new hidden"]
 
@@ -41,7 +41,7 @@ class Layer:
     down: Matrix
 
     def matrices(self) -> tuple[Matrix, ...]:
-        """In the order of a pass."""
+        """Return the matrices in the order of a pass."""
         return self.qkv, self.out, self.gate_up, self.down
 
 
@@ -151,8 +151,8 @@ class Decoder:
         return (x / torch.hypot(norm, self._floor)).to(self.dtype)
 
 
-def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
-    """What runs all layers at once, where their matrices are packed for it."""
+def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> NativeStack | None:
+    """The native stack that runs all layers at once; None unless their matrices are packed."""
     native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
     if native is None or len(weights) < len(layers):
@@ -165,7 +165,7 @@ def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
         intermediate=c.intermediate,
         eps=c.hidden * c.norm_eps,
     )
-    return Stack(native, shape, weights, (norm, torch.zeros_like(norm)))
+    return NativeStack(native, shape, weights, (norm, torch.zeros_like(norm)))
 
 
 def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> Tensor:

@@ -62,10 +62,10 @@ class Matrix(ABC):
 
     @abstractmethod
     def copied(self) -> "Matrix":
-        """The same numbers in memory of their own."""
+        """Return a copy in memory of its own."""
 
     def to(self, dtype: torch.dtype) -> "Matrix":
-        """The same rounded to a format; itself where it has that."""
+        """Return the matrix rounded to a format; itself if it has that format."""
         if self._weight.dtype is dtype:
             return self
         bias = None if self._bias is None else self._bias[: self.shape[1]]
@@ -73,7 +73,7 @@ class Matrix(ABC):
 
 
 def matrix(weight: Tensor, bias: Tensor | None = None, dtype: torch.dtype | None = None) -> Matrix:
-    """For the kernels of this process (`native.library`).
+    """Make a matrix for the kernels of this process (`native.library`).
 
     bias: [out]; dtype: float32, bfloat16 or int8, None for the weight's own.
     """
@@ -131,7 +131,7 @@ class Packed(Matrix):
         return twin
 
     def _linear(self) -> Linear:
-        """What the native step sees."""
+        """The structure that the native step reads."""
         vectors = (self._bias, self._scale)
         pointers = (None if vector is None else vector.data_ptr() for vector in vectors)
         format_ = FORMATS.index(self._weight.dtype)
@@ -139,7 +139,7 @@ class Packed(Matrix):
 
 
 def packed(*matrices: Matrix) -> list[Linear]:
-    """What the native step sees of them; nothing unless all are packed."""
+    """Return the structures of the native step; none unless all are packed."""
     linears = [m.linear for m in matrices if isinstance(m, Packed)]
     return linears if len(linears) == len(matrices) else []
 
@@ -182,7 +182,7 @@ class Dense(Matrix):
 
     @property
     def bias(self) -> Tensor | None:
-        """What is added to the product: [out]."""
+        """The vector added to the product: [out]."""
         return self._bias
 
     def by_output(self) -> Tensor:
@@ -192,7 +192,7 @@ class Dense(Matrix):
         return self._weight.t()
 
     def _ours(self, x: Tensor) -> bool:
-        """Does a kernel of `models.gpu` take such a product?"""
+        """True if a kernel of `models.gpu` takes such a product."""
         return len(x) <= FEW_ON_GPU and x.dtype is self._weight.dtype and suits(x)
 
     def _by_panels(self, x: Tensor) -> Tensor:

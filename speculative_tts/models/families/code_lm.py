@@ -1,4 +1,4 @@
-"""What speech LMs of every family share: a decoder, inputs of speech ids, a head over them."""
+"""Base of speech LMs: a decoder, inputs of speech ids, and a head over them."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -13,7 +13,7 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
-from speculative_tts.native.walk import Walk, Walker
+from speculative_tts.native.walk import NativeModel, NativeSteps
 
 
 class CodeLM:
@@ -34,7 +34,7 @@ class CodeLM:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.decoder.device
 
     @property
@@ -76,7 +76,7 @@ class CodeLM:
         return self.logits(self.prefill_hidden(prompts, cache))
 
     def prefill_hidden(self, prompts: list[Tensor], cache: Cache) -> Tensor:
-        """The same as hidden states after the final norm, [batch, hidden]."""
+        """Run prompts; return hidden states after the final norm, [batch, hidden]."""
         cache.clear()
         if isinstance(cache, KVCache) and suits(self.decoder.norm):
             return prefill.prefill(self.decoder, prompts, cache)
@@ -97,18 +97,18 @@ class CodeLM:
     def extend_hidden(
         self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None
     ) -> Tensor:
-        """The same as hidden states after the final norm, [batch, keep, hidden]."""
+        """Feed ids as `extend`; return states after the final norm, [batch, keep, hidden]."""
         return self.decoder.extend(self.embed(ids), cache, start, keep)
 
-    def walk(self, cache: Cache, lengths: Tensor) -> Walk | None:
-        """What makes tokens one by one in one call, where that is native."""
+    def native_steps(self, cache: Cache, lengths: Tensor) -> NativeSteps | None:
+        """Return native steps over a cache; None where kernels are torch's."""
         stack, native = self.decoder.native, library()
         if stack is None or native is None or not isinstance(self.head, Packed):
             return None
         if not isinstance(cache, PackedCache):
             return None
         parts = (native, stack, self.head.linear, self._embedding, self._rows_of_ids())
-        return Walk(Walker(*parts), cache, lengths, rotations=self.decoder.turns)
+        return NativeSteps(NativeModel(*parts), cache, lengths, rotations=self.decoder.turns)
 
     def _rows_of_ids(self) -> Tensor | None:
         """Row of the embedding of each speech id: int64 [vocab]; None: the id itself."""

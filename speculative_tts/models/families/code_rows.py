@@ -93,7 +93,7 @@ class RowLM(CodeLM):
 
 
 def found(folder: Path) -> bool:
-    """Is this a causal LM with its tokenizer?"""
+    """True if the folder is a causal LM with its tokenizer."""
     return (folder / "config.json").is_file() and any((folder / n).is_file() for n in TOKENIZER)
 
 

@@ -1,4 +1,4 @@
-"""What stands between cuBLAS's products on a GPU: norms, SwiGLU, RoPE of a prefill, in Triton."""
+"""Operations between cuBLAS's products on a GPU, in Triton: norms, SwiGLU, RoPE of a prefill."""
 
 import torch
 from torch import Tensor

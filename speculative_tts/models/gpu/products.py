@@ -12,7 +12,7 @@ from speculative_tts.models.gpu.triton_runtime import launch, launches_early, po
 
 
 class Fused(NamedTuple):
-    """What a product does besides: see `kernels.product`, which explains each."""
+    """Options of a product beside the product: `kernels.product` explains each."""
 
     bias: Tensor | None = None
     addend: Tensor | None = None

@@ -1,4 +1,4 @@
-"""Which share of a product or of attention a program of a GPU takes: a table by shape and device.
+"""Table, by shape and device, of the share of a product or attention that one GPU program takes.
 
 Tiles that were measured on a device ship as data beside this file. Others are measured when a shape
 is first met (`tuning`) and kept in the user's cache folder; until then `product_default` serves.
@@ -73,7 +73,7 @@ class Shape(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What attention's tiles depend on: a model's heads."""
+    """A model's heads, which attention's tiles depend on."""
 
     heads: int
     kv_heads: int

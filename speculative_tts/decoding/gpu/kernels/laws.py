@@ -65,7 +65,7 @@ def _odd(x):
 
 @triton.jit
 def _is_early(positions, minimum, row, new):
-    """Is this row's position before its utterance's minimum length?"""
+    """True if this row's position is before its utterance's minimum length."""
     return tl.load(positions + row) < tl.load(minimum + row // new)
 
 
@@ -280,7 +280,7 @@ def repetition_aware_kernel(
 
 @triton.jit
 def _repeats(ids, history, position, often, WINDOW: tl.constexpr, PLACES: tl.constexpr):
-    """Does each id occur too often in the window before a position?"""
+    """True for each id that occurs too often in the window before a position."""
     back = tl.arange(0, PLACES)
     place = position - WINDOW + back
     there = (back < WINDOW) & (place >= 0)

@@ -147,7 +147,7 @@ def drafted_kernel(
 
 @triton.jit
 def _entropy(probs, vocab, TILE: tl.constexpr, TILES: tl.constexpr):
-    """In nats."""
+    """Return the entropy in nats."""
     found = tl.zeros([TILE], tl.float32)
     for part in range(TILES):
         at = part * TILE + tl.arange(0, TILE)
@@ -173,7 +173,7 @@ def accept_kernel(
     SIZE: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr, MEMBERS: tl.constexpr,
     TILE: tl.constexpr,
 ):  # fmt: skip
-    """How many drafted tokens an utterance accepts, and what its draft is divided by then.
+    """Count the drafted tokens that an utterance accepts, and store what its draft is divided by.
 
     target, draft: [batch, number + 1 and number, classes], distributions of tokens, or of GROUPS
     (offsets, groups, levels: of which groups a token is). BLOCK: `rules.block`, else a token

@@ -15,13 +15,10 @@ from triton_tests import DEVICE, needs_triton
 
 from speculative_tts.decoding.batch import BatchState, Size
 from speculative_tts.decoding.gpu import rounds as kernels
-from speculative_tts.decoding.gpu.groups import GroupSums
 from speculative_tts.decoding.gpu.launch import everywhere
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.loops.speculation import settled
 from speculative_tts.decoding.outcome import Tally
-from speculative_tts.decoding.rules import acceptance
-from speculative_tts.decoding.rules.block import Block
 from speculative_tts.decoding.sampling import randomness
 from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY
 from speculative_tts.models import host
@@ -122,16 +119,17 @@ def verdicts(rule: str, seed: int) -> list[Tensor]:
     """Accepted tokens and the mass of the next one: by torch, then by kernels."""
     scene, twin = Scene(seed), Scene(seed).on_device()
     made = RULES[rule]
-    wanted = acceptance.verify(
-        made, scene.target, scene.draft, scene.given[2][:, 1:], scene.drafted,
+    wanted = made.judge(
+        scene.target, scene.draft, scene.given[2][:, 1:], scene.drafted,
         scene.rows.random(NUMBER, ACCEPT, AUXILIARY),
     )  # fmt: skip
-    by = moved(made, DEVICE)
-    plain = by.by if isinstance(by, Block) else by
-    sums = GroupSums.of(plain)
+    by = kernels.kernels_of(moved(made, DEVICE))
+    assert by is not None
+    assert by.sums is not None
+    sums = by.sums
     laws = twin.target, twin.draft
     coarse = sums.coarse(laws[0]), sums.coarse(laws[1])
-    accepted, scale = kernels._accept(by, twin.rows, coarse, twin.given[2], twin.drafted, sums)
+    accepted, scale = kernels._accept(by, twin.rows, coarse, twin.given[2], twin.drafted)
     mass = sums.residual(laws, coarse, (accepted, twin.drafted, scale))
     mass = mass / mass.sum(-1, keepdim=True)
     return [wanted.accepted, wanted.next_probs, accepted.cpu(), mass.cpu()]
