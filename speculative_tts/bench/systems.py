@@ -114,7 +114,8 @@ def _blocks(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, De
 def _at(engine: Engine, lookahead: int) -> Decode:
     assert engine.speculation is not None
     speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
-    return _of(dataclasses.replace(engine, speculation=speculation), System.speculative)
+    methods = dataclasses.replace(engine.methods, speculation=speculation)
+    return _of(dataclasses.replace(engine, methods=methods), System.speculative)
 
 
 def _of(engine: Engine, system: System) -> Decode:

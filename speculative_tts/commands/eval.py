@@ -20,9 +20,10 @@ from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Scored, ScoringPlan, plans, score
-from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap
+from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.evaluation.wer import AVERAGES
 from speculative_tts.records import to_row, write_json
+from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.texts import some
 from speculative_tts.tracking import track_figures

@@ -218,7 +218,7 @@ def _behind_prefill(loops: Iterator[AnyLoop], engine: Engine) -> tuple[float, An
     loop = next(loops)
     synchronise(device)
     begin = clock()
-    loop.walk(sys.maxsize)
+    loop.run_native(sys.maxsize)
     deque(loops, maxlen=0)
     synchronise(device)
     return clock() - begin, loop

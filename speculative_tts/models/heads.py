@@ -38,7 +38,7 @@ _CHECKPOINTS = ("*.safetensors", "*.pt")
 
 @dataclass(frozen=True)
 class HeadTensors:
-    """What is stored: weight [n, vocab, hidden]; the others by kind (see the module)."""
+    """Stored tensors: weight [n, vocab, hidden]; the others by kind (see the module)."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -72,10 +72,10 @@ class Heads:
         """Bytes of weights."""
         return sum(part.nbytes for part in (*self._project, *self._blocks))
 
-    def _natively(self) -> blocks.Heads | None:
+    def _natively(self) -> blocks.NativeHeads | None:
         """All heads as one call has them, where their matrices are packed for it."""
         linears = packed(*self._project, *self._blocks)
-        return blocks.Heads.of(linears[: self.n], linears[self.n :]) if linears else None
+        return blocks.NativeHeads.of(linears[: self.n], linears[self.n :]) if linears else None
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Hidden states [batch, hidden] -> float32 logits [batch, n, vocab]."""

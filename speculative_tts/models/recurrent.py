@@ -46,7 +46,7 @@ States = Float[Tensor, "batch hidden"]
 
 
 class BlockTensors(NamedTuple):
-    """What is stored of a block, in the order of `NAMES`."""
+    """Return a block's stored tensors, in the order of `NAMES`."""
 
     inner: Tensor
     inner_bias: Tensor
@@ -56,7 +56,7 @@ class BlockTensors(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerTensors:
-    """What is stored, and `FREQUENT` where it is known."""
+    """Return the stored tensors, and `FREQUENT` where it is known."""
 
     blocks: tuple[BlockTensors, ...]
     frequent: Tensor | None = None
@@ -69,7 +69,7 @@ class LayerTensors:
 
     @property
     def fits(self) -> bool:
-        """Are these one layer's?"""
+        """True if these tensors are one layer's."""
         hidden, width = self.sizes
         wanted = [(width, 2 * hidden), (width,), (hidden, width), (hidden,)]
         return all([tuple(part.shape) for part in block] == wanted for block in self.blocks)
@@ -156,7 +156,7 @@ def load_layer(
     folder: Path, *, target: Path, head: Matrix, dtype: torch.dtype, device: torch.device,
     codes: int | None = None,
 ) -> RecurrentLayer:  # fmt: skip
-    """With the head of its target, of its `codes` most frequent ids alone if that is given.
+    """Build it with its target's head, cut to the `codes` most frequent ids if given.
 
     ValueError for a layer of another target, and where there is none.
     """
@@ -176,7 +176,7 @@ def layer_of(folder: Path, target: Path) -> LayerTensors:
 
 
 def _most_frequent(folder: Path, tensors: LayerTensors, codes: int) -> Tensor:
-    """So many ids, in ascending order."""
+    """Return the `codes` most frequent ids, in ascending order."""
     if tensors.frequent is None:
         raise ValueError(
             f"{folder} does not say which codes are frequent; leave drafter.codes out, or train it "

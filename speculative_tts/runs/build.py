@@ -1,4 +1,4 @@
-"""From configuration to what a run decodes with: an engine, or another source of audio."""
+"""Build the source of a run's audio from its settings: an engine, or another."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ from speculative_tts.schema.decode import (
 
 
 def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> AudioSource:
-    """Where a run's audio comes from; `swapped` are the records that system=swap starts from."""
+    """Return the source of a run's audio; `swapped` are records that system=swap starts from."""
     if config.system in {System.codec, System.reference}:
         codec = load_codec(config.codec.name, Path(config.codec.path))
         return RecordedSource(codec, through=config.system is System.codec, seed=config.seed)
@@ -32,7 +32,7 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         parts = Builder(config, models)
         voices = _voices(config, parts.codec)
         groups, facts = parts.groups.arrays, parts.facts
-        return SwapSource(parts.codec, groups, swapped, facts, parts.settings, voices)
+        return SwapSource(parts.codec, groups, swapped, facts, parts.sampling, voices)
     engine = build_engine(config, config.system, models)
     return EngineSource(
         engine, config, _voices(config, engine.codec), _target_tokens(config, engine)
@@ -49,11 +49,11 @@ def _voices(config: DecodeConfig, codec: Codec) -> Voices:
 
 
 def _target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
-    """Where tokens of this target with this sampler lie: all that decides them besides requests."""
+    """Return the store of this target's tokens, keyed by all that decides them besides requests."""
     made_by = {
         "target": content_hash(Path(config.target.path)),
         "rows": plain(config.target.rows),
-        "sampler": plain(engine.settings),
+        "sampler": plain(engine.sampling),
         "dtype": config.runtime.dtype.name,
         "kernels": kernel_label(config.runtime),
         "code": source_hash("decoding", "models", "native"),

@@ -1,4 +1,4 @@
-"""What runs would take, without making them: utterances, tokens, hours by stage, disk.
+"""Estimate what runs would take without making them: utterances, tokens, hours, disk.
 
 From a probe of a few utterances, decoded as the run would decode them with workers=1. What is done
 already, runs and prompts, is not counted, nor are the runs of a search for a speed (match=).
@@ -23,7 +23,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is left of some runs."""
+    """Estimate of the work left in some runs."""
 
     runs: int = 0
     utterances: int = 0
@@ -57,7 +57,7 @@ class Plan:
 
 
 def plan(source: AudioSource, folder: Path, items: list[ListItem]) -> Plan:
-    """What is left of one run; ValueError for what is wrong with its list."""
+    """Estimate the work left in one run. ValueError for a fault of its list."""
     done = finished(folder)
     missing = [item for item in items if item.id not in done]
     if not missing:
@@ -88,7 +88,7 @@ def plan(source: AudioSource, folder: Path, items: list[ListItem]) -> Plan:
 
 
 def _decoded(source: EngineSource, items: list[ListItem], some: list[ListItem]) -> Plan:
-    """Of one utterance; its hours are seconds."""
+    """Estimate one utterance from a probe; `hours` holds seconds here."""
     voices, _ = _clocked(lambda: source.follow(some))
     source.start(items, some)
     some = [item for item in some if item.id not in source.failed]
@@ -109,7 +109,7 @@ def _decoded(source: EngineSource, items: list[ListItem], some: list[ListItem]) 
 
 
 def _made(source: AudioSource, some: list[ListItem]) -> Plan:
-    """The same of a source that decodes nothing."""
+    """Estimate one utterance of a source that decodes nothing."""
     source.start(some, some)
     seconds, made = _clocked(lambda: list(source.make(some)))
     samples = sum(len(wave) for _, wave in made) / len(made)

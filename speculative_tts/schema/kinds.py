@@ -5,6 +5,7 @@ its defaults, so that a key which the chosen kind does not have is refused.
 """
 
 import dataclasses
+import pkgutil
 import typing
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -36,6 +37,9 @@ class Kind:
     """The base of each group's base class."""
 
     group: ClassVar[str]  # of configs/
+    # `module:function` that makes the thing of its settings: found when it is built, not before,
+    # so that reading settings imports nothing heavy
+    built_by: ClassVar[str]
     name: str = MISSING
 
     def __post_init__(self) -> None:
@@ -46,6 +50,11 @@ class Kind:
                 f"{self.group}.name={self.name} renames {self.group}={chosen}; "
                 f"give {self.group}=<one of {there}>"
             )
+
+
+def build(kind: Kind, parts: Any) -> Any:
+    """Return what these settings describe, made with what its builder takes of `parts`."""
+    return pkgutil.resolve_name(kind.built_by)(kind, parts)
 
 
 def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:

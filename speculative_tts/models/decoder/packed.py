@@ -33,7 +33,7 @@ def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What was packed as float16, 8 bits of others as float32, all else as it is."""
+    """Return unpacked what was packed as float16, 8 bits of others as float32, all else as is."""
     plain, scales = {}, set()
     for name, tensor in tensors.items():
         if tensor.dtype not in EIGHT_BITS:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
@@ -79,7 +80,7 @@ class RowLM(CodeLM):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]."""
-        return self._embedding[self._order[ids]]
+        return F.embedding(self._order[ids], self._embedding)
 
     def _rows_of_ids(self) -> Tensor:
         return self._order
@@ -92,7 +93,7 @@ class RowLM(CodeLM):
 
 
 def found(folder: Path) -> bool:
-    """Is this a causal LM with its tokenizer?"""
+    """True if the folder is a causal LM with its tokenizer."""
     return (folder / "config.json").is_file() and any((folder / n).is_file() for n in TOKENIZER)
 
 

@@ -48,7 +48,7 @@ FILES = f"llm.pt (or llm.safetensors) and {BACKBONE}/"
 
 @dataclass(frozen=True)
 class CosyVoiceLayout(SpeechLayout):
-    """What ids of a CosyVoice checkpoint mean; text limits are per text id, not per word."""
+    """Layout of a CosyVoice checkpoint's ids; text limits are per text id, not per word."""
 
     version: int = 2
     end_id: int = 0  # end of speech
@@ -80,7 +80,7 @@ class CosyVoiceLayout(SpeechLayout):
 
     @property
     def shared(self) -> dict[str, object]:
-        """What a draft must have in common with its target."""
+        """Facts that a draft must share with its target."""
         return super().shared | {"CosyVoice version": self.version}
 
     def encode(self, text: str) -> list[int]:
@@ -132,12 +132,12 @@ class Checkpoint:
 
 
 def found(folder: Path) -> bool:
-    """Is this folder a CosyVoice checkpoint, official or merged?"""
+    """True if this folder is a CosyVoice checkpoint, official or merged."""
     return is_official(folder) or is_merged(folder)
 
 
 def read_layout(folder: Path) -> CosyVoiceLayout:
-    """What ids mean, without reading weights into memory. ValueError says what is missing."""
+    """Read the layout without reading weights. ValueError says what is missing."""
     if not is_official(folder):
         return _merged_layout(folder, merged_ids(folder))
     version, state = _official(folder)
