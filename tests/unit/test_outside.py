@@ -22,7 +22,6 @@ READERS = {  # call -> files that may make it, and why
         "listening/answers.py": "a column of our own database",
         "listening/server.py": "a request, not a file",
         "models/families/row_layout.py": "a key of a cache in memory",
-        "reporting/checkpoints.py": "provenance of our own training",
         "reporting/page.py": "a copy of data in memory",
         "training/data/columns.py": "metadata of our own shards",
     },

@@ -5,21 +5,29 @@ is first met (`tuning`) and kept in the user's cache folder; until then `product
 """
 
 import functools
-import json
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from speculative_tts.records import write_json
+from speculative_tts.typed import read_json, typed
 
 SHIPPED = Path(__file__).parent / "tiles"
 FEW = 16  # rows whose products are ours; cuBLAS has those of more
 MOST_GEMV = 4  # rows of a `Gemv`
 ROW_CLASSES = (1, 2, MOST_GEMV, FEW)  # a tile serves all numbers of rows up to the next of these
 DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What a file of tiles holds."""
+
+    tiles: dict[str, Any]
 
 
 class Gemv(NamedTuple):
@@ -129,7 +137,7 @@ def table(device: torch.device) -> dict[str, Any]:
     if device.type == "cuda":
         for file in (SHIPPED / f"{slug(device)}.json", own_file(device)):
             if file.is_file():
-                known |= json.loads(file.read_text())["tiles"]
+                known |= _tiles(file)
     return known
 
 
@@ -137,9 +145,14 @@ def learn(device: torch.device, measured: dict[str, Any]) -> None:
     """Add measured tiles to the table and keep them for later processes."""
     table(device).update(measured)
     file = own_file(device)
-    before = json.loads(file.read_text())["tiles"] if file.is_file() else {}
+    before = _tiles(file) if file.is_file() else {}
     file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, {"tiles": before | measured})
+
+
+def _tiles(file: Path) -> dict[str, Any]:
+    """Read a table; ValueError with file, fault and remedy for a torn or odd one."""
+    return typed(_Table, read_json(file, "delete it"), file).tiles
 
 
 def own_file(device: torch.device) -> Path:
