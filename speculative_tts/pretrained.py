@@ -1,8 +1,8 @@
 """Load models by transformers, and refuse what it would draw at random, drop or misread."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from speculative_tts.typed import read_json
 PLAIN = {"F64", "F32", "F16", "BF16", "I64", "BOOL"}  # integers are counts and positions
 TRAINED_WITH = "masked_spec_embed"  # many checkpoints lack it: it masks inputs in training alone
 AGAIN = "copy the checkpoint again"
-logger = logging.getLogger(__name__)
+logger = getLogger(__name__)
 
 
 def read_pretrained(
@@ -44,8 +44,9 @@ def read_pretrained(
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence transformers' own report, a page of what is told here in a line."""
-    from transformers.utils import logging as theirs
+    from transformers.utils import logging
 
+    theirs: Any = logging  # without types
     before = theirs.get_verbosity()
     theirs.set_verbosity_error()
     try:

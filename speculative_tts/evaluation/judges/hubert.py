@@ -43,6 +43,7 @@ class Hubert(Transcriber, LocalModel):
         """Load the model as a function from waves to their transcripts."""
         import torch
 
+        assert self.folder is not None
         library = offline("transformers")
 
         processor = library.Wav2Vec2Processor.from_pretrained(self.folder, local_files_only=True)

@@ -73,6 +73,7 @@ class Whisper(Transcriber, LocalModel):
         """Load the model as a function of waves; one longer than a window is transcribed alone."""
         import torch
 
+        assert self.folder is not None
         library = offline("transformers")
 
         dtype = torch.float16 if self.device == "cuda" else torch.float32

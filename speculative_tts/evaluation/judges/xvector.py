@@ -36,6 +36,7 @@ class XVector(VoiceComparison, LocalModel):
         """Load the model as a function from a wave to its embedding."""
         import torch
 
+        assert self.folder is not None
         library = offline("transformers")
 
         front_end = library.AutoFeatureExtractor.from_pretrained(self.folder, local_files_only=True)
