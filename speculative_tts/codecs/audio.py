@@ -2,6 +2,8 @@
 
 import io
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -37,18 +39,11 @@ def read_wave(
     Raise ValueError when the file is missing, unreadable or holds no samples (unless
     `allow_empty`), and UnfitWaveError where some samples are NaN or infinite.
     """
-    if not path.is_file():
-        raise ValueError(f"audio file {path} not found; check the path")
-    try:
-        with soundfile.SoundFile(path) as file:
-            rate = file.samplerate
-            file.seek(min(round(start * rate), file.frames))
-            frames = -1 if seconds is None else round(seconds * rate)
-            wave = file.read(frames, dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise ValueError(
-            f"{path} is not readable audio ({error}); give a WAV or FLAC file"
-        ) from error
+    with _opened(path) as file:
+        rate = file.samplerate
+        file.seek(min(round(start * rate), file.frames))
+        frames = -1 if seconds is None else round(seconds * rate)
+        wave = file.read(frames, dtype="float32", always_2d=True)
     if len(wave) == 0 and not allow_empty:
         raise ValueError(f"{path} holds no samples; give a recording of 1 to 10 seconds")
     mono = wave.mean(axis=1)
@@ -59,6 +54,26 @@ def read_wave(
     if rate != sample_rate and len(mono):
         mono = soxr.resample(mono, rate, sample_rate)
     return np.asarray(np.clip(mono, -1.0, 1.0), dtype=np.float32)
+
+
+def sample_rate_of(path: Path) -> int:
+    """Return a file's sample rate; raise ValueError as `read_wave` does."""
+    with _opened(path) as file:
+        return int(file.samplerate)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
+    """Open an audio file; what fails until it is closed is a ValueError that names it."""
+    if not path.is_file():
+        raise ValueError(f"audio file {path} not found; check the path")
+    try:
+        with soundfile.SoundFile(path) as file:
+            yield file
+    except soundfile.LibsndfileError as error:
+        raise ValueError(
+            f"{path} is not readable audio ({error}); give a WAV or FLAC file"
+        ) from error
 
 
 def readable(path: Path, seconds: float | None = None) -> bool:

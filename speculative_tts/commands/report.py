@@ -9,6 +9,7 @@ from pathlib import Path
 
 from speculative_tts.commands import app
 from speculative_tts.schema.evaluate import ReportConfig
+from speculative_tts.texts import first
 
 STRICT_FAILURE = 3
 
@@ -24,13 +25,13 @@ def run(config: ReportConfig) -> int:
     chosen = reports(config.paper)
     found = find_runs(Path(config.runs))
     out = app.require_writable(config.out)
-    for name, why in found.unusable.items():
-        print(f"{name} left out: {why}", file=sys.stderr)
+    for line in first([f"{name} left out: {why}" for name, why in found.unusable.items()]):
+        print(line, file=sys.stderr)
     written = [write_report(name, found, out) for name in chosen]
     if found.foreign:
         written.append(write_foreign(found, out))
     missing = [line for one in written for line in one.missing]
-    for line in dict.fromkeys([*(line for one in written for line in one.remarks)]):
+    for line in first(dict.fromkeys(line for one in written for line in one.remarks)):
         print(line, file=sys.stderr)
     for line in missing:
         print(f"missing: {line}", file=sys.stderr)

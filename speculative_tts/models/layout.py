@@ -17,6 +17,7 @@ from speculative_tts.files import write_atomic
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.limits import Count, Positive, Whole
+from speculative_tts.texts import some
 from speculative_tts.typed import read_json, typed
 
 FILE = "speech.json"
@@ -142,9 +143,11 @@ class SpeechLayout:
             raise ValueError(f"the text is empty; give some of: {' '.join(self.words)}")
         known = {word: self.text_offset + index for index, word in enumerate(self.words)}
         words = words_in(prompt_text) + words_in(text)
-        unknown = ", ".join(word for word in words if word not in known)
+        unknown = [word for word in words if word not in known]
         if unknown:
-            raise ValueError(f"unknown words: {unknown}; this model speaks: {' '.join(self.words)}")
+            raise ValueError(
+                f"unknown words: {some(unknown)}; this model speaks: {' '.join(self.words)}"
+            )
         return [known[word] for word in words]
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:

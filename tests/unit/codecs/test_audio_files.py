@@ -9,6 +9,7 @@ import soundfile
 from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import EDGE, read_wave, without_edges
 from speculative_tts.evaluation.audio import load_wave
+from speculative_tts.listening.sound import load
 from speculative_tts.records import read_list
 
 
@@ -73,3 +74,11 @@ def test_shipped_prompts_have_no_edges_to_cut() -> None:
     for item in read_list(resolve("tiny:testset/list.jsonl"))[::8]:
         wave = read_wave(Path(item.prompt_audio), 16_000)
         np.testing.assert_array_equal(without_edges(wave, 16_000), wave)
+
+
+def test_the_rate_of_what_is_no_audio_is_refused_by_name(tmp_path: Path) -> None:
+    """sst-listen ended in libsndfile's traceback."""
+    (tmp_path / "a.wav").write_bytes(b"RIFF")
+    for name, fault in {"a.wav": "is not readable audio", "b.wav": "not found"}.items():
+        with pytest.raises(ValueError, match=rf"{name} {fault}"):
+            load(tmp_path / name)
