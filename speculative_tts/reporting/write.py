@@ -17,7 +17,7 @@ from speculative_tts.reporting.fill_claims import fill_claims
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
 from speculative_tts.reporting.fill_speakers import fill_speakers
 from speculative_tts.reporting.fill_table import fill_table
-from speculative_tts.reporting.page import Section
+from speculative_tts.reporting.page import Section, section
 from speculative_tts.reporting.runs import Found, Run
 from speculative_tts.reporting.selection import (
     Chosen,
@@ -63,10 +63,10 @@ def write_report(name: str, found: Found, out: Path) -> Written:
         folder.figure(figure)
     if runs:
         folder.runs(runs)
-    section = Section(report, tables, figures, _listening(report, chosen, found.foreign))
+    made = section(report, tables, figures, _listening(report, chosen, found.foreign))
     missing = [f"{report.name} {name}: {one.lacks}" for name, one in chosen.items() if one.lacks]
     remarks = dict.fromkeys(line for one in chosen.values() for line in one.selection.remarks)
-    return Written(section, tuple(folder.files), tuple(missing), tuple(remarks))
+    return Written(made, tuple(folder.files), tuple(missing), tuple(remarks))
 
 
 def _without_unheard(report: Report, found: Found) -> Report:
@@ -94,8 +94,8 @@ def write_foreign(found: Found, out: Path) -> Written:
     table = foreign.table(found.foreign)
     folder.table(table)
     spoken = heard({run.name: run for run in found.foreign}, "", "")
-    section = Section(foreign.REPORT, [table], [], spoken)
-    return Written(section, tuple(folder.files), (), ())
+    made = section(foreign.REPORT, [table], [], spoken)
+    return Written(made, tuple(folder.files), (), ())
 
 
 def _listening(report: Report, chosen: Mapping[str, Chosen], others: Sequence[Run]) -> Heard:
