@@ -50,11 +50,6 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
     picture.append(frame);
     for (const line of lines) frame.append(svg("polyline", { points: line.points.map((p) => `${atX(p.x)},${freely(p.y)}`).join(" "), fill: "none", stroke: line.colour, "stroke-width": 1.8, "stroke-dasharray": line.dash || "" }));
     const taken = points.map((p) => [atX(p.x) - 5, atY(p.y) - 5, atX(p.x) + 5, atY(p.y) + 5]);
-    for (const level of levels.filter((l) => l.label)) {
-      const [right_, y] = [width - right, atY(level.y) + 14], wide = level.label.length * 6.1;
-      taken.push([right_ - wide, y - 12, right_, y + 3]);
-      picture.append(svg("text", { class: "soft", x: right_, y, "text-anchor": "end" }, level.label));
-    }
     const bars = [];
     for (const p of points) {
       const [px, py] = [atX(p.x), atY(p.y)], bar = { stroke: p.colour, "stroke-opacity": .55, "stroke-width": 1.3 };
@@ -66,8 +61,8 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
       picture.append(dot);
     }
     for (const [x1, y1, x2, y2, bar] of bars) frame.append(svg("line", { ...bar, x1, y1, x2, y2 }));
-    const crossed = (s) => bars.some(([ax, ay, bx, by]) => ax < s[2] && bx > s[0] && Math.min(ay, by) < s[3] - 2 && Math.max(ay, by) > s[1] + 2)
-      || levels.some((l) => atY(l.y) > s[1] + 2 && atY(l.y) < s[3] - 2) || lines.some((line) => line.points.slice(1).some((end, i) => {
+    const barred = (s) => bars.some(([ax, ay, bx, by]) => ax < s[2] && bx > s[0] && Math.min(ay, by) < s[3] - 2 && Math.max(ay, by) > s[1] + 2);
+    const crossed = (s) => barred(s) || levels.some((l) => atY(l.y) > s[1] + 2 && atY(l.y) < s[3] - 2) || lines.some((line) => line.points.slice(1).some((end, i) => {
       const [ax, ay, bx, by] = [atX(line.points[i].x), freely(line.points[i].y), atX(end.x), freely(end.y)];
       return Array.from({ length: 33 }, (_, k) => k / 32).some((k) => {
         const [cx, cy] = [ax + k * (bx - ax), ay + k * (by - ay)];
@@ -85,6 +80,14 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
       picture.append(svg("text", { class: "tag", x: free[0], y: free[3] - 2, style: `fill:${p.colour}${p.bold ? ";font-weight:600" : ""}` }, tag));
       return true;
     };
+    for (const level of levels.filter((l) => l.label)) { // above or below its line, as far right as is free
+      const wide = level.label.length * 6.1, y = atY(level.y), spots = [];
+      for (let x = width - right; x > left + wide; x -= 8) spots.push([x - wide, y - 14, x, y - 2], [x - wide, y + 2, x, y + 14]);
+      const open = spots.filter(clear), free = open.find((s) => !barred(s)) || open[0];
+      if (!free) continue;
+      taken.push(free);
+      picture.append(svg("text", { class: "soft tag", x: free[0], y: free[3] - 3 }, level.label));
+    }
     const below = [19, 32, 45, 58, 71].map((dy) => [null, dy]); // rows for what stands crowded at the edge
     for (const p of points) if (p.y > high || p.y < low) put(p, `${+p.y.toPrecision(2)}`, below);
     for (const p of points) if (p.tag && p.y <= high && p.y >= low) put(p, p.tag, []);

@@ -57,8 +57,9 @@ function summary() {
   const list = el("dl", { className: "answers" },
     answer("How much faster", ...faster()), answer("What it costs", ...cost()), answer("How sure", ...certainty()),
     answer("What", `${[...new Set(sections.filter((s) => s.points.some((p) => p.drawn)).map(short))].join(", ")}: systems that speak the same utterances, each beside its own target alone, decoded token by token.`));
+  const SYSTEMS = SHAPES.filter((_, i) => i !== 2); // a triangle is what lies outside
   const shown = [...new Set(timed.map((p) => p.section))];
-  const look = (section) => ({ colour: `var(--c${shown.indexOf(section) % 5})`, shape: SHAPES[(shown.indexOf(section) + Math.floor(shown.indexOf(section) / 5)) % 5] });
+  const look = (section) => ({ colour: `var(--c${shown.indexOf(section) % 5})`, shape: SYSTEMS[(shown.indexOf(section) + Math.floor(shown.indexOf(section) / 5)) % 4] });
   const place = el("div"), picture = el("div", {}, el("h2", { textContent: "Speed against word errors" }));
   picture.append(legend(shown.map((section) => ({ label: short(section), ...look(section) }))), el("small", { textContent: "Word errors %, lower is better; to the right is faster. Triangles at the edge lie outside, at the figure beside them; touch a mark for its name." }), place);
   const floor = points.find((p) => p.key === "codec");
@@ -97,12 +98,20 @@ function tabs(items, className = "") {
   return box;
 }
 
+const VERDICTS = { shows: "good", opposite: "bad" }; // the others are open
+
 // columns: [title, sub, class]; rows: {label, rule, cells: [[text, below, number] or [node, "", number]]}
 function sortable(columns, rows) {
   const body = el("tbody"), head = el("tr", {}, el("th", { scope: "col" })), table = el("table", {}, el("thead", {}, head), body);
   const put = (shown, plain) => body.replaceChildren(...shown.map((row) => {
     const line = el("tr", { className: row.rule && plain ? "rule" : "" }, el("th", { scope: "row", textContent: row.label }));
-    row.cells.forEach(([text, below], i) => line.append(el("td", { className: columns[i][2] || "" }, text, below ? el("small", { textContent: below }) : "")));
+    row.cells.forEach(([text, below], i) => {
+      const cell = line.appendChild(el("td", { className: columns[i][2] || "" }));
+      if (typeof text === "string") withCode(cell, text); else cell.append(text);
+      if (below) cell.append(el("small", { textContent: below }));
+      cell.dataset.title = columns[i][0];
+      if (columns[i][2] === "verdict") cell.dataset.verdict = VERDICTS[text] || "open";
+    });
     return line;
   }));
   columns.forEach(([title, sub, kind], i) => {
@@ -140,8 +149,11 @@ function tablePanel(section, table) {
   const parts = [el("h3", { textContent: table.title })];
   if (table.warning) parts.push(el("p", { className: "bad", textContent: table.warning }));
   for (const block of table.blocks) {
-    const columns = block.headings.map((h) => [h.group, h.sub, h.name.startsWith("paper_") || h.name.startsWith("goal_") ? "paper" : ""]);
-    parts.push(el("h4", { textContent: block.title }), sortable(columns, block.lines)[0]);
+    const ofClaims = section.name === "claims";
+    const columns = block.headings.map((h) => [h.group, h.sub, h.name.startsWith("paper_") || h.name.startsWith("goal_") ? "paper" : ofClaims ? h.group === "verdict" ? "verdict" : "words" : ""]);
+    const shown = sortable(columns, block.lines)[0];
+    if (ofClaims) shown.classList.add("cards");
+    parts.push(el("h4", { textContent: block.title }), shown);
   }
   return [...parts, ...around(section, table, ["md", "csv", "tex"])];
 }
