@@ -130,7 +130,7 @@ class _Folder:
         self._write(f"{table.name}.tex", latex(table))
 
     def figure(self, figure: Figure) -> None:
-        """PNG, SVG, the points as CSV, and Markdown with what must be known."""
+        """PNG, SVG, PDF, the points as CSV, and Markdown with what must be known."""
         for ending, data in draw(figure).items():
             self._write(f"{figure.name}.{ending}", data)
         self._write(f"{figure.name}.csv", figure_csv(figure))

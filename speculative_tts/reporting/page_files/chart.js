@@ -71,7 +71,7 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
     }));
     const clear = (s) => s[0] > left - 4 && s[2] < width + 2 && s[1] > 0 && s[3] < height - bottom + 4 && !taken.some((t) => s[0] < t[2] && s[2] > t[0] && s[1] < t[3] && s[3] > t[1]);
     const put = (p, tag, rows) => {
-      const [px, py] = [atX(p.x), atY(p.y)], wide = tag.length * 6.1;
+      const [px, py] = [atX(p.x), atY(p.y)], wide = tag.length * 6.1 + 3;
       const near = [[8, -3], [8, 12], [-8 - wide, -3], [-8 - wide, 12], [-wide / 2, -9], [-wide / 2, 19], [8, -16], [-8 - wide, -16], [8, 25], [-8 - wide, 25]];
       const open = [...near, ...rows].map(([dx, dy]) => [px + (dx ?? -wide / 2), py + dy - 10, px + (dx ?? -wide / 2) + wide, py + dy + 2]).filter(clear);
       const free = open.find((s) => !crossed(s)) || open[0];
@@ -81,7 +81,7 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
       return true;
     };
     for (const level of levels.filter((l) => l.label)) { // above or below its line, as far right as is free
-      const wide = level.label.length * 6.1, y = atY(level.y), spots = [];
+      const wide = level.label.length * 6.1 + 3, y = atY(level.y), spots = [];
       for (let x = width - right; x > left + wide; x -= 8) spots.push([x - wide, y - 14, x, y - 2], [x - wide, y + 2, x, y + 14]);
       const open = spots.filter(clear), free = open.find((s) => !barred(s)) || open[0];
       if (!free) continue;

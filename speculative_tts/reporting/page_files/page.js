@@ -160,7 +160,7 @@ function tablePanel(section, table) {
 
 function figurePanel(section, figure) {
   return [el("h3", { textContent: figure.title }), figure.warning ? el("p", { className: "bad", textContent: figure.warning }) : "",
-    el("div", { className: "plots" }, ...figure.plots.map(figurePlot)), ...around(section, figure, ["png", "svg", "csv"])];
+    el("div", { className: "plots" }, ...figure.plots.map(figurePlot)), ...around(section, figure, ["png", "svg", "pdf", "csv"])];
 }
 
 function utterancePanel(section) {
