@@ -28,7 +28,8 @@ SCRIPTS = ("chart.js", "listen.js", "page.js")
 SECTION = re.compile(
     r'<script type="application/json" data-section="(\w+)">(.*?)</script>', re.DOTALL
 )
-ORDER = ("claims", "ssd", "pcg", "mtp", "streaming", "frontier", "drafters", "tiny", "others")
+PAPERS = ("claims", "ssd", "pcg", "mtp", "streaming", "frontier", "drafters", "tiny")
+ORDER = ("runs", *PAPERS, "others")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from speculative_tts.evaluation.ratings import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
-from speculative_tts.reporting import foreign
+from speculative_tts.reporting import every_run, foreign
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.examples import Heard, heard
 from speculative_tts.reporting.experiments import scale_of
@@ -37,6 +37,7 @@ class Written:
     files: tuple[Path, ...]
     missing: tuple[str, ...]
     remarks: tuple[str, ...]
+    runs: frozenset[str] = frozenset()  # names of those that it shows
 
 
 def write_report(name: str, found: Found, out: Path) -> Written:
@@ -66,7 +67,7 @@ def write_report(name: str, found: Found, out: Path) -> Written:
     made = section(report, tables, figures, _listening(report, chosen, found.foreign))
     missing = [f"{report.name} {name}: {one.lacks}" for name, one in chosen.items() if one.lacks]
     remarks = dict.fromkeys(line for one in chosen.values() for line in one.selection.remarks)
-    return Written(made, tuple(folder.files), tuple(missing), tuple(remarks))
+    return Written(made, tuple(folder.files), tuple(missing), tuple(remarks), frozenset(runs))
 
 
 def _without_unheard(report: Report, found: Found) -> Report:
@@ -86,6 +87,20 @@ def _choose(report: Report, found: Found) -> dict[str, Chosen]:
 def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
     """Every run of a report, once, by name."""
     return {run.name: run for one in chosen.values() for run in one.runs}
+
+
+def write_every_run(found: Found, out: Path) -> Written:
+    """Write the table of all scored runs, and the section that plots and plays them."""
+    report, chosen = every_run.report(found.runs)
+    folder = _Folder(out / report.name)
+    (definition,) = report.tables
+    table = fill_table(definition, chosen)
+    folder.table(table)
+    results = {definition.name: chosen}
+    runs = _runs(results)
+    folder.runs(runs)
+    made = section(report, [table], [], _listening(report, results, found.foreign))
+    return Written(made, tuple(folder.files), (), (), frozenset(runs))
 
 
 def write_foreign(found: Found, out: Path) -> Written:

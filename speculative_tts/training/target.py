@@ -237,6 +237,7 @@ def train_target(
         corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
     )
     data = load_recordings(corpus / config.codes, layout, config.first_shard)
+    layout = replace(layout, trained_words=data.trained_words)
     training = TargetTraining(
         out, config, layout, data, accelerator, begin=begin, pull=pull, watch=watch
     )
