@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,11 @@ class Interval:
     high: float | None = None
     n: int = 0
     processes: int | None = None
+
+    def written(self) -> dict[str, Any]:
+        """Return it as JSON values, `processes` where a clock measured."""
+        clocked = {} if self.processes is None else {"processes": self.processes}
+        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n} | clocked
 
 
 @dataclass(frozen=True)

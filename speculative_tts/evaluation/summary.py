@@ -74,7 +74,7 @@ def _interval(kept: Sequence[ScoreRow], columns: Array, metric: Metric, how: Boo
 
 def figures(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, dict[str, Any]]:
     """Return every metric as {value, low, high, n}; None where nothing was measured."""
-    return {name: asdict(interval(rows, metric, how)) for name, metric in METRICS.items()}
+    return {name: interval(rows, metric, how).written() for name, metric in METRICS.items()}
 
 
 def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
