@@ -260,7 +260,7 @@ check-full: check ## check, the whole of what slow tests sample, and all tests w
 docs: $(STAMP) ## The documentation as pages, build/site/index.html; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
-mutants: $(STAMP) ## Put faults into the code one by one (mutmut) and write those that no test finds into mutants/survivors.diff: an hour, resumable (ONLY='speculative_tts.decoding.ras*')
+mutants: $(STAMP) ## Put faults into the code one by one (mutmut) and write those that no test finds into mutants/survivors.diff: an hour, resumable (ONLY='speculative_tts.decoding.sampling.repetition_aware*')
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[mutants]"
 	PATH="$(abspath $(BIN)):$$PATH" nice $(BIN)/mutmut run $(if $(ONLY),'$(ONLY)')
 	$(BIN)/mutmut export-cicd-stats

@@ -16,15 +16,17 @@ from speculative_tts.evaluation.measuring import Advance, Measurements, Measurer
 from speculative_tts.evaluation.registry import JUDGES, METRICS
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
-from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
+from speculative_tts.evaluation.summary import Bootstrap, summarise
 from speculative_tts.files import held
 from speculative_tts.provenance import command_line
 from speculative_tts.records import spread, write_json, write_jsonl
+from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.common import Cluster, Device
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.workers import workers
 
 T = TypeVar("T")
+NO_WORDS = "its text has no words that the recogniser's normaliser keeps"
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,8 @@ def unmeasured(
             row = by_id[sample.id]
             has_audio = row.error is None and "empty_audio" not in row.flags
             if own and has_audio and all(None in metric.columns(row) for metric in own):
-                reasons.setdefault(judged, {})[sample.id] = _reason(sample, measurements)
+                why = NO_WORDS if judged == "wer" else _reason(sample, measurements)
+                reasons.setdefault(judged, {})[sample.id] = why
     return reasons
 
 

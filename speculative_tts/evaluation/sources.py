@@ -1,7 +1,6 @@
 """Read what can be scored: run folders of sst-decode, and other audio given as a list."""
 
 import dataclasses
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +9,16 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.records import FILE_NAME, DecodeRecord, read_rows, spread
+from speculative_tts.records import FILE_NAME, DecodeRecord, check_id, read_rows, spread
+from speculative_tts.runs.folder import (
+    RECORDS,
+    decoded_runs,
+    is_done,
+    label_and_signature,
+    read_config,
+    read_records,
+)
 from speculative_tts.typed import read_json
-
-RECORDS = "records.jsonl"
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ def find_runs(runs: Path, limit: int | None = None) -> list[Source]:
         raise ValueError(
             f"runs={runs} is not a folder; run sst-decode first, or give runs=<folder>"
         )
-    folders = [runs] if (runs / RECORDS).is_file() else _run_folders(runs)
+    folders = decoded_runs(runs)
     if not folders:
         raise ValueError(
             f"runs={runs} holds no run (a folder with {RECORDS}); run sst-decode first"
@@ -46,23 +51,18 @@ def find_runs(runs: Path, limit: int | None = None) -> list[Source]:
     return [read_run(folder, limit) for folder in folders]
 
 
-def _run_folders(runs: Path) -> list[Path]:
-    return sorted(path for path in runs.iterdir() if (path / RECORDS).is_file())
-
-
 def read_run(folder: Path, limit: int | None = None) -> Source:
     """Read a run folder of sst-decode.
 
     A record cut short by a kill is left out, and the run noted as incomplete.
     """
-    records = list({row.id: row for row in read_rows(folder / RECORDS, DecodeRecord)}.values())
-    config_file = folder / "config.json"
-    config = read_json(config_file, "make the run again") if config_file.is_file() else {}
-    complete = (folder / "DONE").exists()
+    records, complete = list(read_records(folder).values()), is_done(folder)
     unfinished = f"{folder.name}: decoding has not finished, {len(records)} utterances so far"
     samples = [_sample(folder, record) for record in spread(records, limit)]
-    run = describe_run(folder.name) | {"complete": complete}
-    return Source(folder, samples, run, vocabulary(config), [] if complete else [unfinished])
+    label, signature = label_and_signature(folder.name)
+    run = {"label": label, "signature": signature, "complete": complete}
+    words = vocabulary(read_config(folder))
+    return Source(folder, samples, run, words, [] if complete else [unfinished])
 
 
 def _sample(folder: Path, record: DecodeRecord) -> Sample:
@@ -80,13 +80,6 @@ def _sample(folder: Path, record: DecodeRecord) -> Sample:
 
 def _absolute(folder: Path, path: str | None) -> str | None:
     return str(folder / path) if path else None
-
-
-def describe_run(name: str) -> dict[str, Any]:
-    """Split a run folder's name into label and signature."""
-    match = re.fullmatch(r"(.+)-([0-9a-f]{8})", name)
-    label, signature = match.groups() if match else (name, None)
-    return {"label": label, "signature": signature}
 
 
 def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
@@ -116,6 +109,7 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
     systems: dict[str, list[Sample]] = {}
     for row in rows:
+        check_id(path, row.id)
         systems.setdefault(row.system, []).append(_with_absolute_paths(path.parent.absolute(), row))
     plain = out or path.with_name(f"{path.stem}-scores")
     return [
@@ -127,7 +121,7 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
 def _external(
     path: Path, system: str, samples: list[Sample], plain: Path, label: str, limit: int | None
 ) -> Source:
-    """One system of a list; `plain` and `label` are the folder and name of rows without one."""
+    """Return one system of a list; rows without one take the folder `plain` and the `label`."""
     if system and not FILE_NAME.fullmatch(system):
         raise ValueError(
             f"list={path}: system {system!r} cannot name a folder of scores; give letters, digits, "

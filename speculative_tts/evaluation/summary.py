@@ -15,9 +15,8 @@ from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow, read_row
 from speculative_tts.evaluation.statistics import Array, Interval
 from speculative_tts.records import read_jsonl
+from speculative_tts.runs.folder import SCORES
 
-SCORES = "scores.jsonl"
-SUMMARY = "summary.json"
 UNITS = ("utterance", "speaker")
 
 

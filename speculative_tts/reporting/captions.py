@@ -15,6 +15,7 @@ from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantities, quantity, whole
 from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.selection import Chosen
+from speculative_tts.runs.folder import SCORES
 
 SEEDS_SPREAD = "Figures are mean ± standard deviation over seeds."
 ONE_PROCESS = (
@@ -129,7 +130,7 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
 
 def _words(one: Result) -> int:
     """Words that a system's WER rests on, of one seed."""
-    return sum(row.get("words") or 0 for row in one.runs[0].rows("scores.jsonl").values())
+    return sum(row.get("words") or 0 for row in one.runs[0].rows(SCORES).values())
 
 
 def _range(counts: Iterable[Any]) -> str:

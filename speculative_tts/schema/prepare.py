@@ -56,6 +56,7 @@ class PrepareConfig:
     rows: Count | None = 500  # utterances of format=random, strings of corpus=voices; null: all
     keep_leaks: bool = False  # keep rows that are their own prompt
     allow_missing: bool = False  # leave out rows whose audio or text is missing
+    strict: bool = False  # format=random: stop at files that are no readable audio
 
     n_takes: Many = 9000  # utterances to speak
     n_fine_takes: Whole = 13000  # further ones, which the small target does not hear

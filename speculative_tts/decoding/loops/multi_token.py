@@ -14,7 +14,7 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.blocks.choosers import Chooser
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
-from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.loops.native_steps import sampled_steps
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.speech_lm import HiddenModel, UncachedModel
@@ -103,12 +103,12 @@ class Blocks:
         if self._heads.native is None or self._choose.native is None:
             return None
         sampler, search = self._choose.native
-        walk = walking(self._model, self._cache, self.rows.lengths, sampler)
-        if walk is None:
+        steps = sampled_steps(self._model, self._cache, self.rows.lengths, sampler)
+        if steps is None:
             return None
-        return walk.blocks(self.rows, self._heads.native, search, self._made, self._dead)
+        return steps.blocks(self.rows, self._heads.native, search, self._made, self._dead)
 
-    def walk(self, number: int) -> bool:
+    def run_native(self, number: int) -> bool:
         """See `Loop`."""
         if self._native is None:
             return False
@@ -117,7 +117,7 @@ class Blocks:
 
     def step(self) -> None:
         """The next block, by its reference where it is not native."""
-        if not self.walk(1):
+        if not self.run_native(1):
             self._block()
 
     def _block(self) -> None:
@@ -146,7 +146,7 @@ class Blocks:
         return one
 
     def outcomes(self) -> list[Outcome]:
-        """Of a finished batch."""
+        """Return one outcome per row; call when all rows are done."""
         made, dead = self._made.tolist(), self._dead.tolist()
         return [
             replace(one, counts=Counts(passes=passes, unverified=len(one.tokens), dead_blocks=lost))

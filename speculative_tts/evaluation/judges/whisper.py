@@ -6,7 +6,6 @@ Whisper's own long-form decoding does, without its temperature fallback. Other f
 one.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from speculative_tts.evaluation.judge import Measure, Measures, single
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
+from speculative_tts.typed import read_json
 
 WINDOW = 30 * SAMPLE_RATE  # samples of one window
 NORMALISER = "normalizer.json"  # British to American spelling
@@ -34,6 +34,7 @@ class Whisper(Transcriber, LocalModel):
         hub="openai/whisper-large-v3",
     )
     packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
+    one_numeral: ClassVar = True
     decoding: ClassVar[dict[str, Any]] = {
         "engine": "transformers",
         "language": "en",
@@ -58,7 +59,7 @@ class Whisper(Transcriber, LocalModel):
         """Return Whisper's English normaliser: numbers, contractions, spelling."""
         assert self.folder is not None
         path = self.folder / NORMALISER
-        table = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        table = read_json(path) if path.is_file() else {}
         module = offline("transformers.models.whisper.english_normalizer")
         normalise = module.EnglishTextNormalizer(table)
         return lambda text: str(normalise(text))

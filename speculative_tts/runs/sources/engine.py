@@ -1,4 +1,4 @@
-"""What an engine says to a list: some utterances timed beside the target alone, others in batches.
+"""Decode a test list: some utterances timed beside the target alone, the rest batched.
 
 Each utterance is decoded once. Those that are timed (`timing`, evenly spread over the list) are
 decoded alone, next to the target alone, and have seconds; the others have none. Their tokens do
@@ -13,18 +13,17 @@ from typing import Any
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.batch import Request, Size
-from speculative_tts.runs.clocks import Clocks, elsewhere, memory_speed
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.runs.run import check_audio, of_row, record
-from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.decoding.streaming import Stream, growing
-from speculative_tts.runs.target_tokens import TargetTokens
-from speculative_tts.runs.voices import Voices
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, Clock, DecodeRecord, ListItem, Split, spread
+from speculative_tts.runs.clocks import Clocks, elsewhere, memory_speed
+from speculative_tts.runs.run import check_audio, of_row, record
+from speculative_tts.runs.target_tokens import TargetTokens
+from speculative_tts.runs.voices import Voices
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.decode import READS, DecodeConfig, System
+from speculative_tts.schema.decode import READS, DecodeConfig, SamplingConfig, System
 from speculative_tts.workers import copies
 
 # Systems without a cache, and those whose tokens are the same.
@@ -81,6 +80,7 @@ class EngineSource:
         self._engine, self._config, self._voices, self._alone = engine, config, voices, alone
         self._timed: dict[str, bool] = {}  # by id: with instruments too
         self.failed: dict[str, str] = {}
+        self._requests: dict[str, Request] = {}
 
     @property
     def codec(self) -> Codec:
@@ -88,9 +88,9 @@ class EngineSource:
         return self._engine.codec
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SamplingConfig:
         """The sampler's."""
-        return self._engine.settings
+        return self._engine.sampling
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -160,7 +160,7 @@ class EngineSource:
                 self._engine.require_room(size)
 
     def is_timed(self, item: ListItem) -> bool:
-        """Is it one of those that `start` chose?"""
+        """True if `start` chose it to be timed."""
         return item.id in self._timed
 
     def together(self, items: list[ListItem]) -> list[tuple[ListItem, Outcome]]:
@@ -176,7 +176,7 @@ class EngineSource:
         return self._paired(self._request(item), swap=False)
 
     def spoken(self, item: ListItem, outcome: Outcome) -> Spoken:
-        """What it sounds like."""
+        """Return the audio of an outcome."""
         return self._engine.audio(outcome, self.prompt(item))
 
     def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
@@ -248,7 +248,7 @@ class EngineSource:
 
     @property
     def _systems(self) -> list[System]:
-        """Whose seconds are compared."""
+        """The systems whose seconds are compared."""
         beside = self._config.baseline and self._config.system is not System.target
         return [self._config.system, *([System.target] if beside else [])]
 
@@ -322,9 +322,14 @@ class EngineSource:
         return stream.arrivals
 
     def _request(self, item: ListItem) -> Request:
-        """The item for the engine."""
-        return self._engine.request(item.id, self.prompt(item), self._config.seed)
+        """Return the item for the engine, encoded once while it is among the last `CHUNK`."""
+        if item.id not in self._requests:
+            if len(self._requests) >= CHUNK:
+                del self._requests[next(iter(self._requests))]
+            prompt = self.prompt(item)
+            self._requests[item.id] = self._engine.request(item.id, prompt, self._config.seed)
+        return self._requests[item.id]
 
     def prompt(self, item: ListItem) -> Prompt:
-        """What the item asks for."""
+        """Return the item's text and voice."""
         return Prompt(item.text, item.prompt_text, self._voices[item.prompt_audio])

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, decode_voice
 from speculative_tts.decoding.sampling.randomness import AUXILIARY, uniforms
-from speculative_tts.runs.run import check_audio, record
-from speculative_tts.decoding.sampling.settings import Settings
-from speculative_tts.runs.voices import Voices
 from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.run import check_audio, record
+from speculative_tts.runs.voices import Voices
+from speculative_tts.schema.decode import SamplingConfig
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SwapSource:
     groups: Mapping[str, NDArray[Any]]
     source: Mapping[str, DecodeRecord]
     facts: Mapping[str, Any]
-    settings: Settings | None
+    settings: SamplingConfig | None
     voices: Voices
     failed: dict[str, str] = field(default_factory=dict)
 

@@ -65,7 +65,7 @@ def test_each_system_decodes_by_its_model() -> None:
     tokens = {system: [one.tokens for one in of.outcomes] for system, of in found.items()}
     assert tokens[System.target] == tokens[System.uncached] != tokens[System.draft]
     assert made.draft is not None
-    swapped = Engine(made.draft, made.codec, SAMPLER, made.settings).decode(System.target, requests)
+    swapped = Engine(made.draft, made.codec, made.sampling).decode(System.target, requests)
     assert [one.tokens for one in swapped.outcomes] == tokens[System.draft]
     assert all(one.counts.rounds for one in found[System.speculative].outcomes)
     assert tokens[System.speculative] != tokens[System.target]

@@ -154,9 +154,9 @@ class Script:
         self._blocks = iter(blocks)
 
     def __call__(self, logits: torch.Tensor, rows: object, before: object) -> object:
-        from speculative_tts.decoding.blocks.choosers import Block
+        from speculative_tts.decoding.blocks.choosers import ChosenBlock
 
-        return Block(torch.tensor([next(self._blocks)]))
+        return ChosenBlock(torch.tensor([next(self._blocks)]))
 
 
 @pytest.mark.parametrize(
