@@ -60,6 +60,7 @@ def run(config: SpeakConfig) -> int:
         config = replace(config, text=" ".join(stdin.words()))
     config, _ = settled(config)
     engine = build_engine(config)
+    _note_length(config.text, engine)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)
     alone = engine.draft is engine.target  # a target without a draft is its own
@@ -81,6 +82,15 @@ def run(config: SpeakConfig) -> int:
     seconds = len(spoken) / engine.codec.sample_rate
     print(summary(out, seconds, None if alone else (plain, baseline), (outcome, own)))
     return 0
+
+
+def _note_length(text: str, engine: "Engine") -> None:
+    """Say on standard error that a text is of another length than what was trained on."""
+    from speculative_tts.models.layout import SpeechLayout
+
+    layout = engine.target.layout
+    if isinstance(layout, SpeechLayout) and (note := layout.outside_training(text)):
+        print(note, file=sys.stderr)
 
 
 def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:

@@ -41,6 +41,7 @@ class SpeechLayout:
     token_rate: Positive  # speech tokens a second
     sample_rate: Count
     sampling: dict[str, Any]
+    trained_words: tuple[Whole, ...] = ()  # fewest and most words of a text in training
 
     @classmethod
     def merged(
@@ -133,6 +134,17 @@ class SpeechLayout:
     def text_length(self, text: str) -> int:
         """Parts of a text that limits are a multiple of: words."""
         return len(words_in(text))
+
+    def outside_training(self, text: str) -> str | None:
+        """Say that a text is shorter or longer than those of training; None if it is not."""
+        count = len(words_in(text))
+        if not self.trained_words or self.trained_words[0] <= count <= self.trained_words[1]:
+            return None
+        fewest, most = self.trained_words
+        return (
+            f"the text has {count} words and this model was trained on {fewest} to {most}: beyond "
+            "that it drops words or runs on; speak the text in parts"
+        )
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
         """Merged-vocabulary ids of the prompt's words and then the text's.

@@ -26,7 +26,9 @@ TABLES = {
     if not table.heard  # nobody has listened
 }
 FIGURES = {
-    f"{figure.name}.{ending}" for figure in REPORT.figures for ending in ("png", "svg", "csv", "md")
+    f"{figure.name}.{ending}"
+    for figure in REPORT.figures
+    for ending in ("png", "svg", "pdf", "csv", "md")
 }
 
 
