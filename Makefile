@@ -17,7 +17,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests in one process a core, four at most: each holds its own models.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
-# What `make check` tests; `make test` leaves out wheels, kills, clusters, documentation and browsers.
+# What `make check` tests; `make test` leaves out wheels, kills, several processes, documentation and browsers.
 MARKED := not full
 # tests/shapes.py holds calls against the shapes in signatures.
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,shapes.checked
