@@ -16,6 +16,7 @@ from speculative_tts.files import write_atomic
 
 SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
 LONGEST_WAV = 2**31 - 37  # bytes; some players read the sizes of a header as signed
+STREAMED = 2**31 - 2**16  # sizes from here on are placeholders of streams, not lengths
 EDGE = 0.1  # seconds of silence that `without_edges` keeps
 
 Wave = npt.NDArray[np.float32]  # [samples]
@@ -67,6 +68,11 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
     """Open an audio file; what fails until it is closed is a ValueError that names it."""
     if not path.is_file():
         raise ValueError(f"audio file {path} not found; check the path")
+    if lacks := missing_bytes(path):
+        raise ValueError(
+            f"{path} is cut short: its header states {lacks} bytes of samples more than the file "
+            "holds; copy or record it again"
+        )
     try:
         with soundfile.SoundFile(path) as file:
             yield file
@@ -76,13 +82,33 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
         ) from error
 
 
+def missing_bytes(path: Path) -> int:
+    """Return how many bytes of samples a WAV file lacks by its own header; 0 for other files.
+
+    libsndfile reads what is there of a file that was cut while it was copied, without a word. A
+    stream's header states a placeholder, which is no length.
+    """
+    with path.open("rb") as file:
+        riff = file.read(12)
+        if riff[:4] != b"RIFF" or riff[8:] != b"WAVE":
+            return 0
+        while len(head := file.read(8)) == 8:
+            name, size = struct.unpack("<4sI", head)
+            if name == b"data":
+                held = path.stat().st_size - file.tell()
+                return 0 if size >= STREAMED else max(0, size - held)
+            file.seek(size + size % 2, io.SEEK_CUR)
+    return 0
+
+
 def readable(path: Path, seconds: float | None = None) -> bool:
     """Return True for audio by its header, and of at least `seconds` if given.
 
     A file emptied by accident, or cut by a power failure, is not readable.
     """
     try:
-        duration = soundfile.info(path).duration if path.is_file() else -1.0
+        whole = path.is_file() and not missing_bytes(path)
+        duration = soundfile.info(path).duration if whole else -1.0
     except soundfile.LibsndfileError:
         return False
     return duration >= (seconds or 0.0)

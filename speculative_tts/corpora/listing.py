@@ -8,6 +8,7 @@ from pathlib import Path
 
 import soundfile
 
+from speculative_tts.codecs.audio import readable
 from speculative_tts.corpora.libritts import SUFFIXES, locate, text_of
 from speculative_tts.corpora.published import Listed
 from speculative_tts.records import ListItem, check_names, to_row, write_jsonl
@@ -82,10 +83,9 @@ def _audio(
 
 def _seconds(path: Path) -> float:
     """Return the length of a recording by its header; 0 if it holds no readable audio."""
-    try:
-        header = soundfile.info(str(path))
-    except soundfile.LibsndfileError:
+    if not readable(path):
         return 0.0
+    header = soundfile.info(str(path))
     return float(header.frames / header.samplerate)
 
 
