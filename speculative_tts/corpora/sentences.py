@@ -69,7 +69,7 @@ def _shards(texts: list[str], voice: str, config: PrepareConfig, out: Path) -> l
         (
             [texts[i] for i in order[first : first + SHARD]],
             voice,
-            out / "features" / f"{voice}-{first // SHARD:04d}.npz",
+            out / "features" / f"train-{voice}-{first // SHARD:04d}.npz",
         )
         for first in range(0, len(order), SHARD)
     ]

@@ -18,6 +18,7 @@ from speculative_tts.models import cosyvoice, llasa
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.loading import stored_rows
 from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.phones import read_layout as read_speech
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.models.valle.checkpoint import MODEL_TYPE
 from speculative_tts.models.valle.layout import read_layout
@@ -45,7 +46,7 @@ class Family:
 
 
 def _tiny_layout(config: CheckpointConfig) -> SpeechLayout:
-    return SpeechLayout.from_folder(Path(config.path))
+    return read_speech(Path(config.path))
 
 
 def _load_tiny(config: CheckpointConfig, **options: Any) -> MergedVocabLM:

@@ -15,6 +15,7 @@ from speculative_tts.models.decoder import Decoder
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.loading import EMBEDDING, build_decoder, read_state
 from speculative_tts.models.matrix import Matrix, matrix
+from speculative_tts.models.phones import read_layout
 
 
 class MergedVocabLM(CodeLM):
@@ -36,7 +37,7 @@ class MergedVocabLM(CodeLM):
     @classmethod
     def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "MergedVocabLM":
         """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
-        config, layout = DecoderConfig.from_folder(folder), SpeechLayout.from_folder(folder)
+        config, layout = DecoderConfig.from_folder(folder), read_layout(folder)
         state = read_state(folder)
         decoder = build_decoder(config, state, dtype=dtype, device=device)
         head_name = EMBEDDING if config.tied else "lm_head.weight"

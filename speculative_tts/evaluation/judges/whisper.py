@@ -1,4 +1,4 @@
-"""Words heard by Whisper large-v3 (SSD's judge): greedy, English, its own English normaliser.
+"""Words heard by Whisper (SSD's judge is large-v3): greedy, English, its own normaliser.
 
 Run by transformers. Audio above 30 s is heard in successive windows with timestamps, as Whisper's
 own long-form decoding does, without its temperature fallback. Other front ends (openai-whisper,
@@ -15,9 +15,20 @@ from speculative_tts.evaluation.judge import Measure, Measures, one_of
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
+from speculative_tts.typed import read_json
 
 WINDOW = 30 * SAMPLE_RATE  # samples that Whisper hears at once
 NORMALISER = "normalizer.json"  # British to American spelling
+SIZES = {
+    (384, 4): "tiny",
+    (512, 6): "base",
+    (768, 12): "small",
+    (1024, 24): "medium",
+    (1280, 32): "large",
+}
+"""OpenAI's names by width and layers of the encoder."""
+
+MULTILINGUAL, V3_MELS = 51_865, 128  # fewest ids of those that know other languages; large-v3's
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,14 @@ class Whisper(Transcriber, LocalModel):
         "long_form": "sequential above 30 s",
         "label": "Whisper, greedy, its English normaliser",
     }
+
+    @property
+    def id(self) -> str:
+        """The size that the folder's configuration states; the published name without one."""
+        if self.folder is None:
+            return super().id
+        stored = read_json(self.folder / "config.json")
+        return f"whisper-{size_name(*(stored.get(key) for key in CONFIG))}"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -98,6 +117,21 @@ class Whisper(Transcriber, LocalModel):
             return [str(text).strip() for text in texts]
 
         return lambda waves: apart(waves, transcribe)
+
+
+CONFIG = ("d_model", "encoder_layers", "vocab_size", "num_mel_bins")
+
+
+def size_name(
+    width: int | None, layers: int | None, vocabulary: int | None, mels: int | None
+) -> str:
+    """OpenAI's name of weights of this size; other sizes are named by their numbers."""
+    size = SIZES.get((width or 0, layers or 0))
+    if size is None:
+        return f"{width}x{layers}"
+    if size == "large":
+        return f"large{'-v3' if mels == V3_MELS else ''}"
+    return size if (vocabulary or 0) >= MULTILINGUAL else f"{size}.en"
 
 
 def apart(waves: Sequence[Wave], transcribe: Measures) -> list[str]:
