@@ -1,5 +1,11 @@
 """The phones that a text is spoken with; a text between < and > is phones already."""
 
+import re
+
+from speculative_tts.text.lexicon import VOWELS, word_phones
+from speculative_tts.text.normalise import normalise
+
+BEFORE_VOWEL = ["dh", "iy"]  # the
 MARKS = (",", ".", "?", "!")
 PHONES = (
     *("aa", "ae", "ah", "ao", "aw", "ax", "ay", "b", "ch", "d", "dh", "eh", "er", "ey", "f", "g"),
@@ -17,7 +23,13 @@ def spoken_phones(text: str) -> list[str]:
     """
     if text.startswith("<") and text.endswith(">"):
         return given_phones(text[1:-1].split())
-    raise ValueError(f"{text!r} is no phones between < and >")
+    said: list[str] = []
+    for token in re.findall(r"[A-Za-z']+|[,.?!]", normalise(text))[::-1]:
+        phones = [token] if token in MARKS else list(word_phones(token))
+        if token.lower() == "the" and said and said[0] in VOWELS:
+            phones = BEFORE_VOWEL
+        said = phones + said
+    return given_phones(said)
 
 
 def given_phones(phones: list[str]) -> list[str]:

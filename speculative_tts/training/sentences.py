@@ -205,6 +205,8 @@ class SentenceTraining(Training):
     def _keep_time(self, seconds: float) -> None:
         """Plan as many steps as the time that is left allows at the pace of the last ones."""
         now = time.monotonic()
+        if now - self._begun > seconds:
+            self.plan = replace(self.plan, steps=self.step)
         if self.step % PACED == 0:
             each, self._paced = (now - self._paced) / PACED, now
             if self.step > PACED:  # the first steps are no measure

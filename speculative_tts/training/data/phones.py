@@ -18,7 +18,7 @@ from jaxtyping import Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from speculative_tts.corpora.sentence_codes import FRAMES_PER_CODE
+from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN
 from speculative_tts.models.phones import PhoneLayout
 from speculative_tts.shards import shard
 from speculative_tts.training.data.recordings import IGNORED
@@ -70,7 +70,7 @@ def mean_clock(folder: Path, layout: PhoneLayout) -> tuple[float, ...]:
     total, count = np.zeros(len(index)), np.zeros(len(index))
     for row in _rows(folder, "train"):
         phones = [index[phone] for phone in row["text"].strip("<>").split()]
-        lasts = np.diff(np.array([0, *row["phone_ends"]])) / FRAMES_PER_CODE
+        lasts = np.diff(np.array([0, *row["phone_ends"]])) / FRAMES_PER_TOKEN
         np.add.at(total, phones, lasts)
         np.add.at(count, phones, 1)
     return tuple(np.round(np.where(count > 0, total / np.maximum(count, 1), 1.0), 3).tolist())
@@ -83,7 +83,7 @@ def read_spoken(folder: Path, split: str, layout: PhoneLayout) -> dict[str, list
     for row in _rows(folder, split):
         phones = [index[phone] for phone in row["text"].strip("<>").split()]
         counts = layout.rows(phones)
-        ends = np.array(row["phone_ends"]) / FRAMES_PER_CODE
+        ends = np.array(row["phone_ends"]) / FRAMES_PER_TOKEN
         codes = np.array(row["codes"], dtype=np.int64)
         middles = np.arange(len(codes) + 1) + 0.5  # the last is the end's
         voices.setdefault(row["speaker"], []).append(
