@@ -193,7 +193,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) streaming RESULTS=results
 	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 rule=group rule.groups.mean_size=40 out=results/bench; done
 	$(BIN)/sst-bench target=tiny_valle steps=100 out=results/bench
-	for one in cosyvoice2 llasa_1b; do $(BIN)/sst-bench random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # beside llama.cpp and OpenVINO where the extra peers is installed
+	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 
 tiny-models: models-fine models-small models-valle ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps (5, by an estimate, as make -j 2 tiny-models THREADS=1); needs flite; resumable
@@ -256,9 +256,11 @@ check-full: check ## check, the whole of what slow tests sample, and all tests w
 docs: $(STAMP) ## The documentation as pages, build/site/index.html; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
-mutants: $(STAMP) ## Put faults into the code one by one and list those that no test finds: half an hour of a core, resumable (FILES=decoding/ras)
+mutants: $(STAMP) ## Put faults into the code one by one (mutmut) and write those that no test finds into mutants/survivors.diff: an hour, resumable (ONLY='speculative_tts.decoding.ras*')
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[mutants]"
-	nice $(BIN)/python scripts/mutants.py run $(FILES)
+	PATH="$(abspath $(BIN)):$$PATH" nice $(BIN)/mutmut run $(if $(ONLY),'$(ONLY)')
+	$(BIN)/mutmut export-cicd-stats
+	$(BIN)/mutmut results | sed -n 's/: survived$$//p' | xargs -rn1 $(BIN)/mutmut show > mutants/survivors.diff
 
 browser: $(STAMP) ## Get Debian's Chromium and Playwright, without which tests/browser is skipped
 	scripts/install_chromium.sh

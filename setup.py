@@ -10,7 +10,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-FOLDER = Path("speculative_tts") / "models" / "native"
+FOLDER = Path("speculative_tts") / "native"
 
 
 class BuildSteps(build_ext):
@@ -29,7 +29,7 @@ def steps() -> list[Extension]:
     spec.loader.exec_module(flags)
     return [
         Extension(
-            f"speculative_tts.models.native._native_{name}",
+            f"speculative_tts.native._native_{name}",
             [str(FOLDER / path.name) for path in flags.SOURCES],
             depends=[str(path) for path in FOLDER.glob("*.h")],
             extra_compile_args=flags.options(name),

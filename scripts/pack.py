@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save
 
 from speculative_tts.files import files_hash, write_atomic
-from speculative_tts.models.packed import pack, unpack
+from speculative_tts.models.decoder.packed import pack, unpack
 from speculative_tts.records import write_json
 
 

@@ -165,7 +165,7 @@ def hardware() -> dict[str, Any]:
     """Processor, what computes on it, cores and threads, memory, GPUs; None where unknown."""
     torch = sys.modules.get("torch")  # only looked up: a command that needs it has imported it
     cuda = torch is not None and torch.cuda.is_available()
-    native = sys.modules.get("speculative_tts.models.native.library")
+    native = sys.modules.get("speculative_tts.native.library")
     return {
         "cpu": cpu_name(Path("/proc/cpuinfo")),
         "kernels": native.kernel_name() if native else None,

@@ -1,7 +1,7 @@
-"""Ray's workers: pieces of work as tasks of a Ray cluster, which does again what a lost one had.
+"""Run pieces of work as tasks of a Ray cluster, which repeats those of lost workers.
 
-The package, the files and the folder that the command runs in must be seen by every node. Nothing
-is sent home, no dashboard is started, nothing is installed on workers or copied to them.
+Every node must see the package, the files and the working folder. No usage data is sent, no
+dashboard is started, and nothing is installed on workers or copied to them.
 """
 
 import logging
@@ -33,14 +33,14 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Share:
-    """What a piece gets of a node."""
+    """The CPUs and GPUs of a node that a piece gets."""
 
     cpus: float
     gpus: float
 
 
 class RayWorkers(Workers):
-    """Tasks of a cluster that this process has joined; `told` hears which pieces run where."""
+    """Tasks of a cluster that this process has joined; `told` is called with who runs what."""
 
     def __init__(self, config: ClusterConfig, threads: int) -> None:
         self.share = Share(config.num_cpus or threads, config.num_gpus)
@@ -54,7 +54,7 @@ class RayWorkers(Workers):
         pieces: Iterable[Piece],
         share: Callable[[Piece], Share] | None = None,
     ) -> Iterator[tuple[Piece, Result]]:
-        """See `Workers`; `share` says what a piece gets where not all get the same."""
+        """See `Workers`; `share` returns a piece's share, if not all get the same."""
         import ray
 
         left, waiting = enumerate(pieces), dict[Any, tuple[str, Piece]]()
@@ -83,7 +83,7 @@ class RayWorkers(Workers):
         return keeping.options(num_cpus=got.cpus, num_gpus=got.gpus, max_retries=self._retries)
 
     def _look_for(self, got: Share) -> None:
-        """ValueError when no node has so much: Ray would wait for one, here for ever."""
+        """Raise ValueError if no node has so much: Ray would wait for one, here for ever."""
         if got in self._known:
             return
         there = nodes()
@@ -110,7 +110,7 @@ class RayWorkers(Workers):
 
 
 def nodes() -> list[Share]:
-    """CPUs and GPUs of every node that is there."""
+    """Return the CPUs and GPUs of every living node."""
     import ray
 
     found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
@@ -120,7 +120,7 @@ def nodes() -> list[Share]:
 
 @contextmanager
 def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
-    """Workers of the cluster at `config.address`, or of one on this machine that ends with this."""
+    """Join the cluster at `config.address`, or start one on this machine that ends with this."""
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     import ray
 
@@ -133,7 +133,7 @@ def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
 
 
 def _join(config: ClusterConfig, folder: Path) -> None:
-    """ValueError when nobody answers, at once: Ray itself asks for minutes."""
+    """Join; raise ValueError at once if nobody answers, since Ray itself asks for minutes."""
     import ray
 
     try:
@@ -156,7 +156,7 @@ def _join(config: ClusterConfig, folder: Path) -> None:
 
 
 def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:
-    """Where the cluster is, or how one is made."""
+    """Return the arguments of `ray.init` that join or start the cluster."""
     if config.address is not None:
         return {"address": config.address}
     return {
@@ -169,7 +169,7 @@ def _cluster(config: ClusterConfig, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder for a cluster of this process; takes away those that killed ones left."""
+    """Make a folder for a cluster of this process; remove those that killed processes left."""
     place = Path(tempfile.gettempdir())
     place = place if len(str(place)) <= SOCKETS else Path("/tmp")
     for left in place.glob("sst-ray-*"):
@@ -183,7 +183,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _places(waiting: Iterable[tuple[str, Piece]]) -> list[tuple[Piece, str]]:
-    """Pieces that have begun, and where."""
+    """Return the pieces that have begun, with their places."""
     from ray.experimental.internal_kv import _internal_kv_get
 
     found = [(piece, _internal_kv_get(name)) for name, piece in waiting]
@@ -191,7 +191,7 @@ def _places(waiting: Iterable[tuple[str, Piece]]) -> list[tuple[Piece, str]]:
 
 
 def _piece(work: Callable[[Piece], Result], piece: Piece, folder: str, name: str) -> Result:
-    """One piece, on a worker."""
+    """Run one piece on a worker, and record its place."""
     import ray
     from ray.experimental.internal_kv import _internal_kv_put
 

@@ -1,4 +1,4 @@
-"""Objects out of files: JSON values held against a dataclass's types and limits, in one place."""
+"""Build dataclasses from JSON values, checked against their types and limits."""
 
 import dataclasses
 import functools
@@ -26,7 +26,7 @@ FLAT = {"flat": True}  # metadata of a field whose own fields stand beside it in
 
 
 def read_json(path: Path, remedy: str = "copy the file again") -> dict[str, Any]:
-    """The JSON object in a file. ValueError with file, reason and remedy when it holds none."""
+    """Read the JSON object of a file; ValueError with file, reason and remedy if it has none."""
     if not path.is_file():  # a pipe would be waited for
         raise ValueError(f"no file {path}; {remedy}")
     try:
@@ -39,10 +39,10 @@ def read_json(path: Path, remedy: str = "copy the file again") -> dict[str, Any]
 
 
 def typed(cls: type[Object], values: Mapping[str, Any], where: object) -> Object:
-    """`cls` of JSON values; unknown keys are left alone.
+    """Build `cls` from JSON values, ignoring unknown keys.
 
-    Raises ValueError for a value that is missing, of another type, or beyond its field's limit; it
-    begins with `where`.
+    Raises ValueError for a value that is missing, of another type, or beyond its field's limit; the
+    message begins with `where`.
     """
     found = {}
     for entry, hint in _fields(typing.cast("typing.Hashable", cls)):
@@ -94,7 +94,7 @@ def _scalar(value: Any, kind: Any, hint: Any, key: str) -> Any:
 
 @functools.cache
 def _parts(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
-    """The class of a type, what is in it, and whether None is one too."""
+    """Return the class of a type, its arguments, and whether it allows None."""
     kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
     if kind is Annotated:
         return parts[0], (), False
@@ -105,7 +105,7 @@ def _parts(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
 
 
 def _torn(value: Any) -> bool:
-    """Is it text with half a character (a lone surrogate), which no file and no terminal takes?"""
+    """Return True for text with a lone surrogate, which no file and no terminal takes."""
     try:
         return isinstance(value, str) and not value.isascii() and not value.encode()
     except UnicodeEncodeError:
@@ -113,7 +113,7 @@ def _torn(value: Any) -> bool:
 
 
 def _wanted(hint: Any) -> str:
-    """What a field takes, for people."""
+    """Describe the values that a field takes."""
     kind, _, null = _parts(hint)
     if isinstance(kind, type) and issubclass(kind, Enum):
         what = f"one of {', '.join(kind.__members__)}"

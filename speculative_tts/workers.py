@@ -1,8 +1,7 @@
-"""Pieces of work on workers: in this process, in others of this machine, or on a Ray cluster.
+"""Share pieces of work out to workers: this process, others of this machine, a Ray cluster.
 
-What a piece makes is written whole or kept in records, so a piece whose worker was lost (killed,
-out of memory, its node gone) is simply done again, or with copies of this process by the same
-command.
+Results are written whole or kept in records, so a piece whose worker was lost (killed, out of
+memory, its node gone) is simply done again; with copies of this process, by the same command.
 """
 
 import os
@@ -32,12 +31,12 @@ AHEAD = 4  # pieces that wait for each worker: all of them may be more than memo
 
 
 class Workers:
-    """One worker, this process; subclasses have others."""
+    """A single worker, this process; subclasses have others."""
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Iterable[Piece]
     ) -> Iterator[tuple[Piece, Result]]:
-        """Every piece with its result, as they come; what one raises is raised here."""
+        """Yield every piece with its result, as they come; raise what a piece raises."""
         for piece in pieces:
             yield piece, work(piece)
 
@@ -46,7 +45,7 @@ HERE = Workers()
 
 
 class Processes(Workers):
-    """Processes of this machine, each with one thread; they end with this one."""
+    """Processes of this machine with one thread each, which end with this one."""
 
     def __init__(self, number: int, retries: int) -> None:
         self._number, self._retries = number, retries
@@ -77,7 +76,7 @@ class Processes(Workers):
         left: Iterator[Piece],
         waiting: dict[Future[Result], Piece],
     ) -> Iterator[tuple[Piece, Result]]:
-        """What a pool of processes makes of them, while all of them live."""
+        """Yield results of a pool of processes while all of them live."""
         # A fork of a process with torch's threads can hang where it uses them; `_copy` does not.
         spawn = get_context("spawn")
         pool = ProcessPoolExecutor(self._number, spawn, _start_process, (os.getpid(),))
@@ -99,7 +98,7 @@ class Processes(Workers):
 def workers(
     config: ClusterConfig, processes: int, threads: int = 1
 ) -> AbstractContextManager[Workers]:
-    """What `config` says, or `processes` of this machine; a piece takes `threads`."""
+    """Return the configured workers, or `processes` of this machine; a piece takes `threads`."""
     if config.name is Cluster.ray:
         from speculative_tts.ray_workers import ray_workers
 
@@ -109,10 +108,10 @@ def workers(
 
 
 def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -> Iterator[Result]:
-    """What work yields of each piece, in copies of this process: what is loaded is theirs too.
+    """Yield the results of pieces worked on by forks of this process, which share what is loaded.
 
-    As it comes; what a copy raises is raised here, and a lost one is a ValueError. One piece is
-    done here. Not in a process that has used a GPU.
+    Results come in any order; an error of a copy is raised here, and a lost copy is a ValueError. A
+    single piece is done here. A process that has used a GPU must not call this.
     """
     if len(pieces) < 2:
         for piece in pieces:
@@ -136,7 +135,7 @@ def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -
 
 
 def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
-    """Results of copies, which leave as they end."""
+    """Yield results of copies until all have ended."""
     while running:
         pipes: list[Any] = connection.wait(list(running))
         for pipe in pipes:
@@ -154,7 +153,7 @@ def _arriving(running: dict[Any, ForkProcess]) -> Iterator[Any]:
 
 
 def lost_worker(times: int) -> ValueError:
-    """What to say when pieces were lost again and again."""
+    """Return the error for pieces that were lost again and again."""
     return ValueError(
         f"workers were lost {times} times (killed, or out of memory); the same command goes on: "
         "give fewer workers, or cluster.retries=<more>"
@@ -162,7 +161,7 @@ def lost_worker(times: int) -> ValueError:
 
 
 def _copy(work: Callable[[Piece], Iterator[Result]], piece: Piece, end: Any, parent: int) -> None:
-    """The life of a copy."""
+    """Run a copy: send each result, or the error."""
     import torch
 
     _start_process(parent)
@@ -176,7 +175,7 @@ def _copy(work: Callable[[Piece], Iterator[Result]], piece: Piece, end: Any, par
 
 
 def _start_process(parent: int) -> None:
-    """One thread; Ctrl-C is left to the parent; the process ends when its parent was killed."""
+    """Set up a process: one thread, Ctrl-C left to the parent, an end when the parent is killed."""
     os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is imported
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -24,7 +24,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 def _need_native() -> None:
-    from speculative_tts.models.native.library import library
+    from speculative_tts.native.library import library
 
     if library() is None:
         pytest.skip("no C++ compiler")
@@ -39,7 +39,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="module", params=["torch", "native"])
 def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
     """Models that are loaded now compute with each; module fixtures that load them ask for it."""
-    from speculative_tts.models.native.library import select
+    from speculative_tts.native.library import select
     from speculative_tts.schema.decode import Kernels
 
     if request.param == "native":

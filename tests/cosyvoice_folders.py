@@ -73,7 +73,7 @@ def write_merged(folder: Path, official: Path) -> None:
     from safetensors.torch import save_file
     from transformers import AutoTokenizer
 
-    from speculative_tts.models.cosyvoice_text import SPECIAL_2
+    from speculative_tts.models.families.cosyvoice_text import SPECIAL_2
 
     state = torch.load(official / "llm.pt", weights_only=True)
     tokenizer = AutoTokenizer.from_pretrained(official / BACKBONE)

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
-from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.loading import State, build_decoder
+from speculative_tts.models.decoder.matrix import matrix
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.loading import State, build_decoder
-from speculative_tts.models.matrix import matrix
-from speculative_tts.models.merged_vocab import MergedVocabLM
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, WIDE, VOCAB = 32, 6, 4, 2, 48, 40
 STOPS = (38, 39)

@@ -10,10 +10,11 @@ import torch
 from stubs import Markov
 from torch import Tensor
 
-from speculative_tts.decoding import acceptance, speculation
-from speculative_tts.decoding.acceptance import AcceptanceRule, Verdict
 from speculative_tts.decoding.drafters.lm import LMDrafting
-from speculative_tts.decoding.randomness import ACCEPT, DRAFT
+from speculative_tts.decoding.loops import speculation
+from speculative_tts.decoding.rules import acceptance
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Verdict
+from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from speculative_tts.caches.groups import transposed
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.groups import Group
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ import torch
 from stubs import CPU, Markov
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.blocks.choosers import Chooser, IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.blocks.transitions import DenseTransitions
+from speculative_tts.decoding.blocks.viterbi import PathSearch
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.speculation import Speculation
-from speculative_tts.decoding.transitions import DenseTransitions
-from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.recurrent import BlockTensors, LayerTensors
 
 

@@ -20,10 +20,10 @@ from transformers import Xcodec2Config, Xcodec2Model
 from valle_golden import small_valle
 
 from speculative_tts.commands import precompute, train_draft
+from speculative_tts.models.families.valle.config import ValleConfig
+from speculative_tts.models.families.valle.importing import write_folder
+from speculative_tts.models.families.valle.text import Symbols
 from speculative_tts.models.heads import HeadTensors, save_heads
-from speculative_tts.models.valle.config import ValleConfig
-from speculative_tts.models.valle.importing import write_folder
-from speculative_tts.models.valle.text import Symbols
 from speculative_tts.records import ListItem, to_row, write_jsonl
 from tests.unit.codecs.test_transformers_codecs import SIZES
 

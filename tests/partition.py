@@ -16,12 +16,15 @@ import torch
 from reference import Law
 from torch import Tensor
 
-from speculative_tts.decoding import batch, choosers, loops, speculation
-from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding import batch
 from speculative_tts.decoding.batch import BatchState, Request
+from speculative_tts.decoding.blocks import choosers
 from speculative_tts.decoding.drafters import lm, recurrent
+from speculative_tts.decoding.loops import one_by_one as loops
+from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.randomness import DRAWS, draw
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.randomness import DRAWS, draw
 
 THIN = 1e-14  # a cut so near an edge is that edge, rounded
 

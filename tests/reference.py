@@ -12,8 +12,8 @@ from typing import Protocol
 from stubs import Markov
 
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.decode import Repetition
 
 Law = dict[tuple[int, ...], float]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
-from speculative_tts.decoding.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
 
 Floats = list[float]
 # Of six tokens in a plane: 0, 1 and 3 are close, 2 and 4 are, 5 (a stop id) has no place.

@@ -12,26 +12,26 @@ from head_stubs import choosers, layer_tensors
 from torch import Tensor
 from valle_golden import small_valle
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
-from speculative_tts.decoding.graphs import Loop
-from speculative_tts.decoding.groups import Group
-from speculative_tts.decoding.loops import Autoregression
-from speculative_tts.decoding.multi_token import Blocks
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Rounds, Speculation
+from speculative_tts.decoding.loops.graphs import Loop
+from speculative_tts.decoding.loops.multi_token import Blocks
+from speculative_tts.decoding.loops.one_by_one import Autoregression
+from speculative_tts.decoding.loops.speculation import Rounds, Speculation
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models import host
+from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import Heads, HeadTensors
 from speculative_tts.models.recurrent import RecurrentLayer
-from speculative_tts.models.valle.lm import ValleLM
 from speculative_tts.schema.decode import Repetition
 
 COVER = tuple(tuple(range(k, min(k + 5, VOCAB))) for k in range(0, VOCAB, 3))

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.observer import Observer
+from speculative_tts.decoding.loops.observer import Observer
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.speech_lm import HiddenModel, Model
 
 CPU = torch.device("cpu")

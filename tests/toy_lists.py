@@ -10,13 +10,13 @@ from stubs import Markov
 from torch import Tensor
 
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding.decoded import Decoded
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.settings import Settings
-from speculative_tts.decoding.target_tokens import TargetTokens
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import ListItem
+from speculative_tts.runs.sources.engine import EngineSource
+from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.schema.decode import DecodeConfig, Repetition, System
 
 N_CODES, STOP, RATE = 6, 6, 100
@@ -128,10 +128,10 @@ def voices(folder: Path) -> dict[str, Tensor]:
     return {str(folder / "a"): torch.tensor([1, 2, 1]), str(folder / "b"): torch.tensor([3, 4])}
 
 
-def decoded(folder: Path, made: Engine | None = None, **given: Any) -> Decoded:
+def decoded(folder: Path, made: Engine | None = None, **given: Any) -> EngineSource:
     """Utterances of `items` of this folder, by the target unless `given` says otherwise."""
     config = DecodeConfig(
         **{"system": System.target, "seed": 3, "timing": 2, "chunk": None} | given
     )
     known = TargetTokens(folder, {"made": "by hand"})
-    return Decoded(made or engine(), config, voices(folder), known)  # type: ignore[arg-type]
+    return EngineSource(made or engine(), config, voices(folder), known)  # type: ignore[arg-type]

@@ -12,16 +12,16 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding import parts
-from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding import builder as parts
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, room, up_to_stop
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.evaluation import registry
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.judge import Measure, Opinion
 from speculative_tts.evaluation.metric import Metric, each
-from speculative_tts.models import families
+from speculative_tts.models.families import registry as families
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig

@@ -5,9 +5,9 @@ from pathlib import Path
 from fake_models import SAMPLING, WORDS
 from valle_golden import small_valle
 
+from speculative_tts.models.families.valle.checkpoint import Valle, save_valle
+from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.valle.checkpoint import Valle, save_valle
-from speculative_tts.models.valle.config import ValleConfig
 
 FIRST_WORD = 3  # behind padding, begin and end
 

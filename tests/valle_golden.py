@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from speculative_tts.models.valle.checkpoint import Valle
-from speculative_tts.models.valle.config import ValleConfig
+from speculative_tts.models.families.valle.checkpoint import Valle
+from speculative_tts.models.families.valle.config import ValleConfig
 
 SMALL = ValleConfig(dim=16, heads=2, layers=2, quantizers=3, n_codes=12, text_tokens=9)
 

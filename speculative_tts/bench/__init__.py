@@ -1,1 +1,1 @@
-"""What the engine costs here: steps, whole continuations, peers, random weights of real size."""
+"""Measure the engine's speed: steps, continuations, other engines, real sizes, a GPU."""

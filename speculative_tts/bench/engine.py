@@ -1,4 +1,4 @@
-"""Speed of the engine: whole continuations beside transformers', and what one step costs."""
+"""Time whole continuations of several systems, and single steps of one engine."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,10 +13,10 @@ from speculative_tts.caches.groups import transposed
 from speculative_tts.costs.timer import median_seconds, medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.groups import Group
-from speculative_tts.decoding.randomness import draw
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.verification import verify
+from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.rules.verification import verify
+from speculative_tts.decoding.sampling.randomness import draw
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.heads import Heads
 from speculative_tts.models.host import with_threads
 from speculative_tts.models.speech_lm import SpeechLM
@@ -27,26 +27,26 @@ LOOKAHEADS = range(1, 9)  # whose verifications are timed
 
 @dataclass(frozen=True)
 class Continuation:
-    """One continuation to time: as a request of ours and as ids of the merged vocabulary."""
+    """One continuation to time, as a request of this engine and as ids for other engines."""
 
     request: Request
     ids: list[int]
 
     @property
     def tokens(self) -> int:
-        """How many it is continued by."""
+        """The number of tokens to add."""
         return self.request.max_tokens
 
     @property
     def first(self) -> "Continuation":
-        """Its first token alone: what a prompt costs."""
+        """Return a continuation by one token, whose time is that of the prompt."""
         request = replace(self.request, min_tokens=1, max_tokens=1)
         return Continuation(request, self.ids)
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Of one continuation: seconds by the clock, and seconds that cores worked for it."""
+    """The cost of one continuation: seconds by the clock, and seconds that cores worked."""
 
     seconds: float
     cores: float
@@ -58,7 +58,7 @@ Decode = Callable[[Continuation], float]  # to its seconds
 def continuations(
     systems: Mapping[str, Decode], prompts: list[Continuation], progress: Callable[[], None]
 ) -> dict[str, list[Spent]]:
-    """What each prompt took of each system, in turn so that drift of the machine meets all alike.
+    """Time each prompt by each system in turn, so that a machine's drift affects all alike.
 
     The first prompt is run once by each before the clock counts.
     """
@@ -75,7 +75,7 @@ def continuations(
 
 
 def drafts(engine: Engine) -> bool:
-    """Has the target a draft? One that drafts for itself has none."""
+    """Return True if the target has a draft other than itself."""
     return engine.draft not in {None, engine.target}
 
 
@@ -83,7 +83,7 @@ def drafts(engine: Engine) -> bool:
 def step_costs(
     engine: Engine, heads: Heads | None, context: int, block: int, repeats: int
 ) -> dict[str, float]:
-    """Median seconds of the parts of a round at `context` cached positions, batch 1.
+    """Return the median seconds of each part of a round at `context` cached positions, batch 1.
 
     `block` is how many tokens a pass of multi-token prediction is fed.
     """
@@ -128,12 +128,12 @@ def step_costs(
 
 
 def verify_step(lookahead: int) -> str:
-    """The name of a target's pass over drafted tokens and the one before them in `step_costs`."""
+    """Name the target's pass over drafted tokens and the one before them in `step_costs`."""
     return f"verify ({lookahead + 1} tokens)"
 
 
 def block_step(block: int) -> str:
-    """The name of a target's pass over a block in `step_costs`."""
+    """Name the target's pass over a block in `step_costs`."""
     return f"target pass ({block} tokens)"
 
 
@@ -141,7 +141,7 @@ def block_step(block: int) -> str:
 def group_rule_costs(
     tokens: int, mean_size: int, positions: int, threads: int, repeats: int, device: torch.device
 ) -> dict[str, float]:
-    """Median seconds of one verification by groups that ends in a rejection, the dearest case.
+    """Time one verification by groups that ends in a rejection, the dearest case; median seconds.
 
     Synthetic laws over `tokens` ids, with and without top-k, and groups of `mean_size` on average;
     `positions` counts the one behind the drafted tokens. Batch 1.
@@ -169,7 +169,7 @@ def group_rule_costs(
 
 
 def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group:
-    """A group a token, sizes log-normal with that mean; its members lie all over the vocabulary."""
+    """Make a group per token, with log-normal sizes of that mean and random members."""
     generator = torch.Generator().manual_seed(0)
     sizes = torch.empty(tokens).log_normal_(0, 0.7, generator=generator)
     sizes = (sizes * mean_size / sizes.mean()).round().long().clamp(1, tokens)

@@ -1,6 +1,6 @@
-"""What a GPU makes of the engine: CUDA graphs on and off, batches, models of real size.
+"""Time the engine on a GPU: CUDA graphs on and off, batches, models of real size.
 
-Weights are random, so how often a draft is right is set by hand: a coin in place of the rule.
+Weights are random, so a coin replaces the rule and sets how often a draft is accepted.
 """
 
 import re
@@ -18,10 +18,10 @@ from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.graphs import EAGER, Capture, Graphs, cuda_graph
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.loops.graphs import EAGER, Capture, Graphs, cuda_graph
+from speculative_tts.decoding.loops.observer import synchronise
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import provenance
 from speculative_tts.records import write_json
@@ -37,7 +37,7 @@ PARITY = "cosyvoice2"  # also run on the CPU, in float32
 
 @dataclass(frozen=True)
 class Coin:
-    """In place of a rule: each drafted token passes with a probability of its own choosing."""
+    """A stand-in for a rule that accepts each drafted token with a fixed probability."""
 
     rate: float
 
@@ -96,7 +96,7 @@ def measured(
     captures: dict[str, Capture | None],
     batches: Sequence[int],
 ) -> dict[str, Any]:
-    """Tokens a second of one size in bfloat16, by graphs, batch and system."""
+    """Return tokens per second of one size in bfloat16, by graphs, batch and system."""
     target = size.make(torch.bfloat16, device, config.seed)
     drafter = LMDrafter(size.draft_of(target))
     speeds = []
@@ -120,7 +120,7 @@ def measured(
 
 
 def fastest(decode: Callable[[], object], device: torch.device) -> float:
-    """Seconds of a batch, prefill included, the best of three: the first sets up and captures."""
+    """Return the best of three times of a batch, prefill included; the first captures graphs."""
     best = float("inf")
     for _ in range(3):
         synchronise(device)
@@ -133,9 +133,9 @@ def fastest(decode: Callable[[], object], device: torch.device) -> float:
 
 @torch.inference_mode()
 def parity(size: Size, seed: int, device: torch.device) -> dict[str, float]:
-    """Mean total variation of next-token laws from those of the CPU in float32, by number format.
+    """Return the mean total variation of next-token distributions from the CPU's, by format.
 
-    float32 is that of torch: products are not rounded to TensorFloat-32.
+    float32 products are not rounded to TensorFloat-32.
     """
     codes = torch.arange(0, 160, 10)[None]
 
@@ -157,7 +157,7 @@ def parity(size: Size, seed: int, device: torch.device) -> dict[str, float]:
 
 
 def bandwidth(device: torch.device, size: int = READ) -> float:
-    """Bytes a second that are read where the weights are: a sum over many."""
+    """Measure the device's memory bandwidth in bytes per second, by a sum over many numbers."""
     data = torch.ones(size // 4, device=device)
 
     def read() -> None:
@@ -168,7 +168,7 @@ def bandwidth(device: torch.device, size: int = READ) -> float:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """Format the result as Markdown tables."""
     rates = [f"x, {rate:g} pass (synthetic)" for rate in RATES]
     head = ["size", "graphs", "batch", "tokens/s alone", "of the memory's limit", *rates]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]

@@ -1,32 +1,40 @@
-"""Others on the same weights: transformers, the public baseline, and what else runs on a CPU."""
+"""Time other engines on the same weights: transformers, and peers that a script registers."""
 
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from speculative_tts.bench.engine import Decode, drafts
-from speculative_tts.bench.llama_cpp import LlamaCpp
-from speculative_tts.bench.openvino import OpenVino
 from speculative_tts.bench.sizes import Size, Weights
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.training.checkpoint import CONFIG, build_model, read_checkpoint
 
-MODULES = {"llama.cpp": "llama_cpp", "OpenVINO": "openvino"}
 USUAL = 3  # tokens that transformers' draft makes a round where ours seeks its best
 GENERATE, ASSISTED = "transformers generate", "transformers assisted"
 
 
-def of_checkpoints(config: BenchConfig, engine: Engine) -> dict[str, Decode]:
-    """Plain and assisted generation of a target and its draft; none without a draft.
+class Peer(Protocol):
+    """Another engine that holds a model for batch 1."""
 
-    Assisted with the lookahead that is asked for. ValueError for what transformers cannot load.
+    def seconds(self, prompt: list[int], tokens: int, sampler: Sampler) -> float:
+        """Return the seconds to continue a prompt by so many tokens."""
+
+
+Making = Callable[[Weights, torch.dtype, int, int], Peer]  # weights, dtype, positions, threads
+PEERS: dict[str, Making] = {}  # for CPUs; benchmarks/peers.py registers llama.cpp and OpenVINO
+
+
+def of_checkpoints(config: BenchConfig, engine: Engine) -> dict[str, Decode]:
+    """Return plain and assisted generation of a target and its draft; nothing without a draft.
+
+    Assisted generation drafts as many tokens a round as asked for. Raises ValueError for a
+    checkpoint that transformers cannot load.
     """
     if not drafts(engine):
         return {}
@@ -51,7 +59,7 @@ class Transformers:
         draft.generation_config.assistant_confidence_threshold = 0.0
 
     def systems(self, sampler: Sampler, lookahead: int) -> dict[str, Decode]:
-        """Both."""
+        """Return both by name."""
         return {
             GENERATE: lambda prompt: self.seconds(prompt.ids, prompt.tokens, sampler, None),
             ASSISTED: lambda prompt: self.seconds(prompt.ids, prompt.tokens, sampler, lookahead),
@@ -61,7 +69,7 @@ class Transformers:
     def seconds(
         self, prompt: list[int], tokens: int, sampler: Sampler, lookahead: int | None
     ) -> float:
-        """Seconds to continue prompt ids by `tokens` tokens; assisted if lookahead is given."""
+        """Return the seconds to continue a prompt by `tokens` tokens; assisted with a lookahead."""
         ids: Tensor = torch.tensor([prompt], device=self._device)
         assistant = {}
         if lookahead is not None:
@@ -98,7 +106,7 @@ class Transformers:
 def transformers_of(
     size: Size, weights: Weights, dtype: torch.dtype, device: torch.device
 ) -> Transformers:
-    """The same of random weights."""
+    """Build transformers' target and draft from random weights."""
     both = (weights.checkpoint(), weights.some(size.draft).checkpoint())
     target, draft = (build_model(*one, dtype, device).train(mode=False) for one in both)
     return Transformers(target, draft, device)
@@ -106,39 +114,25 @@ def transformers_of(
 
 def others(
     config: BenchConfig, size: Size, weights: Weights, device: torch.device
-) -> tuple[dict[str, Decode], dict[str, str]]:
-    """Who else runs these weights here; and of each that is not installed how to get it."""
+) -> dict[str, Decode]:
+    """Return the other engines that decode these random weights on this device, by name."""
     dtype = getattr(torch, config.runtime.dtype.value)
     systems: dict[str, Decode] = {}
-    missing: dict[str, str] = {}
     if config.transformers:
         peer = transformers_of(size, weights, dtype, device)
         systems |= peer.systems(size.sampler, config.drafted)
-    if config.peers and device.type == "cpu":
-        context, threads = size.length + config.tokens + 1, config.runtime.threads
-        made: dict[str, Callable[[], LlamaCpp | OpenVino]] = {
-            "llama.cpp": lambda: LlamaCpp(weights, dtype, context, threads),
-            "OpenVINO": lambda: OpenVino(weights, dtype, threads),
-        }
-        for name, make in made.items():
-            if name in installed():
-                systems[name] = _continues(make(), size.sampler)
-            else:
-                missing[name] = "pip install 'speculative_tts[peers]'"
-    return systems, missing
+    context, threads = size.length + config.tokens + 1, config.runtime.threads
+    for name, make in PEERS.items() if device.type == "cpu" else ():
+        systems[name] = _continues(make(weights, dtype, context, threads), size.sampler)
+    return systems
 
 
-def installed() -> list[str]:
-    """Those beside transformers that are here; each keeps weights of its own."""
-    return [name for name, module in MODULES.items() if find_spec(module) is not None]
-
-
-def _continues(peer: LlamaCpp | OpenVino, sampler: Sampler) -> Decode:
+def _continues(peer: Peer, sampler: Sampler) -> Decode:
     return lambda prompt: peer.seconds(prompt.ids, prompt.tokens, sampler)
 
 
 def _load(folder: Path, dtype: torch.dtype, device: torch.device) -> Any:
-    """The checkpoint as transformers' own model; its weights may be packed."""
+    """Load a checkpoint, whose weights may be packed, as transformers' own model."""
     config, tensors = read_checkpoint(folder)
     if not (folder / CONFIG).is_file() or "model_type" not in config:
         raise ValueError(f"{folder} is not of transformers' making")

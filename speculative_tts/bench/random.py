@@ -1,4 +1,4 @@
-"""sst-bench random=<model>: a real-size target with random weights, its draft, and their speed.
+"""Run sst-bench random=<model>: time a target of real size with random weights, and its draft.
 
 Steps cost what they cost with real weights; the acceptance is that of random weights, so the
 speed is also given for other acceptance rates, computed from the steps.
@@ -19,21 +19,21 @@ from speculative_tts.bench.engine import (
     synthetic_groups,
     verify_step,
 )
-from speculative_tts.bench.peers import installed, others
+from speculative_tts.bench.peers import PEERS, others
 from speculative_tts.bench.roofline import limits
 from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.bench.table import memory_lines, ratios, step_lines, system_lines
 from speculative_tts.costs.timer import medians
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.engine import timed
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.files import write_atomic
-from speculative_tts.models.code_lm import CodeLM
-from speculative_tts.models.native.library import select
+from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.native.library import select
 from speculative_tts.progress import progress
 from speculative_tts.provenance import free_gib, peak_gib, provenance
 from speculative_tts.records import write_json
@@ -72,22 +72,19 @@ def run_random(config: BenchConfig, out: Path) -> int:
 
 
 def check_memory(config: BenchConfig, size: Size) -> None:
-    """ValueError where the weights do not fit into what is free, as far as that is known.
-
-    Ours, and those of all others that are timed.
-    """
+    """Raise ValueError if the weights of all timed engines exceed the known free memory."""
     dtype = getattr(torch, config.runtime.dtype.value)
-    free, copies = free_gib(), 1 + config.transformers + config.peers * len(installed())
+    free, copies = free_gib(), 1 + config.transformers + len(PEERS)
     needed = copies * size.parameters * dtype.itemsize / 2**30
     if config.runtime.device is Device.cpu and free is not None and needed > free:
         raise ValueError(
             f"random={config.random} takes {needed:.1f} GiB of memory, {free:.1f} are free; give "
-            "runtime.dtype=bfloat16 transformers=false peers=false, or a smaller size"
+            "runtime.dtype=bfloat16 transformers=false, fewer peers, or a smaller size"
         )
 
 
 def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
-    """Speeds of one size, ours and others'."""
+    """Time all systems with the weights of one size."""
     device = torch.device(config.runtime.device.value)
     dtype = getattr(torch, config.runtime.dtype.value)
     weights = size.weights(dtype, config.seed)
@@ -99,8 +96,7 @@ def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
     for decode in systems.values():
         decode(prompts[0])
     peak = peak_gib()  # ours: others come later
-    systems_of_others, missing = others(config, size, weights, device)
-    systems |= systems_of_others
+    systems |= others(config, size, weights, device)
     with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
         spent = continuations(systems, prompts, bar.update)
     first = continuations(systems, [prompt.first for prompt in prompts], lambda: None)
@@ -112,7 +108,6 @@ def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
         "model": f"{size.title}, {config.runtime.dtype.name}, random weights, "
         f"{_label(config.rule)}, lookahead {config.drafted}",
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
-        "missing": missing,
         "seconds": seconds,
         "core_seconds": {name: [one.cores for one in own] for name, own in spent.items()},
         "prompt_core_seconds": {
@@ -132,7 +127,7 @@ def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
 
 
 def prompt_of(config: BenchConfig, size: Size, target: CodeLM, seed: int) -> Continuation:
-    """One prompt to continue, for all."""
+    """Make one prompt to continue, for all systems."""
     lengths = (config.tokens, config.tokens)
     request = Request(str(seed), size.prompt(target, seed), None, *lengths, config.seed)
     return Continuation(request, size.ids(seed))
@@ -141,7 +136,7 @@ def prompt_of(config: BenchConfig, size: Size, target: CodeLM, seed: int) -> Con
 def ours(
     config: BenchConfig, size: Size, target: CodeLM, draft: CodeLM, made: list[Outcome]
 ) -> dict[str, Decode]:
-    """The target alone, and with its draft; `made` gets what the draft's rounds came to."""
+    """Return the target alone and with its draft, by name; outcomes are appended to `made`."""
     rule = rule_of(config.rule, target.vocab_size, target.device)
     stops: tuple[int, ...] = ()  # none: every continuation has its length
     given = (target, LMDrafter(draft), rule, size.sampler, stops, config.drafted)
@@ -160,7 +155,7 @@ def ours(
 
 
 def _steps(config: BenchConfig, target: CodeLM, draft: CodeLM) -> dict[str, float]:
-    """Median seconds of a target step, a verification and a draft step."""
+    """Return the median seconds of a target step, a verification and a draft step."""
     start = torch.tensor([CONTEXT], device=target.device)
     cases = {
         "target step (1 token)": (target, 1),
@@ -177,7 +172,7 @@ def _steps(config: BenchConfig, target: CodeLM, draft: CodeLM) -> dict[str, floa
 
 
 def rule_of(config: RuleConfig, vocab: int, device: torch.device) -> AcceptanceRule:
-    """The rule that was asked for; its groups, where it has some, are synthetic."""
+    """Build the configured rule; groups are synthetic."""
     if isinstance(config, GroupRule):
         return synthetic_groups(vocab, round(config.groups.size), device)
     if not isinstance(config, ExactRule | ToleranceRule):
@@ -197,7 +192,7 @@ def _label(config: RuleConfig) -> str:
 
 
 def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
-    """Speedup over the autoregressive loop if each drafted token is accepted with this rate.
+    """Compute the speedup over the autoregressive loop at a given acceptance rate.
 
     Tokens of a round are 1 + rate + ... + rate^lookahead (Leviathan et al., 2023, equation 1).
     """
@@ -207,11 +202,8 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """Format the result as Markdown tables."""
     lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", "", *system_lines(result)]
-    lines += [
-        f"| {name} | not installed: {how} | | | | |" for name, how in result["missing"].items()
-    ]
     lines += ["", *_parts(result), "", *step_lines(result), "", *memory_lines(result), ""]
     lines += [*expected(result), ""]
     lines += [f"{result['tokens']} tokens each, {result['threads']} thread(s)."]
@@ -221,7 +213,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def expected(result: dict[str, Any]) -> list[str]:
-    """What the steps allow at acceptances that nobody measured."""
+    """Tabulate the speedups that the steps allow at assumed acceptance rates."""
     alone = result["steps"]["target step (1 token)"]
     lines = ["| acceptance, assumed | x autoregressive, computed | tokens/s, computed |"]
     lines += ["|---|---|---|", f"| target alone | 1.00 | {1 / alone:.1f} |"]
@@ -231,7 +223,7 @@ def expected(result: dict[str, Any]) -> list[str]:
 
 
 def _parts(result: dict[str, Any]) -> list[str]:
-    """What of a core a prompt takes, and a token behind the first; of median continuations."""
+    """Tabulate core milliseconds of a prompt and of each further token, from medians."""
     lines = [
         "| system | prompt and first token, core ms | a further token, core ms |",
         "|---|---|---|",

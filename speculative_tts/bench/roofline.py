@@ -1,4 +1,4 @@
-"""What this machine's memory allows: a step reads all weights once and is no faster than that."""
+"""Measure the limit that memory sets: a step cannot be faster than one read of all weights."""
 
 import time
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from speculative_tts.models.native.library import library
-from speculative_tts.models.native.memory import copied
+from speculative_tts.native.library import library
+from speculative_tts.native.memory import copied
 
 MAIN = 512 << 20  # bytes that no processor's cache holds
 SECONDS = 0.3  # for each size
@@ -16,7 +16,7 @@ L3 = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")  # "32768K"
 
 
 def bandwidth(size: int, threads: int = 1) -> float | None:
-    """Bytes a second that cores read of `size` bytes over and over; None without the step.
+    """Measure bytes per second of reading `size` bytes repeatedly; None without the native step.
 
     Each thread reads its part again and again, the best reading of each counts.
     """
@@ -38,7 +38,9 @@ def bandwidth(size: int, threads: int = 1) -> float | None:
 
 
 def limits(bytes_per_step: Mapping[str, int], threads: int = 1) -> dict[str, float]:
-    """Bytes a second by name: of each model's size, L3 and main memory; empty if not known.
+    """Measure bytes per second for each model's size, the L3 cache and main memory, by name.
+
+    Empty if it cannot be measured.
 
     What no cache holds is read as fast whatever its size: no more than that is taken for it, which
     would be as much memory again as the model's.
@@ -49,7 +51,7 @@ def limits(bytes_per_step: Mapping[str, int], threads: int = 1) -> dict[str, flo
 
 
 def l3() -> dict[str, int]:
-    """Half of the last level's cache by its name, where the system tells it."""
+    """Return half the size of the last-level cache by its name, if the system tells it."""
     try:
         text = L3.read_text(encoding="ascii").strip()
         size = int(text.removesuffix("K")) << 10

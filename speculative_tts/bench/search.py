@@ -1,4 +1,4 @@
-"""What a path search costs beside a pass of the trunk, on synthetic heads and transitions.
+"""Time the path search of multi-token blocks on synthetic heads and transitions.
 
 Heads of one state agree in part: each is a shared random vector plus its own, which makes unions of
 candidates about a third as large as those of independent heads.
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from speculative_tts.costs.timer import median_seconds
-from speculative_tts.decoding.transitions import TransitionTable
-from speculative_tts.decoding.viterbi import Path, PathSearch
+from speculative_tts.decoding.blocks.transitions import TransitionTable
+from speculative_tts.decoding.blocks.viterbi import Path, PathSearch
 
 SEEN = 40  # successors a code has on average; the tiny codec's corpus has 37
 
@@ -20,7 +20,7 @@ SEEN = 40  # successors a code has on average; the tiny codec's corpus has 37
 def search_costs(
     vocabularies: tuple[int, ...], n: int, top_k: int, repeats: int, device: torch.device
 ) -> dict[str, float]:
-    """Median seconds of choosing one block of n tokens, batch 1, by vocabulary, set and mode."""
+    """Return the median seconds of choosing a block of n tokens, by vocabulary, set and mode."""
     costs = {}
     for size in vocabularies:
         transitions = synthetic_transitions(size).on(device, ids=size, weight=1.0)
@@ -46,7 +46,7 @@ def _drawn(search: PathSearch, scores: Tensor, last: Tensor, uniform: Tensor) ->
 
 
 def synthetic_transitions(size: int) -> TransitionTable:
-    """Random successors of every code, the others by a floor."""
+    """Make a transition table with random successors of every code and a floor for the others."""
     generator = torch.Generator().manual_seed(0)
     columns = torch.randint(size, (size, SEEN), generator=generator).sort(1).values
     again = torch.zeros_like(columns, dtype=torch.bool)

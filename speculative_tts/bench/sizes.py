@@ -1,4 +1,4 @@
-"""Published sizes with random weights: what a step costs here without the checkpoint.
+"""Build models of published sizes with random weights, to time steps without checkpoints.
 
 Costs of steps are those of the real weights. How often a random draft is right is not: layers that
 the draft lacks are made weak, so that it agrees with its target often enough for the loop to be
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from speculative_tts.costs.hours import QWEN
 from speculative_tts.costs.layers import State, decoder_of, random_layers
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.code_lm import CodeLM
-from speculative_tts.models.config import DecoderConfig, RopeScaling
-from speculative_tts.models.decoder import Decoder
-from speculative_tts.models.matrix import matrix
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.decoder.config import DecoderConfig, RopeScaling
+from speculative_tts.models.decoder.decoder import Decoder
+from speculative_tts.models.decoder.matrix import matrix
+from speculative_tts.models.families.code_lm import CodeLM
 
 MISSING_SCALE = 0.1  # of what layers outside the draft add
 LAYER = "layers.0."  # before the names in a state
@@ -27,7 +27,9 @@ LAYER = "layers.0."  # before the names in a state
 
 @dataclass(frozen=True)
 class Weights:
-    """Layers, embedding [ids, hidden] and head [speech ids, hidden]; speech ids come first.
+    """Weights of a model: layers, embedding [ids, hidden], head [speech ids, hidden].
+
+    Speech ids come first.
 
     Q, K and V have biases of zero, which others do without.
     """
@@ -38,23 +40,23 @@ class Weights:
     head: Tensor
 
     def model(self, dtype: torch.dtype, device: torch.device) -> CodeLM:
-        """For our engine, the head cut to speech ids."""
+        """Build this engine's model, whose head is cut to speech ids."""
         decoder = decoder_of(self.config, self.layers, dtype=dtype, device=device)
         return CodeLM(decoder, self.embedding.to(device), matrix(self.head.T.to(device, dtype)))
 
     def some(self, layers: Sequence[int]) -> "Weights":
-        """Some of the layers."""
+        """Return weights with some of the layers only."""
         return replace(self, layers=[self.layers[index] for index in layers])
 
     def named(self) -> Iterator[tuple[int, str, Tensor]]:
-        """Index of its layer, name in it and value of each weight that layers have."""
+        """Yield layer index, name and value of each weight of the layers."""
         for index, state in enumerate(self.layers):
             for name, tensor in state.items():
                 if name.startswith(LAYER) and not name.endswith(".bias"):
                     yield index, name.removeprefix(LAYER), tensor
 
     def checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """config.json and state dict of a Llama of the speech ids alone."""
+        """Return config.json and state dict of a Llama whose vocabulary is the speech ids."""
         c, speech = self.config, len(self.head)
         rope: dict[str, Any] = {"rope_theta": c.rope_theta, "rope_type": "default"}
         if c.rope_scaling is not None:
@@ -84,7 +86,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Size:
-    """A model and how it is used."""
+    """A published size: the model's shape, its prompt and its sampler."""
 
     title: str
     config: DecoderConfig
@@ -96,14 +98,14 @@ class Size:
 
     @property
     def parameters(self) -> int:
-        """Weights of all layers, the embedding and the head."""
+        """The number of weights: layers, embedding and head."""
         c = self.config
         attention = 2 * c.hidden * c.head_dim * (c.heads + c.kv_heads)
         layer = attention + 3 * c.hidden * c.intermediate
         return c.layers * layer + (c.vocab_size + self.speech) * c.hidden
 
     def weights(self, dtype: torch.dtype, seed: int) -> Weights:
-        """Random ones."""
+        """Draw random weights."""
         generator = torch.Generator().manual_seed(seed)
         scales = [1.0 if i in self.draft else MISSING_SCALE for i in range(self.config.layers)]
         layers = random_layers(self.config, scales, generator)
@@ -115,24 +117,24 @@ class Size:
         return Weights(self.config, layers, embedding, head * (2 / self.config.hidden**0.5))
 
     def make(self, dtype: torch.dtype, device: torch.device, seed: int) -> CodeLM:
-        """A target."""
+        """Build a target with random weights."""
         return self.weights(dtype, seed).model(dtype, device)
 
     def draft_of(self, model: CodeLM) -> CodeLM:
-        """Some of a target's layers; it shares the target's memory."""
+        """Build a draft of some of a target's layers, sharing its memory."""
         whole = model.decoder
         config = replace(whole.config, layers=len(self.draft))
         layers = [whole.layers[index] for index in self.draft]
         return CodeLM(Decoder(config, layers, whole.norm), model._embedding, model.head)
 
     def ids(self, seed: int) -> list[int]:
-        """A prompt; what it says costs nothing, so it is of codes alone."""
+        """Draw the ids of a prompt; its content does not affect time, so it is codes only."""
         generator = torch.Generator().manual_seed(seed)
         found: list[int] = torch.randint(self.codes, (self.length,), generator=generator).tolist()
         return found
 
     def prompt(self, model: CodeLM, seed: int) -> Tensor:
-        """The same for our engine."""
+        """Return the prompt's embeddings for this engine."""
         return model.embed(torch.tensor(self.ids(seed), device=model.device))
 
 

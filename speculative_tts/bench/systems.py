@@ -1,4 +1,4 @@
-"""What sst-bench times over whole utterances, and which lookahead each drafter pays with here."""
+"""Build the systems that sst-bench times, and find the best lookahead of each drafter."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ import torch
 
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
 from speculative_tts.costs.lookahead import Row, best, table
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.kept import Kept
+from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import (
@@ -36,11 +36,11 @@ PROBED = 5  # prompts on which lookaheads are compared
 def ours(
     config: BenchConfig,
     base: Engine,
-    kept: Kept,
+    kept: ModelCache,
     prompts: Sequence[Continuation],
     engines: Mapping[str, Engine],
 ) -> tuple[dict[str, Decode], dict[str, list[Row]]]:
-    """Systems by name, and by drafter and rule what each lookahead pays.
+    """Return systems by name, and the costs of each lookahead by drafter and rule.
 
     The target alone; every drafter and rule at the lookahead asked for and at its best one; blocks.
     """
@@ -54,8 +54,8 @@ def ours(
     return systems | _blocks(config, base, kept), pays
 
 
-def speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Engine]:
-    """Engines of the exact rule, SSD's and the one asked for, by the draft and the recurrent layer.
+def speculative(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, Engine]:
+    """Build engines of the exact, SSD's and the asked rule, with the draft and the recurrent layer.
 
     Heads and look-up draft for the exact rule alone.
     """
@@ -76,7 +76,7 @@ def speculative(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Engi
 
 
 def weights(base: Engine, engine: Engine) -> int:
-    """Bytes of weights that a drafter adds, a second model's embedding left out."""
+    """Return the bytes of weights that a drafter adds, without a second model's embedding."""
     assert engine.speculation is not None
     match engine.speculation.drafter:
         case RecurrentDrafter(layer=layer):
@@ -90,7 +90,7 @@ def weights(base: Engine, engine: Engine) -> int:
 
 
 def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
-    """Of weights, by a step of each model that there is."""
+    """Return the bytes of weights that a step of each model reads."""
     found = {"target": base.target.step_bytes}
     if base.draft is not None and drafts(base):
         found["draft"] = base.draft.step_bytes
@@ -99,8 +99,8 @@ def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
     return found
 
 
-def _blocks(config: BenchConfig, base: Engine, kept: Kept) -> dict[str, Decode]:
-    """Multi-token prediction by the target's heads, as many as there are."""
+def _blocks(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, Decode]:
+    """Return systems of multi-token prediction by the target's heads, if it has any."""
     heads, found = heads_of(config, base), {}
     for n in (n for n in BLOCKS if heads is not None and n <= heads.n):
         few = dataclasses.replace(config, heads=dataclasses.replace(config.heads, n=n))
@@ -122,7 +122,7 @@ def _of(engine: Engine, system: System) -> Decode:
 
 
 def heads_of(config: BenchConfig, engine: Engine) -> Heads | None:
-    """All multi-token heads of the target; None where they or their transitions are not there."""
+    """Load the target's multi-token heads; None if they or their transitions do not exist."""
     heads, transitions = config.heads.path, config.viterbi.transitions.path
     if not all(path and Path(path).is_dir() for path in (heads, transitions)):
         return None

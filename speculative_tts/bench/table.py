@@ -1,4 +1,4 @@
-"""The table of sst-bench: continuations, lookaheads, steps, and the limits beside them."""
+"""Format the tables of sst-bench: continuations, lookaheads, steps, memory limits."""
 
 from itertools import pairwise
 from statistics import median
@@ -19,7 +19,7 @@ GROUP_RULE = (65_536, 140, 4, 2)
 
 
 def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> dict[str, Any]:
-    """Tokens a second, and speed against both baselines: ratios of sums with intervals."""
+    """Return tokens per second, and speed ratios to both baselines with intervals."""
     own = seconds[name]
     row: dict[str, Any] = {
         "tokens_per_second": config.tokens * len(own) / sum(own),
@@ -34,7 +34,7 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """Format the result as Markdown tables."""
     lines = [*system_lines(result), *_drafters(result), *_pays(result), "", *step_lines(result)]
     tokens, size, positions, threads = GROUP_RULE
     lines += [
@@ -61,7 +61,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def system_lines(result: dict[str, Any]) -> list[str]:
-    """Whole continuations."""
+    """Tabulate whole continuations."""
     head = ["system", "tokens/s", "ms/token", "of a core"]
     head += ["x autoregressive (95 % CI)", "x generate (95 % CI)"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
@@ -75,12 +75,12 @@ def system_lines(result: dict[str, Any]) -> list[str]:
 
 
 def digits(speed: float) -> int:
-    """Decimals of so many tokens a second."""
+    """Return the number of decimals to show of a speed in tokens per second."""
     return 0 if speed >= 100 else 1
 
 
 def step_lines(result: dict[str, Any]) -> list[str]:
-    """Single steps and what of the memory's limit they reach."""
+    """Tabulate single steps and the share of the memory limit that they reach."""
     lines = [f"| step at {result['context']} cached positions | median ms | of the limit |"]
     return [*lines, "|---|---|---|"] + [
         f"| {name} | {1000 * value:.3f} | {share(name, value, result)} |"
@@ -89,10 +89,10 @@ def step_lines(result: dict[str, Any]) -> list[str]:
 
 
 def _drafters(result: dict[str, Any]) -> list[str]:
-    """What each drafter adds, costs and gets right under the exact rule.
+    """Tabulate each drafter's bytes, cost and accuracy under the exact rule.
 
-    With what it would give at its best lookahead were every token to pass: no drafter of its cost
-    can give more here.
+    The last column is the speed at its best lookahead if every token were accepted, an upper bound
+    for drafters of its cost.
     """
     head = ["drafter, exact rule", "its weights, MB", f"a drafted token of {POSITIONS}, steps"]
     head += [f"passes at {position}" for position in range(1, POSITIONS + 1)]
@@ -113,16 +113,16 @@ def _drafters(result: dict[str, Any]) -> list[str]:
 
 
 def _drafted(row: dict[str, Any], result: dict[str, Any]) -> float:
-    """Steps of the target alone that a drafted token costs: what of a round is no verification."""
+    """Return the cost of a drafted token in target steps: a round less its verification."""
     drafting = row["round_seconds"] - result["steps"][verify_step(row["lookahead"])]
     return float(drafting / row["lookahead"] / _alone(row))
 
 
 def _pays(result: dict[str, Any]) -> list[str]:
-    """Which lookahead pays here, and what a drafted token costs and brings.
+    """Tabulate each lookahead's round, verification, drafted token, acceptance and speed.
 
-    It costs what of a round is not verification, in steps of the target alone; the last of `k`
-    passes in so many of the rounds that drafted it.
+    A drafted token's cost is a round less its verification, in target steps. The last of `k` tokens
+    is accepted in the shown share of the rounds that drafted it.
     """
     lines, steps = [], result["steps"]
     for name, rows in result["lookaheads"].items():
@@ -146,12 +146,12 @@ def _pays(result: dict[str, Any]) -> list[str]:
 
 
 def _alone(row: dict[str, Any]) -> float:
-    """Seconds of a token of the target alone behind its prompt, which a row was compared with."""
+    """Return the seconds per token of the target alone, without its prompt, from a row."""
     return float(row["speedup"] * row["round_seconds"] / row["tokens"])
 
 
 def share(step: str, seconds: float, result: dict[str, Any]) -> str:
-    """Of the limit that reading its model's weights once sets, what a step reaches."""
+    """Format the share of the memory limit that a step reaches; `-` if unknown."""
     model = "draft" if step.startswith("draft") else "target"
     known = model in result["bytes_per_second"] and "token" in step
     if not known:
@@ -161,7 +161,7 @@ def share(step: str, seconds: float, result: dict[str, Any]) -> str:
 
 
 def memory_lines(result: dict[str, Any]) -> list[str]:
-    """What reading the weights alone would take, beside whole continuations and without prompts."""
+    """Tabulate the memory limits, and the share that decoding reaches with and without prompts."""
     lines, threads = [], int(result["threads"])
     compared = next(iter(result.get("lookaheads", {}).values()), None)
     for name, speed in result["bytes_per_second"].items():
@@ -182,12 +182,12 @@ def memory_lines(result: dict[str, Any]) -> list[str]:
 
 
 def _core_seconds(result: dict[str, Any], name: str) -> float:
-    """Of cores, a token: the median continuation's, prefill included."""
+    """Return core seconds per token of the median continuation, prefill included."""
     return float(median(result["core_seconds"][name])) / int(result["tokens"])
 
 
 def _interval(values: list[float | None] | None) -> str:
-    """`values` is figure, low, high; one prompt alone has no interval."""
+    """Format (value, low, high); a single prompt has no interval."""
     if values is None:
         return "-"
     value, low, high = values

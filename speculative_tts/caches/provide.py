@@ -15,7 +15,7 @@ from speculative_tts.caches import groups, store, vectors
 from speculative_tts.caches.likeness import likeness
 from speculative_tts.caches.progress import bar
 from speculative_tts.codecs.registry import Codec, load_codec
-from speculative_tts.models.families import code_embedding, load_layout
+from speculative_tts.models.families.registry import code_embedding, load_layout
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import (
@@ -139,7 +139,7 @@ def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
 def tensors(
     entry: store.Entry, device: torch.device, vocab_size: int | None = None
 ) -> dict[str, Tensor]:
-    """What `decoding.groups.Group` takes; on a CPU the tensors share the file's memory map.
+    """What `decoding.rules.group.Group` takes; on a CPU the tensors share the file's memory map.
 
     Ids that the cache does not know, up to `vocab_size` (text rows), are alone in their groups.
     """

@@ -1,1 +1,1 @@
-"""Golden checks: a folder of reference results against what this package computes."""
+"""Compare golden folders of reference results with what this package computes."""

@@ -1,6 +1,6 @@
-"""Pearson's chi-square: counts against a law, and two samples against each other.
+"""Compute Pearson's chi-square of counts against a distribution, and of two samples.
 
-Bounds are passed with probability 1 - 1e-9 where nothing is wrong.
+Bounds have a false-alarm rate of 1e-9.
 """
 
 import numpy as np
@@ -11,9 +11,9 @@ FEWEST = 25  # expected counts below which cells are pooled
 
 
 def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, float]:
-    """Pearson's statistic of counts against a law and its bound of false-alarm rate 1e-9.
+    """Return Pearson's statistic of counts against a distribution, and its bound.
 
-    Infinite when something was drawn that has no probability.
+    The statistic is infinite if an outcome of probability 0 was drawn.
     """
     total = counts.sum()
     if (counts[law <= 0] > 0).any():
@@ -31,7 +31,10 @@ def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, float]:
 
 
 def two_samples(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """Chi-square of homogeneity of two samples of cell numbers, rare cells pooled; its bound."""
+    """Return the chi-square of homogeneity of two samples of cell numbers, and its bound.
+
+    Rare cells are pooled.
+    """
     cells, place = np.unique(np.concatenate([one, other]), return_inverse=True)
     table = np.stack(
         [np.bincount(part, minlength=len(cells)) for part in np.split(place, [len(one)])]

@@ -1,4 +1,4 @@
-"""Comparing what was computed with what a golden file holds."""
+"""Compare computed numbers with those of a golden file."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ Numbers = Tensor | np.ndarray | float | Sequence[Any]
 
 
 def close(case: str, got: Numbers, expected: Numbers, tolerance: float = TOLERANCE) -> Row:
-    """Largest absolute difference; infinite when shapes differ or a NaN stands in one only.
+    """Return the largest absolute difference; infinite if shapes differ or one alone has a NaN.
 
     Equal infinities (filtered logits) do not differ.
     """
@@ -32,12 +32,12 @@ def close(case: str, got: Numbers, expected: Numbers, tolerance: float = TOLERAN
 
 
 def relative(case: str, got: float, expected: float, tolerance: float = TOLERANCE) -> Row:
-    """Difference over the expected size, for sums of many terms (losses)."""
+    """Return the difference relative to the expected size, for sums of many terms (losses)."""
     return Row(case, abs(got - expected) / max(1.0, abs(expected)), tolerance)
 
 
 def same(case: str, got: Numbers, expected: Numbers) -> Row:
-    """How many entries differ, for codes and ids; missing and surplus ones of sequences count."""
+    """Count the entries of codes or ids that differ, missing and surplus ones included."""
     a, b = _double(got), _double(expected)
     if a.ndim != b.ndim or a.shape[1:] != b.shape[1:]:
         return Row(case, float("inf"), 0.0)
@@ -50,7 +50,7 @@ def same(case: str, got: Numbers, expected: Numbers) -> Row:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an .npz file; FormatError when it is missing or not one."""
+    """Read all arrays of an .npz file; FormatError if it is missing or not one."""
     if not path.is_file():
         raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
     try:
@@ -61,7 +61,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file; FormatError when it is missing or not one."""
+    """Read a JSON file; FormatError if it is missing or not one."""
     if not path.is_file():
         raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
     try:
@@ -71,7 +71,7 @@ def read_json(path: Path) -> Any:
 
 
 def need(arrays: dict[str, Any], name: str, path: Path) -> Any:
-    """One entry of a golden file; FormatError names what is missing."""
+    """Return one entry of a golden file; FormatError names a missing one."""
     if name not in arrays:
         raise FormatError(f"{path} has no {name!r}; it is not in the golden format")
     return arrays[name]

@@ -1,4 +1,4 @@
-"""CosyVoice 2 golden files: decoding, text tokenizer and repetition-aware sampling.
+"""Check CosyVoice 2 golden files: decoding, text tokenizer, repetition-aware sampling.
 
 Reads cases.json, logprobs.npz, hidden.npz, ras_cases.json and ras_counts.npz, ras_sequences.json
 and .npz, and a model directory for each model that is named there. Sizes, vocabularies and block
@@ -19,16 +19,16 @@ from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.integrations.bistream import bistream
-from speculative_tts.models import cosyvoice
-from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.schema.decode import Repetition
 
 CPU = torch.device("cpu")
@@ -43,7 +43,7 @@ VARIANTS = {
 
 
 def check(folder: Path) -> Iterator[Row]:
-    """All cases of a golden folder. FormatError when it is not in the format."""
+    """Check all cases of a golden folder; FormatError if it is not in the format."""
     cases = read_json(folder / "cases.json")
     if not isinstance(cases, dict) or not isinstance(cases.get("greedy"), list):
         raise FormatError(f"{folder / 'cases.json'} has no list 'greedy'; give golden=<folder>")
@@ -57,7 +57,7 @@ def check(folder: Path) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class _Golden:
-    """A golden folder; models and arrays are read once."""
+    """A golden folder whose models and arrays are read once."""
 
     folder: Path
     cases: dict[str, Any]
@@ -83,7 +83,7 @@ _arrays = lru_cache(maxsize=8)(read_arrays)
 
 
 class _Recorded:
-    """A model whose logits of every forward are kept, and how many positions each was given."""
+    """A model that records the logits and the number of positions of every forward."""
 
     def __init__(self, model: MergedVocabLM) -> None:
         self._model, self.vocab_size, self.device = model, model.vocab_size, model.device
@@ -110,7 +110,7 @@ class _Recorded:
 
 
 class _Level:
-    """A model for many requests whose prompts are equally long: they are run in one pass."""
+    """A model for many requests with prompts of one length, which are run in one pass."""
 
     def __init__(self, model: MergedVocabLM) -> None:
         self._model, self.vocab_size, self.device = model, model.vocab_size, model.device
@@ -142,7 +142,7 @@ def _request(model: MergedVocabLM, case: dict[str, Any], id_: str = "golden") ->
 
 
 def _greedy(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
-    """Tokens, why they end, sequence lengths and log-probabilities; and speculation the same."""
+    """Compare greedy tokens, ends, lengths and log-probabilities, also by speculation."""
     model, name = golden.model(case["model"]), f"greedy {case['id']}"
     recorded, sampler = _Recorded(model), _sampler(model, temperature=0.0)
     request, stops = _request(model, case), model.layout.stop_ids
@@ -160,13 +160,13 @@ def _greedy(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
 
 
 def _draft(model: MergedVocabLM) -> MergedVocabLM:
-    """A draft of the first and the last layer."""
+    """Build a draft of the first and the last layer."""
     return cosyvoice.with_layers(model, [0, model.decoder.config.layers - 1])
 
 
 @torch.inference_mode()
 def _teacher_forced(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
-    """Log-probabilities and hidden states of a continuation: in one pass, by steps, by chunks."""
+    """Compare log-probabilities and hidden states: in one pass, by steps, by chunks."""
     model, name = golden.model(case["model"]), f"teacher forced {case['id']}"
     prompt, ids = _prompt(model, case), torch.tensor([case["continuation"]])
     yield same(f"{name}: prefix length", float(len(prompt)), float(case["prefix_len"]))
@@ -197,7 +197,7 @@ def _by_chunks(model: MergedVocabLM, prompt: Tensor, ids: Tensor, size: int) -> 
 
 
 def _bistream(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
-    """Text in pieces: what is put out, sequence lengths, log-probabilities."""
+    """Compare decoding of text in pieces: output, sequence lengths, log-probabilities."""
     model, name = golden.model(case["model"]), f"bistream {case['id']}"
     layout = model.layout
     assert isinstance(layout, cosyvoice.CosyVoiceLayout)
@@ -217,7 +217,7 @@ def _bistream(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
 
 
 def _tokenizer(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
-    """Text to ids, and how many ids there are."""
+    """Compare the ids of texts and the number of ids."""
     layout = golden.model(case["model"]).layout
     assert isinstance(layout, cosyvoice.CosyVoiceLayout)
     assert layout.tokenizer is not None
@@ -236,7 +236,7 @@ _KINDS: dict[str, Callable[[_Golden, Any], Iterator[Row]]] = {
 
 
 def _tables(folder: Path) -> Iterator[Row]:
-    """Counts of official draws against the closed form, by chi-square."""
+    """Compare counts of official draws with the closed form, by chi-square."""
     if not (folder / "ras_cases.json").is_file():
         return
     path = folder / "ras_counts.npz"
@@ -250,7 +250,7 @@ def _tables(folder: Path) -> Iterator[Row]:
 
 
 def closed_form(case: dict[str, Any], logits: Tensor) -> Tensor:
-    """The law that the sampler gives the logits [vocab] of a table's case."""
+    """Return the distribution of the sampler for the logits [vocab] of a case."""
     options = case["prm"]
     stops = [] if case["S"] is None else list(range(case["S"], len(logits)))
     sampler = RepetitionAware(
@@ -267,7 +267,7 @@ def closed_form(case: dict[str, Any], logits: Tensor) -> Tensor:
 
 
 def _sequences(golden: _Golden) -> Iterator[Row]:
-    """Sampled sequences of the official code beside ours: alone, and speculative at beta 0."""
+    """Compare sampled sequences of the official code with ours, alone and speculative (beta 0)."""
     path = golden.folder / "ras_sequences.json"
     if not path.is_file():
         return
@@ -292,7 +292,7 @@ def _sequences(golden: _Golden) -> Iterator[Row]:
 def sampled(
     model: MergedVocabLM, sampler: Sampler, case: dict[str, Any], count: int = DRAWS
 ) -> dict[str, np.ndarray]:
-    """Codes of `count` utterances by both loops, int64 [count, max_len], -1 after the end."""
+    """Sample `count` utterances by both loops; codes int64 [count, max_len], -1 after the end."""
     requests = [_request(model, case, f"sequence {n}") for n in range(count)]
     stops = model.layout.stop_ids
     target, drafter = _Level(model), LMDrafter(_Level(_draft(model)))
@@ -310,7 +310,7 @@ def sampled(
 
 
 def _cells(sequences: np.ndarray, place: int | str | tuple[int, int]) -> np.ndarray:
-    """A number for what stands at a place (or two), or for the length."""
+    """Number the codes at a place (or two), or the lengths."""
     if place == "length":
         return np.asarray((sequences >= 0).sum(-1))
     if isinstance(place, tuple):

@@ -1,4 +1,4 @@
-"""LLaSA golden files: prompts, logits, greedy decoding, samplers, similarity, codes, training rows.
+"""Check LLaSA golden files: prompts, logits, decoding, samplers, similarity, codes, training rows.
 
 Reads layout.json, prompts.json, expected.json and the arrays beside them, and a folder
 model_<style> for each style in expected.json. Sizes, names and lengths come from the folder;
@@ -21,17 +21,17 @@ from speculative_tts.checks.compare import close, need, read_arrays, read_json, 
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.codecs import fsq
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.speculation import Speculation
-from speculative_tts.models.llasa import RowLM, code_embedding
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.families.code_rows import RowLM, code_embedding
+from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.rows import RowLayout
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.training.data.columns import Utterance
 from speculative_tts.training.data.pairs import write_rows
@@ -48,7 +48,7 @@ SAMPLERS = {  # of transformers' generate with the published settings; top_k 50 
 
 
 def check(folder: Path) -> Iterator[Row]:
-    """All cases of a golden folder. FormatError when it is not in the format."""
+    """Check all cases of a golden folder; FormatError if it is not in the format."""
     golden = _Golden(folder)
     for style in golden.styles:
         yield from _layout(golden, style)
@@ -65,7 +65,7 @@ def check(folder: Path) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class _Golden:
-    """A golden folder; files are read once."""
+    """A golden folder whose files are read once."""
 
     folder: Path
 
@@ -114,7 +114,7 @@ class _Golden:
         return list(self.prompts[case][self.styles[style]["template"]]["input_ids"])
 
     def cases(self, style: str, kind: str) -> list[str]:
-        """Names of `<style>/<kind>_<case>_ids` in logits.npz."""
+        """List the cases of `<style>/<kind>_<case>_ids` in logits.npz."""
         start, end = f"{style}/{kind}_", "_ids"
         return [
             k[len(start) : -len(end)]
@@ -149,7 +149,7 @@ def _prompts(golden: _Golden, style: str) -> Iterator[Row]:
 def _taken_apart(
     messages: list[dict[str, str]], date: str | None
 ) -> tuple[RowsConfig, str, list[int]]:
-    """The configuration, text and codes whose prompt these messages are."""
+    """Return the configuration, text and codes that these messages were made of."""
     rows = RowsConfig(date=date)
     said = {message["role"]: message["content"] for message in messages}
     before, _, behind = rows.user.partition("{text}")
@@ -186,7 +186,7 @@ def _precision(golden: _Golden, style: str) -> Iterator[Row]:
 
 @torch.inference_mode()
 def _logits(model: RowLM, rows: list[int], first: int, number: int) -> Tensor:
-    """Logits behind `number` positions from `first` on, in the order of the vocabulary."""
+    """Return the logits after each of `number` positions from `first` on, in vocabulary order."""
     cache = model.cache(1, len(rows))
     hidden = model.decoder.extend(model.prompt(rows)[None], cache, torch.zeros(1).long())
     logits = model.logits(hidden[0, first : first + number])
@@ -214,7 +214,7 @@ def _greedy(golden: _Golden, style: str) -> Iterator[Row]:
 
 
 def _drafted_by_another(golden: _Golden) -> Iterator[Row]:
-    """One model as the draft of another: LLaSA-1B of LLaSA-8B, whose ids are the same."""
+    """Check one model as another's draft: LLaSA-1B of LLaSA-8B, whose ids are the same."""
     names = [name for name in golden.styles if golden.cases(name, "greedy")]
     for draft_name, name in pairwise(names):
         model, draft = golden.model(name), golden.model(draft_name)
@@ -230,7 +230,7 @@ def _drafted_by_another(golden: _Golden) -> Iterator[Row]:
 
 
 def _sped(model: RowLM, draft: RowLM, request: Request) -> list[Outcome]:
-    """Greedy and exact."""
+    """Decode greedily by the exact rule."""
     rule, greedy, stops = Tolerance(0.0), Sampler(0.0), model.layout.stop_ids
     return Speculation(model, LMDrafter(draft), rule, greedy, stops, LOOKAHEAD).decode([request])
 
@@ -281,7 +281,7 @@ def _fsq(golden: _Golden) -> Iterator[Row]:
 
 
 def _training_rows(golden: _Golden) -> Iterator[Row]:
-    """Ids of the published dataset items; they are cut and padded to one length."""
+    """Compare the ids of published dataset items, cut and padded to one length."""
     items = golden.optional("train_data/dataset_items.npz")
     style = next((name for name in golden.styles if golden.date(name) is not None), None)
     if not items or style is None:  # they are in the words of the template with a date

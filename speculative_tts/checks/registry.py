@@ -1,4 +1,4 @@
-"""Which module checks which target, and the rows that a check yields.
+"""Map each target to the module of its check, and define the rows that a check yields.
 
 A check is a module with `check(folder: Path) -> Iterator[Row]`. It reads sizes and vocabularies
 from the folder, raises `FormatError` (or another ValueError) when the folder is not in its format,
@@ -25,7 +25,7 @@ CHECKS = {
 
 
 class FormatError(ValueError):
-    """A folder is not in the golden format of the target."""
+    """Raised for a folder that is not in the golden format of its target."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Is the difference a number within the tolerance?"""
+        """True if the difference is a number within the tolerance."""
         return math.isfinite(self.worst) and self.worst <= self.tolerance
 
 
 def load_check(target: str) -> Check:
-    """The check of a target; ValueError lists the known ones."""
+    """Load the check of a target; ValueError lists the known ones."""
     if target not in CHECKS:
         raise ValueError(f"target {target!r} has no golden check; known: {', '.join(CHECKS)}")
     check: Check = importlib.import_module(CHECKS[target]).check

@@ -1,4 +1,4 @@
-"""SpeechTokenizer beside the official class: features, codes, waves."""
+"""Compare SpeechTokenizer with the official class: features, codes, waves."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from speculative_tts.codecs.speechtokenizer import SpeechTokenizer
 
 @torch.inference_mode()
 def check(folder: Path) -> Iterator[Row]:
-    """The cases of every config_<name>.json with its SpeechTokenizer_<name>.pt."""
+    """Check every config_<name>.json with its SpeechTokenizer_<name>.pt."""
     path = folder / "speechtokenizer.npz"
     arrays = read_arrays(path)
     configs = sorted(folder.glob("config_*.json"))

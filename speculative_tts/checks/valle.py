@@ -1,4 +1,4 @@
-"""VALL-E and USLM beside their official classes: teacher forcing, decoding, NAR, the sampler."""
+"""Compare VALL-E and USLM with their official classes: losses, decoding, NAR, sampler."""
 
 import re
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from speculative_tts.checks.compare import close, need, read_arrays, read_json, 
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import Row
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.valle import official
-from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint
-from speculative_tts.models.valle.lm import ValleLM
-from speculative_tts.models.valle.text import Symbols, split_phonemes
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.families.valle import official
+from speculative_tts.models.families.valle.checkpoint import Valle, load_valle, read_checkpoint
+from speculative_tts.models.families.valle.lm import ValleLM
+from speculative_tts.models.families.valle.text import Symbols, split_phonemes
 
 GREEDY = official.sampler(1, 1.0)
 LOSS_TOLERANCE = 1e-5
@@ -31,7 +31,7 @@ BLOCK = 3
 
 @dataclass(frozen=True)
 class Arrays:
-    """Entries of one .npz file whose names begin with `prefix`."""
+    """The entries of one .npz file whose names begin with `prefix`."""
 
     path: Path
     arrays: dict[str, Any]
@@ -39,20 +39,20 @@ class Arrays:
 
     @classmethod
     def read(cls, path: Path) -> "Arrays":
-        """The whole file; FormatError when it is not one."""
+        """Read the whole file; FormatError if it is not an .npz file."""
         return cls(path, read_arrays(path))
 
     def get(self, name: str) -> np.ndarray:
-        """As stored; FormatError when it is missing."""
+        """Return an array as stored; FormatError if it is missing."""
         found: np.ndarray = need(self.arrays, self.prefix + name, self.path)
         return found
 
     def ids(self, name: str) -> Tensor:
-        """As int64."""
+        """Return an array as an int64 tensor."""
         return torch.from_numpy(self.get(name).astype(np.int64))
 
     def matching(self, pattern: str) -> Iterator[tuple[str, re.Match[str]]]:
-        """Names (without the prefix) that a pattern matches to the end."""
+        """Yield the names, without the prefix, that a pattern matches fully."""
         for name in self.arrays:
             bare = name.removeprefix(self.prefix)
             if match := re.fullmatch(pattern, bare):
@@ -60,7 +60,7 @@ class Arrays:
 
 
 def check(folder: Path) -> Iterator[Row]:
-    """All cases of a folder; variants, continuations and symbols only where there are some."""
+    """Check all cases of a folder; variants, continuations and symbols if there are some."""
     main, info = Arrays.read(folder / "main.npz"), read_json(folder / "info.json")
     valle = _fixed(load_valle(folder / "checkpoint.pt"))
     lm, losses = ValleLM(valle.ar), need(info, "nar_teacher_forced", folder / "info.json")
@@ -79,14 +79,14 @@ def check(folder: Path) -> Iterator[Row]:
 
 
 def _fixed(valle: Valle) -> Valle:
-    """The model without gradients."""
+    """Return the model without gradients."""
     valle.ar.requires_grad_(False)
     valle.nar.requires_grad_(False)
     return valle
 
 
 def _stored(path: Path, valle: Valle) -> Row:
-    """Every tensor of the file, under its name."""
+    """Compare every tensor of the file by its name."""
     state, ours = read_checkpoint(path)[0], valle.state()
     differing = sum(not state[name].to(t.dtype).equal(t) for name, t in ours.items())
     return Row(f"checkpoint ({len(ours)} tensors)", float(differing), 0.0)
@@ -109,7 +109,7 @@ def _teacher_forced_ar(valle: Valle, main: Arrays) -> Iterator[Row]:
 
 
 def _teacher_forced_nar(valle: Valle, main: Arrays, losses: dict[str, Any]) -> Iterator[Row]:
-    """USLM's losses are of two stages, 1 and another, each with a prefix of its own."""
+    """Compare NAR losses; USLM's are of two stages, each with its own prefix."""
     batch = [main.ids(f"tf_{name}") for name in ("x", "x_lens", "y", "y_lens")]
     frames = int(batch[3].sum())
     for case, row in losses.items():
@@ -129,7 +129,7 @@ def _teacher_forced_nar(valle: Valle, main: Arrays, losses: dict[str, Any]) -> I
 
 
 def _greedy(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
-    """Sequences that end by themselves and at the limit; steps and blocks through the cache."""
+    """Compare greedy sequences that end by themselves and at the limit, by steps and blocks."""
     text, prompt = main.ids("x"), main.ids("y")
     decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), GREEDY)
     yield close("greedy: logits of every step", decoded.logits, main.get("greedy_ar_logits"))
@@ -148,7 +148,7 @@ def _greedy(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
 
 
 def _laws(valle: Valle, main: Arrays, dtype: torch.dtype) -> Tensor:
-    """Laws along the recorded greedy codes."""
+    """Return the distributions along the recorded greedy codes."""
     lm = ValleLM(valle.ar, dtype=dtype)
     text, prompt = main.ids("x")[0].tolist(), main.ids("y")[0, :, 0].tolist()
     codes = main.ids("greedy_codes_prefix1")[0, :, 0]
@@ -156,7 +156,7 @@ def _laws(valle: Valle, main: Arrays, dtype: torch.dtype) -> Tensor:
 
 
 def _sampled(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
-    """Sequences that the CPU's random generator repeats."""
+    """Compare sampled sequences, which the CPU's random generator repeats."""
     pattern = r"sampled_codes_(?:topk(\d+)|full)_t(\d)(\d)_seed(\d+)"
     for name, match in main.matching(pattern):
         generator = torch.Generator().manual_seed(int(match[4]))
@@ -179,7 +179,7 @@ def _continual(valle: Valle, main: Arrays) -> Iterator[Row]:
 
 
 def variants(folder: Path) -> Iterator[Row]:
-    """Other options: BOS, prenets, norms behind, a narrow NAR, fewer layers of codes."""
+    """Check other options: BOS, prenets, post-norm, a narrow NAR, fewer layers of codes."""
     arrays = Arrays.read(folder / "variants.npz")
     cases = need(read_json(folder / "variants_info.json"), "cases", folder)
     states = torch.load(folder / "variants_state_dicts.pt", map_location="cpu", weights_only=True)
@@ -200,7 +200,7 @@ def variants(folder: Path) -> Iterator[Row]:
 
 
 def text_ids(folder: Path) -> Iterator[Row]:
-    """Phonemes out of espeak's text, and their ids."""
+    """Compare phonemes made of espeak's text, and their ids."""
     path = folder / "text_frontend.json"
     golden, symbols = read_json(path), Symbols.read(folder / "text_symbols.k2symbols")
     ours, theirs = symbols.ids.items(), need(golden, "token2idx", path).items()
@@ -223,7 +223,7 @@ def _layers(
     prefix_mode: int,
     draw: official.Sampler,
 ) -> Row:
-    """All layers of one utterance, whose inputs' names begin with `start`."""
+    """Compare all code layers of one utterance, whose inputs' names begin with `start`."""
     text, prompt = main.ids(f"{start}x"), main.ids(f"{start}y")
     decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), draw)
     enrolled = int(main.get(f"{start}enroll_x_lens")[0])
@@ -235,7 +235,7 @@ def _layers(
 
 
 def shipped(case: str, lm: ValleLM, main: Arrays, start: str, name: str) -> Row:
-    """Layer 1 of `name` by `decoding.loops`, greedy, without the end id.
+    """Compare layer 1 of `name` by `decoding.loops.one_by_one`, greedy, without the end id.
 
     Sampled cases are of the official sampler alone: its top-k keeps ties, torch's generator draws.
     """
@@ -248,7 +248,7 @@ def shipped(case: str, lm: ValleLM, main: Arrays, start: str, name: str) -> Row:
 
 
 def _blocks(lm: ValleLM, prompt: list[int], codes: Tensor) -> Tensor:
-    """Hidden states of the prompt's end and of codes fed a few at a time."""
+    """Return hidden states of the prompt's end and of codes fed a few at a time."""
     row = lm.prompt(prompt)
     cache = lm.cache(1, len(row) + len(codes))
     states = [lm.prefill_hidden([row], cache)]

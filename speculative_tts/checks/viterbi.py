@@ -1,4 +1,4 @@
-"""Path search against exhaustive enumeration, and block decoding on the VALL-E golden beside it.
+"""Check the path search by enumeration, and block decoding on the VALL-E golden beside it.
 
 The folder holds viterbi.npz (cases with the best path of four readings), dead.npz (cases without a
 possible path) and mtp_decode.npz with mtp_decode_info.json; the last need the model and the prompt
@@ -17,19 +17,19 @@ from torch import Tensor
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.registry import FormatError, Row
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.choosers import ViterbiHeads
-from speculative_tts.decoding.multi_token import multi_token
-from speculative_tts.decoding.sampling import StopRule
-from speculative_tts.decoding.transitions import DenseTransitions
-from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.decoding.blocks.choosers import ViterbiHeads
+from speculative_tts.decoding.blocks.transitions import DenseTransitions
+from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.loops.multi_token import multi_token
+from speculative_tts.decoding.sampling.sampler import StopRule
+from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import Heads, HeadTensors
-from speculative_tts.models.valle.lm import ValleLM
 
 READINGS = ((False, False), (False, True), (True, False), (True, True))  # (union, boundary)
 
 
 def check(folder: Path) -> Iterator[Row]:
-    """BatchState of all cases; ValueError when the folder is not in the format."""
+    """Check all cases; ValueError if the folder is not in the format."""
     path = folder / "viterbi.npz"
     cases = read_arrays(path)
     names = ("Q", "q_id", "n", "k", "last", "logits")
@@ -45,12 +45,12 @@ def check(folder: Path) -> Iterator[Row]:
 
 
 def log_law(logits: Any) -> Tensor:
-    """Log probabilities of heads, float64 [1, n, vocab]."""
+    """Return the log probabilities of heads, float64 [1, n, vocab]."""
     return torch.as_tensor(np.asarray(logits)).double().log_softmax(-1)[None]
 
 
 def log_score(scores: Tensor, q: Tensor, tokens: Tensor, last: int | None) -> float:
-    """Log of a path's product: scores [n, vocab], q [vocab, vocab], tokens [n]."""
+    """Return the log of a path's product: scores [n, vocab], q [vocab, vocab], tokens [n]."""
     total = scores.gather(1, tokens[:, None]).sum()
     total = total + q[tokens[:-1], tokens[1:]].log().sum()
     return float(total if last is None else total + q[last, tokens[0]].log())
@@ -79,7 +79,7 @@ def _reading(
 
 
 def _dead(cases: dict[str, Any], path: Path) -> Row:
-    """Each is found dead, and then the block is every head's likeliest token."""
+    """Check that each case has no path, and that the block is every head's likeliest token."""
     q, logits, n, k = (need(cases, name, path) for name in ("Q", "logits", "n", "k"))
     wrong = 0
     for index, heads in enumerate(n):
@@ -93,7 +93,7 @@ def _dead(cases: dict[str, Any], path: Path) -> Row:
 
 
 def _blocks(folder: Path) -> Iterator[Row]:
-    """Decoding by `multi_token`, the loop that users run."""
+    """Check decoding by `multi_token`, the loop that users run."""
     path, info_path = folder / "mtp_decode.npz", folder / "mtp_decode_info.json"
     cases = read_arrays(path)
     limit = int(need(read_json(info_path), "limit", info_path))
@@ -119,14 +119,14 @@ def _blocks(folder: Path) -> Iterator[Row]:
 
 
 def _one(folder: Path, pattern: str) -> Path:
-    """The file of a pattern; FormatError when there is none."""
+    """Return the file of a pattern; FormatError if there is none."""
     for path in sorted(folder.glob(pattern)):
         return path
     raise FormatError(f"no {pattern} in {folder}, which mtp_decode.npz needs; copy it beside")
 
 
 def _transitions(cases: dict[str, Any], path: Path) -> Tensor:
-    """Log of the golden's Q: a uniform floor and what was stored of each row."""
+    """Return the log of the golden Q: a uniform floor and the stored entries of each row."""
     successors, values = (need(cases, name, path) for name in ("q_succ", "q_val"))
     size = len(values)
     q = np.repeat(((1 - values.sum(1)) / size)[:, None], size, axis=1)

@@ -1,4 +1,4 @@
-"""What every command shares: configuration in, one clear line for a mistake, an exit code out.
+"""Run a command: compose its configuration, say a mistake in one line, return an exit code.
 
 A command module ends with `main = app.command("decode", DecodeConfig, run, examples=(...))`, its
 console entry. Hydra composes the packaged YAML with the command line; `run` receives the schema's
@@ -11,40 +11,44 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from speculative_tts.commands import messages
-from speculative_tts.commands.arguments import (
-    apart,
-    check_words,
-    find_places,
-    name_key,
-    one_by_one,
-    quoted,
-    sources,
-)
+from speculative_tts.commands import arguments, messages
 from speculative_tts.commands.choices import Choices, implied
-from speculative_tts.commands.hydra_calls import composed_once, typed_as
-from speculative_tts.commands.sweeps import has_sweep, place
+from speculative_tts.commands.composing import (
+    CONFIGS,
+    Composed,
+    Point,
+    compose_one,
+    compose_points,
+    register,
+    typed_as,
+)
+from speculative_tts.commands.help import Described, help_text
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.kinds import asked_for, kinds_in
 from speculative_tts.schema.limits import check
 
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
 Config = TypeVar("Config")
-CONFIGS = "pkg://speculative_tts.configs"
 BAD_INPUT = 2
 INTERRUPTED = 130
 CLUSTER = (("cluster", "cluster.name"),)
+_number: ContextVar[int | None] = ContextVar("number of the sweep's point that runs", default=None)
 
 
 class JobFailedError(Exception):
-    """A job in another process ended with an exit code other than 0, and why."""
+    """A job of a launcher, in another process, ended with an exit code other than 0."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(code, why)  # args must rebuild the exception when it is unpickled
@@ -52,176 +56,157 @@ class JobFailedError(Exception):
 
 
 @dataclass(frozen=True)
-class Command(Generic[Config]):
+class Command(Described[Config]):
     """A console command: call it with arguments (default: the process's) to get the exit code."""
 
-    name: str
-    schema: type[Config]
     run: Callable[[Config], int]
-    about: str
-    examples: tuple[str, ...]
     shorthand: tuple[tuple[str, str], ...] = ()
     implied: Choices = ()
-    first: tuple[str, ...] = ()
-    codes: list[int] = field(default_factory=list, repr=False, compare=False)
-    typed: list[str] = field(default_factory=list, repr=False, compare=False)
-    asked: list[str] = field(default_factory=list, repr=False, compare=False)  # settings alone
-
-    @property
-    def program(self) -> str:
-        """The name that a user types."""
-        return "sst-" + self.name.replace("_", "-")
 
     @property
     def words(self) -> list[str]:
-        """Those that stand for a whole setting, as `make` of sst-listen."""
+        """Bare words accepted instead of key=value, such as `make` of sst-listen."""
         return [word for word, meant in self.shorthand if "=" in meant]
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Parse, compose, check, run; never raises for a user's mistake (unless SST_DEBUG=1)."""
-        self.codes.clear()
-        asked = sys.argv[1:] if argv is None else argv
-        for name in ("stdout", "stderr"):  # closed by the shell (2>&-): said to nobody
+        for name in ("stdout", "stderr"):  # closed by the shell (2>&-)
             if getattr(sys, name) is None:
                 setattr(sys, name, io.StringIO())
         try:
-            self._start(asked)
+            lines = arguments.one_by_one(sys.argv[1:] if argv is None else argv)
+            return max(self._one(line) for line in lines)
         except JobFailedError as failed:
             print(f"{self.program}: a job failed: {failed.why}", file=sys.stderr)
-            self.codes.append(failed.code)
+            return failed.code
         except KeyboardInterrupt:
             print(f"{self.program}: interrupted", file=sys.stderr)
-            self.codes.append(INTERRUPTED)
+            return INTERRUPTED
         except BrokenPipeError:  # `sst-decode --help | head`
-            self.codes.append(_unread())
-        except SystemExit as stop:  # Hydra leaves this way after --hydra-help, --cfg and the like
-            self.codes.append(
-                stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-            )
+            return _unread()
+        except SystemExit as stop:  # Hydra leaves this way after --hydra-help
+            return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects below
-            self.codes.append(self._report(error))
-        return max(self.codes, default=0)
+            return self._report(error)
 
     def compose(self, overrides: Sequence[str] = ()) -> Config:
-        """The configuration object of these overrides; runs nothing (for tests and notebooks).
+        """Return the configuration object of these overrides; run nothing (tests, notebooks).
 
-        ValueError for a mistake in them, with the line that the command would say.
+        Raises ValueError for a mistake in them, with the line that the command would say.
         """
-        from hydra import compose, initialize_config_module
-
-        self._register()
-        written = [self._written_out(override) for override in overrides]
-        written += self._implied(written)
+        register(self.name, self.schema)
         try:
-            with initialize_config_module("speculative_tts.configs", version_base="1.3"):
-                return self._to_object(compose(self.name, overrides=written))
+            return self._to_object(compose_one(self.name, self._settings(overrides)))
         except Exception as error:
             if (line := messages.one_line(error, self.schema)) is None:
                 raise
             raise ValueError(line) from error
 
-    def _start(self, asked: Sequence[str]) -> None:
-        for argv in one_by_one(asked):
-            self.typed[:] = argv
-            self._one(argv)
+    def run_point(self, typed: Sequence[str], point: Point) -> tuple[int, str]:
+        """Run a composed configuration; return the exit code and why it is not 0.
 
-    def _one(self, argv: list[str]) -> None:
-        from hydra._internal.utils import get_args_parser
+        A failure is told at once, so that a sweep goes on. `typed` goes into provenance.
+        """
+        composed = None
+        try:
+            composed = self._to_object(point.config)
+            if getattr(composed, "wandb", False):
+                import wandb  # noqa: F401 - told now, not after an hour, if it is not installed
+            with typed_as([self.program, *typed]), reading(arguments.sources(composed)):
+                return self.run(composed), "see its log"
+        except BrokenPipeError:
+            return _unread(), "nobody reads what it prints"
+        except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
+            arguments.name_key(error, composed)
+            return self._report(error), str(error)
 
-        if "--version" in argv:
+    def _one(self, argv: Sequence[str]) -> int:
+        """Answer one command line, and return its exit code."""
+        given = arguments.parse(argv)
+        arguments.check_words(given.settings, self.words)
+        settings = self._settings(given.settings)
+        register(self.name, self.schema)
+        if given.version:
             print(f"{self.program} {version('speculative_tts')}")
-            return
-        topic = next((a.partition("=")[2] for a in argv if a.startswith("--help=")), "")
-        parser = get_args_parser()
-        parser.error = _usage_error  # type: ignore[method-assign]
-        argv = [a.partition("=")[0] if a.startswith("--help=") else a for a in argv]
-        flags, settings = apart(argv, parser)
-        check_words(settings, self.words)
-        self.asked[:] = map(self._written_out, settings)
-        argv = [*flags, *self.asked]
-        arguments = parser.parse_args(argv)
-        argv += self._implied(arguments.overrides)
-        self._register()
-        if arguments.help:
-            from speculative_tts.commands.help import help_text
-
-            print(help_text(self, topic))
+        elif given.help is not None:
+            print(help_text(self, given.help))
+        elif given.flags:
+            self._by_hydra([*given.flags, *given.folder, *settings], lambda _: None)
         else:
-            self._hydra(argv, arguments)
+            logging.basicConfig(format="%(message)s", stream=sys.stderr)
+            logging.getLogger("speculative_tts").setLevel(logging.INFO)
+            composed = compose_points(self.name, settings, given.config_dir, sweep=given.multirun)
+            return max(self._codes(argv, composed, [*given.folder, *settings]))
+        return 0
 
-    def _register(self) -> None:
-        from hydra.core.config_store import ConfigStore
+    def _codes(
+        self, typed: Sequence[str], composed: Composed, settings: Sequence[str]
+    ) -> Iterable[int]:
+        """Run what was composed, a sweep by its launcher; yield exit codes."""
+        work = partial(_sweep_point, self, typed, len(composed.points))
+        if not composed.is_sweep:
+            yield self.run_point(typed, composed.points[0])[0]
+        elif composed.launcher == "basic":
+            began = monotonic()
+            for point in composed.points:
+                yield work(point, monotonic() - began)[0]
+        elif composed.launcher == "ray":
+            from speculative_tts.commands.ray_launcher import run_points
 
-        store = ConfigStore.instance().store
-        store(f"{self.name}_schema", node=self.schema)
-        for group, known in kinds_in(self.schema).items():
-            for name, kind in known.items():
-                store(f"{name}_schema", group=group, node=kind)
+            for point, code, why in run_points(work, composed):
+                if code:
+                    print(f"{self.program}: a job failed: {point}: {why}", file=sys.stderr)
+                yield code
+        else:
+            self._by_hydra(["--multirun", *settings], partial(_launched, work))
+            print(f"{self.program}: all jobs are done; the launcher's folder has what they said")
+            yield 0
 
-    def _hydra(self, argv: list[str], arguments: Any) -> None:
-        """Hand over to Hydra; a sweep among the overrides implies --multirun."""
+    def _by_hydra(self, argv: Sequence[str], task: Callable[["DictConfig"], None]) -> None:
+        """Leave it to Hydra's own main: what only prints, and launchers such as submitit."""
         import hydra
 
-        from speculative_tts.commands import ray_launcher
+        main = hydra.main(version_base="1.3", config_path=f"pkg://{CONFIGS}", config_name=self.name)
+        with typed_as([self.program, *argv]):
+            main(task)()
 
-        ray_launcher.register()
-        chosen = (
-            arguments.run,
-            arguments.multirun,
-            arguments.cfg,
-            arguments.info,
-            arguments.hydra_help,
-        )
-        if not any(chosen) and has_sweep(arguments.overrides):
-            argv = ["--multirun", *argv]
-        logging.basicConfig(format="%(message)s", stream=sys.stderr)
-        logging.getLogger("speculative_tts").setLevel(logging.INFO)
-        main = hydra.main(version_base="1.3", config_path=CONFIGS, config_name=self.name)(
-            self._job()
-        )
-        with typed_as([self.program, *argv]), composed_once(argv):
-            main()
-        if "--multirun" in argv and not self.codes:  # a launcher's jobs have processes of their own
-            print(f"{self.program}: all jobs are done; the launcher's folder has what they said")
+    def _settings(self, overrides: Sequence[str]) -> list[str]:
+        """Write settings out for Hydra, with `shorthand` in full and paths and words quoted.
 
-    def _job(self) -> Callable[[Any], None]:
-        """What Hydra runs once, or once per point of a sweep, perhaps in another process."""
-        return partial(_run_job, self, os.getpid())
+        Adds the choices that they imply.
+        """
+        short, written = dict(self.shorthand), []
+        for key, equals, value in (override.partition("=") for override in overrides):
+            setting = f"{short.get(key, key)}{equals}{value}"
+            written.append(arguments.quoted(setting, self.schema))
+        return written + implied(written, (*asked_for(self.schema), *self.implied))
 
-    def _to_object(self, config: Any) -> Config:
-        """A composed DictConfig as the schema's dataclass; ValueError for one missing or beyond."""
+    def _to_object(self, config: "DictConfig") -> Config:
+        """Turn a composed configuration into the schema's dataclass.
+
+        Raises ValueError for a value that is missing or beyond its limit.
+        """
         from omegaconf import OmegaConf
 
         plain, chosen = OmegaConf.structured(self.schema), kinds_in(self.schema)
         for group in chosen:
             plain[group] = OmegaConf.structured(OmegaConf.get_type(config, group))
-        # Merged again because Hydra lets +unknown=1 pass.
-        checked = OmegaConf.merge(plain, OmegaConf.to_container(config, resolve=False))
+        values = OmegaConf.to_container(config, resolve=False)
+        assert isinstance(values, dict)
+        values.pop("hydra", None)
+        checked = OmegaConf.merge(plain, values)  # merged again because Hydra lets +unknown=1 pass
         for key in sorted(OmegaConf.missing_keys(checked)):
-            words = [
-                word for word in self.words if dict(self.shorthand)[word].startswith(f"{key}=")
-            ]
+            words = [word for word, meant in self.shorthand if meant.startswith(f"{key}=")]
             give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
             raise ValueError(f"{key} is not set; give {give} (see {self.program} --help)")
         result = OmegaConf.to_object(checked)
         assert isinstance(result, self.schema)
         check(result)
-        find_places(result)
+        arguments.find_places(result)
         return result
 
-    def _written_out(self, argument: str) -> str:
-        """A setting as Hydra reads it: `shorthand` in full, paths and words quoted.
-
-        A group's name alone it would take for a choice of that group.
-        """
-        key, equals, value = argument.partition("=")
-        return quoted(f"{dict(self.shorthand).get(key, key)}{equals}{value}", self.schema)
-
-    def _implied(self, overrides: Sequence[str]) -> list[str]:
-        return implied(overrides, (*asked_for(self.schema), *self.implied))
-
     def _report(self, error: Exception) -> int:
-        """A line on stderr for a mistake (2); a traceback for a defect (1) or with SST_DEBUG=1."""
+        """Print a line for a mistake (2); a traceback for a defect (1) or with SST_DEBUG=1."""
         line = messages.one_line(error, self.schema)
         if line is None or os.environ.get("SST_DEBUG") == "1":
             traceback.print_exception(error)
@@ -241,7 +226,7 @@ def command(
     implied: Choices = (),
     first: tuple[str, ...] = (),
 ) -> Command[Config]:
-    """The console command `sst-<name>` around `run`.
+    """Make the console command `sst-<name>` around `run`.
 
     The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
     names `<name>_schema` first. `shorthand` gives a short key the place of a longer one:
@@ -250,20 +235,16 @@ def command(
     group has asks for that kind by itself. `first` are the keys that `--help` begins with.
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
-    return Command(name, schema, run, about, examples, shorthand, implied, first)
+    return Command(name, schema, about, examples, first, run, shorthand, implied)
 
 
 def job_number() -> int | None:
-    """Which point of a sweep this is, from 0; None where there is no sweep."""
-    from hydra.core.hydra_config import HydraConfig
-    from omegaconf import OmegaConf
-
-    job = HydraConfig.get().job
-    return None if OmegaConf.is_missing(job, "num") else int(job.num)
+    """Return the number, from 0, of the sweep's point that runs; None outside a sweep."""
+    return _number.get()
 
 
 def require_writable(path: str | Path, key: str = "out") -> Path:
-    """The folder; ValueError when it cannot be made, or nothing be written in it. Makes nothing."""
+    """Return the folder, without making it; ValueError if it cannot be made or written in."""
     folder = Path(path)
     try:
         check_folder(folder)
@@ -276,7 +257,7 @@ def require_writable(path: str | Path, key: str = "out") -> Path:
 
 
 def require_device(device: Device, key: str = "device") -> None:
-    """ValueError for a GPU that torch cannot see: work would silently be done elsewhere."""
+    """Raise ValueError for a GPU that torch cannot see, instead of working silently elsewhere."""
     import torch
 
     if device is Device.cuda and not torch.cuda.is_available():
@@ -284,7 +265,7 @@ def require_device(device: Device, key: str = "device") -> None:
 
 
 def require_codes(path: str) -> Path:
-    """The folder of training codes; ValueError when it is not there."""
+    """Return the folder of training codes; ValueError if it does not exist."""
     if not Path(path).is_dir():
         raise ValueError(
             f"no folder {path} of codes; run sst-prepare first, or give codes=<folder>"
@@ -292,49 +273,34 @@ def require_codes(path: str) -> Path:
     return Path(path)
 
 
-def _run_job(this: Command[Any], parent: int, config: Any) -> None:
-    """One job: its failures are told at once, so that the other jobs of a sweep still run."""
+def _sweep_point(
+    this: Command[Any], typed: Sequence[str], jobs: int, point: Point, seconds: float = 0.0
+) -> tuple[int, str]:
+    """Say where the sweep is, and about how long it will take after `seconds`; run the point."""
+    place = f"job {point.number + 1} of {jobs}"
+    if point.number and seconds:
+        left = seconds / point.number * (jobs - point.number)
+        place += f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
+    print(f"{this.program}: {place}: {point}", file=sys.stderr)
+    number = _number.set(point.number)
+    try:
+        return this.run_point(typed, point)
+    finally:
+        _number.reset(number)
+
+
+def _launched(work: Callable[[Point], tuple[int, str]], config: "DictConfig") -> None:
+    """Run a launcher's job, in its process; the exception travels back, exit codes do not."""
     from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
 
     job = HydraConfig.get()
-    if job.mode == RunMode.MULTIRUN:
-        where, what = place(job, this.asked), " ".join(job.overrides.task)
-        print(f"{this.program}: {where}: {what}", file=sys.stderr)
-    composed = None
-    try:
-        composed = this._to_object(config)
-        code, why = _checked(this, composed), "see its log"
-    except BrokenPipeError:
-        code, why = _unread(), "nobody reads what it prints"
-    except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
-        name_key(error, composed)
-        code, why = this._report(error), str(error)
-    this.codes.append(code)
-    if (
-        code and os.getpid() != parent
-    ):  # a launcher's process: codes are not shared, an exception travels back
-        raise JobFailedError(code, f"{' '.join(job.overrides.task)}: {why}")
+    point = Point(int(job.job.num), tuple(job.overrides.task), config)
+    code, why = work(point)
+    if code:
+        raise JobFailedError(code, f"{point}: {why}")
 
 
 def _unread() -> int:
-    """The exit code when nobody reads what is printed, which is no bad input; the rest is lost."""
+    """Return the exit code for a pipe that nobody reads; drop the rest of the output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
-
-
-def _checked(this: Command[Config], config: Config) -> int:
-    """Run; what is read is not written meanwhile, and provenance sees what was typed."""
-    if getattr(config, "wandb", False):
-        import wandb  # noqa: F401 - told now, not after an hour, if it is not installed
-    arguments = sys.argv
-    sys.argv = [this.program, *this.typed]
-    try:
-        with reading(sources(config)):
-            return this.run(config)
-    finally:
-        sys.argv = arguments
-
-
-def _usage_error(message: str) -> NoReturn:
-    raise ValueError(f"{message}; settings are written key=value, and --help lists them")

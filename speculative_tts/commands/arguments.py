@@ -1,46 +1,62 @@
-"""What stands on a command line, brought into the form that Hydra reads; and the paths it names."""
+"""Bring a command line into the form that Hydra reads, and give its paths their real places."""
 
 import re
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from speculative_tts.assets import MissingPathError, resolve
 from speculative_tts.schema.verbatim import Holds, given_paths, verbatim_keys
 
 EXPERIMENTS = re.compile(r"experiment=[\w/-]+(,[\w/-]+)+")
 HYDRAS = ("null", "???")  # values that are Hydra's words even where words are verbatim
+HYDRA_FLAGS = ("cfg", "package", "resolve", "info", "hydra_help", "shell_completion")  # print only
 
 
-def apart(argv: Sequence[str], parser: ArgumentParser) -> tuple[list[str], list[str]]:
-    """Flags, each joined to its value, and settings, which may stand on both sides of a flag."""
-    actions = {name: action for action in parser._actions for name in action.option_strings}
-    flags, settings, rest = [], [], [*argv]
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("-"):
-            settings.append(word)
-            continue
-        action = actions.get(word)
-        if rest and action is not None and (action.nargs is None or rest[0] in _choices(action)):
-            word = f"{action.option_strings[0]}={_at_home(rest.pop(0))}"
-        flags.append(word)
-    return flags, settings
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; settings are written key=value, and --help lists them")
+
+
+def parse(argv: Sequence[str]) -> Namespace:
+    """Parse a command line; its settings may stand on both sides of a flag.
+
+    Of the result, `help` is None or the group that --help=<group> names, `flags` are those that are
+    left to Hydra, and `folder` is --config-dir as Hydra reads it. ValueError for an unknown flag.
+    """
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("settings", nargs="*")
+    for flag in ("--version", "--resolve", "--hydra-help"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--shell-completion", "-sc", action="store_true")
+    parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("--package", "-p")
+    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
+    infos = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+    parser.add_argument("--info", "-i", nargs="?", const="all", choices=infos)
+    topics = [word for word in argv if word.partition("=")[0] in ("--help", "-h")]
+    given = parser.parse_intermixed_args([word for word in argv if word not in topics])
+    given.help = topics[-1].partition("=")[2] if topics else None
+    if given.resolve and not given.cfg:
+        parser.error("--resolve goes with --cfg")
+    asked = {name: vars(given)[name] for name in HYDRA_FLAGS if vars(given)[name]}
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in asked.items()]
+    given.flags = [word.removesuffix("=True") for word in words]
+    given.folder = [f"--config-dir={_at_home(given.config_dir)}"] if given.config_dir else []
+    return given
 
 
 def check_words(settings: Sequence[str], known: Sequence[str]) -> None:
-    """ValueError for a word alone that is none of `known`, which stand for a setting."""
+    """Raise ValueError for a bare word that is none of `known`, which stand for a setting."""
     if lost := [word for word in settings if word.isalpha() and word not in known]:
         there = f"it is none of {', '.join(known)}" if known else "--help lists them"
         raise ValueError(f"cannot read '{lost[0]}'; settings are written key=value, and {there}")
 
 
 def one_by_one(argv: Sequence[str]) -> list[list[str]]:
-    """The command line of each of `experiment=a,b`; as it is where it names one or none.
-
-    An experiment has a sweep of its own, which Hydra would take of one alone.
-    """
+    """Split `experiment=a,b` into a command line each, since each experiment has its own sweep."""
     for place, word in enumerate(argv):
         if EXPERIMENTS.fullmatch(word):
             names = word.partition("=")[2].split(",")
@@ -49,25 +65,29 @@ def one_by_one(argv: Sequence[str]) -> list[list[str]]:
 
 
 def quoted(argument: str, schema: type[Any]) -> str:
-    """A setting that is a path or words, quoted for Hydra: commas and apostrophes stay text.
+    """Quote the value of a setting that holds a path or words, so that its commas stay text.
 
-    What is quoted already is left to Hydra: "'a','b'" sweeps.
+    A value in quotes is left to Hydra: "'a','b'" sweeps.
     """
     key, equals, value = argument.partition("=")
     if not equals or key.lstrip("+") not in verbatim_keys(schema) or value in HYDRAS:
         return argument
     if len(value) > 1 and value[0] in "'\"" and value[0] == value[-1]:
         return argument
-    # In Hydra's quotes a backslash counts only before a quote; ${ would interpolate.
-    text = value.replace("${", "\\${")
+    return f"{key}={quote(value)}"
+
+
+def quote(text: str) -> str:
+    """Quote text for Hydra's grammar, in which ${ would interpolate."""
+    text = text.replace("${", "\\${")  # a backslash counts only before a quote
     text = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text)
-    return f"{key}='{text}'"
+    return f"'{text}'"
 
 
 def find_places(config: object) -> None:
-    """Give every path of a configuration its real place; none may be empty.
+    """Give every path of a configuration its real place; ValueError for an empty one.
 
-    Of what is read `tiny:target` is a shipped file. A shell knows ~ at the start of a word only.
+    A path to read may be a shipped file, `tiny:target`. Shells expand ~ only at a word's start.
     """
     for one in given_paths(config):
         if not one.value:
@@ -78,7 +98,7 @@ def find_places(config: object) -> None:
 
 
 def sources(config: object) -> list[Path]:
-    """What a configuration reads; ValueError when it would also be written."""
+    """Return the paths that a configuration reads; ValueError if one would also be written."""
     read = [one for one in given_paths(config, Holds.read) if Path(one.value).exists()]
     for out in given_paths(config, Holds.written):
         for one in read if Path(out.value).exists() else ():
@@ -90,7 +110,7 @@ def sources(config: object) -> list[Path]:
 
 
 def name_key(error: Exception, config: object) -> None:
-    """Tell of a path that is not there which key of the configuration gave it."""
+    """Add the key that gave a missing path to the error's message."""
     if isinstance(error, MissingPathError):
         keys = [one.key for one in given_paths(config, Holds.read) if one.value == str(error.path)]
         error.args = (": ".join([*keys[:1], str(error)]),)
@@ -98,7 +118,3 @@ def name_key(error: Exception, config: object) -> None:
 
 def _at_home(path: str) -> str:
     return str(Path(path).expanduser()) if path == "~" or path.startswith("~/") else path
-
-
-def _choices(action: Any) -> Sequence[str]:
-    return action.choices or () if action.nargs == "?" else ()

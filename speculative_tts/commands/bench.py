@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(config: BenchConfig) -> int:
-    """Time continuations and steps, print the table, keep both."""
+    """Time continuations and steps; print the table and write it with its numbers."""
     from speculative_tts.costs.lookahead import written_out
 
     out, config = app.require_writable(config.out), written_out(config)
@@ -41,22 +41,24 @@ def run(config: BenchConfig) -> int:
 
 
 def _run_checkpoints(config: BenchConfig, out: Path) -> int:
-    """Trained models, by prompts of the test list."""
+    """Time trained models with prompts of the test list."""
     from speculative_tts.bench import engine as benchmark
     from speculative_tts.bench.peers import of_checkpoints
     from speculative_tts.bench.roofline import limits
     from speculative_tts.bench.search import search_costs
     from speculative_tts.bench.systems import bytes_read, heads_of, ours, speculative, weights
     from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
-    from speculative_tts.decoding.build import build_engine, kept
+    from speculative_tts.decoding.builder import build_engine
+    from speculative_tts.decoding.model_cache import process_cache
     from speculative_tts.progress import progress
     from speculative_tts.provenance import plain, provenance
 
     fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
-    engine = build_engine(fixed, kept=kept(config))
+    models = process_cache(config.runtime.device.value)
+    engine = build_engine(fixed, kept=models)
     prompts = make_prompts(config, engine)
-    engines = speculative(config, engine, kept(config))
-    systems, pays = ours(config, engine, kept(config), prompts, engines)
+    engines = speculative(config, engine, models)
+    systems, pays = ours(config, engine, models, prompts, engines)
     systems |= of_checkpoints(config, engine) if config.transformers else {}
     with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
         spent = benchmark.continuations(systems, prompts, bar.update)
@@ -90,11 +92,11 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
 
 
 def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
-    """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
+    """Make prompts of the test list, each to be continued by exactly config.tokens tokens."""
     from speculative_tts.bench.engine import Continuation
     from speculative_tts.codecs.audio import read_wave
-    from speculative_tts.decoding.voices import encode_prompt
     from speculative_tts.models.prompt import Prompt
+    from speculative_tts.runs.voices import encode_prompt
 
     prompts = []
     for item in spread(read_list(Path(config.data.path)), config.limit):

@@ -28,7 +28,7 @@ def run(config: CheckConfig) -> int:
 
 
 def _machine(config: CheckConfig) -> int:
-    """The table of judges, or of all that the papers' experiments need."""
+    """Print the table of judges, or of all that the papers' experiments need."""
     from speculative_tts.preflight.judges import judges, presets_of
     from speculative_tts.preflight.paper import paper
     from speculative_tts.preflight.table import lines, missing
@@ -47,7 +47,7 @@ def _machine(config: CheckConfig) -> int:
 
 
 def _hours(config: CheckConfig) -> None:
-    """What the experiments would take here, by a probe, or by a pass's time that is given."""
+    """Print the hours that the experiments would take, by a probe or by a given pass time."""
     import torch
 
     from speculative_tts.costs.hours import BATCH, JOBS, LEFT_OUT, counted, estimate
@@ -115,7 +115,7 @@ def _line(row: "Row") -> str:
 
 
 def _json(row: "Row") -> dict[str, Any]:
-    """A row as JSON values; null where shapes differ or the result is not a number."""
+    """Return a row as JSON values; null if shapes differ or the result is not a number."""
     worst = row.worst if math.isfinite(row.worst) else None
     return {
         "case": row.case,

@@ -1,7 +1,7 @@
-"""What one choice means for others: a target brings its codec and its draft, unless told otherwise.
+"""Let one choice imply others: a target brings its codec and its draft, unless told otherwise.
 
-A choice is (what asks for it, what it chooses): ("target=tiny_fine", "codec=tiny_fine"). What asks
-is a choice, or a key that any setting may begin with.
+An implied choice is a pair (trigger, choice), such as ("target=tiny_fine", "codec=tiny_fine"). The
+trigger is a choice, or a key: then any setting that begins with it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ LOGS_BESIDE_RUNS = (("hydra/launcher", "hydra.sweep.dir=${out}/.sweep"),)  # of 
 
 
 def implied(overrides: Sequence[str], choices: Iterable[tuple[str, str]]) -> list[str]:
-    """Those of `choices` that `overrides` ask for, the first of a group, unless one is made."""
+    """Return the choices that `overrides` trigger: the first per group that has no choice yet."""
     given = {override.partition("=")[0].lstrip("+") for override in overrides}
     found: dict[str, str] = {}
     for asking, choice in choices:

@@ -12,32 +12,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app, choices
-from speculative_tts.decoding.naming import DONE, label, run_name, settings, with_sizes
 from speculative_tts.files import held, write_atomic
 from speculative_tts.records import read_list, spread, write_json
+from speculative_tts.runs.naming import DONE, label, run_name, settings, with_sizes
 from speculative_tts.schema.decode import DecodeConfig, SamplingConfig, System
 from speculative_tts.schema.rules import GroupRule
 from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
-    from speculative_tts.decoding.plan import Plan
-    from speculative_tts.decoding.run import AudioSource
     from speculative_tts.records import DecodeRecord
+    from speculative_tts.runs.estimate import Plan
+    from speculative_tts.runs.run import AudioSource
 
 planned: "list[Plan]" = []  # of the sweep so far
 
 
 def run(config: DecodeConfig) -> int:
     """Decode one list with one system."""
-    from speculative_tts.decoding.build import build_source
-    from speculative_tts.decoding.run import DecodeRun, finished
     from speculative_tts.progress import progress
+    from speculative_tts.runs.build import build_source
+    from speculative_tts.runs.run import DecodeRun, finished
 
     config, found = _settled(with_sizes(config))
     if config.plan:
         return _plan(dataclasses.replace(config, match=None, plan=False))
     if config.match is not None:
-        from speculative_tts.decoding.match import matched
+        from speculative_tts.runs.tune import matched
 
         config = matched(config, run)
     items = spread(read_list(Path(config.data.path)), config.limit)
@@ -66,7 +66,7 @@ def run(config: DecodeConfig) -> int:
 
 
 def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
-    """`config` with a number in place of lookahead=auto, and what it was chosen by."""
+    """Replace lookahead=auto by a number; return the measurements that it rests on too."""
     if config.system is not System.speculative or isinstance(config.lookahead, int):
         return config, {}
     from speculative_tts.costs.lookahead import settled, told, written_out
@@ -79,16 +79,18 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
             f"match={config.match} compares rules at one lookahead, and lookahead=auto finds each "
             "rule its own; give lookahead=<number>"
         )
-    from speculative_tts.decoding.build import kept, shared
+    from speculative_tts.decoding.model_cache import process_cache
+    from speculative_tts.runs.build import shared
 
     app.require_writable(config.out)
-    given, found = settled(config, kept=kept(config), cache=shared(config))
+    models = process_cache(config.runtime.device.value)
+    given, found = settled(config, kept=models, cache=shared(config))
     print(told(found))
     return given, found
 
 
 def _found(config: DecodeConfig, folder: Path) -> str:
-    """What a run's counts say already, with intervals, and the command that comes next."""
+    """Describe the figures of a run's counts, with intervals, and name the next command."""
     from speculative_tts.evaluation.registry import METRICS
     from speculative_tts.evaluation.rows import row_of
     from speculative_tts.evaluation.sources import read_run
@@ -120,10 +122,10 @@ def _found(config: DecodeConfig, folder: Path) -> str:
 
 
 def _plan(config: DecodeConfig) -> int:
-    """Say what a run would take, and all of the sweep so far."""
-    from speculative_tts.decoding.build import build_source
-    from speculative_tts.decoding.plan import Plan, plan
+    """Print the cost of a run, and of the sweep's runs so far."""
     from speculative_tts.provenance import peak_gib
+    from speculative_tts.runs.build import build_source
+    from speculative_tts.runs.estimate import Plan, plan
 
     if not app.job_number():
         planned.clear()
@@ -142,7 +144,7 @@ def _plan(config: DecodeConfig) -> int:
 
 
 def _track(config: DecodeConfig, folder: Path) -> None:
-    """Send what the counts of the records say to wandb, where it is asked for."""
+    """Send the figures of the records' counts to wandb, if asked for."""
     if config.wandb:
         from speculative_tts.evaluation.rows import row_of
         from speculative_tts.evaluation.sources import read_run
@@ -154,8 +156,8 @@ def _track(config: DecodeConfig, folder: Path) -> None:
 
 
 def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
-    """Say which utterances have no record; the exit code of such a run."""
-    from speculative_tts.decoding.run import FAILED
+    """Say which utterances have no record; return the exit code of such a run."""
+    from speculative_tts.runs.run import FAILED
 
     first = next(iter(failed.values()))
     print(
@@ -169,7 +171,7 @@ def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
 def _describe(
     config: DecodeConfig, source: "AudioSource", folder: Path, found: dict[str, Any]
 ) -> None:
-    """Write what the run is, and what its results rest on."""
+    """Write the run's settings and the provenance of its results."""
     from speculative_tts.provenance import provenance
 
     if source.settings is not None:
@@ -181,7 +183,7 @@ def _describe(
 
 
 def _by_other_code(folder: Path) -> str:
-    """What to say of a run that other code made or began; nothing when it was this code."""
+    """Describe the other code that made or began a run; empty if it was this code."""
     from speculative_tts.provenance import code_text, code_version
 
     path = folder / "provenance.json"
@@ -195,7 +197,7 @@ def _by_other_code(folder: Path) -> str:
 
 
 def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
-    """What a run's results rest on besides its settings: weights, groups, heads and transitions."""
+    """Return the inputs of a run besides its settings: weights, groups, heads, transitions."""
     from speculative_tts.provenance import content_hash
 
     paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
@@ -205,13 +207,13 @@ def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
 
 
 def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
-    """Records of the target's run that system=swap starts from; none for other systems.
+    """Read the records of the target's run that system=swap starts from; empty for others.
 
-    Raises ValueError when there is no such finished run, or no groups to swap within.
+    Raises ValueError if there is no such finished run, or no groups to swap within.
     """
     if config.system is not System.swap:
         return {}
-    from speculative_tts.decoding.run import read_records
+    from speculative_tts.runs.run import read_records
 
     if not isinstance(config.rule, GroupRule):
         raise ValueError(

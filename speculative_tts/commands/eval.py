@@ -31,7 +31,7 @@ NOTHING_SCORED = 1
 
 
 def run(config: EvalConfig) -> int:
-    """Score, compare with the baseline where one is named, print; returns the exit code.
+    """Score, compare with the baseline if one is named, print; return the exit code.
 
     0 done; 1 a source had no utterance that could be scored, or a judge that was asked for is not
     installed; 3 with `strict`, when a judge is not installed (nothing is scored then) or a figure
@@ -63,7 +63,7 @@ def run(config: EvalConfig) -> int:
 
 
 def _had(plan: Plan) -> bool:
-    """Has the run figures of a judge that is not installed now?"""
+    """Return True if the run has figures of a judge that is not installed now."""
     file = plan.source.folder / SUMMARY
     if not plan.skipped or not file.is_file():
         return False
@@ -72,7 +72,7 @@ def _had(plan: Plan) -> bool:
 
 
 def _planned(config: EvalConfig) -> list[Plan]:
-    """What is to be scored. ValueError, before the work, for what would fail after it."""
+    """Plan the scoring; raise ValueError now for mistakes that would fail after hours of work."""
     baseline = None if config.baseline is None else Path(config.baseline)
     if baseline is not None and not baseline.is_dir():
         raise ValueError(f"baseline={baseline} is not a folder; give that of a run")
@@ -91,7 +91,7 @@ def _planned(config: EvalConfig) -> list[Plan]:
 
 
 def _shown(planned: Sequence[Plan], paper: str) -> list[Plan]:
-    """Without the judges whose figures of a run the paper does not show."""
+    """Drop the judges whose figures the paper does not show for a run."""
     from speculative_tts.reporting.runs import unscored
     from speculative_tts.reporting.shown import judges_shown
 
@@ -102,7 +102,7 @@ def _shown(planned: Sequence[Plan], paper: str) -> list[Plan]:
 
 
 def table(summaries: Sequence[dict[str, Any]]) -> str:
-    """Figures of several runs, one a line, with 95 % intervals; `-` where nothing was measured."""
+    """Tabulate the figures of several runs, with 95 % intervals; `-` if not measured."""
     heard = [s["judges"]["wer"]["options"] for s in summaries if "wer" in s["judges"]]
     labels = sorted({f"{_mark(options)}WER, CER: {options['label']}" for options in heard})
     shown = {
@@ -122,14 +122,14 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
 
 
 def _count(summary: dict[str, Any]) -> str:
-    """Utterances, and how many of them could not be scored or ended at once."""
+    """Format the number of utterances, and of those not scored or without speech."""
     odd = {"failed": summary["n_failed"], "without speech": summary["flags"].get(NO_CODES)}
     told = ", ".join(f"{number} {what}" for what, number in odd.items() if number)
     return f"{summary['n']} ({told})" if told else str(summary["n"])
 
 
 def _mark(options: dict[str, Any]) -> str:
-    """`~` before rates of the general language model, which compare with no word grammar's."""
+    """Return `~` if rates are by the general language model, not comparable with a grammar's."""
     return "~" if options.get("grammar") == "general" else ""
 
 
@@ -159,7 +159,7 @@ def _score(planned: Sequence[Plan], config: EvalConfig) -> list[Scored]:
 
 
 def _compare(baseline: Path, scored: Sequence[Scored], config: EvalConfig) -> None:
-    """Paired tests of every scored run against the baseline; also written to comparison.json."""
+    """Compare every scored run with the baseline by paired tests; write comparison.json."""
     others = {
         str(one.folder): [one.folder]
         for one in scored

@@ -13,7 +13,7 @@ from speculative_tts.schema.export import ExportConfig
 
 
 def run(config: ExportConfig) -> int:
-    """Write the folder; prints its files."""
+    """Write the folder and print the names of its files."""
     from speculative_tts.files import write_atomic
     from speculative_tts.training.card import card, runs_of
     from speculative_tts.training.export import VLLM, export

@@ -1,4 +1,4 @@
-"""The text of `--help`: what a command does, examples to copy, keys with defaults and meanings.
+"""Write the text of `--help`: purpose, examples to copy, keys with defaults and meanings.
 
 A command's own keys come first, a group of keys as a line; `--help=<group>` lists what is in it.
 Meanings come from the comments beside the fields in `schema`, defaults from the composed
@@ -13,8 +13,9 @@ from enum import Enum
 from importlib.resources import files
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
+from speculative_tts.commands.composing import compose_one
 from speculative_tts.schema.kinds import kinds
 from speculative_tts.schema.limits import limit_of
 
@@ -32,40 +33,29 @@ SEVERAL = {  # groups of no key of their own
     "method": "A method by its name: sets system and rule.",
     "recipe": "Settings that suit a target, or made a shipped model.",
 }
+Config = TypeVar("Config")
 MANY = 12
 WIDEST = 40  # a key with its default that is longer stands on a line of its own
 
 
-class Explained(Protocol):
-    """What `--help` tells of a command."""
+@dataclasses.dataclass(frozen=True)
+class Described(Generic[Config]):
+    """The part of a command that `--help` shows."""
 
-    @property
-    def name(self) -> str:
-        """Of its configuration."""
+    name: str  # of its configuration
+    schema: type[Config]
+    about: str
+    examples: tuple[str, ...]  # lines to copy
+    first: tuple[str, ...]  # keys that matter most
 
     @property
     def program(self) -> str:
-        """What a user types."""
-
-    @property
-    def schema(self) -> type[Any]:
-        """Its settings."""
-
-    @property
-    def about(self) -> str:
-        """What it does."""
-
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """Lines to copy."""
-
-    @property
-    def first(self) -> tuple[str, ...]:
-        """Keys that matter most."""
+        """The name that a user types."""
+        return "sst-" + self.name.replace("_", "-")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Composed:
+class _Shown:
     """A command's schema, its composed values, and which file each config group chose."""
 
     schema: type[Any]
@@ -74,7 +64,7 @@ class _Composed:
 
     @property
     def several(self) -> list[str]:
-        """Config groups that set keys all over, such as experiment."""
+        """Config groups that set keys of other groups, such as experiment."""
         fields = {entry.name for entry in dataclasses.fields(self.schema)}
         return sorted(g for g in self.choices if "/" not in g and g not in fields)
 
@@ -86,19 +76,17 @@ class _Composed:
         return {name: types[name] for name in names if dataclasses.is_dataclass(types[name])}
 
 
-def help_text(command: Explained, topic: str = "") -> str:
-    """What `--help` prints; `topic` is what follows in --help=<group> or --help=all.
+def help_text(command: Described[Any], topic: str = "") -> str:
+    """Return the text of `--help`; `topic` is the value of --help=<group> or --help=all.
 
     Raises ValueError for a topic that is no group of this command.
     """
-    from hydra import compose, initialize_config_module
     from omegaconf import OmegaConf
 
-    with initialize_config_module("speculative_tts.configs", version_base="1.3"):
-        config = compose(command.name, return_hydra_config=True)
+    config = compose_one(command.name, ())
     values = OmegaConf.to_container(config, resolve=False)
     assert isinstance(values, dict)
-    shown = _Composed(command.schema, values, dict(config.hydra.runtime.choices))
+    shown = _Shown(command.schema, values, dict(config.hydra.runtime.choices))
     groups = [*shown.several, *shown.nested]
     if topic not in {"", "all", *groups}:
         raise ValueError(f"--help={topic}: no such group; there are {', '.join(groups)}, all")
@@ -129,7 +117,7 @@ def help_text(command: Explained, topic: str = "") -> str:
 
 
 def comments(schema: type[Any]) -> dict[str, str]:
-    """The comment beside, or on the lines above, each field of a dataclass and of its bases."""
+    """Return the comment beside or above each field of a dataclass and of its bases."""
     found: dict[str, str] = {}
     above: list[str] = []
     written = [inspect.getsource(base) for base in schema.__mro__[-2::-1]]
@@ -144,7 +132,7 @@ def comments(schema: type[Any]) -> dict[str, str]:
 
 
 def options(group: str) -> list[str]:
-    """Names of the packaged files of a config group, one folder deeper included (ssd/table1)."""
+    """List the packaged files of a config group, with those one folder deeper (ssd/table1)."""
     folder = files("speculative_tts.configs") / group
     found = []
     for entry in folder.iterdir() if folder.is_dir() else ():
@@ -155,8 +143,8 @@ def options(group: str) -> list[str]:
     return sorted(found)
 
 
-def _group_rows(shown: _Composed) -> list[tuple[str, str]]:
-    """A line a group: what it is, what it can be, which keys it has."""
+def _group_rows(shown: _Shown) -> list[tuple[str, str]]:
+    """Make a row per group: its meaning, its choices, its keys."""
     rows = [(f"{g}={shown.choices[g] or ''}", f"{SEVERAL[g]} {_there(g)}") for g in shown.several]
     for name, kind in shown.nested.items():
         about = " ".join(filter(None, (_first_line(kind), _there(name))))
@@ -168,7 +156,7 @@ def _group_rows(shown: _Composed) -> list[tuple[str, str]]:
 
 
 def _there(group: str) -> str:
-    """The options of a config group, or some of many."""
+    """Format the options of a config group, or some of many."""
     names = options(group)
     if len(names) > MANY:
         return f"{len(names)} of them, such as {', '.join(names[-4:])}."
@@ -176,7 +164,7 @@ def _there(group: str) -> str:
 
 
 def _option_rows(group: str) -> list[tuple[str, str]]:
-    """Options of a config group with the first comment in their files."""
+    """Make a row per option of a config group, with the first comment of its file."""
     folder, rows = files("speculative_tts.configs") / group, []
     for name in options(group):
         lines = (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
@@ -185,8 +173,8 @@ def _option_rows(group: str) -> list[tuple[str, str]]:
     return rows
 
 
-def _key_rows(shown: _Composed, group: str = "") -> list[tuple[str, str]]:
-    """A group's keys, those of groups in it too; without a group the command's own ones."""
+def _key_rows(shown: _Shown, group: str = "") -> list[tuple[str, str]]:
+    """Make a row per key of a group and of its groups, or of the command itself."""
     if group in shown.several:
         return []
     if group:
@@ -227,23 +215,23 @@ def _defaults(schema: type[Any]) -> dict[str, Any]:
 
 
 def _table(rows: list[tuple[str, str]]) -> str:
-    """Two columns, the right one wrapped."""
+    """Format two columns, the right one wrapped."""
     indent = max(len(left) for left, _ in rows if len(left) <= WIDEST) + 4
     return "\n".join(_wrapped(f"  {left}", right, indent) for left, right in rows)
 
 
 def _first_line(schema: type[Any]) -> str:
-    """What a dataclass says of itself."""
+    """Return the first line of a dataclass's docstring."""
     return _null((schema.__doc__ or "").partition("\n")[0])
 
 
 def _null(text: str) -> str:
-    """None, as YAML and the command line write it."""
+    """Write None as YAML and the command line do."""
     return re.sub(r"\bNone\b", "null", text)
 
 
 def _wrapped(left: str, right: str, indent: int) -> str:
-    """Two columns, the right one wrapped to the terminal; a very long left has a line alone."""
+    """Format a row, wrapped to the terminal; a very long left part gets its own line."""
     width = max(get_terminal_size((100, 24)).columns, indent + 30)
     lines = wrap(right, width - indent) or [""]
     if len(left) + 2 > indent:

@@ -14,8 +14,8 @@ from speculative_tts.schema.prepare import ImportConfig
 
 def run(config: ImportConfig) -> int:
     """Import one checkpoint, or make a fresh one."""
-    from speculative_tts.models.valle.checkpoint import read_checkpoint
-    from speculative_tts.models.valle.importing import import_valle, options_of
+    from speculative_tts.models.families.valle.checkpoint import read_checkpoint
+    from speculative_tts.models.families.valle.importing import import_valle, options_of
     from speculative_tts.training.fresh import fresh_checkpoint
 
     checkpoint, codes = config.checkpoint, config.fresh.codes

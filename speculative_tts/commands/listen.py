@@ -14,7 +14,7 @@ from speculative_tts.schema.listen import ListenConfig, ListenStep
 
 
 def run(config: ListenConfig) -> int:
-    """One step of a listening test."""
+    """Run one step of a listening test."""
     steps = {
         ListenStep.make: _make,
         ListenStep.serve: _serve,

@@ -1,7 +1,7 @@
-"""One line for a mistake: what was given, what is allowed, what to do.
+"""Turn an exception into one line for the user: the value, the limit, the remedy.
 
-Hydra and OmegaConf spread a mistake over several exceptions and lines; the parts that help a user
-are put together here.
+Hydra and OmegaConf spread a mistake over several exceptions and lines; this joins the helpful
+parts.
 """
 
 import difflib
@@ -14,7 +14,7 @@ from speculative_tts.commands.help import options
 from speculative_tts.schema.fields import key_types
 from speculative_tts.schema.kinds import kinds_in, own_keys
 
-DEFAULTS_LIST, SLURM = "hydra/_internal/defaults_list.py", "submitit/slurm/slurm.py"
+DEFAULTS_LIST, SLURM = "/defaults_list.py", "/submitit/slurm/slurm.py"  # of Hydra, of submitit
 PACKAGE = str(Path(__file__).parents[1])
 EXTRAS = {  # module whose absence means that an extra was not installed
     "faiss": "tiny",
@@ -33,14 +33,11 @@ EXTRAS = {  # module whose absence means that an extra was not installed
     "torchaudio": "papers",
     "wandb": "cluster",
     "ray": "ray",
-    "gguf": "peers",
-    "llama_cpp": "peers",
-    "openvino": "peers",
 }
 
 
 def one_line(error: Exception, schema: type[Any]) -> str | None:
-    """What to tell the user about `error`; None when it is a defect, not a mistake in the input."""
+    """Return the line for a user's mistake; None if `error` is a defect."""
     import yaml
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -66,10 +63,10 @@ def one_line(error: Exception, schema: type[Any]) -> str | None:
 
 
 def _others_line(error: Exception) -> str | None:
-    """Mistakes that Hydra, submitit and packages that are not whole take for defects.
+    """Return the line for mistakes that look like defects of Hydra, submitit or packages.
 
-    Hydra looks into each choice of a list, `rule=[null]`, as if it were text; submitit finds out by
-    itself that there is no Slurm.
+    Hydra reads each choice of a list, `rule=[null]`, as text; submitit raises RuntimeError without
+    Slurm.
     """
     if isinstance(error, ImportError) and error.name is None and _raised_here(error):
         return " ".join(str(error).split())
@@ -81,7 +78,7 @@ def _others_line(error: Exception) -> str | None:
 
 
 def _unchosen(error: Exception) -> bool:
-    """Did Hydra find null, or a number, where it wants the name of a choice?"""
+    """Return True if Hydra found null or a number instead of the name of a choice."""
     return isinstance(error, TypeError | ValueError) and _raised_in(error, DEFAULTS_LIST)
 
 
@@ -110,7 +107,7 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
 
 
 def _misfit(override: str, cause: BaseException) -> str:
-    """A value that its key cannot hold."""
+    """Return the line for a value that its key cannot hold."""
     if "is not a ListConfig" in str(cause):
         key, _, value = override.partition("=")
         return f"{override}: a list is wanted; give {key}=[{value}]"
@@ -118,10 +115,10 @@ def _misfit(override: str, cause: BaseException) -> str:
 
 
 def _unknown_choice(group: str, name: str, text: str) -> str:
-    """A config group's option that does not exist.
+    """Return the line for an option of a config group that does not exist.
 
-    There are the packaged ones, and those of a user's own folder: Hydra lists both, but of the
-    innermost folder alone.
+    It lists the packaged options and those of the user's folder. Hydra's own message lists both,
+    but only of the innermost folder.
     """
     if group == "hydra" and name.startswith("launcher/"):
         return (
@@ -181,7 +178,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _raised_here(error: Exception) -> bool:
-    """Was the error raised by this package itself, with a message meant for users?"""
+    """Return True if this package raised the error, with a message meant for users."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

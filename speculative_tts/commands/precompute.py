@@ -15,7 +15,7 @@ from speculative_tts.schema.prepare import Cache, PrecomputeConfig
 
 
 def run(config: PrecomputeConfig) -> int:
-    """Find or make the cache that was asked for."""
+    """Find or make the cache that is asked for."""
     return {Cache.groups: groups, Cache.transitions: transitions}[config.cache](config)
 
 

@@ -45,7 +45,7 @@ def _sentences(config: PrepareConfig, out: Path) -> int:
 
 
 def _codes(config: PrepareConfig, out: Path) -> int:
-    """Codes of a corpus that is on disk."""
+    """Make codes of a corpus that is on disk."""
     from speculative_tts.corpora import libriheavy, libritts
     from speculative_tts.corpora.extract import Extraction, extract
 
@@ -74,7 +74,7 @@ def _codes(config: PrepareConfig, out: Path) -> int:
 
 
 def _list(config: PrepareConfig, out: Path) -> int:
-    """A test list of a corpus that is on disk."""
+    """Make a test list of a corpus that is on disk."""
     from speculative_tts.corpora import libritts, listing
     from speculative_tts.corpora.published import SOURCES, read_published
     from speculative_tts.records import write_json
@@ -103,7 +103,7 @@ def _list(config: PrepareConfig, out: Path) -> int:
 
 
 def _voices(config: PrepareConfig, out: Path) -> int:
-    """The list on which voices are compared."""
+    """Make the list on which voices are compared."""
     from speculative_tts.assets import resolve
     from speculative_tts.corpora.voices import write_voices
     from speculative_tts.records import read_list
@@ -114,7 +114,7 @@ def _voices(config: PrepareConfig, out: Path) -> int:
 
 
 def _unseen(config: PrepareConfig, out: Path) -> int:
-    """A list that nothing has seen."""
+    """Make a list that no training has seen."""
     from speculative_tts.corpora.unseen import write_unseen
 
     print(f"{write_unseen(config, out)}: new strings and prompts")
@@ -122,7 +122,7 @@ def _unseen(config: PrepareConfig, out: Path) -> int:
 
 
 def _features(config: PrepareConfig, out: Path) -> int:
-    """A list whose recordings have codes already."""
+    """Make a list whose recordings have codes already."""
     from speculative_tts.codecs.registry import load_codec
     from speculative_tts.codecs.tiny import WorldCodec
     from speculative_tts.corpora.given import write_given

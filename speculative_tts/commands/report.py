@@ -14,7 +14,7 @@ STRICT_FAILURE = 3
 
 
 def run(config: ReportConfig) -> int:
-    """Write what the runs at hand allow; returns 3 with `strict` when a run is missing."""
+    """Write what the runs at hand allow; return 3 with `strict` if a run is missing."""
     from speculative_tts.files import held, write_atomic
     from speculative_tts.reporting.page import page
     from speculative_tts.reporting.runs import find_runs

@@ -42,9 +42,9 @@ def run(config: SpeakConfig) -> int:
     """Speak one text, speculatively and autoregressively, and write the speculative audio."""
     from speculative_tts.codecs.audio import write_wave
     from speculative_tts.costs.lookahead import settled
-    from speculative_tts.decoding.build import build_engine
+    from speculative_tts.decoding.builder import build_engine
     from speculative_tts.decoding.streaming import Stream, growing
-    from speculative_tts.models import cosyvoice
+    from speculative_tts.models.families import cosyvoice
 
     _check_stream(config)
     out = place_of(config)
@@ -84,7 +84,7 @@ def run(config: SpeakConfig) -> int:
 
 def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:
     """Speak the words of standard input while they arrive."""
-    from speculative_tts.decoding.build import build_engine
+    from speculative_tts.decoding.builder import build_engine
     from speculative_tts.decoding.streaming import Stream, given
     from speculative_tts.integrations.bistream import spoken
 
@@ -97,7 +97,7 @@ def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:
 
 
 def _check_stream(config: SpeakConfig) -> None:
-    """ValueError for a setting that only a stream has."""
+    """Raise ValueError for a setting that only a stream has."""
     only = {
         "out=-": config.out == STDOUT,
         "player": config.player is not None,
@@ -109,9 +109,9 @@ def _check_stream(config: SpeakConfig) -> None:
 
 
 def place_of(config: SpeakConfig) -> Path:
-    """Where the speech goes: `out`, of a sweep a file a job (x-1.wav, x-2.wav).
+    """Return the file of the speech: `out`, or in a sweep a file per job (x-1.wav, x-2.wav).
 
-    ValueError for a name that says another format than the wav that would lie there.
+    Raises ValueError for a suffix of another format than wav.
     """
     out, job = Path(config.out), app.job_number()
     if config.encoding is Encoding.wav and out.suffix.lower() not in WAVES:
@@ -125,7 +125,7 @@ def place_of(config: SpeakConfig) -> Path:
 
 
 def _play(config: SpeakConfig, stream: "Stream", sample_rate: int) -> int:
-    """Write a stream as it comes, and say when it came (on standard error: the wave may be out)."""
+    """Write a stream as it comes; say on standard error when it came (stdout may be the wave)."""
     from speculative_tts.codecs.audio import WaveWriter
 
     with _sink(config) as file:
@@ -150,7 +150,7 @@ def _play(config: SpeakConfig, stream: "Stream", sample_rate: int) -> int:
 
 @contextmanager
 def _sink(config: SpeakConfig) -> Iterator[IO[bytes]]:
-    """A player's standard input, our standard output, or a file once it is whole."""
+    """Open a player's standard input, our standard output, or a file that appears once whole."""
     if config.player is not None:
         with _player(config.player) as file:
             yield file
@@ -163,7 +163,7 @@ def _sink(config: SpeakConfig) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _player(command: str) -> Iterator[IO[bytes]]:
-    """The standard input of a program; ValueError when it is not there or ends in an error."""
+    """Open the standard input of a program; ValueError if it does not exist or fails."""
     try:
         process = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE)
     except (OSError, ValueError, IndexError) as error:
@@ -176,7 +176,7 @@ def _player(command: str) -> Iterator[IO[bytes]]:
 
 
 def find_prompt(config: SpeakConfig) -> ListItem:
-    """The voice prompt that was asked for; ValueError when it is neither file nor speaker."""
+    """Find the voice prompt; ValueError if it is neither a file nor a speaker."""
     path = Path(config.data.path)
     items = read_list(path)
     if config.prompt is None and config.prompt_text is not None:
@@ -200,9 +200,9 @@ def find_prompt(config: SpeakConfig) -> ListItem:
 
 
 def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
-    """The voice that voices.json beside a list chooses; None where there is no such file.
+    """Return the voice that voices.json beside a list chooses; None without that file.
 
-    `scripts/choose_voice.py` writes it. Raises ValueError when it names nobody of the list.
+    `scripts/choose_voice.py` writes it. Raises ValueError if it names nobody of the list.
     """
     file = path.with_name(VOICES)
     if not file.is_file():
@@ -217,14 +217,14 @@ def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
 
 
 def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
-    """What is asked for: the text, and of the voice prompt its words, given or heard, and codes.
+    """Build the prompt: the text, and the voice prompt's words, given or recognised, and codes.
 
-    Silence around a recording is cut for a model of words: speech that it was trained to continue
-    has 0.07 s of it, and 0.4 s cost it the first word of every second utterance (results/LOG.md).
+    Silence around a recording is cut for a model of words: its training speech has 0.07 s of it,
+    and 0.4 s cost it the first word of every second utterance (results/LOG.md).
     """
     from speculative_tts.codecs.audio import read_wave, without_edges
-    from speculative_tts.decoding.voices import encode_prompt
     from speculative_tts.models.prompt import Prompt
+    from speculative_tts.runs.voices import encode_prompt
 
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
     words = getattr(engine.target.layout, "words", ())
@@ -235,9 +235,9 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
 
 
 def words_in(prompt: str, words: Sequence[str]) -> str:
-    """What pocketsphinx hears in a recording when only `words` can be said; says so.
+    """Recognise a recording with pocketsphinx, limited to `words`, and print the result.
 
-    Raises ValueError when that is nothing, or when there is no vocabulary to listen for.
+    Raises ValueError if nothing is recognised, or if there is no vocabulary.
     """
     from speculative_tts.evaluation.audio import flags_of, load_wave
     from speculative_tts.evaluation.judges.pocketsphinx import load_recogniser
@@ -260,7 +260,7 @@ def summary(
     baseline: "tuple[Outcome, float] | None",
     own: "tuple[Outcome, float]",
 ) -> str:
-    """For people; baseline (None: without a draft) and own are what was decoded, its seconds."""
+    """Describe the result; `baseline` (None: no draft) and `own` are outcomes and seconds."""
     outcome, fast = own
     end = "" if outcome.stopped else " (cut at the length limit)"
     spoken = f"{out}: {seconds:.2f} s of speech, {len(outcome.tokens)} tokens in {fast:.3f} s{end}"
@@ -276,7 +276,7 @@ def summary(
 
 
 def _acceptance(outcome: "Outcome") -> str:
-    """What came of the draft."""
+    """Describe how much of the draft was accepted."""
     counts = outcome.counts
     if not counts.rounds:
         return f"{len(outcome.tokens)} tokens, one by one"

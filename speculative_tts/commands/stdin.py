@@ -1,4 +1,4 @@
-"""Text from standard input, as it arrives."""
+"""Read text from standard input as it arrives."""
 
 import re
 import sys
@@ -9,9 +9,9 @@ from typing import cast
 
 
 def words() -> Iterator[str]:
-    """Words of a text as soon as white space or the end follows them.
+    """Yield words as soon as white space or the end follows them.
 
-    Raises ValueError when there are none.
+    Raises ValueError if there are none.
     """
     rest, spoken = "", False
     for text in _read():
@@ -26,7 +26,7 @@ def words() -> Iterator[str]:
 
 
 def _read() -> Iterator[str]:
-    """What is there, when it is there; at the end a line's end."""
+    """Yield pieces of text as they arrive, and a newline at the end."""
     decoder = getincrementaldecoder("utf-8")()
     there = sys.stdin is not None  # else closed by the shell
     while there and (data := cast("BufferedReader", sys.stdin.buffer).read1()):

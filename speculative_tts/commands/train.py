@@ -1,4 +1,4 @@
-"""What the three commands that train share: where it runs, who is told, what is printed."""
+"""Run a training for the three training commands: processes, tracking, printed summary."""
 
 import json
 from collections.abc import Callable

@@ -14,7 +14,7 @@ from speculative_tts.schema.train import TrainDraftConfig
 
 
 def run(config: TrainDraftConfig) -> int:
-    """Train or continue the draft of `config`; prints the exported draft's summary as JSON."""
+    """Train or continue the draft of `config`; print the exported draft's summary as JSON."""
     from speculative_tts.training.draft import make_draft
 
     app.require_codes(config.codes)

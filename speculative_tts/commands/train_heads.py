@@ -13,7 +13,7 @@ from speculative_tts.schema.train import TrainHeadsConfig
 
 
 def run(config: TrainHeadsConfig) -> int:
-    """Train or continue the heads of `config`; prints their dev figures as JSON."""
+    """Train or continue the heads of `config`; print their dev figures as JSON."""
     from speculative_tts.training.heads import train_heads
 
     app.require_codes(config.codes)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(config: TrainTargetConfig) -> int:
-    """Train, or go on training, the target in `config.out`; prints its last figures as JSON."""
+    """Train, or go on training, the target in `config.out`; print its last figures as JSON."""
     valle = config.architecture is Architecture.valle
     corpus = Path(config.prepared)
     if not (corpus / config.codes).is_dir():
@@ -43,7 +43,7 @@ def _valle(config: TrainTargetConfig) -> Train:
 
 
 def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
-    """The settings of a VALL-E run; ValueError for one that only the other architecture has."""
+    """Return the settings of a VALL-E run; ValueError for one of the other architecture only."""
     if config.compile or config.acoustic_pull:
         raise ValueError(
             "compile and acoustic_pull are not there for architecture=valle; leave them out"

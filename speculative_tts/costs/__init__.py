@@ -1,1 +1,1 @@
-"""What costs are measured with, and what is counted from them."""
+"""Measure the costs of steps, and estimate from them: lookaheads, hours."""

@@ -1,4 +1,4 @@
-"""GPU hours of the papers' experiments, from a probe of some seconds or a pass's time given.
+"""Estimate GPU hours of the papers' experiments from a probe, or from given pass times.
 
 The probe times decode steps of one and of four layers of each target's size (random weights, this
 package's engine), a head and a sampler, of one row and of a batch; the rest is counting. A run
@@ -13,9 +13,9 @@ import torch
 
 from speculative_tts.costs.layers import random_decoder
 from speculative_tts.costs.timer import median_seconds
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.matrix import matrix
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.evaluate import Paper
 
@@ -32,7 +32,7 @@ SECONDS = 6.5  # of an utterance of LibriTTS test-clean, about
 
 @dataclass(frozen=True)
 class Job:
-    """Experiments of one paper: the target's shape, and how much of it there is to decode."""
+    """The experiments of one paper: the target's shape, and the amount to decode."""
 
     paper: Paper
     shape: DecoderConfig
@@ -43,12 +43,12 @@ class Job:
 
     @property
     def tokens(self) -> float:
-        """Speech tokens of an utterance."""
+        """Speech tokens per utterance."""
         return SECONDS * self.token_rate
 
     @property
     def alone(self) -> float:
-        """Passes of one row in all runs, of what is timed and of the target alone beside it."""
+        """Passes of one row in all runs: timed utterances, by system and by target alone."""
         return 2 * self.runs * TIMED * self.tokens
 
     @property
@@ -84,7 +84,7 @@ JOBS = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """Milliseconds of a pass of one row and of a batch, and hours of all experiments of a paper."""
+    """Milliseconds of a pass of one row and of a batch, and hours of a paper's experiments."""
 
     paper: Paper
     milliseconds: tuple[float, float]
@@ -92,18 +92,18 @@ class Estimate:
 
 
 def counted(job: Job, alone: float, together: float) -> Estimate:
-    """Of milliseconds of a pass of one row and of a batch."""
+    """Compute the hours from milliseconds of a pass of one row and of a batch."""
     hours = (alone * job.alone + together * job.together) / 3.6e6
     return Estimate(job.paper, (alone, together), hours)
 
 
 def estimate(job: Job, device: torch.device, dtype: torch.dtype) -> Estimate:
-    """Probe one target's passes and count."""
+    """Time one target's passes and compute the hours."""
     return counted(job, *(1e3 * pass_seconds(job, rows, device, dtype) for rows in (1, BATCH)))
 
 
 def pass_seconds(job: Job, rows: int, device: torch.device, dtype: torch.dtype) -> float:
-    """A whole target's step: layers, head and sampler."""
+    """Return the seconds of a whole step of the target: layers, head and sampler."""
     few, many = (step_seconds(job.shape, n, rows, device, dtype) for n in PROBED)
     layer = max(many - few, 0.0) / (PROBED[1] - PROBED[0])
     step = few + layer * (job.shape.layers - PROBED[0])
@@ -114,7 +114,7 @@ def pass_seconds(job: Job, rows: int, device: torch.device, dtype: torch.dtype) 
 def step_seconds(
     shape: DecoderConfig, layers: int, rows: int, device: torch.device, dtype: torch.dtype
 ) -> float:
-    """Median seconds of one decode step of so many layers after `CONTEXT` positions."""
+    """Time one decode step of some layers after `CONTEXT` positions; median seconds."""
     generator = torch.Generator().manual_seed(0)
     decoder = random_decoder(shape, [1.0] * layers, generator, dtype=dtype, device=device)
     cache = decoder.cache(rows, CONTEXT + 1)
@@ -125,7 +125,7 @@ def step_seconds(
 
 @torch.inference_mode()
 def head_seconds(job: Job, rows: int, device: torch.device, dtype: torch.dtype) -> float:
-    """Median seconds of one product with the output head."""
+    """Time one product with the output head; median seconds."""
     head = matrix(torch.randn(job.shape.hidden, job.head, dtype=dtype, device=device))
     token = torch.randn(rows, job.shape.hidden, dtype=dtype, device=device)
     return median_seconds(lambda: head(token), REPEATS)
@@ -133,7 +133,7 @@ def head_seconds(job: Job, rows: int, device: torch.device, dtype: torch.dtype) 
 
 @torch.inference_mode()
 def sampler_seconds(job: Job, rows: int, device: torch.device) -> float:
-    """Median seconds of one distribution: temperature and the 50 likeliest."""
+    """Time one sampling distribution (temperature, top 50); median seconds."""
     sampler = Sampler(temperature=0.8, top_k=50)
     logits = torch.randn(rows, 1, job.head, device=device)
     nothing = torch.zeros(rows, 1, dtype=torch.int64, device=device)

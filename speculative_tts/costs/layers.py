@@ -1,4 +1,4 @@
-"""Decoders of any size with random weights: what a step of a published model costs without it."""
+"""Build decoders of any size with random weights, to time steps without checkpoints."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.decoder import Decoder, Layer
-from speculative_tts.models.loading import build_decoder
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.decoder import Decoder, Layer
+from speculative_tts.models.decoder.loading import build_decoder
 
 State = dict[str, Tensor]  # of a decoder of one layer, as checkpoints name it
 
@@ -22,14 +22,14 @@ def random_decoder(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Decoder:
-    """A decoder of one layer a scale, which says how much that layer adds."""
+    """Build a decoder with a layer per scale; the scale multiplies what the layer adds."""
     return decoder_of(config, random_layers(config, scales, generator), dtype=dtype, device=device)
 
 
 def random_layers(
     config: DecoderConfig, scales: Sequence[float], generator: torch.Generator
 ) -> list[State]:
-    """A state a layer; layers of one scale are drawn once, a billion numbers need not be."""
+    """Return a state per layer; layers of one scale share one draw, to save time."""
     kinds = {scale: _state(config, generator, scale) for scale in dict.fromkeys(scales)}
     return [kinds[scale] for scale in scales]
 
@@ -37,7 +37,7 @@ def random_layers(
 def decoder_of(
     config: DecoderConfig, layers: Sequence[State], *, dtype: torch.dtype, device: torch.device
 ) -> Decoder:
-    """A decoder of these layers, each in memory of its own: a step reads what real weights take."""
+    """Build a decoder that copies each layer, so that a step reads as much as real weights."""
     one = replace(config, layers=1)
     kinds = {
         id(state): build_decoder(one, state, dtype=dtype, device=device, prefix="")
@@ -52,7 +52,7 @@ def _copied(layer: Layer) -> Layer:
 
 
 def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:
-    """State dict of a decoder of one layer, variance-preserving."""
+    """Draw the state dict of a one-layer decoder, variance-preserving."""
 
     def matrix(rows: int, columns: int, size: float = 1.0) -> Tensor:
         return torch.randn(rows, columns, generator=generator) * (size / math.sqrt(columns))

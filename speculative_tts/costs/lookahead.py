@@ -1,9 +1,9 @@
-"""Which lookahead pays here: seconds and tokens of rounds of 1, 2, ... drafted tokens.
+"""Find the fastest lookahead: seconds and tokens of rounds of 1, 2, ... drafted tokens.
 
-A round's seconds are those of the loop that decodes: of its core where it has one, which other
-programs do not lengthen, else the clock's. Its tokens follow from how often a position's token
-passed, counted over the rounds of all lookaheads that reach it, whether they drafted so far or not:
-so the choice hangs on hundreds of rounds, not on how the utterances of one lookahead went.
+A round's seconds are the decoding loop's: core seconds on one core, which other programs do not
+lengthen, else clock seconds. Its tokens are computed from the acceptance of each position, counted
+over the rounds of all lookaheads, so that the choice rests on hundreds of rounds and not on the
+utterances of one lookahead.
 """
 
 import dataclasses
@@ -22,18 +22,19 @@ import torch
 
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.graphs import AnyLoop
-from speculative_tts.decoding.kept import Kept
-from speculative_tts.decoding.loops import alone
-from speculative_tts.decoding.naming import PLACES, kernels, remove
-from speculative_tts.decoding.observer import synchronise
-from speculative_tts.decoding.voices import encode_prompt
+from speculative_tts.decoding.loops.graphs import AnyLoop
+from speculative_tts.decoding.loops.observer import synchronise
+from speculative_tts.decoding.loops.one_by_one import alone
+from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.files import held
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import hardware, plain, signature, source_hash
 from speculative_tts.records import ListItem, read_list, spread, write_json
+from speculative_tts.runs.naming import PLACES, remove
+from speculative_tts.runs.voices import encode_prompt
 from speculative_tts.schema.decode import EngineConfig, LMDrafterConfig
 from speculative_tts.schema.limits import ADAPTIVE
 from speculative_tts.typed import read_json
@@ -50,7 +51,7 @@ Config = TypeVar("Config", bound=EngineConfig)
 
 @dataclass(frozen=True)
 class Row:
-    """Rounds of one lookahead, batch 1, prefill left out."""
+    """Rounds of one lookahead, batch 1, without prefill."""
 
     lookahead: int
     round_seconds: float
@@ -59,20 +60,20 @@ class Row:
 
     @property
     def tokens_per_second(self) -> float:
-        """What the lookahead is chosen by."""
+        """The figure by which the lookahead is chosen."""
         return self.tokens / self.round_seconds
 
 
 def best(rows: Sequence[Row]) -> Row:
-    """The one that pays most."""
+    """Return the row with the most tokens per second."""
     return max(rows, key=lambda row: row.tokens_per_second)
 
 
 @torch.inference_mode()
 def table(engine: Engine, requests: Sequence[Request]) -> list[Row]:
-    """What each lookahead pays, in turn on each request so that drift meets all alike.
+    """Time the rounds of each lookahead, in turn on each request so that drift affects all alike.
 
-    ValueError where no round was decoded.
+    Raises ValueError if no round was decoded.
     """
     assert engine.speculation is not None, "built to speculate"
     reach = min(MOST, engine.speculation.drafter.reach or MOST)
@@ -94,9 +95,9 @@ def table(engine: Engine, requests: Sequence[Request]) -> list[Row]:
 
 
 def settled(
-    config: Config, *, kept: Kept | None = None, cache: Path | None = None
+    config: Config, *, kept: ModelCache | None = None, cache: Path | None = None
 ) -> tuple[Config, dict[str, Any]]:
-    """`config` with a number in place of auto or adaptive, and what auto's was chosen by.
+    """Replace lookahead=auto or adaptive by a number; return the facts that auto rests on too.
 
     A number is found once for each host, kernel, models, sampler and rule, and read from `cache`
     afterwards; without one it is measured every time.
@@ -117,9 +118,9 @@ def settled(
 
 
 def written_out(config: Config) -> Config:
-    """`config` with lookahead=adaptive said as a number and an entropy: one run has one name.
+    """Write lookahead=adaptive out as a number and an entropy limit, so that a run has one name.
 
-    ValueError for drafts that are of no law which could be unsure.
+    Raises ValueError for drafters without a distribution whose entropy could be measured.
     """
     if config.lookahead != ADAPTIVE:
         return config
@@ -135,7 +136,7 @@ def written_out(config: Config) -> Config:
 
 
 def told(found: Mapping[str, Any]) -> str:
-    """A choice for people."""
+    """Describe a found choice in a line for people."""
     made = found["lookahead"]
     (row,) = (row for row in made["rows"] if row["lookahead"] == made["lookahead"])
     return (
@@ -145,7 +146,7 @@ def told(found: Mapping[str, Any]) -> str:
 
 
 def requests_of(engine: Engine, items: Iterable[ListItem], seed: int) -> list[Request]:
-    """Requests of a list, those left out whose prompt has no voice."""
+    """Make requests of a list, without those whose prompt has no voice."""
     found = []
     for item in items:
         wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
@@ -156,8 +157,8 @@ def requests_of(engine: Engine, items: Iterable[ListItem], seed: int) -> list[Re
     return found
 
 
-def _measured(config: EngineConfig, kept: Kept | None) -> dict[str, Any]:
-    """The table of a configuration as JSON values."""
+def _measured(config: EngineConfig, kept: ModelCache | None) -> dict[str, Any]:
+    """Measure the table of a configuration, as JSON values."""
     engine = build_engine(dataclasses.replace(config, lookahead=1), kept=kept)
     items = spread(read_list(Path(config.data.path)), UTTERANCES)
     rows = table(engine, requests_of(engine, items, SEED))
@@ -167,14 +168,14 @@ def _measured(config: EngineConfig, kept: Kept | None) -> dict[str, Any]:
 
 
 def _key(config: EngineConfig) -> str:
-    """Equal where the same lookahead pays."""
+    """Return a key that is equal for configurations with the same best lookahead."""
     read = (*READS, *config.drafter.reads)
     values = {key: value for key, value in plain(config).items() if key in read}
     for key in (*PLACES, "runtime.warmup"):
         remove(values, key)
-    values["runtime"]["kernels"] = kernels(config.runtime)
+    values["runtime"]["kernels"] = kernel_label(config.runtime)
     machine = {key: value for key, value in hardware().items() if key != "threads"}
-    code = source_hash("decoding", "models", "costs")
+    code = source_hash("decoding", "models", "native", "costs")
     number = config.heads.n if "heads" in values else None  # of heads with a path that alone counts
     label = config.drafter.label  # what else of one with a path counts
     beside = {"heads_n": number, "label": label, "hardware": machine, "code": code}
@@ -182,7 +183,7 @@ def _key(config: EngineConfig) -> str:
 
 
 def _step(engine: Engine, request: Request) -> list[float]:
-    """Seconds of a token of the target alone, behind the first; none where that was the last."""
+    """Return seconds per token of the target alone after the first token; empty without others."""
     looping = alone(engine.target, engine.stop_ids, engine.sampler)
     loops = engine.graphs.states(looping, [request])
     seconds, loop = _behind_prefill(loops, engine)
@@ -193,7 +194,7 @@ def _step(engine: Engine, request: Request) -> list[float]:
 def _round(
     engine: Engine, lookahead: int, request: Request, rounds: list[int], accepted: list[int]
 ) -> list[float]:
-    """Seconds of a round of an utterance; adds to rounds, and to what each position accepted."""
+    """Return the seconds per round of an utterance; add its rounds and acceptances to the lists."""
     assert engine.speculation is not None
     speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
     loops = engine.graphs.states(speculation.looping(), [request])
@@ -210,7 +211,7 @@ def _round(
 
 
 def _behind_prefill(loops: Iterator[AnyLoop], engine: Engine) -> tuple[float, AnyLoop]:
-    """Seconds of a batch behind its first token, in one native call where that can be."""
+    """Return the seconds of a batch after its first token, in one native call if possible."""
     device = engine.target.device
     one_core = device.type == "cpu" and torch.get_num_threads() == 1
     clock = time.thread_time if one_core else time.perf_counter

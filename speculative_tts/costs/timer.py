@@ -1,4 +1,4 @@
-"""The one clock of costs: torch's own, which waits for the device and keeps the collector out."""
+"""Time calls with torch's timer, which waits for the device and stops garbage collection."""
 
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -10,14 +10,14 @@ WARM_UP = 3
 
 
 def median_seconds(call: Callable[[], object], repeats: int) -> float:
-    """Median seconds of one call, with torch's threads as they are set; some calls go before."""
+    """Return the median seconds of one call after a warm-up, with torch's threads as set."""
     return medians({"call": call}, repeats)["call"]
 
 
 def medians(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """The same of each, in turn so that drift of the machine meets all alike.
+    """Return the median seconds of each call, in turn so that drift affects all alike.
 
-    Before each that counts torch makes the same call twice, so that caches hold what it reads.
+    torch makes each call twice before one that counts, so that caches hold the data.
     """
     threads = torch.get_num_threads()
     timers = {

@@ -1,1 +1,1 @@
-"""Sampling, acceptance and the decoding loops."""
+"""The decoding engine: rules, drafters, sampling, token blocks and loops."""

@@ -8,8 +8,8 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from speculative_tts.decoding.randomness import DRAWS, NEXT, uniforms
-from speculative_tts.decoding.sampling import StopRule
+from speculative_tts.decoding.sampling.randomness import DRAWS, NEXT, uniforms
+from speculative_tts.decoding.sampling.sampler import StopRule
 
 Block = Int64[Tensor, "batch number"]
 SMALLEST = 256  # positions of the smallest bucket

@@ -11,15 +11,15 @@ import torch
 
 from speculative_tts.codecs.registry import Codec, FlowCodec, decode_voice
 from speculative_tts.decoding.batch import Request, Size
-from speculative_tts.decoding.graphs import EAGER, Graphs, Loop, Looping
-from speculative_tts.decoding.heads import MultiToken
-from speculative_tts.decoding.loops import alone, uncached
-from speculative_tts.decoding.multi_token import by_blocks
-from speculative_tts.decoding.observer import Instruments, Observer, synchronise
+from speculative_tts.decoding.blocks.build import MultiToken
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Loop, LoopSpec
+from speculative_tts.decoding.loops.multi_token import by_blocks
+from speculative_tts.decoding.loops.observer import Instruments, Observer, synchronise
+from speculative_tts.decoding.loops.one_by_one import alone, uncached
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.settings import Settings
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Refiner, SpeechLM
 from speculative_tts.schema.decode import System
@@ -136,7 +136,7 @@ class Engine:
         """An utterance after each step, in the end as `decode` has it; see `Graphs.states`."""
         return self.graphs.states(self._looping(system), [request], strides)
 
-    def _looping(self, system: System, observer: Observer | None = None) -> Looping[Any]:
+    def _looping(self, system: System, observer: Observer | None = None) -> LoopSpec[Any]:
         """What a system decodes with."""
         if system is System.speculative:
             assert self.speculation is not None, "built for another system"

@@ -10,7 +10,7 @@ from speculative_tts.codecs.pieces import StreamCodec
 from speculative_tts.codecs.registry import silence
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.observer import synchronise
+from speculative_tts.decoding.loops.observer import synchronise
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals

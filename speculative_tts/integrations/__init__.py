@@ -1,1 +1,1 @@
-"""This engine inside the official code of others."""
+"""Run this engine inside other projects' official code."""

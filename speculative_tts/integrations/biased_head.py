@@ -1,4 +1,4 @@
-"""Qwen2 whose head has a bias, as CosyVoice 2's has; transformers' own would drop it in silence.
+"""Define a Qwen2 with a head bias, as CosyVoice 2 has; transformers' own drops it silently.
 
 sst-export puts this file beside such weights: AutoModelForCausalLM.from_pretrained(folder,
 trust_remote_code=True). It imports nothing of ours.
@@ -9,13 +9,13 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 
 class BiasedQwen2Config(Qwen2Config):  # type: ignore[no-untyped-call]
-    """A type of its own, so that nobody loads it as Qwen2."""
+    """A configuration with its own type, so that nobody loads the model as Qwen2."""
 
     model_type = "biased_qwen2"
 
 
 class BiasedQwen2ForCausalLM(Qwen2ForCausalLM):  # type: ignore[no-untyped-call]
-    """The bias of a row that is no speech is -inf."""
+    """A Qwen2 whose head has a bias, -inf for rows that are not speech."""
 
     config_class = BiasedQwen2Config
 

@@ -1,4 +1,4 @@
-"""CosyVoice 2 and 3 with text that arrives in pieces: text and speech alternate in blocks.
+"""Decode CosyVoice 2 and 3 while text arrives: text and speech alternate in blocks.
 
 A block is n text ids and m speech ids (`mix_ratio`). A fill id asks for the next text; it is put
 out after m speech ids whatever the model says, or earlier when the model says so, and never fed.
@@ -16,10 +16,10 @@ from torch import Tensor
 
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import failure
-from speculative_tts.decoding.randomness import draw
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.cosyvoice import CosyVoiceLayout
-from speculative_tts.models.cosyvoice_text import END_OF_PROMPT
+from speculative_tts.decoding.sampling.randomness import draw
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.families.cosyvoice import CosyVoiceLayout
+from speculative_tts.models.families.cosyvoice_text import END_OF_PROMPT
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Model
 
@@ -31,17 +31,17 @@ Noise = Callable[[], float]
 
 
 def seeded(seed: int) -> Noise:
-    """Uniform numbers of one utterance, keyed by a seed."""
+    """Return the uniform numbers of one utterance, keyed by a seed."""
     generator = torch.Generator().manual_seed(seed)
     return lambda: float(torch.rand((), dtype=torch.float64, generator=generator))
 
 
 def spoken(engine: Engine, prompt: Prompt, words: Iterable[str], seed: int) -> Iterator[int]:
-    """Codes in the voice of a prompt, whose text `words` takes the place of, while words arrive.
+    """Yield codes in the voice of a prompt while the words of the text arrive.
 
-    Their ids go in one by one, as the official frontend gives them, and are those of the whole
-    text: no id of this tokenizer reaches over a space. Once the text has ended its length limit
-    holds.
+    `words` replaces the prompt's text. Their ids are fed one by one, as the official frontend does,
+    and equal those of the whole text: no id of this tokenizer crosses a space. The length limit
+    holds once the text has ended.
     """
     layout = engine.target.layout
     assert isinstance(layout, CosyVoiceLayout), "checked by the command"
@@ -74,10 +74,10 @@ def bistream(
     prompt_speech: Sequence[int] = (),
     noise: Noise | None = None,
 ) -> Iterator[int]:
-    """Speech codes as they are drawn, while text ids are taken from `text` when they are needed.
+    """Yield speech codes as they are drawn; take ids of the tokenizer from `text` when needed.
 
-    Text ids are the tokenizer's. Raises ValueError when the model says a stop id that has no
-    meaning there (then the utterance cannot go on).
+    Raises ValueError if the model draws a stop id that has no meaning there, since the utterance
+    cannot go on.
     """
     state = _State(model, layout, sampler, noise or seeded(0))
     waiting = _begin(state, list(prompt_text))
@@ -100,7 +100,7 @@ def bistream(
 
 
 def _begin(state: "_State", prompt_text: list[int]) -> list[int]:
-    """Rows of prompt text that wait for their blocks; CosyVoice 3's instruction is fed at once."""
+    """Return the rows of prompt text that wait for blocks; feed CosyVoice 3's instruction now."""
     rows = state.rows(prompt_text)
     if state.layout.version == 2:
         return rows
@@ -111,7 +111,7 @@ def _begin(state: "_State", prompt_text: list[int]) -> list[int]:
 
 
 class _State:
-    """What was put out, what goes in next, and the cache, which grows."""
+    """The state of one utterance: emitted ids, next inputs, and a cache that grows."""
 
     def __init__(
         self, model: Model, layout: CosyVoiceLayout, sampler: Sampler, noise: Noise
@@ -129,19 +129,19 @@ class _State:
 
     @property
     def wants_text(self) -> bool:
-        """Nothing can be decoded before the next block of text."""
+        """True if decoding must wait for the next block of text."""
         return self.out[-1] == self.layout.fill_id if self.out else len(self.inputs) == 1
 
     def rows(self, text: Sequence[int]) -> list[int]:
-        """Rows of text ids."""
+        """Return the embedding rows of text ids."""
         return [self.layout.text_offset + int(id_) for id_ in text]
 
     def take(self, rows: list[int]) -> None:
-        """Put a block of text in; after a fill in place of the speech id that was fed already."""
+        """Add a block of text; after a fill it replaces the speech id that was fed already."""
         self.inputs = rows if self.out else self.inputs + rows
 
     def until(self, end: int, *, ends: bool) -> Iterator[int]:
-        """Codes up to the id `end`; `ends`: may speech end, and are no fills forced."""
+        """Yield codes up to the id `end`; with `ends` speech may end and no fill is forced."""
         while (token := self._step(ends=ends)) != end:
             if token >= self.layout.n_codes:
                 raise ValueError(
@@ -161,7 +161,7 @@ class _State:
 
     @torch.inference_mode()
     def _feed(self) -> Tensor:
-        """Logits after the inputs, [1, 1, vocab]; a full cache is made again twice as large."""
+        """Return the logits after the inputs, [1, 1, vocab]; double the cache when it is full."""
         done = len(self._fed)
         self._fed += self.inputs
         if self._cache is None or len(self._fed) > self._cache.capacity:

@@ -1,4 +1,4 @@
-"""A stand-in for the official CosyVoice's `llm.inference`: same arguments, same tokens, faster.
+"""Replace the official CosyVoice's `llm.inference`: same arguments, same tokens, faster.
 
     model = AutoModel(model_dir="CosyVoice2-0.5B")  # the official class
     ours = Inference.load("CosyVoice2-0.5B", "draft", device="cuda")
@@ -19,26 +19,26 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.graphs import EAGER, Looping
-from speculative_tts.decoding.loops import alone
+from speculative_tts.decoding.loops.graphs import EAGER, LoopSpec
+from speculative_tts.decoding.loops.one_by_one import alone
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import failure
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.integrations.bistream import bistream, seeded
-from speculative_tts.models import cosyvoice
-from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Inference:
-    """Callable with the signature of the official generator; without a draft autoregressive.
+    """A callable with the official generator's signature; autoregressive without a draft.
 
-    Each call has random numbers of its own, counted from `seed`.
+    Each call has its own random numbers, counted from `seed`.
     """
 
     target: MergedVocabLM
@@ -61,7 +61,7 @@ class Inference:
         dtype: torch.dtype = torch.float32,
         device: str = "cpu",
     ) -> "Inference":
-        """From checkpoint folders. Raises ValueError for folders that are not CosyVoice's."""
+        """Load checkpoint folders; ValueError for folders that are not CosyVoice's."""
         models = []
         for folder in (Path(path) for path in (target, draft) if path is not None):
             if not cosyvoice.found(folder):
@@ -86,7 +86,7 @@ class Inference:
 
     @property
     def layout(self) -> cosyvoice.CosyVoiceLayout:
-        """Facts about the target's ids."""
+        """The layout of the target's ids."""
         layout = self.target.layout
         assert isinstance(layout, cosyvoice.CosyVoiceLayout)
         return layout
@@ -105,7 +105,7 @@ class Inference:
         min_token_text_ratio: float = 2,
         uuid: str = "",  # noqa: ARG002
     ) -> Iterator[int]:
-        """Speech codes of one utterance as they are accepted, stop id left out.
+        """Yield the speech codes of one utterance as they are accepted, without the stop id.
 
         text, prompt_text, prompt_speech_token: ids [1, n]. Raises ValueError for a CosyVoice 3
         text without an end of prompt.
@@ -139,7 +139,7 @@ class Inference:
     def _states(self, request: Request) -> Iterator[BatchState]:
         stops = self.layout.stop_ids
         if self.draft is None:
-            looping: Looping[Any] = alone(self.target, stops, self.sampler)
+            looping: LoopSpec[Any] = alone(self.target, stops, self.sampler)
         else:
             pair = (self.target, LMDrafter(self.draft))
             made = Speculation(*pair, self.rule, self.sampler, stops, self.lookahead)
@@ -158,7 +158,7 @@ class Inference:
         max_token_text_ratio: float = 20,  # noqa: ARG002
         min_token_text_ratio: float = 2,  # noqa: ARG002
     ) -> Iterator[int]:
-        """Speech codes while text [1, n] arrives in pieces; the target alone, one id a step."""
+        """Yield speech codes while text [1, n] arrives in pieces; by the target alone."""
         return self._as_loaded(
             bistream(
                 self.target,
@@ -172,7 +172,7 @@ class Inference:
         )
 
     def _as_loaded(self, work: Iterator[T]) -> Iterator[T]:
-        """Each step of `work` in the weights' dtype, whatever autocast its caller has on.
+        """Run each step of `work` in the weights' dtype, whatever autocast its caller has on.
 
         Switched off within a step only: between steps the caller's code runs.
         """

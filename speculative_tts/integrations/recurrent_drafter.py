@@ -1,4 +1,4 @@
-"""A small recurrent layer that drafts from a target's states: h <- h + out silu(inner [h, e]).
+"""Define a small recurrent layer that drafts from states: h <- h + out silu(inner [h, e]).
 
 That is a block, and a layer one or more of them. h is the state that the newest token was drawn
 from, after the target's final norm, and e that token's input embedding; the target's head reads
@@ -23,21 +23,21 @@ class RecurrentDrafterConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
 
 
 class Block(nn.Module):
-    """From states and inputs, [batch, hidden] each, to states."""
+    """One step of the formula above: states and inputs, [batch, hidden] each, to states."""
 
     def __init__(self, hidden: int, width: int) -> None:
         super().__init__()
         self.inner, self.out = nn.Linear(2 * hidden, width), nn.Linear(width, hidden)
 
     def forward(self, states: Tensor, inputs: Tensor) -> Tensor:
-        """The formula above."""
+        """Apply the formula above."""
         both = torch.cat([states, inputs], -1)
         more: Tensor = self.out(nn.functional.silu(self.inner(both)))
         return states + more
 
 
 class RecurrentDrafter(PreTrainedModel):
-    """No model by itself: it goes on from the states of its target."""
+    """A drafter that continues from the states of its target; not a model by itself."""
 
     config_class = RecurrentDrafterConfig
 
@@ -51,10 +51,10 @@ class RecurrentDrafter(PreTrainedModel):
         self.post_init()  # type: ignore[no-untyped-call]
 
     def forward(self, states: Tensor, input_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [batch, vocab] of what follows `input_ids` [batch], and the states they are of.
+        """Return logits [batch, vocab] of the token after `input_ids` [batch], and their states.
 
-        `states` [batch, hidden] are those that `input_ids` were drawn from: the target's, then
-        these.
+        `states` [batch, hidden] are those that `input_ids` were drawn from: the target's, later
+        the returned ones.
         """
         inputs = self.embed_tokens(input_ids)
         for block in self.blocks:
@@ -63,10 +63,7 @@ class RecurrentDrafter(PreTrainedModel):
 
     @torch.no_grad()
     def draft(self, states: Tensor, input_ids: Tensor, lookahead: int) -> Tensor:
-        """The likeliest tokens behind `input_ids` [batch], each after the one before.
-
-        Returns [batch, lookahead].
-        """
+        """Return the likeliest tokens [batch, lookahead] after `input_ids` [batch], one by one."""
         drafted = [input_ids]
         for _ in range(lookahead):
             logits, states = self(states, drafted[-1])

@@ -4,8 +4,8 @@ Head i predicts token t + 1 + i from the hidden state of position t (after the f
 is the target's own output head. The folder holds heads.json (for which target, n, hidden, vocab,
 kind) and heads.safetensors:
 
-- `heads.weight` [n, vocab, hidden], perhaps in 8 bits (`models.packed`), `heads.bias` [n, vocab] if
-  the target's head has one;
+- `heads.weight` [n, vocab, hidden], perhaps in 8 bits (`decoder.packed`), `heads.bias` [n, vocab]
+  if the target's head has one;
 - kind `residual` (Medusa's block, arXiv 2401.10774): `block.weight` [n, hidden, hidden] and
   `block.bias` [n, hidden]; head i reads z + silu(block_i z). Head 0's block is zero.
 """
@@ -21,10 +21,10 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from speculative_tts.files import files_hash, write_atomic
-from speculative_tts.models.matrix import Matrix, matrix, packed
-from speculative_tts.models.native import blocks
-from speculative_tts.models.native.library import library
-from speculative_tts.models.packed import unpack
+from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
+from speculative_tts.models.decoder.packed import unpack
+from speculative_tts.native import blocks
+from speculative_tts.native.library import library
 from speculative_tts.records import write_json
 from speculative_tts.typed import read_json
 

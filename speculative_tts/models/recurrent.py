@@ -12,7 +12,7 @@ law that is drawn from may be proposed, and one over the most frequent ids alone
 al., 2025) reads only their rows. The folder holds recurrent.json (for which target, sizes) and
 recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden, width]
 and `out.bias` of the first block, of the second one `1.inner.weight` and so on, matrices in 8 bits
-(`models.packed`), and `frequent` [vocab], speech ids by how often they were said in training, the
+(`decoder.packed`), and `frequent` [vocab], speech ids by how often they were said in training, the
 most frequent first.
 """
 
@@ -28,11 +28,11 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from speculative_tts.files import write_atomic
+from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
+from speculative_tts.models.decoder.packed import pack, unpack
 from speculative_tts.models.heads import require_target, target_hash
-from speculative_tts.models.matrix import Matrix, matrix, packed
-from speculative_tts.models.native import recurrent
-from speculative_tts.models.native.library import library
-from speculative_tts.models.packed import pack, unpack
+from speculative_tts.native import recurrent
+from speculative_tts.native.library import library
 from speculative_tts.records import write_json
 from speculative_tts.typed import read_json
 

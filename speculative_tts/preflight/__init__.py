@@ -1,1 +1,1 @@
-"""What a machine lacks for the papers' runs."""
+"""Find out what a machine lacks for the papers' runs."""

@@ -1,7 +1,7 @@
-"""Is a checkpoint folder whole: the files that a loader opens, the shards that an index names.
+"""Check that a checkpoint folder is whole: the files of its loader, the shards of its index.
 
-Each function gives what is wrong in a few words, None when all is here. Nothing is read but what
-tells a cut download: a safetensors header, the end of a zip.
+Each function returns the fault in a few words, or None. Only what reveals a cut download is read: a
+safetensors header, the end of a zip.
 """
 
 import json
@@ -16,7 +16,7 @@ INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 
 
 def files(folder: Path, *names: str) -> str | None:
-    """The first of these files that is missing or cut; `a|b` is either."""
+    """Name the first of these files that is missing or cut; `a|b` is either."""
     if not folder.is_dir():
         return "missing"
     for name in names:
@@ -29,7 +29,7 @@ def files(folder: Path, *names: str) -> str | None:
 
 
 def shards(folder: Path) -> str | None:
-    """Weights as transformers writes them: one file, or what the index names."""
+    """Check weights as transformers writes them: one file, or the shards of an index."""
     index = folder / INDEX
     if (folder / SINGLE).is_file() or not index.is_file():
         return files(folder, SINGLE)
@@ -45,7 +45,7 @@ def shards(folder: Path) -> str | None:
 
 
 def _is_cut(path: Path) -> bool:
-    """Does it end too early, as far as its own index can tell?"""
+    """Return True if a file ends earlier than its own index says."""
     if path.stat().st_size == 0:
         return True
     if path.suffix == ".safetensors":

@@ -1,4 +1,4 @@
-"""Which judges can run here, and the one command that makes each of the others run."""
+"""List the judges that can run here, and the command that installs each of the others."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ Making = Callable[[Source, EvalConfig], Judge]
 
 
 def presets_of(asked: CheckConfig) -> list[str]:
-    """Whose judges are asked for: a preset's, else those of papers; none means all."""
+    """Return the presets whose judges are asked for; empty means all."""
     known = configurations("judges")
     if asked.preset is not None and asked.preset not in known:
         raise ValueError(f"preset={asked.preset} is no preset of judges; use {', '.join(known)}")
@@ -22,9 +22,9 @@ def presets_of(asked: CheckConfig) -> list[str]:
 
 
 def judges(models: str, only: Sequence[str] = ()) -> list[Finding]:
-    """Every judge or those of some presets, models sought below `models`.
+    """Check every judge, or those of some presets, with models in the folder `models`.
 
-    A wrong folder is a missing one.
+    A folder with other contents counts as missing.
     """
     config = EvalConfig(judges=JudgesConfig(models=models))
     nothing = Source(Path(), [], {"label": "none"})
@@ -42,7 +42,7 @@ def judges(models: str, only: Sequence[str] = ()) -> list[Finding]:
 
 
 def _presets() -> dict[str, set[str]]:
-    """Judges of each preset in configs/judges; what one does not set is as without it."""
+    """Return the judges of each preset in configs/judges, defaults filled in."""
     plain = EvalConfig()
     return {
         name: {

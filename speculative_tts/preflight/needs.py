@@ -1,7 +1,7 @@
-"""Everything that the runs of each paper read: where, what it lacks there, and what gets it.
+"""List everything that the runs of each paper read: its place, its faults, and how to get it.
 
-Folders are those of the configs below `models` and the working directory. Which files make a thing
-whole is asked of what loads it. Sizes are of the published files or of what is made, rounded up.
+Folders are those of the configs below `models` and the working directory. The loaders say which
+files make a thing whole. Sizes are of the published files or of what is made, rounded up.
 """
 
 import importlib.util
@@ -20,9 +20,9 @@ from speculative_tts.codecs.xcodec2 import Xcodec2
 from speculative_tts.corpora.libriheavy import MANIFEST as CUTS
 from speculative_tts.corpora.libritts import parts_of
 from speculative_tts.models import heads
-from speculative_tts.models.cosyvoice import BACKBONE
-from speculative_tts.models.cosyvoice_files import WEIGHTS, YAML_NAMES, is_official
-from speculative_tts.models.families import VALLE, family_of
+from speculative_tts.models.families.cosyvoice import BACKBONE
+from speculative_tts.models.families.cosyvoice_files import WEIGHTS, YAML_NAMES, is_official
+from speculative_tts.models.families.registry import VALLE, family_of
 from speculative_tts.models.layout import FILE
 from speculative_tts.preflight.files import files, shards
 from speculative_tts.records import read_list
@@ -33,9 +33,9 @@ Lacking = Callable[[], str | None]
 
 @dataclass(frozen=True)
 class Need:
-    """One thing: its name, what it lacks (None: it is here), what gets it, disk that this takes.
+    """One needed thing: its name, fault (None: it is here), remedy, and disk space.
 
-    `made_of` are needed only as long as it is not here.
+    `made_of` are needed only while it does not exist.
     """
 
     item: str
@@ -45,7 +45,7 @@ class Need:
     made_of: tuple["Need", ...] = ()
 
     def states(self) -> Iterator[tuple["Need", str | None]]:
-        """It and what it lacks; before it, if it is to be made, what it is made of."""
+        """Yield what it must be made of, if it does not exist, then itself; each with its fault."""
         lacking = self.lacking()
         if lacking is not None:
             for source in self.made_of:
@@ -54,7 +54,7 @@ class Need:
 
 
 def needs(models: Path) -> dict[Paper, list[Need]]:
-    """What each paper's runs read, in the order in which one gets it."""
+    """Return the needs of each paper's runs, in the order in which to get them."""
     return {Paper.ssd: _ssd(models), Paper.pcg: _pcg(models), Paper.mtp: _mtp(models)}
 
 
@@ -136,14 +136,14 @@ def _mtp(models: Path) -> list[Need]:
 
 
 def _fresh(models: Path, codes: Need) -> Need:
-    """Nobody has published a VALL-E over these codes: untrained weights."""
+    """Return the need of untrained VALL-E weights over these codes; none are published."""
     start = models / "valle_start"
     command = f"sst-import-valle fresh.codes={codes.item} out={_word(start)}"
     return Need(str(start), partial(_valle, start), command, 2, (codes,))
 
 
 def _published(models: Path) -> Need:
-    """USLM's file, which says nothing of its options."""
+    """Return the need of USLM's published file."""
     start, source = models / "uslm_start", models / "USLM_libritts"
     names = ("USLM.pt", "unique_text_tokens.k2symbols")
     command = f"hf download fnlp/USLM --include 'USLM_libritts/*' --local-dir {_word(models)}"
@@ -160,7 +160,7 @@ def _get(repository: str, place: Path) -> str:
 
 
 def _word(path: str | Path) -> str:
-    """A path as a shell reads one word: spaces do not part it."""
+    """Quote a path as one word of a shell."""
     return shlex.quote(str(path))
 
 
@@ -171,7 +171,7 @@ def _list(name: str, options: str) -> Need:
 
 
 def _codes(name: str, options: str, codec: Path, corpus: Need, gib: float) -> Need:
-    """Codes to train on, below data/<name>."""
+    """Return the need of training codes in data/<name>."""
     path = Path("data") / name / "codes"
     command = f"sst-prepare {options} codec.path={_word(codec)} out={path.parent}"
     return Need(str(path), partial(_shards_of, path), command, gib, (corpus,))
@@ -192,7 +192,7 @@ def _parts(folder: Path, parts: tuple[str, ...]) -> str | None:
 
 
 def _shards_of(folder: Path) -> str | None:
-    """Codes of both splits that a training reads."""
+    """Check the codes of both splits that a training reads."""
     absent = [split for split in ("train", "dev") if not any(folder.glob(f"{split}-*.parquet"))]
     return f"missing: {absent[0]}" if absent else None
 
@@ -212,7 +212,7 @@ LIBRIHEAVY = Need(  # its recordings lie where its manifests say, which is not l
 
 
 def _speech_lm(folder: Path) -> str | None:
-    """A checkpoint that the loaders know (what tells one is written last) and its weights."""
+    """Check a speech LM: that a family claims the folder, and that its weights are whole."""
     try:
         family_of(folder)
     except ValueError:
@@ -221,7 +221,7 @@ def _speech_lm(folder: Path) -> str | None:
 
 
 def _cosyvoice(folder: Path) -> str | None:
-    """The LM, its tokenizer, the tokenizer of speech, and what the official classes open."""
+    """Check CosyVoice's LM, tokenizers, and the files that the official classes open."""
     text = f"{BACKBONE}/vocab.json|{BACKBONE}/tokenizer.json"
     own = ("|".join(WEIGHTS), f"{BACKBONE}/config.json", text, "|".join(YAML_NAMES))
     return files(folder, *own, "|".join(cosyvoice_codec.TOKENIZERS), *cosyvoice_codec.AUDIO)
@@ -235,13 +235,13 @@ def _xcodec2(folder: Path) -> str | None:
 
 
 def _valle(folder: Path) -> str | None:
-    """config.json, weights and speech.json of this family."""
+    """Check config.json, weights and speech.json of a VALL-E folder."""
     wrong = files(folder, "config.json", FILE) or shards(folder)
     return "no VALL-E" if wrong is None and not VALLE.found(folder) else wrong
 
 
 def _heads(folder: Path, target: Path) -> str | None:
-    """Heads, and whether they are this target's."""
+    """Check that a folder has heads and that they belong to this target."""
     wrong = files(folder, heads.DESCRIPTION, heads.WEIGHTS)
     if wrong is None and _valle(target) is None:
         own = _json(folder / heads.DESCRIPTION).get("target") == heads.target_hash(target)
@@ -250,12 +250,12 @@ def _heads(folder: Path, target: Path) -> str | None:
 
 
 def _transitions(folder: Path) -> str | None:
-    """Exported counts, or a cache as it is."""
+    """Check exported counts of transitions, or a cache."""
     return None if (folder / MANIFEST).is_file() else files(folder, ABOUT, COUNTS)
 
 
 def _recordings(path: Path) -> str | None:
-    """A list, and the audio behind it."""
+    """Check a list and the audio that it names."""
     try:
         items = read_list(path)
     except ValueError:
@@ -266,7 +266,7 @@ def _recordings(path: Path) -> str | None:
 
 
 def _packages(*modules: str) -> str | None:
-    """Modules that Python does not find; `a|b` is either."""
+    """Name the modules that Python does not find; `a|b` is either."""
     for names in modules:
         if not any(_is_found(name) for name in names.split("|")):
             return "missing" if "|" in names else f"missing: {names.partition('.')[0]}"
@@ -281,7 +281,7 @@ def _is_found(module: str) -> bool:
 
 
 def _json(path: Path) -> dict[str, object]:
-    """A JSON object; empty when the file is none."""
+    """Read a JSON object; empty if the file is none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:

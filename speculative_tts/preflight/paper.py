@@ -1,4 +1,4 @@
-"""What the papers' experiments lack on this machine: weights, code, lists, judges, disk, GPU."""
+"""List what the papers' experiments lack here: weights, code, lists, judges, disk, GPU."""
 
 import shutil
 from collections import defaultdict
@@ -21,9 +21,9 @@ GPU_GIB = {  # weights in bfloat16 with draft, caches and codec
 
 
 def paper(asked: CheckConfig) -> list[Finding]:
-    """Everything the papers' experiments need, in the order in which one gets it.
+    """Check everything that the papers' experiments need, in the order in which to get it.
 
-    Without `scoring` judges are left out: runs are scored elsewhere.
+    Judges are left out without `scoring`: runs are scored elsewhere.
     """
     chosen, models = [one for one in GPU_GIB if not asked.only or one in asked.only], asked.models
     wanted, lacking = needs(Path(models)), dict[Need, str | None]()
@@ -50,7 +50,7 @@ def _finding(need: Need, needed_by: str, lacking: str | None) -> Finding:
 
 
 def _disks(absent: Sequence[Need], models: Path, runs: Mapping[Path, float]) -> list[Finding]:
-    """Room for what is still to be got and made, in GiB: below `models`, and where runs are."""
+    """Check the disks of `models` and of the runs for the room in GiB that is still needed."""
     wanted = defaultdict[Path, float](float, runs)
     for need in absent:
         wanted[models if Path(need.item).is_relative_to(models) else Path()] += need.gib
@@ -65,7 +65,7 @@ def _disks(absent: Sequence[Need], models: Path, runs: Mapping[Path, float]) -> 
 
 
 def _existing(place: Path) -> Path:
-    """The place, or the folder that it will be made in."""
+    """Return the path if it exists, else its nearest existing parent."""
     return next(path for path in (place, *place.absolute().parents) if path.exists())
 
 

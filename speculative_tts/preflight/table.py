@@ -1,4 +1,4 @@
-"""What a check of this machine finds: rows of one table."""
+"""Format the findings of a machine check as a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ HEAD = ("item", "for", "state", "get it with")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is needed, who needs it, and what makes it available when it is not."""
+    """One needed thing, who needs it, and the command that gets it if it is missing."""
 
     item: str
     needed_by: str
@@ -18,7 +18,7 @@ class Finding:
 
 
 def lines(findings: Sequence[Finding]) -> list[str]:
-    """The table, a finding a line, aligned; the remedy last because it is long."""
+    """Format a finding per line, aligned; the remedy comes last because it is long."""
     rows = [HEAD, *((f.item, f.needed_by, f.state, f.remedy) for f in findings)]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     return [
@@ -27,5 +27,5 @@ def lines(findings: Sequence[Finding]) -> list[str]:
 
 
 def missing(findings: Sequence[Finding]) -> list[Finding]:
-    """Those that are not here."""
+    """Return the findings that are missing here."""
     return [finding for finding in findings if not finding.here]

@@ -16,7 +16,6 @@ class BenchConfig(EngineConfig):
     limit: Count = 10  # utterances of the list whose prompts are continued
     tokens: Several = 100  # speech tokens of each continuation; stop ids do not end it
     transformers: bool = True  # also time transformers' generate and assisted generation
-    peers: bool = True  # with random=: also llama.cpp and OpenVINO, where they are installed
     steps: Count = 200  # repeats of each single step that is timed; the median counts
     draws: Draws = 10_000  # bootstrap draws of the speed ratios
     # cosyvoice2, llasa_1b or llasa_8b: real size, random weights, instead of target, draft and list

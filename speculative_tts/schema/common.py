@@ -19,14 +19,14 @@ from speculative_tts.schema.verbatim import KeptPath, ReadPath
 
 
 class Device(Enum):
-    """Where models run."""
+    """The device that models run on."""
 
     cpu = "cpu"
     cuda = "cuda"
 
 
 class Cluster(Enum):
-    """Who shares work out."""
+    """The kind of workers that share the work."""
 
     local = "local"  # processes of this machine, as many as `workers` says
     ray = "ray"  # a Ray cluster (extra: ray)
@@ -34,7 +34,7 @@ class Cluster(Enum):
 
 @dataclass
 class ClusterConfig:
-    """Workers that pieces of work are shared out to; what a lost one had is done again."""
+    """Workers that share the pieces of work; the pieces of a lost one are done again."""
 
     name: Cluster = Cluster.local
     # of ray: an address such as host:6379, or auto; null: a cluster of this machine, for this alone
@@ -53,7 +53,7 @@ class DType(Enum):
 
 @dataclass
 class RowsConfig:
-    """Of LMs whose codes are vocabulary rows (LLaSA, NeuTTS): names of tokens, prompt, sampler."""
+    """Layout of LMs whose codes are vocabulary rows (LLaSA, NeuTTS): tokens, prompt, sampler."""
 
     code: str = "<|s_{}|>"  # token of a code; {} is its number
     end: str = "<|SPEECH_GENERATION_END|>"  # token that ends the speech
@@ -80,7 +80,7 @@ class RowsConfig:
 
 @dataclass
 class CheckpointConfig:
-    """A speech LM checkpoint: a folder of one of the families of `models.families`."""
+    """A speech LM checkpoint: a folder of one of the families of `models.families.registry`."""
 
     name: str = MISSING  # shown in tables
     path: ReadPath = MISSING  # the folder
@@ -107,7 +107,7 @@ class ListConfig:
 
 
 class Similarity(Enum):
-    """What similarity of tokens is measured on."""
+    """The vectors that the similarity of tokens is measured on."""
 
     embedding = "embedding"  # the target's input embeddings
     mel = "mel"  # log-mel frames of each token's sound
@@ -115,7 +115,7 @@ class Similarity(Enum):
 
 
 class Weights(Enum):
-    """How a token's probability is split among its groups."""
+    """The split of a token's probability among its groups."""
 
     equal = "equal"
     unigram = "unigram"  # by how often a group's tokens are used
@@ -143,7 +143,7 @@ class GroupsConfig:
 
     @property
     def label(self) -> list[str]:
-        """t0.5 (theta), m10 (mean size) or a cache's name, and what differs from the paper."""
+        """Parts of a run's name: t0.5 (theta), m10 (mean size) or a cache, and the source."""
         size = f"m{self.size:g}" if self.theta is None else f"t{self.theta:g}"
         if self.path is not None:
             size = self.path.rstrip("/").rpartition("/")[2]
@@ -151,7 +151,7 @@ class GroupsConfig:
 
 
 class Smoothing(Enum):
-    """What pairs of codes that were never counted get (`caches.transitions` has the formulas)."""
+    """The probability of pairs of codes that were never counted (see `caches.transitions`)."""
 
     unigram = "unigram"  # their second code's share
     add = "add"  # a constant count

@@ -1,4 +1,4 @@
-"""Settings of sst-decode, and what sst-speak and sst-bench share with it: an engine's."""
+"""Settings of sst-decode, and the engine's, which sst-speak and sst-bench share."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -36,7 +36,7 @@ from speculative_tts.schema.verbatim import KeptPath, ReadPath
 
 
 class System(Enum):
-    """What produces the tokens of a decode run."""
+    """The system that produces the tokens of a decode run."""
 
     target = "target"  # the target alone, autoregressively
     draft = "draft"  # the draft alone, autoregressively
@@ -65,7 +65,7 @@ ALWAYS = ("system", "codec", "data", "limit")
 
 
 class Repetition(Enum):
-    """Versions of CosyVoice's repetition-aware sampler (`decoding.ras`)."""
+    """Versions of CosyVoice's repetition-aware sampler (`decoding.sampling.repetition_aware`)."""
 
     current = "current"  # from 2026-02-11: never the repeated id again; end of speech barred
     redraw_eos = "redraw_eos"  # until 2025-12-09: any id again; drawn again until not the end
@@ -93,15 +93,15 @@ class SamplingConfig:
 
 
 class Kernels(Enum):
-    """What a speech LM is computed with on a CPU."""
+    """The code that computes a speech LM on a CPU."""
 
     auto = "auto"  # the native step where it is compiled or can be, else torch
     torch = "torch"
-    native = "native"  # compiled C++ (models/native); an error where there is no compiler
+    native = "native"  # compiled C++ (speculative_tts/native); an error where there is no compiler
 
 
 class Capture(Enum):
-    """Are the steps of a loop replayed as CUDA graphs?"""
+    """The use of CUDA graphs for the steps of a loop."""
 
     auto = "auto"  # on a GPU
     off = "off"
@@ -129,14 +129,14 @@ class HeadsConfig:
 
 
 class Candidates(Enum):
-    """Which tokens the path search may use at each of the n positions."""
+    """The tokens that the path search may use at each of the n positions."""
 
     union = "union"  # the likeliest of any head
     perhead = "perhead"  # the likeliest of that position's head
 
 
 class PathMode(Enum):
-    """How the tokens of a multi-token block are chosen."""
+    """The way to choose the tokens of a multi-token block."""
 
     none = "none"  # each from its own head by the sampler, without looking at the others
     best = "best"  # the most probable path (Viterbi)
@@ -145,7 +145,7 @@ class PathMode(Enum):
 
 @dataclass
 class ViterbiConfig:
-    """How a block of n tokens is chosen from the heads (Nguyen et al., 2025)."""
+    """The choice of a block of n tokens from the heads (Nguyen et al., 2025)."""
 
     mode: PathMode = PathMode.sample
     candidates: Candidates = Candidates.union
@@ -158,18 +158,18 @@ class ViterbiConfig:
 
 @dataclass
 class DrafterConfig(Kind):
-    """Who proposes the tokens that the target verifies: each kind reads settings of its own."""
+    """The drafter, which proposes the tokens that the target verifies; kinds have own keys."""
 
     group = "drafter"
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Settings beside its own that it reads."""
+        """Names of the other settings that it reads."""
         raise NotImplementedError
 
     @property
     def label(self) -> list[str]:
-        """What it is in the name of a run, besides what it reads."""
+        """Its part of a run's name, besides the settings that it reads."""
         return []
 
 
@@ -184,12 +184,12 @@ class LMDrafterConfig(DrafterConfig):
 
     @property
     def label(self) -> list[str]:
-        """h1.5."""
+        """Its part of a run's name, such as h1.5."""
         return [] if self.entropy is None else [f"h{self.entropy:g}"]
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The draft."""
+        """Names of the other settings that it reads: the draft."""
         return ("draft",)
 
 
@@ -201,13 +201,13 @@ class HeadsDrafterConfig(DrafterConfig):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The heads, and how a block is chosen from them."""
+        """Names of the other settings that it reads: the heads and the choice of a block."""
         return ("heads", "viterbi")
 
 
 @dataclass
 class LookupDrafterConfig(DrafterConfig):
-    """What was said before: copies of what followed the newest tokens then."""
+    """Look-up in earlier speech: copy what followed the newest tokens there."""
 
     name: str = "lookup"
     longest: Few = 3  # tokens that must be the same, tried first
@@ -215,12 +215,12 @@ class LookupDrafterConfig(DrafterConfig):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Nothing."""
+        """Names of the other settings that it reads: none."""
         return ()
 
     @property
     def label(self) -> list[str]:
-        """lookup, 1-3."""
+        """Its part of a run's name, such as lookup, 1-3."""
         return [self.name, f"{self.shortest}-{self.longest}"]
 
 
@@ -247,18 +247,18 @@ class RecurrentDrafterConfig(DrafterConfig):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Nothing."""
+        """Names of the other settings that it reads: none."""
         return ()
 
     @property
     def label(self) -> list[str]:
-        """recurrent, c1024."""
+        """Its part of a run's name, such as recurrent, c1024."""
         return [self.name, *([] if self.codes is None else [f"c{self.codes}"])]
 
 
 @dataclass
 class EngineConfig:
-    """What decodes: models, rule, sampler, and where they compute."""
+    """Settings of an engine: models, rule, sampler, hardware."""
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     draft: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -283,7 +283,7 @@ class EngineConfig:
 
     @property
     def seeks_lookahead(self) -> bool:
-        """Is the lookahead to be found?"""
+        """True if the lookahead must be found by measurement."""
         return self.lookahead == AUTO
 
 

@@ -11,7 +11,7 @@ Names = list[str]  # EvalConfig has a key called list, which hides the type of t
 
 
 class Recogniser(Enum):
-    """Who hears the words."""
+    """The recogniser that transcribes speech."""
 
     pocketsphinx = "pocketsphinx"  # offline; two grammars
     # Whisper by faster-whisper on a CPU: weights=tiny.en, base or a folder (extra: whisper)
@@ -25,7 +25,7 @@ class Recogniser(Enum):
 
 
 class Encoder(Enum):
-    """Who compares voices."""
+    """The encoder that compares voices."""
 
     ge2e = "ge2e"  # offline
     eres2net = "eres2net"  # ERes2Net, VoxCeleb (SSD)
@@ -108,7 +108,7 @@ class ReportConfig:
 
 
 class Checked(Enum):
-    """What sst-check looks at."""
+    """The subject that sst-check looks at."""
 
     golden = "golden"  # golden files of one target
     judges = "judges"  # which judges can run here
@@ -116,7 +116,7 @@ class Checked(Enum):
 
 
 class Paper(Enum):
-    """Whose experiments."""
+    """The paper whose experiments are meant."""
 
     ssd = "ssd"
     pcg = "pcg"
@@ -125,7 +125,7 @@ class Paper(Enum):
 
 @dataclass
 class CheckTargetConfig:
-    """What is checked."""
+    """The target that is checked."""
 
     # cosyvoice2, llasa, speechtokenizer, uslm, valle or viterbi; target=valle says the same
     name: str | None = None

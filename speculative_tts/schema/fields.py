@@ -1,7 +1,7 @@
-"""Dotted keys of a schema or of a configuration object, and what their types say of them.
+"""Walk the dotted keys of a schema or configuration object, and read the marks of their types.
 
-`threads: Annotated[int, Limit(1)]`: OmegaConf and dataclasses see the type behind `Annotated`, who
-asks for a `Limit` gets that.
+A mark stands in the type, `threads: Annotated[int, Limit(1)]`. OmegaConf and dataclasses see the
+plain type; `said(hint, Limit)` returns the mark.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ Said = TypeVar("Said")
 
 @dataclass(frozen=True)
 class Given:
-    """A field of a configuration object: its dotted key and type, and where its value stands."""
+    """A field of a configuration object: dotted key, type, the object and the name there."""
 
     key: str
     hint: Any
@@ -26,12 +26,12 @@ class Given:
 
     @property
     def value(self) -> Any:
-        """What was given."""
+        """The field's value."""
         return getattr(self.config, self.name)
 
 
 def said(hint: Any, what: type[Said]) -> Said | None:
-    """The first thing of this class that a type says, inside lists and unions too."""
+    """Return a type's first mark of this class, searching lists and unions too."""
     for found in getattr(hint, "__metadata__", ()):
         if isinstance(found, what):
             return found
@@ -40,7 +40,7 @@ def said(hint: Any, what: type[Said]) -> Said | None:
 
 
 def key_types(schema: type[Any]) -> dict[str, Any]:
-    """The type of every key of a schema, of groups (target, target.name) and their kinds too."""
+    """Return the type of every key of a schema, with those of groups (target.name) and kinds."""
     found = {}
     for one in (schema, *kinds(schema).values()):
         hints = typing.get_type_hints(one, include_extras=True)
@@ -52,7 +52,7 @@ def key_types(schema: type[Any]) -> dict[str, Any]:
 
 
 def given(config: Any, prefix: str = "") -> Iterator[Given]:
-    """Every field of a configuration object; of a group its fields instead."""
+    """Yield every field of a configuration object; of a group, its fields instead."""
     hints = typing.get_type_hints(type(config), include_extras=True)
     for entry in dataclasses.fields(config):
         if dataclasses.is_dataclass(inner := getattr(config, entry.name)):

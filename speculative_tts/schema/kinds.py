@@ -1,4 +1,4 @@
-"""Groups of settings that come in kinds: each kind is a subclass with keys of its own.
+"""Declare groups of settings that come in kinds: each kind is a subclass with its own keys.
 
 A field of the base class takes any of them; `configs/<group>/<kind>.yaml` names `<kind>_schema` in
 its defaults, so that a key which the chosen kind does not have is refused.
@@ -14,13 +14,13 @@ from omegaconf import MISSING
 
 @dataclass
 class Kind:
-    """Base of the base class of a group."""
+    """The base of each group's base class."""
 
     group: ClassVar[str]  # of configs/
     name: str = MISSING
 
     def __post_init__(self) -> None:
-        """A name is not what chooses a kind."""
+        """Raise ValueError for a changed name: the group's choice selects a kind, not its name."""
         if self.name != (chosen := type(self).name):
             there = ", ".join(kinds(type(self).__bases__[0]))
             raise ValueError(
@@ -30,7 +30,7 @@ class Kind:
 
 
 def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
-    """Kinds by name, of each field of a schema that has them."""
+    """Return the kinds by name of each field of a schema that has kinds."""
     hints = typing.get_type_hints(schema)
     fields = {entry.name: hints[entry.name] for entry in dataclasses.fields(schema)}
     found = {name: kinds(hint) for name, hint in fields.items() if isinstance(hint, type)}
@@ -38,12 +38,12 @@ def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
 
 
 def kinds(base: type[Any]) -> dict[str, type[Any]]:
-    """Subclasses of a group by their names; none where subclasses are something else."""
+    """Return the subclasses of a group's base class by name; empty for other classes."""
     return {kind().name: kind for kind in base.__subclasses__()} if issubclass(base, Kind) else {}
 
 
 def own_keys(base: type[Any]) -> set[str]:
-    """Names of a dataclass' fields."""
+    """Return the names of a dataclass's fields."""
     return {entry.name for entry in dataclasses.fields(base)}
 
 

@@ -1,4 +1,4 @@
-"""What names of runs hold beside settings: the laws, and what a later setting was before."""
+"""Keep run names stable: a version of the sampling, and the former behaviour of new settings."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +14,16 @@ LAWS = 2
 
 @dataclass(frozen=True)
 class Since:
-    """Of a setting that came after these laws: what runs before it did, which have no such setting.
+    """Mark of a later setting: `before` is what runs did that have no such setting.
 
-    While it has that value it does not count for a run's name, so finished runs keep theirs; nor
-    for what a training is, so that one begun before goes on.
+    A setting with that value is left out of a run's name, so that finished runs keep theirs, and of
+    a training's identity, so that one begun before goes on.
     """
 
     before: Any
 
 
 def unchanged(config: Any) -> list[str]:
-    """Settings of a later time, dotted, that are what they were before there was such a setting."""
+    """Return the dotted keys of later settings that have their former value."""
     later = ((one, said(one.hint, Since)) for one in given(config))
     return [one.key for one, since in later if since and one.value == since.before]

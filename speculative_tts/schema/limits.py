@@ -1,7 +1,7 @@
-"""Limits of settings, declared in a field's type: `threads: Threads = 1`.
+"""Declare the limits of settings in their types: `threads: Threads = 1`.
 
-`check` holds it where a configuration becomes an object, and `--help` shows it. Any number must be
-finite and below 2^53.
+`check` enforces them when a configuration becomes an object, and `--help` shows them. Any number
+must be finite and below 2^53.
 """
 
 import functools
@@ -20,7 +20,7 @@ AUTO, ADAPTIVE = "auto", "adaptive"
 class Limit:
     """The numbers that a setting takes: `least` to `most`, without `least` itself if `above`.
 
-    Or one of some words in place of a number.
+    `words` are allowed instead of a number.
     """
 
     least: float | None = None
@@ -29,7 +29,7 @@ class Limit:
     words: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """What to give, for messages and help; empty without a limit."""
+        """Describe the allowed values, for messages and help; empty without a limit."""
         if self.least is None:
             return ""
         least, most = f"{self.least:g}", "" if self.most is None else f"{self.most:.15g}"
@@ -39,7 +39,7 @@ class Limit:
         return (f"{least} to {most}" if most else f"{least} or more") + words
 
     def fault(self, value: float | str) -> str | None:
-        """What is wrong with a number, or with a word in its place; None when nothing is."""
+        """Return the fault of a number, or of a word instead; None if there is none."""
         if isinstance(value, str):
             return "is no number" if self.words and value not in self.words else None
         if not abs(value) < HUGE:
@@ -72,12 +72,12 @@ Cosine = Annotated[float, Limit(-1, 1, above=True)]
 
 @functools.cache
 def limit_of(hint: Any) -> Limit:
-    """The limit in a field's type, inside lists and unions too; without one any finite number."""
+    """Return the limit in a field's type, inside lists and unions too, else any finite number."""
     return said(hint, Limit) or Limit()
 
 
 def check(config: Any, prefix: str = "") -> None:
-    """ValueError for the first number of a configuration that is beyond its field's limit."""
+    """Raise ValueError for the first number of a configuration that is beyond its limit."""
     for one in given(config, prefix):
         limit, null = limit_of(one.hint), ", or null" if NONE in typing.get_args(one.hint) else ""
         for number in one.value if isinstance(one.value, list) else [one.value]:

@@ -13,7 +13,7 @@ Names = list[str]  # ListenConfig has a key called list, which hides the type of
 
 
 class ListenStep(Enum):
-    """What sst-listen does."""
+    """The step of a listening test."""
 
     make = "make"  # write the test
     serve = "serve"  # show it and collect answers
@@ -22,7 +22,7 @@ class ListenStep(Enum):
 
 
 class ListeningTest(Enum):
-    """What raters are asked."""
+    """The question to raters."""
 
     mos = "mos"  # how natural, 1 to 5
     smos = "smos"  # how like the prompt's voice, 1 to 5

@@ -1,4 +1,4 @@
-"""What is made before training or decoding: sst-prepare, sst-precompute, sst-import-valle."""
+"""Settings of sst-prepare, sst-precompute and sst-import-valle."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,7 +16,7 @@ from speculative_tts.schema.verbatim import ReadPath, WrittenPath
 
 
 class Corpus(Enum):
-    """What sst-prepare prepares."""
+    """The data that sst-prepare makes."""
 
     tiny = "tiny"  # spoken by Flite: codec, codes, dev and test list
     sentences = "sentences"  # any English sentence, spoken by Flite
@@ -77,7 +77,7 @@ class PrepareConfig:
 
 
 class Cache(Enum):
-    """What sst-precompute makes."""
+    """The cache that sst-precompute makes."""
 
     groups = "groups"  # acoustic similarity groups
     transitions = "transitions"  # how probable a code is after another
@@ -85,7 +85,7 @@ class Cache(Enum):
 
 @dataclass
 class PrecomputeConfig:
-    """sst-precompute: what many runs of one target share."""
+    """sst-precompute: caches that many runs of one target share."""
 
     cache: Cache = Cache.groups
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -101,7 +101,7 @@ class PrecomputeConfig:
 
 
 class Origin(Enum):
-    """Whose model a checkpoint of this shape is."""
+    """The authors of a checkpoint of this shape."""
 
     valle = "valle"  # lifeiteng/vall-e
     uslm = "uslm"  # 0nutation/USLM
@@ -114,7 +114,7 @@ class Origin(Enum):
 
 @dataclass
 class FreshConfig:
-    """Of untrained weights alone."""
+    """Settings of untrained weights."""
 
     codes: ReadPath | None = None  # make untrained weights, for the texts and codes of this store
     dim: Count = 1024  # width of AR and NAR

@@ -1,4 +1,4 @@
-"""Acceptance rules, a class a rule: what a rule reads, and what it is in the name of a run."""
+"""Settings of acceptance rules, a class per rule, with its part of a run's name."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -17,7 +17,7 @@ class RuleConfig(Kind):
 
     @property
     def label(self) -> list[str]:
-        """What it is in the name of a run."""
+        """Its part of a run's name."""
         return [self.name]
 
 

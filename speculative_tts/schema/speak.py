@@ -11,7 +11,7 @@ from speculative_tts.schema.verbatim import ReadPath, Words, WrittenPath
 
 
 class Encoding(Enum):
-    """What a stream is written as."""
+    """The format of a stream."""
 
     wav = "wav"  # its header says no length until the stream has ended
     raw = "raw"  # 16-bit samples, little-endian, nothing else

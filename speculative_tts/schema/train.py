@@ -30,7 +30,7 @@ class Architecture(Enum):
 
 @dataclass
 class ValleTrainingConfig:
-    """Of architecture=valle alone; `training.valle` says more."""
+    """Settings of architecture=valle; `training.valle` says more."""
 
     dim: Count = 160  # width of the AR
     heads: Count = 5  # attention heads of the AR
@@ -97,14 +97,14 @@ class LossConfig:
 
 
 class Selection(Enum):
-    """Which dev figure picks the exported draft."""
+    """The dev figure that picks the exported draft."""
 
     accuracy = "accuracy"  # the most likely token is the recorded one (SSD)
     acceptance = "acceptance"  # expected acceptance under the exact rule and the target's sampler
 
 
 class CodesFrom(Enum):
-    """Whose speech a draft or heads learn from."""
+    """The speech that a draft or heads learn from."""
 
     recorded = "recorded"  # the recordings'
     target = "target"  # the target's own, as sst-own-codes wrote it
@@ -153,7 +153,7 @@ class TrainDraftConfig:
 
 
 class HeadKind(Enum):
-    """What a multi-token head is."""
+    """The form of a multi-token head."""
 
     linear = "linear"  # one matrix
     residual = "residual"  # Medusa's block, then a matrix
@@ -171,9 +171,9 @@ class Optimiser(Enum):
 
 @dataclass
 class JointConfig:
-    """Of train_trunk=true alone: the trunk with its heads, and a VALL-E's NAR after it.
+    """Settings of train_trunk=true: the trunk with its heads, then a VALL-E's NAR.
 
-    Utterances are alone (without a voice prompt), those of about one length together.
+    Utterances have no voice prompt; those of about one length are batched.
     """
 
     epochs: Positive | None = None  # over the utterances, in place of steps

@@ -1,7 +1,7 @@
-"""Keys whose values are taken as they are written: paths and words, commas and quotes included.
+"""Mark keys whose values are taken as written: paths and words, with commas and quotes.
 
-A field says so in its type: `path: ReadPath`. Command lines, the writer of files and checks follow
-that.
+The mark is in the field's type: `path: ReadPath`. Command lines, the writer of files and checks
+follow it.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from speculative_tts.schema.fields import Given, given, key_types, said
 
 
 class Holds(Enum):
-    """What a key holds."""
+    """The content of a key."""
 
     words = "words"
     read = "read"  # a file or folder that is read and never changed
@@ -28,12 +28,12 @@ KeptPath = Annotated[str, Holds.kept]
 
 
 def verbatim_keys(schema: type[Any]) -> set[str]:
-    """Every dotted key of a schema that is verbatim, those of its subclasses too."""
+    """Return every verbatim dotted key of a schema, those of its kinds too."""
     return {key for key, hint in key_types(schema).items() if said(hint, Holds)}
 
 
 def given_paths(config: Any, *holds: Holds) -> Iterator[Given]:
-    """Every path of a configuration object that is set; those that hold one of `holds`."""
+    """Yield every path of a configuration object that is set, or those that hold one of `holds`."""
     for one in given(config):
         if one.value is not None and said(one.hint, Holds) in (holds or PATHS):
             yield one

@@ -20,9 +20,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from speculative_tts.assets import require
 from speculative_tts.files import copy_atomic, files_hash, write_atomic
-from speculative_tts.models import cosyvoice
-from speculative_tts.models.cosyvoice_export import write_checkpoint
-from speculative_tts.models.loading import read_state
+from speculative_tts.models.decoder.loading import read_state
+from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.cosyvoice_export import write_checkpoint
 from speculative_tts.records import write_json
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
 from speculative_tts.typed import read_json
@@ -62,7 +62,7 @@ def _untied_if_stored(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """A checkpoint that ties embedding and head and yet stores both (LLaSA-3B).
 
-    Equal ones are one. If they differ the stored head counts, as in `models.llasa`.
+    Equal ones are one. If they differ the stored head counts, as in `models.families.code_rows`.
     """
     if not is_tied(config) or HEAD not in tensors:
         return config, tensors

@@ -9,9 +9,9 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from speculative_tts.decoding.sampling import Sampler as LogitsSampler
-from speculative_tts.decoding.sampling import StopRule
-from speculative_tts.models.families import load_layout
+from speculative_tts.decoding.sampling.sampler import Sampler as LogitsSampler
+from speculative_tts.decoding.sampling.sampler import StopRule
+from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.train import CodesFrom, TrainDraftConfig
 from speculative_tts.training.checkpoint import (

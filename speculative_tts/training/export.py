@@ -17,15 +17,16 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from speculative_tts.decoding.parts import check_pair
-from speculative_tts.decoding.settings import Settings, with_defaults
+from speculative_tts.decoding.builder import check_pair
+from speculative_tts.decoding.sampling.settings import Settings, with_defaults
 from speculative_tts.files import write_atomic
 from speculative_tts.integrations import biased_head
-from speculative_tts.models import cosyvoice, heads
-from speculative_tts.models.cosyvoice_export import spread
-from speculative_tts.models.cosyvoice_files import is_merged, is_official, merged_ids
-from speculative_tts.models.families import load_layout
-from speculative_tts.models.loading import State, read_state
+from speculative_tts.models import heads
+from speculative_tts.models.decoder.loading import State, read_state
+from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.cosyvoice_export import spread
+from speculative_tts.models.families.cosyvoice_files import is_merged, is_official, merged_ids
+from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.records import write_json
 from speculative_tts.schema.common import CheckpointConfig

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from speculative_tts.decoding.settings import with_defaults
+from speculative_tts.decoding.sampling.settings import with_defaults
 from speculative_tts.files import write_atomic
 from speculative_tts.integrations import recurrent_drafter
-from speculative_tts.models.loading import EMBEDDING, State
+from speculative_tts.models.decoder.loading import EMBEDDING, State
 from speculative_tts.models.recurrent import DESCRIPTION, NAMES, LayerTensors, layer_of
 from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.export import ExportConfig

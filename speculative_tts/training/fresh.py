@@ -5,11 +5,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import torch
 
-from speculative_tts.models.valle.checkpoint import Valle
-from speculative_tts.models.valle.config import ValleConfig
-from speculative_tts.models.valle.importing import Options, write_folder
-from speculative_tts.models.valle.layout import PhonemeLayout
-from speculative_tts.models.valle.text import Symbols, phonemes
+from speculative_tts.models.families.valle.checkpoint import Valle
+from speculative_tts.models.families.valle.config import ValleConfig
+from speculative_tts.models.families.valle.importing import Options, write_folder
+from speculative_tts.models.families.valle.layout import PhonemeLayout
+from speculative_tts.models.families.valle.text import Symbols, phonemes
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import FreshConfig
 from speculative_tts.shards import shard

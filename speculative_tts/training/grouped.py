@@ -8,7 +8,7 @@ from torch import Tensor
 
 from speculative_tts.caches.provide import KIND, RULE, tensors
 from speculative_tts.caches.store import open_named
-from speculative_tts.decoding.groups import Group, on_cpu
+from speculative_tts.decoding.rules.group import Group, on_cpu
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.training.losses import Coarse
 

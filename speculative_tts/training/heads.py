@@ -20,7 +20,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from speculative_tts.assets import require
-from speculative_tts.models.families import load_layout
+from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.heads import target_hash
 from speculative_tts.progress import progress
 from speculative_tts.schema.train import (

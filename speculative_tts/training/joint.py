@@ -18,7 +18,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 from torch import Tensor, nn
 
-from speculative_tts.models.valle.nar import LONGEST_PREFIX, ValleNAR, draw_prefix
+from speculative_tts.models.families.valle.nar import LONGEST_PREFIX, ValleNAR, draw_prefix
 from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
 from speculative_tts.training.data.pairs import CUT, LOST, Batch
 from speculative_tts.training.data.recordings import IGNORED

@@ -24,8 +24,8 @@ from torch.nn.functional import cross_entropy
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.flite import WORDS
 from speculative_tts.files import write_atomic
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.checkpoint import source_hash

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
-from speculative_tts.models.families import VALLE, family_of, load_layout
+from speculative_tts.models.families.registry import VALLE, family_of, load_layout
+from speculative_tts.models.families.row_layout import RowLayout
+from speculative_tts.models.families.valle.ar import ValleAR
+from speculative_tts.models.families.valle.checkpoint import load_valle, save_valle
+from speculative_tts.models.families.valle.nar import ValleNAR
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.rows import RowLayout
-from speculative_tts.models.valle.ar import ValleAR
-from speculative_tts.models.valle.checkpoint import load_valle, save_valle
-from speculative_tts.models.valle.nar import ValleNAR
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.training.checkpoint import build_model, read_checkpoint, write_draft
 from speculative_tts.training.data.pairs import first_code

@@ -25,14 +25,14 @@ from torch import Tensor, nn
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora.flite import WORDS
 from speculative_tts.corpora.residual import CODEC, CODES
+from speculative_tts.models.families.valle.ar import ValleAR
+from speculative_tts.models.families.valle.checkpoint import Valle, load_valle, save_valle
+from speculative_tts.models.families.valle.config import ValleConfig
+from speculative_tts.models.families.valle.lm import ValleLM
+from speculative_tts.models.families.valle.nar import ValleNAR, draw_prefix
+from speculative_tts.models.families.valle.refine import ValleRefiner
 from speculative_tts.models.heads import HeadTensors, read_heads, save_heads, target_hash
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.valle.ar import ValleAR
-from speculative_tts.models.valle.checkpoint import Valle, load_valle, save_valle
-from speculative_tts.models.valle.config import ValleConfig
-from speculative_tts.models.valle.lm import ValleLM
-from speculative_tts.models.valle.nar import ValleNAR, draw_prefix
-from speculative_tts.models.valle.refine import ValleRefiner
 from speculative_tts.training.data.layered import ValleBatch, collate_valle
 from speculative_tts.training.data.recordings import (
     FLUENT,

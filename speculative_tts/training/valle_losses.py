@@ -9,9 +9,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from speculative_tts.models.valle.ar import ValleAR, prefix_mask
-from speculative_tts.models.valle.modules import Attention, Layer, padding
-from speculative_tts.models.valle.nar import ValleNAR
+from speculative_tts.models.families.valle.ar import ValleAR, prefix_mask
+from speculative_tts.models.families.valle.modules import Attention, Layer, padding
+from speculative_tts.models.families.valle.nar import ValleNAR
 from speculative_tts.training.data.layered import ValleBatch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.target import Probes

@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from speculative_tts.models.valle.checkpoint import Valle
-from speculative_tts.models.valle.config import ValleConfig
-from speculative_tts.models.valle.modules import Attention
-from speculative_tts.models.valle.nar import ValleNAR
+from speculative_tts.models.families.valle.checkpoint import Valle
+from speculative_tts.models.families.valle.config import ValleConfig
+from speculative_tts.models.families.valle.modules import Attention
+from speculative_tts.models.families.valle.nar import ValleNAR
 
 EMBEDDING_SPREAD = 0.3
 """Of fresh embeddings. torch's own spread of 1 drowns positions and what the first layers add."""

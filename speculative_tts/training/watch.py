@@ -15,8 +15,8 @@ from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.corpora.testset import ListRow, read_audio, read_list
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.evaluation.judges.pocketsphinx import load_recogniser
 from speculative_tts.evaluation.wer import word_edits
 from speculative_tts.models.layout import SpeechLayout

@@ -12,7 +12,7 @@ from speculative_tts.commands.check import main
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.costs import hours
 from speculative_tts.costs.hours import JOBS, Job, estimate
-from speculative_tts.decoding.naming import settings
+from speculative_tts.runs.naming import settings
 from speculative_tts.schema.decode import System
 from speculative_tts.schema.evaluate import Paper
 

@@ -12,11 +12,11 @@ from valle_golden import SMALL, small_valle
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands.check import main
-from speculative_tts.models import cosyvoice
-from speculative_tts.models.cosyvoice_export import write_checkpoint
+from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.cosyvoice_export import write_checkpoint
+from speculative_tts.models.families.valle.checkpoint import save_valle
 from speculative_tts.models.heads import HeadTensors, save_heads
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.valle.checkpoint import save_valle
 from speculative_tts.preflight import needs, paper
 from speculative_tts.preflight.table import Finding
 from speculative_tts.records import ListItem, to_row, write_jsonl

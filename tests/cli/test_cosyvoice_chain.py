@@ -22,7 +22,7 @@ from speculative_tts.codecs.cosyvoice import N_CODES, CosyVoiceCodec
 from speculative_tts.commands import decode, precompute, report, speak, train_draft
 from speculative_tts.commands import eval as evaluate
 from speculative_tts.integrations.cosyvoice import Inference
-from speculative_tts.models import cosyvoice
+from speculative_tts.models.families import cosyvoice
 from speculative_tts.records import read_list
 
 TINY_CODES = 2048

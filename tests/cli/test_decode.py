@@ -16,10 +16,10 @@ import soundfile
 from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import parts
-from speculative_tts.decoding.naming import run_name
+from speculative_tts.decoding import builder as parts
 from speculative_tts.files import held
 from speculative_tts.records import read_jsonl, write_jsonl
+from speculative_tts.runs.naming import run_name
 from tests.fake_models import (
     N_CODES,
     WORDS,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding.plan import Plan
+from speculative_tts.runs.estimate import Plan
 from tests.fake_models import write_fake_models
 
 

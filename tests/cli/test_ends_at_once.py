@@ -13,7 +13,7 @@ from torch import Tensor
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.eval import main as evaluate
 from speculative_tts.commands.report import main as report
-from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 
 
 def ends(

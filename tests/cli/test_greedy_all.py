@@ -9,11 +9,11 @@ from torch import Tensor
 from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import read_wave
 from speculative_tts.commands.decode import main
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.voices import encode_prompt
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import read_list
+from speculative_tts.runs.voices import encode_prompt
 from speculative_tts.schema.decode import DecodeConfig, System
 
 BATCH = 12

@@ -12,9 +12,9 @@ import torch
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.multi_token import Blocks
+from speculative_tts.decoding.loops.multi_token import Blocks
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.heads import HeadTensors, save_heads
-from speculative_tts.models.merged_vocab import MergedVocabLM
 from tests.fake_models import N_CODES, FakeModels, write_checkpoint, write_codec, write_fake_models
 from tests.valle_folders import write_valle
 

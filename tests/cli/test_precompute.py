@@ -8,7 +8,7 @@ from fake_models import FakeModels, write_fake_models
 
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.precompute import main as precompute
-from speculative_tts.decoding.naming import run_name, settings, with_sizes
+from speculative_tts.runs.naming import run_name, settings, with_sizes
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ from small_target import save_codes
 from valle_golden import small_valle, write_checkpoint
 
 from speculative_tts.commands import decode, import_valle, train_heads
+from speculative_tts.models.families.valle import text
+from speculative_tts.models.families.valle.checkpoint import load_valle
+from speculative_tts.models.families.valle.config import ValleConfig
+from speculative_tts.models.families.valle.importing import options_of
+from speculative_tts.models.families.valle.layout import PhonemeLayout, read_layout
 from speculative_tts.models.heads import read_heads
-from speculative_tts.models.valle import text
-from speculative_tts.models.valle.checkpoint import load_valle
-from speculative_tts.models.valle.config import ValleConfig
-from speculative_tts.models.valle.importing import options_of
-from speculative_tts.models.valle.layout import PhonemeLayout, read_layout
 from speculative_tts.preflight.needs import needs
 from speculative_tts.schema.evaluate import Paper
 from speculative_tts.schema.prepare import Origin

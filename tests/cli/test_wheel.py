@@ -71,7 +71,7 @@ def test_the_native_step_is_compiled_into_the_wheel(programs: Path, tmp_path: Pa
     """No compiler is needed then; without both, torch computes."""
     bare = {"CXX": "none", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     script = (
-        "from speculative_tts.models.native import compile, library\n"
+        "from speculative_tts.native import compile, library\n"
         "assert all(library.load(name) for name in {library.instructions(), 'portable'})\n"
         "first = library.kernel_name(); library._loaded.cache_clear(); library.PATTERN = '-'\n"
         "print(first, library.kernel_name())"

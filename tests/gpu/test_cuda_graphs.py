@@ -12,9 +12,9 @@ from static_loops import (
     speculation,
 )
 
-from speculative_tts.decoding.graphs import Graphs, cuda_graph
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.models.native import library
+from speculative_tts.decoding.loops.graphs import Graphs, cuda_graph
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import Tolerance, verify
+from speculative_tts.decoding.rules.acceptance import Tolerance, verify
 
 TIGHT = 1e-12
 betas = st.sampled_from([0.0, 0.05, 0.4, 1.0, 3.0])

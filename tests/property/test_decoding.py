@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stubs import Markov, ragged, speculative
 
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 VOCAB, STOPS = 7, (2, 6)
 TARGET = Markov.random(VOCAB, 0)

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from speculative_tts.commands import decode
 from speculative_tts.commands.messages import one_line
-from speculative_tts.decoding.run import read_records
 from speculative_tts.evaluation.sources import read_external, read_run
-from speculative_tts.models.config import DecoderConfig
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.valle.config import ValleConfig
 from speculative_tts.records import read_list
 from speculative_tts.reporting.runs import find_runs
+from speculative_tts.runs.run import read_records
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.limits import check
 from speculative_tts.typed import read_json, typed

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from speculative_tts.decoding import groups
-from speculative_tts.decoding.acceptance import Tolerance, verify
-from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.rules import group as groups
+from speculative_tts.decoding.rules.acceptance import Tolerance, verify
+from speculative_tts.decoding.rules.group import Group
 
 TIGHT = 1e-12
 LAST = 1 - 2**-53

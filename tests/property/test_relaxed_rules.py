@@ -8,8 +8,8 @@ from relaxed_laws import CASES, NEAREST, VECTORS, Case
 from test_acceptance import drafts, spread
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance, verify
-from speculative_tts.decoding.relaxed import Divergence, Dynamic, Neighbours, Typical
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance, verify
+from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Typical
 
 TIGHT = 1e-12
 VOCAB = len(NEAREST)

@@ -14,8 +14,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from speculative_tts.decoding.randomness import draw
-from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.sampling.randomness import draw
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 
 VOCAB, STOPS = 12, (9, 11)
 LARGEST = 1 - 2.0**-53  # of the uniform grid

@@ -14,15 +14,15 @@ from torch import Tensor
 
 from speculative_tts.checks.viterbi import check
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.choosers import ViterbiHeads
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.transitions import (
+from speculative_tts.decoding.blocks.choosers import ViterbiHeads
+from speculative_tts.decoding.blocks.transitions import (
     IMPOSSIBLE,
     DenseTransitions,
     SparseTransitions,
     TransitionTable,
 )
-from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 
 VOCAB = 9
 GOLDEN = Path(__file__).parents[1] / "golden" / "viterbi"
@@ -176,7 +176,7 @@ def test_sparse_and_table_hold_the_same(seed: int, weight: float) -> None:
     assert isinstance(table, DenseTransitions)
     limit = pytest.MonkeyPatch()
     with limit.context() as patch:
-        patch.setattr("speculative_tts.decoding.transitions.TABLE", 1)
+        patch.setattr("speculative_tts.decoding.blocks.transitions.TABLE", 1)
         sparse = stored.on(torch.device("cpu"), ids=VOCAB + 1, weight=weight)
     assert isinstance(sparse, SparseTransitions)
     assert table.size == sparse.size == VOCAB

@@ -11,13 +11,13 @@ from reference import autoregressive_law
 from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import BatchState
-from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.drafters.lm import LMDrafter, LMDrafting
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 MOST = 0.9  # nats: the laws of a third of the contexts have less

@@ -11,10 +11,10 @@ from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
 from test_group_exactness import DISJOINT, group_mismatches
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.block import Block
 
 LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 

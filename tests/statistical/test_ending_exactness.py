@@ -13,9 +13,9 @@ from reference import autoregressive_law
 from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, STOPS, TARGET
 
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.valle import official
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.families.valle import official
 
 SHAPE = {"temperature": 0.9, "top_k": 4}
 ENDS = Sampler(**SHAPE, end_when_likeliest=True)

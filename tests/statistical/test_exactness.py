@@ -15,9 +15,9 @@ from goodness import mismatches
 from reference import autoregressive_law, speculative_law, tolerance_masses
 from stubs import Markov, request, speculative
 
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 N = 20_000
 STOPS = (2, 5)

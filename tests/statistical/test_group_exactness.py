@@ -14,10 +14,10 @@ from group_laws import FAULTS, Cover, TokenResidual, group_law, parts, random_co
 from reference import Chain, autoregressive_law
 from stubs import Markov, request, speculative
 
-from speculative_tts.decoding import thinning
-from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules import thinning
+from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 N, TRIALS = 20_000, 4_000
 STOPS = (2, 5)

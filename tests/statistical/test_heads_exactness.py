@@ -12,10 +12,10 @@ from head_stubs import by_heads, choosers
 from reference import Law, at, autoregressive_law, marginal
 from test_exactness import MANY, ONE, SAMPLER, STOPS, TARGET
 
-from speculative_tts.decoding import speculation
-from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.randomness import DRAFT
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.randomness import DRAFT
 
 LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 CHOOSERS = choosers(TARGET.vocab_size, STOPS, SAMPLER)
@@ -48,7 +48,7 @@ def test_faults_are_found(name: str, fault: str, monkeypatch: pytest.MonkeyPatch
     if fault == "acceptance reuses":
         monkeypatch.setattr(speculation, "ACCEPT", DRAFT)
     if fault == "blocks reuse":
-        monkeypatch.setattr("speculative_tts.decoding.choosers.DRAFT", speculation.NEXT)
+        monkeypatch.setattr("speculative_tts.decoding.blocks.choosers.DRAFT", speculation.NEXT)
     rule = Tolerance(0.4 if fault == "a tolerance" else 0.0)
     found = by_heads(TARGET, CHOOSERS[name], rule, STOPS, SAMPLER, 3, MANY)
     assert found_wrong(found, LAW)

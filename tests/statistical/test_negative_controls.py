@@ -12,8 +12,8 @@ from reference import autoregressive_law, marginal
 from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
 
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 

@@ -9,9 +9,9 @@ from reference import autoregressive_law
 from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, STOPS, TARGET
 
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 SAMPLER = RepetitionAware(temperature=0.8, top_k=5, top_p=0.8, window=3, tau=0.3)
 

@@ -8,10 +8,10 @@ from head_stubs import Embedded, by_layer
 from test_exactness import MANY, SAMPLER, STOPS, TARGET
 from test_heads_exactness import LAW, found_wrong
 
-from speculative_tts.decoding import speculation
-from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.randomness import DRAFT
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.randomness import DRAFT
 
 
 def decode(beta: float = 0.0) -> list[Outcome]:

@@ -13,8 +13,8 @@ from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 
 EXACT = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 

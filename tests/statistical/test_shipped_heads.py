@@ -17,12 +17,12 @@ from reference import Law, at, law_of, marginal, probabilities
 from torch import Tensor
 
 from speculative_tts.commands.decode import main
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.randomness import ACCEPT, DRAFT
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT
 from speculative_tts.models.prompt import Prompt
 
 N, BATCH, LONGEST = 2000, 250, 4

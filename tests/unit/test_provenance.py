@@ -12,9 +12,10 @@ from typing import Annotated
 import pytest
 
 from speculative_tts import provenance
-from speculative_tts.decoding import naming
-from speculative_tts.decoding.naming import run_name, settings
-from speculative_tts.models.native import library
+from speculative_tts.native import library
+from speculative_tts.native.library import kernel_label
+from speculative_tts.runs import naming
+from speculative_tts.runs.naming import run_name, settings
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -245,7 +246,7 @@ def test_a_changed_default_law_and_kernel_change_it(
         patch.setattr(naming, "LAWS", naming.LAWS + 1)
         assert run_name(config) != before
     with monkeypatch.context() as patch:
-        patch.setattr(naming, "kernels", lambda _: "native-other")
+        patch.setattr(library, "kernel_label", lambda _: "native-other")
         assert run_name(config) != before
     torch_only = dataclasses.replace(config, runtime=RuntimeConfig(kernels=Kernels.torch))
     assert counted(torch_only)["runtime"]["kernels"] == "torch"  # type: ignore[index]
@@ -258,8 +259,8 @@ def test_runs_whose_native_products_round_their_inputs_say_so(
     kernels: str, half: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(library, "kernel_name", lambda: kernels)
-    assert naming.kernels(RuntimeConfig()) == kernels
-    assert naming.kernels(RuntimeConfig(dtype=DType.bfloat16)) == half
+    assert kernel_label(RuntimeConfig()) == kernels
+    assert kernel_label(RuntimeConfig(dtype=DType.bfloat16)) == half
 
 
 def test_provenance_is_json_and_says_where_a_number_comes_from(

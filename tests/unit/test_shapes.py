@@ -9,8 +9,9 @@ import torch
 from jaxtyping import TypeCheckError, jaxtyped
 from shapes import checked
 
-from speculative_tts.decoding import acceptance, randomness
-from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding.rules import acceptance
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling import randomness
 
 ROOT = Path(__file__).parents[2]
 VERIFY, DRAW = (

@@ -2,7 +2,7 @@
 
 So every rule verifies every drafter, and an exact rule stays exact whatever the drafter. What a
 token is may depend on the uniforms of its own and earlier positions only: they are used again where
-a draft was thrown away (see `decoding.randomness`).
+a draft was thrown away (see `decoding.sampling.randomness`).
 """
 
 from typing import Protocol, Self
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 
 PerRow = Int64[Tensor, " batch"]

@@ -3,19 +3,19 @@
 The token after a verification was drawn from a state of the target. The heads read that state:
 head 0 says that token's law, head i that of the i-th token behind it. So the residual or bonus
 token leads the next block, and n heads draft up to n - 1 tokens. `chooser` draws them with their
-laws: each from its own head, or a path through the lattice of all (`decoding.choosers`).
+laws: each from its own head, or a path through the lattice of all (`decoding.blocks.choosers`).
 """
 
 from dataclasses import dataclass
 
 from speculative_tts.decoding.batch import BatchState, Size
-from speculative_tts.decoding.choosers import Chooser
+from speculative_tts.decoding.blocks.choosers import Chooser
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most, room, up_to_stop
 from speculative_tts.decoding.drafters.newest import NewestStates
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.heads import Heads
-from speculative_tts.models.native import blocks
-from speculative_tts.models.native.walk import Drafter
+from speculative_tts.native import blocks
+from speculative_tts.native.walk import Drafter
 
 
 def check_lookahead(lookahead: int, heads: Heads) -> None:

@@ -7,15 +7,15 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import entropy
 from speculative_tts.decoding.batch import BatchState, Request, Size, lengths_of
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room
-from speculative_tts.decoding.randomness import DRAFT, draw
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.walking import Walking, walking
+from speculative_tts.decoding.loops.native_steps import Walking, walking
+from speculative_tts.decoding.rules.acceptance import entropy
+from speculative_tts.decoding.sampling.randomness import DRAFT, draw
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
-from speculative_tts.models.native.walk import Drafter
 from speculative_tts.models.speech_lm import Model
+from speculative_tts.native.walk import Drafter
 
 
 @dataclass(frozen=True)

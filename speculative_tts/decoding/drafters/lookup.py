@@ -14,7 +14,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 NOTHING = -1  # where nothing was said
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 
 class NewestStates:

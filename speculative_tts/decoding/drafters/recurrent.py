@@ -13,11 +13,11 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most, room, up_to_stop
 from speculative_tts.decoding.drafters.newest import NewestStates
-from speculative_tts.decoding.randomness import DRAFT, draw
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.native import recurrent
-from speculative_tts.models.native.walk import Drafter
+from speculative_tts.decoding.sampling.randomness import DRAFT, draw
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.recurrent import RecurrentLayer
+from speculative_tts.native import recurrent
+from speculative_tts.native.walk import Drafter
 
 
 class Embedded(Protocol):

@@ -17,11 +17,11 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from speculative_tts.models.cosyvoice import CosyVoiceLayout
-from speculative_tts.models.families import VALLE, family_of, load_layout
+from speculative_tts.models.families.cosyvoice import CosyVoiceLayout
+from speculative_tts.models.families.registry import VALLE, family_of, load_layout
+from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.rows import RowLayout
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import CodesFrom
@@ -159,7 +159,7 @@ def write_rows(
 
 
 def write_valle(layout: SpeechLayout, prompt: Utterance | None, said: Utterance) -> Written:
-    """Text ids, then codes behind all text ids as in `models.valle.lm`'s prompts.
+    """Text ids, then codes behind all text ids as in `models.families.valle.lm`'s prompts.
 
     The very first code is an input only.
     """

@@ -9,7 +9,7 @@ from test_sizes import SMALL
 
 from speculative_tts.bench import gpu
 from speculative_tts.commands import bench
-from speculative_tts.decoding.graphs import Capture
+from speculative_tts.decoding.loops.graphs import Capture
 from speculative_tts.schema.bench import BenchConfig
 
 CPU = torch.device("cpu")

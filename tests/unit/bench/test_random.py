@@ -1,22 +1,25 @@
 """sst-bench random=: what is timed is what was asked for."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from test_sizes import SMALL
 
+import benchmarks.peers
 from speculative_tts.bench import peers, random
 from speculative_tts.bench.random import computed, expected
 from speculative_tts.bench.sizes import LLASA_8B
 from speculative_tts.commands import bench
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.groups import Group
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.rules import ExactRule, ToleranceRule
 
 ASKED = ["random=cosyvoice2", "limit=1", "tokens=6", "steps=1", "draws=10"]
-ALONE = ["transformers=false", "peers=false"]
+ALONE = ["transformers=false"]
 
 
 @pytest.fixture
@@ -64,10 +67,10 @@ def test_weights_that_do_not_fit_are_refused(
     monkeypatch.setattr(random, "free_gib", lambda: 1.9 * 4 * SMALL.parameters / 2**30)
     assert bench.main([*ASKED, *ALONE, f"out={tmp_path}"]) == 0
     told = "are free; give runtime.dtype=bfloat16 transformers=false"
-    assert bench.main([*ASKED, "peers=false", f"out={tmp_path}"]) == 2
+    assert bench.main([*ASKED, f"out={tmp_path}"]) == 2
     assert told in capsys.readouterr().err
-    monkeypatch.setattr(random, "installed", lambda: ["llama.cpp"])
-    assert bench.main([*ASKED, "transformers=false", f"out={tmp_path}"]) == 2
+    monkeypatch.setitem(peers.PEERS, "llama.cpp", lambda *_: Stub())
+    assert bench.main([*ASKED, *ALONE, f"out={tmp_path}"]) == 2
     assert told in capsys.readouterr().err
 
 
@@ -88,31 +91,41 @@ def test_groups_by_similarity_are_refused(
     assert "give rule.groups.mean_size=<tokens of a group>" in line
 
 
+class Stub:
+    """A peer that does nothing in a hundredth of a second."""
+
+    def seconds(self, prompt: list[int], tokens: int, sampler: Sampler) -> float:
+        time.sleep(0.01)
+        return 0.01
+
+
 @pytest.mark.usefixtures("small")
-def test_others_stand_beside_ours_or_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A machine without them has its own table all the same."""
-    there = peers.find_spec
-    monkeypatch.setattr(
-        peers, "find_spec", lambda name: None if name == "llama_cpp" else there(name)
-    )
+def test_others_stand_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(peers.PEERS, "another", lambda *_: Stub())
     settings = ["runtime.dtype=bfloat16", "limit=2", "runtime.threads=2"]
     assert bench.main([*ASKED, *settings, f"out={tmp_path}"]) == 0
     printed = (tmp_path / "cosyvoice2_random.md").read_text()
     assert "CosyVoice 2, bfloat16, random weights, rule exact, lookahead 3" in printed
-    others = ["transformers generate", "transformers assisted"]
-    others += ["OpenVINO"] if there("openvino") else []
+    others = ["transformers generate", "transformers assisted", "another"]
     made = json.loads((tmp_path / "cosyvoice2_random.json").read_text())
     assert [*made["continuations"]] == ["autoregressive", "speculative", *others]
+    assert made["seconds"]["another"] == [0.01, 0.01]
     for name in made["continuations"]:
         assert printed.count(f"\n| {name} |") == 2  # whole, and its prompt apart
-        assert made["prompt_core_seconds"][name] > 0
-    remedy = "pip install 'speculative_tts[peers]'"
-    assert f"| llama.cpp | not installed: {remedy} |" in printed
-    assert made["missing"]["llama.cpp"] == remedy
+    assert made["prompt_core_seconds"]["speculative"] > 0
     assert 0 < made["acceptance_rate"] < 1
     torch.set_num_threads(1)
+
+
+def test_peers_that_are_installed_are_added_and_others_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(benchmarks.peers, "PEERS", {})
+    monkeypatch.setattr(benchmarks.peers, "find_spec", lambda name: name == "openvino" or None)
+    benchmarks.peers.add_installed()
+    assert [*benchmarks.peers.PEERS] == ["OpenVINO"]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("llama.cpp is not installed and left out: pip install")
 
 
 def test_speedup_of_a_free_perfect_draft() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from speculative_tts.bench import roofline
-from speculative_tts.models.native import library
+from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 

@@ -18,10 +18,10 @@ from speculative_tts.costs.lookahead import (
     table,
     written_out,
 )
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.naming import run_name
 from speculative_tts.records import read_list
+from speculative_tts.runs.naming import run_name
 from speculative_tts.schema.decode import DecodeConfig
 from tests.fake_models import FakeModels, write_fake_models
 

@@ -12,9 +12,9 @@ from reference import Chain, Law
 from stubs import Markov, request
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import Tolerance, verify
-from speculative_tts.decoding.block import Block
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import Tolerance, verify
+from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 VOCAB = 4
 TARGET = Markov.random(VOCAB, 0, scale=0.8, dtype=torch.float64).without(0)

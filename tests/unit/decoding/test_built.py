@@ -10,13 +10,14 @@ import torch
 from fake_models import FakeModels, write_fake_models
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import build
-from speculative_tts.decoding.graphs import Graphs
-from speculative_tts.decoding.kept import Kept
-from speculative_tts.decoding.parts import Parts
-from speculative_tts.decoding.recordings import Recordings
-from speculative_tts.decoding.swap import Swapped
+from speculative_tts.decoding import builder
+from speculative_tts.decoding.builder import Builder
+from speculative_tts.decoding.loops.graphs import Graphs
+from speculative_tts.decoding.model_cache import ModelCache, process_cache
 from speculative_tts.provenance import content_hash, plain
+from speculative_tts.runs import build
+from speculative_tts.runs.sources.recordings import RecordedSource
+from speculative_tts.runs.sources.swap import SwapSource
 from speculative_tts.schema.decode import DecodeConfig, System
 
 Make = Callable[..., DecodeConfig]
@@ -47,43 +48,43 @@ def test_an_engine_has_what_its_system_decodes_with(
     make: Make, told: list[str], parts: set[str]
 ) -> None:
     config = make(*told)
-    made = build.build_engine(config, config.system)
+    made = builder.build_engine(config, config.system)
     names = ("draft", "speculation", "multi")
     assert {name for name in names if getattr(made, name) is not None} == parts
 
 
 def test_heads_are_of_multi_token_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Parts, "multi", "heads and who chooses among them")
+    monkeypatch.setattr(Builder, "multi", "heads and who chooses among them")
     config = make("system=multi_token")
-    assert build.build_engine(config, config.system).multi == Parts.multi
-    assert build.build_engine(config).multi is None
+    assert builder.build_engine(config, config.system).multi == Builder.multi
+    assert builder.build_engine(config).multi is None
 
 
 def test_an_engine_fills_layers_by_its_refiner(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Parts, "refiner", "what fills further layers")
-    assert build.build_engine(make(), System.target).refiner == Parts.refiner
+    monkeypatch.setattr(Builder, "refiner", "what fills further layers")
+    assert builder.build_engine(make(), System.target).refiner == Builder.refiner
 
 
 def test_an_engine_has_the_graphs_of_its_parts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Captured(Parts):
+    class Captured(Builder):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             self.graphs = Graphs(lambda step: step)
 
-    monkeypatch.setattr(build, "Parts", Captured)
-    assert build.build_engine(make()).graphs._capture is not None
+    monkeypatch.setattr(builder, "Builder", Captured)
+    assert builder.build_engine(make()).graphs._capture is not None
 
 
 @pytest.fixture
 def swap(make: Make, monkeypatch: pytest.MonkeyPatch) -> DecodeConfig:
     """Of groups that are not looked for."""
-    monkeypatch.setattr(Parts, "groups", SimpleNamespace(arrays={"own": "arrays"}))
+    monkeypatch.setattr(Builder, "groups", SimpleNamespace(arrays={"own": "arrays"}))
     return make("system=swap", "rule=group", "sampling.temperature=0.7")
 
 
 def test_an_engine_takes_what_is_kept(make: Make) -> None:
-    kept = Kept(1e9)
-    first, again = (build.build_engine(make(), System.target, kept) for _ in range(2))
+    kept = ModelCache(1e9)
+    first, again = (builder.build_engine(make(), System.target, kept) for _ in range(2))
     assert first.target is again.target
 
 
@@ -96,21 +97,21 @@ def test_the_next_run_takes_what_this_one_loaded(make: Make, swap: DecodeConfig)
 def test_half_of_a_devices_memory_is_for_that(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10, 100))
-    build._memory.cache_clear()
-    assert build.kept(make("runtime.device=cuda"))._room == 50
-    build._memory.cache_clear()
+    process_cache.cache_clear()
+    assert process_cache("cuda")._room == 50
+    process_cache.cache_clear()
 
 
 @pytest.mark.parametrize("system", ["codec", "reference"])
 def test_recordings_are_spoken_as_they_are_or_by_the_codec(make: Make, system: str) -> None:
     made = build.build_source(make(f"system={system}", "seed=5"), {})
-    assert isinstance(made, Recordings)
+    assert isinstance(made, RecordedSource)
     assert (made.through, made.seed) == (system == "codec", 5)
 
 
 def test_a_swap_has_groups_and_the_targets_settings(swap: DecodeConfig) -> None:
     made = build.build_source(swap, {})
-    assert isinstance(made, Swapped)
+    assert isinstance(made, SwapSource)
     assert made.groups == {"own": "arrays"}
     assert made.settings is not None
     assert made.settings.temperature == 0.7
@@ -129,7 +130,7 @@ def test_a_targets_tokens_are_known_by_all_that_decides_them(
     monkeypatch.setattr(build, "TargetTokens", lambda *given: told.append(given))
     monkeypatch.setattr(build, "source_hash", lambda *folders: folders)
     config = make("out=runs", "sampling.top_k=7", "runtime.kernels=torch", "runtime.dtype=bfloat16")
-    engine = build.build_engine(config)
+    engine = builder.build_engine(config)
     build._target_tokens(config, engine)
     made_by = {
         "target": content_hash(Path(config.target.path)),
@@ -137,7 +138,7 @@ def test_a_targets_tokens_are_known_by_all_that_decides_them(
         "sampler": plain(engine.settings),
         "dtype": "bfloat16",
         "kernels": "torch",
-        "code": ("decoding", "models"),
+        "code": ("decoding", "models", "native"),
     }
     assert told == [(Path("runs/.caches"), made_by)]
     assert engine.settings.top_k == 7

@@ -17,12 +17,12 @@ from toy_lists import STOP, decoded
 
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding import batch
-from speculative_tts.decoding import decoded as module
-from speculative_tts.decoding.decoded import Decoded
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
-from speculative_tts.decoding.graphs import Graphs
+from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.records import Counts, DecodeRecord, ListItem
+from speculative_tts.runs.sources import engine as module
+from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import RuntimeConfig, System
 
@@ -32,7 +32,7 @@ def items(tmp_path: Path) -> list[ListItem]:
     return toy_lists.items(tmp_path)
 
 
-def made(source: Decoded, items: list[ListItem]) -> dict[str, DecodeRecord]:
+def made(source: EngineSource, items: list[ListItem]) -> dict[str, DecodeRecord]:
     """Records in the order of their making."""
     source.start(items, items)
     return {record.id: record for record, _ in source.make(items)}
@@ -319,7 +319,7 @@ def test_several_decode_what_is_not_timed(
 ) -> None:
     """With the same tokens; more of them than utterances are no more than utterances."""
     here: list[str] = []
-    monkeypatch.setattr(Decoded, "_utterance", _noted(Decoded._utterance, here))
+    monkeypatch.setattr(EngineSource, "_utterance", _noted(EngineSource._utterance, here))
     alone = made(decoded(tmp_path, system=system, seed=5), items)
     assert len(here) == 6
     for workers in (2, 9):
@@ -340,7 +340,7 @@ def test_several_decode_what_is_not_timed(
 def _noted(function: Callable[..., Any], ids: list[str]) -> Callable[..., Any]:
     """The function, which notes of which utterances it was asked for in this process."""
 
-    def noting(source: Decoded, item: ListItem, *given: Any, **times: Any) -> Any:
+    def noting(source: EngineSource, item: ListItem, *given: Any, **times: Any) -> Any:
         ids.append(item.id)
         return function(source, item, *given, **times)
 

@@ -14,10 +14,10 @@ import torch
 from decoders import STOPS, build, requests, state
 from stubs import speculative
 
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -9,11 +9,11 @@ import torch
 from toy_lists import N_CODES, RATE, SAMPLER, STOP, ToyCodec, ToyVoiceCodec, engine
 
 from speculative_tts.decoding import engine as module
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.engine import ROWS, Engine, Spoken
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.decode import System
 

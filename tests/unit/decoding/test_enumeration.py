@@ -11,11 +11,11 @@ from partition import induced_law
 from reference import Law, autoregressive_law, speculative_law, tolerance_masses
 from stubs import Markov, request, speculative
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 STOPS = (2,)
 PLAIN, ALL = Sampler(), Sampler(temperature=0.8, top_k=4, top_p=0.9)

@@ -7,7 +7,7 @@ import torch
 from stubs import request
 
 from speculative_tts.decoding.batch import Size
-from speculative_tts.decoding.graphs import LAWS_A_ROW, Graphs, Looping, rows_that_fit
+from speculative_tts.decoding.loops.graphs import LAWS_A_ROW, Graphs, LoopSpec, rows_that_fit
 
 ROW, FREE, WIDE, SLACK = 4_000, 1_000_000, 50, 3
 
@@ -20,7 +20,7 @@ def test_as_many_rows_fit_as_a_loop_of_one_row_and_its_laws_tell(
     taken, made = iter([700, 700 + ROW]), list[Size]()
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: next(taken))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (FREE, 4 * FREE))
-    looping: Looping[Any] = Looping(made.append, SLACK, "key")
+    looping: LoopSpec[Any] = LoopSpec(made.append, SLACK, "key")
     asked = [request(f"u{n}") for n in range(3)]
     found = Graphs((lambda step: step) if captures else None).fitting(looping, asked, WIDE)
     laws = LAWS_A_ROW * 4 * WIDE * (SLACK + 1)  # float32

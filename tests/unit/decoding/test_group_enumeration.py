@@ -10,9 +10,9 @@ from stubs import Markov, request, speculative
 from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 STOPS = (2,)  # alone in its group, as in every cache
 PLAIN, CUT = Sampler(), Sampler(temperature=0.8, top_k=3)

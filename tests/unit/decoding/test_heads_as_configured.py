@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from speculative_tts.caches.transitions import LogTransitions
-from speculative_tts.decoding import heads as module
-from speculative_tts.decoding.choosers import IndependentHeads, ViterbiHeads
-from speculative_tts.decoding.heads import MultiToken, Target, build_multi_token
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.blocks import build as module
+from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
+from speculative_tts.decoding.blocks.choosers import IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, TransitionsConfig
 from speculative_tts.schema.decode import Candidates, HeadsConfig, PathMode, ViterbiConfig
 
 VOCAB, STOP = 4, 3
 
 
-class Parts:
+class Builder:
     """Stand-ins for what is loaded, and what they were asked for."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,8 +64,8 @@ class Parts:
 
 
 @pytest.fixture
-def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
-    return Parts(tmp_path, monkeypatch)
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
+    return Builder(tmp_path, monkeypatch)
 
 
 NONE = ViterbiConfig(mode=PathMode.none)
@@ -73,7 +73,7 @@ KIND = {"dtype": torch.float32, "device": torch.device("cpu")}
 
 
 @pytest.mark.parametrize("n", [None, 3])
-def test_heads_that_are_sampled_alone(parts: Parts, n: int | None) -> None:
+def test_heads_that_are_sampled_alone(parts: Builder, n: int | None) -> None:
     sampler = Sampler(0.5)
     found = parts.build(NONE, sampler, n)
     assert isinstance(found.choose, IndependentHeads)
@@ -85,7 +85,7 @@ def test_heads_that_are_sampled_alone(parts: Parts, n: int | None) -> None:
     assert parts.keys == [(key, str(folder / "heads"))]
 
 
-def test_heads_that_cannot_be(parts: Parts) -> None:
+def test_heads_that_cannot_be(parts: Builder) -> None:
     parts.vocab = 9
     with pytest.raises(
         ValueError,
@@ -110,7 +110,7 @@ def test_heads_that_cannot_be(parts: Parts) -> None:
     ],
 )
 def test_paths_are_searched_as_configured(
-    parts: Parts,
+    parts: Builder,
     viterbi: ViterbiConfig,
     sampler: Sampler,
     temperature: float,
@@ -149,14 +149,14 @@ def test_paths_are_searched_as_configured(
 
 @pytest.mark.parametrize("sampler", [Sampler(1.0, 0, 0.5), RepetitionAware(window=2)])
 def test_what_a_path_search_leaves_out_is_told(
-    parts: Parts, sampler: Sampler, caplog: pytest.LogCaptureFixture
+    parts: Builder, sampler: Sampler, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert isinstance(parts.build(ViterbiConfig(), sampler).choose, ViterbiHeads)
     assert "applies temperature and viterbi.top_k only" in caplog.text
 
 
-def test_transitions_of_a_named_folder_are_kept(parts: Parts) -> None:
+def test_transitions_of_a_named_folder_are_kept(parts: Builder) -> None:
     for path, kept in ((str(parts.folder / "absent"), 1), (str(parts.folder / "codec"), 2)):
         parts.keys.clear()
         named = TransitionsConfig(path=path)

@@ -10,17 +10,17 @@ from stubs import Markov, ragged, request
 from test_enumeration import distance
 from torch import Tensor
 
-from speculative_tts.decoding import viterbi
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.choosers import ViterbiHeads
+from speculative_tts.decoding.blocks import viterbi
+from speculative_tts.decoding.blocks.choosers import ViterbiHeads
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.randomness import DRAFT
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.sampling.randomness import DRAFT
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 VOCAB, STOPS = 5, (4,)
 TARGET = Markov.random(VOCAB, 0, scale=0.8, dtype=torch.float64).without(0)

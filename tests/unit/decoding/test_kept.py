@@ -7,13 +7,16 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import build, graphs, heads, parts
-from speculative_tts.decoding.kept import Kept, folder_size
+from speculative_tts.decoding import builder as parts
+from speculative_tts.decoding.blocks import build as heads
+from speculative_tts.decoding.loops import graphs
+from speculative_tts.decoding.model_cache import ModelCache, folder_size
+from speculative_tts.runs import build
 from tests.fake_models import FakeModels, write_fake_models
 
 
 def test_the_longest_unused_leave() -> None:
-    kept, loaded = Kept(room=10), list[str]()
+    kept, loaded = ModelCache(room=10), list[str]()
 
     def get(name: str, size: int) -> str:
         return kept.get(name, size, lambda: loaded.append(name) or name)  # type: ignore[func-returns-value]
@@ -45,8 +48,8 @@ def test_a_sweep_loads_once_and_other_weights_are_others(
         return real(config, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(parts, "load_speech_lm", load)
-    kept = Kept(1e9)
-    monkeypatch.setattr(build, "_memory", lambda _: kept)
+    kept = ModelCache(1e9)
+    monkeypatch.setattr(build, "process_cache", lambda _: kept)
 
     def run(models: FakeModels, *settings: str) -> None:
         common = [*models.overrides, f"out={tmp_path / 'runs'}", "timing=0", *settings]
@@ -78,8 +81,8 @@ def test_heads_and_transitions_are_loaded_once_a_sweep(
 
     for name in ("load_heads", "log_transitions"):
         monkeypatch.setattr(heads, name, noting(name))
-    kept = Kept(1e9)
-    monkeypatch.setattr(build, "_memory", lambda _: kept)
+    kept = ModelCache(1e9)
+    monkeypatch.setattr(build, "process_cache", lambda _: kept)
     common = ["method=mtp", "limit=1", "timing=0", f"out={tmp_path}", "seed=0,1"]
     assert decode.main([*common, "viterbi.mode=none,best,sample", "heads.n=2"]) == 0
     assert sorted(loaded) == ["load_heads", "log_transitions"]

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.groups import Group
 from speculative_tts.decoding.outcome import Counts, Round, Tally, outcomes
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.randomness import draw
-from speculative_tts.decoding.relaxed import Divergence, Top, Typical
-from speculative_tts.decoding.sampling import Sampler, StopRule, likeliest
-from speculative_tts.models.native import library
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.rules.relaxed import Divergence, Top, Typical
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.randomness import draw
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule, likeliest
+from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")

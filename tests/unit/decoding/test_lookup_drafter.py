@@ -11,13 +11,13 @@ from stubs import CPU, Markov, ragged, request
 from test_enumeration import distance
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.lookup import LookupDrafter, LookupDrafting
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 VOCAB, STOPS = 4, (3,)
 TARGET = Markov.random(VOCAB, 1, scale=0.8, dtype=torch.float64)

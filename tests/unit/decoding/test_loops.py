@@ -5,10 +5,10 @@ import torch
 from group_laws import Cover
 from stubs import Markov, ragged, request, speculative
 
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.records import Counts
 
 VOCAB, STOPS, EXACT, PLAIN = 6, (4, 5), Tolerance(0.0), Sampler()

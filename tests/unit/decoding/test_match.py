@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from speculative_tts.commands.decode import main
-from speculative_tts.decoding.match import (
+from speculative_tts.provenance import plain
+from speculative_tts.records import Counts, DecodeRecord, to_row, write_json, write_jsonl
+from speculative_tts.runs.naming import DONE, run_name
+from speculative_tts.runs.tune import (
     TRIALS,
     acceptance_length,
     largest_size,
@@ -16,9 +19,6 @@ from speculative_tts.decoding.match import (
     nearest,
     search,
 )
-from speculative_tts.decoding.naming import DONE, run_name
-from speculative_tts.provenance import plain
-from speculative_tts.records import Counts, DecodeRecord, to_row, write_json, write_jsonl
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.rules import GroupRule, ToleranceRule
 

@@ -11,10 +11,10 @@ import pytest
 from test_match import Runs, configured
 from test_sources import a_record
 
-from speculative_tts.decoding import match
-from speculative_tts.decoding.match import acceptance_length, matched, other, parsed, speedup
-from speculative_tts.decoding.naming import DONE, run_name
 from speculative_tts.records import Counts, ListItem
+from speculative_tts.runs import tune as match
+from speculative_tts.runs.naming import DONE, run_name
+from speculative_tts.runs.tune import acceptance_length, matched, other, parsed, speedup
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.rules import GroupRule, ToleranceRule
 
@@ -113,7 +113,7 @@ def test_of_ten_codes_one_ends_and_is_in_no_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: str, pairs: int, size: float
 ) -> None:
     layout = SimpleNamespace(n_codes=10, stop_ids=(3, 10))
-    monkeypatch.setattr("speculative_tts.models.families.load_layout", lambda _: layout)
+    monkeypatch.setattr("speculative_tts.models.families.registry.load_layout", lambda _: layout)
     monkeypatch.setattr("speculative_tts.caches.groups.MOST_PAIRS", pairs)
     config = configured(tmp_path, "rule=group", f"rule.groups.cap={cap}")
     assert match.largest_size(config) == size

@@ -11,16 +11,16 @@ import torch
 from fake_models import N_CODES, WORDS, write_checkpoint
 
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
-from speculative_tts.decoding.loops import autoregressive, uncached
-from speculative_tts.decoding.multi_token import by_blocks, multi_token
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.transitions import DenseTransitions
-from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.decoding.blocks.choosers import Chooser, IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.blocks.transitions import DenseTransitions
+from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.loops.multi_token import by_blocks, multi_token
+from speculative_tts.decoding.loops.one_by_one import autoregressive, uncached
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.heads import Heads, HeadTensors, load_heads, save_heads
-from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.models.prompt import Prompt
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -132,7 +132,7 @@ class Script:
         self._blocks = iter(blocks)
 
     def __call__(self, logits: torch.Tensor, rows: object, before: object) -> object:
-        from speculative_tts.decoding.choosers import Block
+        from speculative_tts.decoding.blocks.choosers import Block
 
         return Block(torch.tensor([next(self._blocks)]))
 

@@ -8,24 +8,24 @@ from decoders import CPU, HIDDEN, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
 
 from speculative_tts.assets import resolve
-from speculative_tts.decoding import loops
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.block import Block
-from speculative_tts.decoding.choosers import Chooser, IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.blocks.choosers import Chooser, IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.blocks.transitions import TransitionTable
+from speculative_tts.decoding.blocks.viterbi import PathSearch
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
-from speculative_tts.decoding.graphs import EAGER
-from speculative_tts.decoding.multi_token import Blocks, by_blocks, multi_token
+from speculative_tts.decoding.loops import one_by_one as loops
+from speculative_tts.decoding.loops.graphs import EAGER
+from speculative_tts.decoding.loops.multi_token import Blocks, by_blocks, multi_token
+from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.speculation import Rounds, Speculation
-from speculative_tts.decoding.transitions import TransitionTable
-from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import Heads, HeadTensors
-from speculative_tts.models.native import library
 from speculative_tts.models.speech_lm import HiddenModel
-from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = pytest.mark.native
@@ -46,7 +46,7 @@ def transitions(*, sparse: bool, share: float = 0.5) -> PathSearch:
         offsets, seen.nonzero()[:, 1], logs, torch.full_like(column, -1), column
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("speculative_tts.decoding.transitions.TABLE", 0 if sparse else VOCAB)
+        patch.setattr("speculative_tts.decoding.blocks.transitions.TABLE", 0 if sparse else VOCAB)
         return PathSearch(table.on(CPU, ids=VOCAB, weight=1.0), 3)
 
 

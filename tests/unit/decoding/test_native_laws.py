@@ -8,12 +8,13 @@ import torch
 from group_laws import FAULTS, Cover, random_cover, singletons
 from torch import Tensor
 
-from speculative_tts.decoding import acceptance, randomness, verification
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.models.native import library, sample, verify
+from speculative_tts.decoding.rules import acceptance, verification
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.sampling import randomness
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.native import library, sample, verify
 from speculative_tts.schema.decode import Kernels, Repetition
 
 CLOSE = 1e-6

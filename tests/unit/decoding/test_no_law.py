@@ -12,15 +12,15 @@ from group_laws import Cover
 from relaxed_laws import CASES
 from stubs import CPU, Markov, request, speculative
 
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.choosers import IndependentHeads, ViterbiHeads
-from speculative_tts.decoding.loops import autoregressive, uncached
-from speculative_tts.decoding.multi_token import multi_token
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler, StopRule
-from speculative_tts.decoding.transitions import DenseTransitions
-from speculative_tts.decoding.viterbi import PathSearch
+from speculative_tts.decoding.blocks.choosers import IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.blocks.transitions import DenseTransitions
+from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.loops.multi_token import multi_token
+from speculative_tts.decoding.loops.one_by_one import autoregressive, uncached
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.schema.decode import Repetition
 
 VOCAB, STOPS = 6, (4, 5)

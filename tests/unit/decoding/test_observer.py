@@ -9,10 +9,10 @@ from reference import tolerance_masses
 from stubs import CPU, Markov, request, speculative
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.observer import Instruments, Observer
+from speculative_tts.decoding.loops.observer import Instruments, Observer
 from speculative_tts.decoding.outcome import Round
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 STOPS, SAMPLER, BETA, LOOKAHEAD = (4,), Sampler(temperature=0.8, top_k=4), 0.3, 3
 TARGET = Markov.random(5, 0)

@@ -13,10 +13,10 @@ from head_stubs import layer_tensors
 
 from speculative_tts.assets import TINY
 from speculative_tts.commands import decode
+from speculative_tts.decoding.builder import Builder, check_pair
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
-from speculative_tts.decoding.graphs import EAGER, cuda_graph
-from speculative_tts.decoding.kept import Kept
-from speculative_tts.decoding.parts import Parts, check_pair
+from speculative_tts.decoding.loops.graphs import EAGER, cuda_graph
+from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.models.recurrent import save_layer
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import Similarity
@@ -31,18 +31,18 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
     return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
-Make = Callable[..., Parts]
+Make = Callable[..., Builder]
 
 
 @pytest.fixture
 def make(models: FakeModels) -> Make:
-    def made(*told: str, kept: Kept | None = None) -> Parts:
-        return Parts(decode.main.compose([*models.overrides, *told]), kept)
+    def made(*told: str, kept: ModelCache | None = None) -> Builder:
+        return Builder(decode.main.compose([*models.overrides, *told]), kept)
 
     return made
 
 
-def with_text_rows(parts: Parts) -> Parts:
+def with_text_rows(parts: Builder) -> Builder:
     """As a target whose head has text rows behind its codes and stop id."""
     sampled = SimpleNamespace(width=lambda *, text_rows: WIDE if text_rows else CODES_AND_STOP)
     parts.layout = sampled  # type: ignore[assignment]
@@ -109,7 +109,7 @@ def test_a_gpu_captures_if_it_may(make: Make, monkeypatch: pytest.MonkeyPatch) -
     assert make().graphs is EAGER
 
 
-class Noting(Kept):
+class Noting(ModelCache):
     """Keeps nothing but what it was asked for."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ def test_so_are_heads_of_other_kernels(make: Make) -> None:
     noted, heads = Noting(), str(TINY / "valle_heads")
     for kernels in ("torch", "native", "native"):
         chosen = ("target=tiny_valle", "codec=tiny_residual", f"heads.path={heads}")
-        parts = Parts(decode.main.compose([*chosen, f"runtime.kernels={kernels}"]), noted)
+        parts = Builder(decode.main.compose([*chosen, f"runtime.kernels={kernels}"]), noted)
         assert (parts.multi.heads.native is None) == (kernels == "torch")
     assert len({key for key in noted.keys if "heads" in key}) == 2
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.sampling import Sampler, StopRule
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 
 CPU = torch.device("cpu")
 

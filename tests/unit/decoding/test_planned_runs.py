@@ -10,10 +10,11 @@ import toy_lists
 from test_engine_parts import Clock
 from toy_lists import decoded
 
-from speculative_tts.decoding import engine, plan
-from speculative_tts.decoding.decoded import Decoded
-from speculative_tts.decoding.plan import GIB, Plan
+from speculative_tts.decoding import engine
 from speculative_tts.records import ListItem
+from speculative_tts.runs import estimate as plan
+from speculative_tts.runs.estimate import GIB, Plan
+from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.schema.decode import System
 
 
@@ -80,14 +81,14 @@ def test_prompts_that_nobody_can_follow_are_left_out(
 ) -> None:
     items = toy_lists.items(tmp_path, 2)
     source = decoded(tmp_path, timing=0)
-    follow = Decoded.follow
+    follow = EngineSource.follow
 
-    def noting(self: Decoded, some: list[ListItem]) -> None:
+    def noting(self: EngineSource, some: list[ListItem]) -> None:
         follow(self, some)
         self.failed |= {item.id: "silent" for item in items[:bad]}
 
-    monkeypatch.setattr(Decoded, "follow", noting)
-    monkeypatch.setattr(Decoded, "start", lambda self, _, missing: self.follow(missing))
+    monkeypatch.setattr(EngineSource, "follow", noting)
+    monkeypatch.setattr(EngineSource, "start", lambda self, _, missing: self.follow(missing))
     found = plan.plan(source, tmp_path, items)
     assert found.runs == 1
     # Of the two the second alone is probed, but both are foreseen.

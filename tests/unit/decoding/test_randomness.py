@@ -9,9 +9,9 @@ import torch
 from scipy.stats import chi2
 from stubs import CPU, Markov, request, speculative
 
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.randomness import DRAWS, uniforms
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.randomness import DRAWS, uniforms
+from speculative_tts.decoding.sampling.sampler import Sampler
 
 
 def table(seed: int, *ids: str, positions: int = 20) -> torch.Tensor:

@@ -5,8 +5,8 @@ import torch
 from reference import probabilities
 from torch import Tensor
 
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import StopRule
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import StopRule
 from speculative_tts.schema.decode import Repetition
 
 CPU = torch.device("cpu")

@@ -9,11 +9,11 @@ from stubs import request, speculative
 from test_enumeration import distance, models
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import AcceptanceRule
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.ras import RepetitionAware
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.schema.decode import Repetition
 
 STOPS = (2,)

@@ -17,24 +17,24 @@ from test_enumeration import distance
 from torch import Tensor
 
 from speculative_tts.assets import resolve
-from speculative_tts.decoding.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter, RecurrentDrafting
-from speculative_tts.decoding.loops import autoregressive
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Rounds, Speculation
-from speculative_tts.models.families import load_layout
-from speculative_tts.models.native import library
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.recurrent import (
     RecurrentLayer,
     load_layer,
     read_layer,
     save_layer,
 )
+from speculative_tts.native import library
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.decode import Kernels
 

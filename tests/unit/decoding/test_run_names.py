@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from speculative_tts.decoding import naming
-from speculative_tts.decoding.naming import remove, run_name, search_label, with_sizes
-from speculative_tts.models.native import library
+from speculative_tts.native import library
+from speculative_tts.native.library import kernel_label
+from speculative_tts.runs import naming
+from speculative_tts.runs.naming import remove, run_name, search_label, with_sizes
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -146,7 +147,7 @@ def test_a_signature_is_over_settings_laws_and_kernels(
     """And counts a batch of one, as every run before did."""
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(naming, "signature", lambda values: seen.append(values) or "12345678")
-    monkeypatch.setattr(naming, "kernels", lambda runtime: f"{runtime.kernels.name} of today")
+    monkeypatch.setattr(library, "kernel_label", lambda runtime: f"{runtime.kernels.name} of today")
     groups = GroupsConfig(cache=str(tmp_path))
     run_name(config(tmp_path, rule=GroupRule(groups=groups)))
     viterbi = ViterbiConfig(mode=PathMode.none)
@@ -203,8 +204,8 @@ def test_a_default_size_is_written_out(tmp_path: Path, groups: GroupsConfig, siz
 
 
 def test_a_gpu_is_what_models_compute_with(tmp_path: Path) -> None:
-    assert naming.kernels(RuntimeConfig(device=Device.cuda)) == "cuda"
-    assert naming.kernels(RuntimeConfig(kernels=Kernels.torch)) == "torch"
+    assert kernel_label(RuntimeConfig(device=Device.cuda)) == "cuda"
+    assert kernel_label(RuntimeConfig(kernels=Kernels.torch)) == "torch"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ def test_kernels_that_round_say_so(
 ) -> None:
     monkeypatch.setattr(library, "select", lambda _: None)
     monkeypatch.setattr(library, "kernel_name", lambda: instructions)
-    assert naming.kernels(RuntimeConfig(dtype=dtype)) == name
+    assert kernel_label(RuntimeConfig(dtype=dtype)) == name
 
 
 def test_dotted_keys_are_taken_out_where_they_are() -> None:

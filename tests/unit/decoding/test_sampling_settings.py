@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import toy_lists
 
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.settings import Settings, sampler_of, with_defaults
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.decoding.sampling.settings import Settings, sampler_of, with_defaults
 from speculative_tts.schema.decode import Repetition, SamplingConfig
 
 NEEDED = {

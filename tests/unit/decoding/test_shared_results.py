@@ -14,12 +14,12 @@ from toy_lists import RATE, ToyCodec, ToyVoiceCodec
 
 from speculative_tts.caches import store
 from speculative_tts.codecs.audio import UnfitWaveError
-from speculative_tts.decoding import voices as module
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.kept import Kept, folder_size
+from speculative_tts.decoding.model_cache import ModelCache, folder_size
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.target_tokens import TargetTokens, key_of_request
-from speculative_tts.decoding.voices import Voices, encode_prompt
+from speculative_tts.runs import voices as module
+from speculative_tts.runs.target_tokens import TargetTokens, key_of_request
+from speculative_tts.runs.voices import Voices, encode_prompt
 
 
 def sound(path: Path, level: float, samples: int = 40) -> str:
@@ -170,7 +170,7 @@ def test_requests_are_the_same_by_all_that_the_target_reads() -> None:
 
 
 def test_things_stay_while_there_is_room() -> None:
-    kept, loaded = Kept(10), list[str]()
+    kept, loaded = ModelCache(10), list[str]()
 
     def get(name: str, size: int) -> str:
         return kept.get(name, size, lambda: loaded.append(name) or name.upper())  # type: ignore[func-returns-value]
@@ -182,7 +182,7 @@ def test_things_stay_while_there_is_room() -> None:
     assert (kept.size, get("a", 4), loaded) == (5, "A", ["a", "b", "c"])
     get("d", 11)  # alone
     assert kept.size == 11
-    nothing = Kept(0)
+    nothing = ModelCache(0)
     assert [nothing.get("x", 0, lambda: 1), nothing.get("x", 0, lambda: 2)] == [1, 1]
 
 

@@ -10,18 +10,18 @@ import torch
 from stubs import CPU, Markov, request
 from torch import Tensor
 
-from speculative_tts.decoding.acceptance import Tolerance, Verdict
 from speculative_tts.decoding.batch import SMALLEST, BatchState, Size
-from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.drafter import most, room
 from speculative_tts.decoding.drafters.lm import LMDrafter, LMDrafting
-from speculative_tts.decoding.loops import alone
-from speculative_tts.decoding.observer import Observer
+from speculative_tts.decoding.loops.observer import Observer
+from speculative_tts.decoding.loops.one_by_one import alone
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Round
-from speculative_tts.decoding.randomness import DRAWS, uniforms
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import Tolerance, Verdict
+from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.sampling.randomness import DRAWS, uniforms
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import fixed
 
 VOCAB, STOP = 5, 4

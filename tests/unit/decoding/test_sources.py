@@ -14,9 +14,9 @@ import toy_lists
 from toy_lists import N_CODES, RATE, ToyCodec, ToyVoiceCodec
 
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding import run as runs
-from speculative_tts.decoding.recordings import Recordings
-from speculative_tts.decoding.run import (
+from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs import run as runs
+from speculative_tts.runs.run import (
     DecodeRun,
     check_audio,
     finished,
@@ -24,8 +24,8 @@ from speculative_tts.decoding.run import (
     read_records,
     record,
 )
-from speculative_tts.decoding.swap import Swap, Swapped, swap
-from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.sources.recordings import RecordedSource
+from speculative_tts.runs.sources.swap import Swap, SwapSource, swap
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_recordings_as_they_are_or_through_the_codec(items: list[ListItem], thro
             return super().decode(codes[1])
 
     for codec, above in ((ToyCodec(), 0.0), (Layered(), 0.1)):
-        source = Recordings(codec, through, seed=7)
+        source = RecordedSource(codec, through, seed=7)
         source.start(items, items)
         (one, _), (second, wave), (_, third) = source.make(items)
         assert (second.codes, second.seed, second.audio_seconds) == ([2] * 4, 7, 0.16)
@@ -68,27 +68,27 @@ def test_a_recording_of_no_code_is_silence(items: list[ListItem], tmp_path: Path
         def encode(self, wave: np.ndarray) -> np.ndarray:
             return super().encode(wave)[:0]
 
-    ((none, wave),) = Recordings(Deaf(), through=True).make(items[:1])
+    ((none, wave),) = RecordedSource(Deaf(), through=True).make(items[:1])
     assert (none.codes, none.seed) == ([], 0)
     np.testing.assert_array_equal(wave, np.zeros(RATE // 10))
-    voiced = Recordings(ToyVoiceCodec(), through=False).make(items[:1])
+    voiced = RecordedSource(ToyVoiceCodec(), through=False).make(items[:1])
     assert next(voiced)[0].codes == [2] * 2  # as a prompt is encoded
 
 
 def test_codes_that_a_list_has_are_decoded_as_they_are(items: list[ListItem]) -> None:
     """Without a recording; beside others that are encoded."""
     known = replace(items[0], reference_audio=None, reference_codes=((4, 5),))
-    source = Recordings(ToyCodec(), through=True)
+    source = RecordedSource(ToyCodec(), through=True)
     source.start([known, items[1]], [known, items[1]])
     (first, wave), (second, _) = source.make([known, items[1]])
     assert (first.codes, second.codes) == ([4, 5], [2] * 4)
     np.testing.assert_allclose(wave, np.repeat([0.4, 0.5], 4), atol=1e-6)
-    heard = Recordings(ToyCodec(), through=False)
+    heard = RecordedSource(ToyCodec(), through=False)
     ((one, wave),) = heard.make([replace(items[0], reference_codes=((4, 5),))])
     assert one.codes == [1] * 2
     np.testing.assert_allclose(wave, np.full(8, 0.1), atol=1e-6)
     layered = ToyCodec(n_layers=2)
-    ((_, wave),) = Recordings(layered, through=True).make(
+    ((_, wave),) = RecordedSource(layered, through=True).make(
         [replace(items[0], reference_codes=((1, 2), (3, 4)))]
     )
     assert layered.decoded[0].tolist() == [[1, 2], [3, 4]]
@@ -100,17 +100,17 @@ def test_codes_of_another_codec_are_told(
 ) -> None:
     known = replace(items[0], reference_codes=codes)
     with pytest.raises(ValueError, match=rf"^row u0: .* 1 layers of codes below {N_CODES}; give"):
-        Recordings(ToyCodec(), through=True).start([known], [known])
+        RecordedSource(ToyCodec(), through=True).start([known], [known])
     torn = replace(items[0], reference_codes=((1, 2), (3,)))
     with pytest.raises(ValueError, match=r"^row u0: .* 2 layers"):
-        Recordings(ToyCodec(n_layers=2), through=True).start([torn], [torn])
+        RecordedSource(ToyCodec(n_layers=2), through=True).start([torn], [torn])
     with pytest.raises(ValueError, match=r"^row u0 has .* hears a voice too; take them out"):
-        Recordings(ToyVoiceCodec(), through=True).start([known], [known])
+        RecordedSource(ToyVoiceCodec(), through=True).start([known], [known])
 
 
 @pytest.mark.parametrize(("through", "system"), [(True, "codec"), (False, "reference")])
 def test_recordings_that_are_not_there(items: list[ListItem], through: bool, system: str) -> None:
-    source = Recordings(ToyCodec(), through)
+    source = RecordedSource(ToyCodec(), through)
     lacking = [items[0], replace(items[1], reference_audio=None)]
     with pytest.raises(ValueError, match=rf"^u1 has no reference_audio, which system={system} n"):
         source.start(lacking, lacking)
@@ -141,7 +141,7 @@ def test_a_swapped_list_is_the_other_runs_codes_drawn_again(
     codes = [2, 0, 3, 3, 2, 1] * 3
     known = {item.id: a_record(item, codes, stop="max_length") for item in items[:2]}
     voices: Any = toy_lists.voices(tmp_path)
-    source = Swapped(codec, GROUPS, known, {"groups": 3}, None, voices)
+    source = SwapSource(codec, GROUPS, known, {"groups": 3}, None, voices)
     source.start(items, items[:2])
     for item, (made, wave) in zip(items, source.make(items[:2]), strict=False):
         expected = swap(codes, GROUPS, 9, item.id)
@@ -170,9 +170,9 @@ def test_prompts_of_a_swapped_list_are_needed_where_they_are_heard(
     known = {item.id: a_record(item, []) for item in items}
     (tmp_path / "b").unlink()
     made: list[Any] = [ToyCodec(), GROUPS, known, {}, None, {}]
-    Swapped(*made).start(items, items)
+    SwapSource(*made).start(items, items)
     with pytest.raises(ValueError, match=r"^audio of 1 of 3 rows is missing: u1 "):
-        Swapped(ToyVoiceCodec(), *made[1:]).start(items, items)
+        SwapSource(ToyVoiceCodec(), *made[1:]).start(items, items)
 
 
 def test_a_swap_counts_what_was_drawn_and_what_changed() -> None:

@@ -15,14 +15,15 @@ from static_loops import DRAFTERS, RULES, SAMPLERS, heads, moved, other_loops, r
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.graphs import Graphs, Step
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.multi_token import multi_token
-from speculative_tts.decoding.observer import Instruments
+from speculative_tts.decoding.loops.graphs import Graphs, Step
+from speculative_tts.decoding.loops.multi_token import multi_token
+from speculative_tts.decoding.loops.observer import Instruments
+from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models import attention, host
-from speculative_tts.models.native import library
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models import host
+from speculative_tts.models.decoder import attention
+from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 META = torch.device("meta")

@@ -8,13 +8,13 @@ import torch
 from fake_models import FakeModels, write_fake_models
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding.build import build_engine
+from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.run import read_records
 from speculative_tts.decoding.streaming import STREAMED, Stream, growing
 from speculative_tts.evaluation.rows import decode_counts
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals
+from speculative_tts.runs.run import read_records
 from speculative_tts.schema.decode import System
 
 

@@ -9,16 +9,16 @@ import torch
 from fake_models import write_checkpoint
 from test_multi_token import CPU, SAMPLER, STOPS, choosers, heads_of, requests
 
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.graphs import EAGER, Graphs, Loop, Looping
-from speculative_tts.decoding.loops import SEVERAL, Autoregression, alone
-from speculative_tts.decoding.multi_token import by_blocks
-from speculative_tts.decoding.speculation import Speculation
-from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Loop, LoopSpec
+from speculative_tts.decoding.loops.multi_token import by_blocks
+from speculative_tts.decoding.loops.one_by_one import SEVERAL, Autoregression, alone
+from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 
 pytestmark = pytest.mark.usefixtures("kernels")
 KINDS = ("alone", "draft", "heads", "paths", "blocks", "best")
@@ -40,7 +40,7 @@ def models(
     return target, draft
 
 
-def looping(kind: str, target: MergedVocabLM, draft: MergedVocabLM) -> Looping:  # type: ignore[type-arg]
+def looping(kind: str, target: MergedVocabLM, draft: MergedVocabLM) -> LoopSpec:  # type: ignore[type-arg]
     if kind == "alone":
         return alone(target, STOPS, SAMPLER)
     chooser = choosers()[{"paths": 2, "best": 3}.get(kind, 0)]

@@ -13,13 +13,14 @@ from test_engine_parts import PROMPT, Clock, speculating
 from toy_lists import N_CODES, RATE, SAMPLER, STOP, ToyCodec, engine
 
 from speculative_tts.codecs.pieces import Window, Windowed
-from speculative_tts.decoding import observer, streaming
-from speculative_tts.decoding.acceptance import Tolerance
+from speculative_tts.decoding import streaming
+from speculative_tts.decoding.blocks.build import MultiToken
 from speculative_tts.decoding.engine import Engine
-from speculative_tts.decoding.graphs import Graphs
-from speculative_tts.decoding.heads import MultiToken
-from speculative_tts.decoding.observer import Instruments, synchronise
+from speculative_tts.decoding.loops import observer
+from speculative_tts.decoding.loops.graphs import Graphs
+from speculative_tts.decoding.loops.observer import Instruments, synchronise
 from speculative_tts.decoding.outcome import Outcome, Round
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.streaming import STREAMED, Stream, given, growing
 from speculative_tts.records import Arrivals
 from speculative_tts.schema.decode import System

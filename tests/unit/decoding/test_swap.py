@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from speculative_tts.caches import groups
-from speculative_tts.decoding.swap import swap
+from speculative_tts.runs.sources.swap import swap
 
 N = 30
 

@@ -10,8 +10,8 @@ import torch
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands.decode import main
+from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import load_heads
-from speculative_tts.models.valle.lm import ValleLM
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -9,23 +9,25 @@ from decoders import LAYOUT, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
 from torch import Tensor
 
-from speculative_tts.decoding import acceptance, loops, speculation
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.block import Block
 from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.graphs import EAGER
-from speculative_tts.decoding.observer import Observer
+from speculative_tts.decoding.loops import one_by_one as loops
+from speculative_tts.decoding.loops import speculation
+from speculative_tts.decoding.loops.graphs import EAGER
+from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.loops.observer import Observer
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome, Round
-from speculative_tts.decoding.penalty import RepetitionPenalty
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Speculation
-from speculative_tts.decoding.walking import walking
-from speculative_tts.models.llasa import RowLM
-from speculative_tts.models.matrix import matrix
-from speculative_tts.models.merged_vocab import MergedVocabLM
-from speculative_tts.models.native import library
+from speculative_tts.decoding.rules import acceptance
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.decoder.matrix import matrix
+from speculative_tts.models.families.code_rows import RowLM
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = pytest.mark.native

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.ras import RepetitionAware
-from speculative_tts.decoding.sampling import Sampler
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.integrations import bistream as module
 from speculative_tts.integrations.bistream import bistream
 

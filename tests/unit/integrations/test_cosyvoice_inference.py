@@ -12,10 +12,10 @@ import torch
 from cosyvoice_folders import write_official
 
 from speculative_tts.checks.chi_square import two_samples
-from speculative_tts.decoding.acceptance import Tolerance
-from speculative_tts.decoding.speculation import Rounds
+from speculative_tts.decoding.loops.speculation import Rounds
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.integrations.cosyvoice import Inference
-from speculative_tts.models import cosyvoice
+from speculative_tts.models.families import cosyvoice
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -10,17 +10,17 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models.families import (
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.families.code_rows import RowLM, state_matrices
+from speculative_tts.models.families.registry import (
     code_embedding,
     family_of,
     load_layout,
     load_speech_lm,
 )
-from speculative_tts.models.llasa import RowLM, state_matrices
+from speculative_tts.models.families.row_layout import RowLayout, code_rows
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.rows import RowLayout, code_rows
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 
 pytestmark = pytest.mark.usefixtures("kernels")

@@ -9,10 +9,14 @@ import torch
 from cosyvoice_folders import BACKBONE, write_merged, write_official
 from torch import Tensor
 
-from speculative_tts.models import cosyvoice
-from speculative_tts.models.cosyvoice_export import write_checkpoint
-from speculative_tts.models.families import family_of, load_layout, load_speech_lm
-from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.cosyvoice_export import write_checkpoint
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.registry import (
+    cosyvoice,
+    family_of,
+    load_layout,
+    load_speech_lm,
+)
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
 

@@ -13,10 +13,11 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from speculative_tts.models import host, matrix
-from speculative_tts.models.config import DecoderConfig
-from speculative_tts.models.decoder import Decoder
-from speculative_tts.models.loading import build_decoder, read_state
+from speculative_tts.models import host
+from speculative_tts.models.decoder import matrix
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.decoder import Decoder
+from speculative_tts.models.decoder.loading import build_decoder, read_state
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from speculative_tts.models.matrix import FEW, LARGEST, NARROW, Dense, has_panels, matrix
+from speculative_tts.models.decoder.matrix import FEW, LARGEST, NARROW, Dense, has_panels, matrix
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

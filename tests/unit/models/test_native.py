@@ -19,16 +19,16 @@ from torch import Tensor
 from valle_golden import SMALL, small_valle
 
 from speculative_tts import assets
-from speculative_tts.models.cache import KVCache
-from speculative_tts.models.code_lm import CodeLM
+from speculative_tts.models.decoder.cache import KVCache
+from speculative_tts.models.decoder.matrix import Packed, matrix
+from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.host import with_threads
-from speculative_tts.models.matrix import Packed, matrix
-from speculative_tts.models.merged_vocab import MergedVocabLM
-from speculative_tts.models.native import compile as compiling
-from speculative_tts.models.native import flags, library
-from speculative_tts.models.native.compile import CannotCompileError
-from speculative_tts.models.native.step import PackedCache
-from speculative_tts.models.valle.lm import ValleLM
+from speculative_tts.native import compile as compiling
+from speculative_tts.native import flags, library
+from speculative_tts.native.compile import CannotCompileError
+from speculative_tts.native.step import PackedCache
 from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")
@@ -305,7 +305,7 @@ def test_a_row_that_the_cache_cannot_hold_is_a_defect() -> None:
 def test_a_child_after_a_fork_has_threads_of_its_own() -> None:
     """The parent's threads do not exist in a child: waiting for them would never end."""
     script = (
-        "import os, torch; from speculative_tts.models.matrix import matrix\n"
+        "import os, torch; from speculative_tts.models.decoder.matrix import matrix\n"
         "torch.set_num_threads(2); m = matrix(torch.ones(64, 64)); x = torch.ones(1, 64)\n"
         "first = m(x); child = os.fork()\n"
         "if not child: os._exit(0 if m(x).equal(first) else 1)\n"

@@ -8,13 +8,13 @@ import torch
 from stubs import speculative
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops import autoregressive
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.models import rows
-from speculative_tts.models.families import load_speech_lm
-from speculative_tts.models.llasa import RowLM
+from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.families import row_layout as rows
+from speculative_tts.models.families.code_rows import RowLM
+from speculative_tts.models.families.registry import load_speech_lm
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
 

@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import save_file
 from small_target import save_target
 
-from speculative_tts.models.loading import EMBEDDING, read_state, stored_rows
-from speculative_tts.models.packed import pack, unpack
+from speculative_tts.models.decoder.loading import EMBEDDING, read_state, stored_rows
+from speculative_tts.models.decoder.packed import pack, unpack
 
 
 def test_an_entry_is_off_by_half_a_step_at_most() -> None:

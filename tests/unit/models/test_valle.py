@@ -12,14 +12,19 @@ from valle_golden import SMALL, greedy, small_valle, write_checkpoint
 
 from speculative_tts.checks.valle import check, text_ids, variants
 from speculative_tts.models import host
+from speculative_tts.models.families.valle import official
+from speculative_tts.models.families.valle.checkpoint import (
+    Valle,
+    load_valle,
+    read_checkpoint,
+    save_valle,
+)
+from speculative_tts.models.families.valle.config import ValleConfig
+from speculative_tts.models.families.valle.lm import ValleLM
+from speculative_tts.models.families.valle.modules import SinePosition, sine_table
+from speculative_tts.models.families.valle.nar import draw_prefix
+from speculative_tts.models.families.valle.text import Symbols
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.valle import official
-from speculative_tts.models.valle.checkpoint import Valle, load_valle, read_checkpoint, save_valle
-from speculative_tts.models.valle.config import ValleConfig
-from speculative_tts.models.valle.lm import ValleLM
-from speculative_tts.models.valle.modules import SinePosition, sine_table
-from speculative_tts.models.valle.nar import draw_prefix
-from speculative_tts.models.valle.text import Symbols
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

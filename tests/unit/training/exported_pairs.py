@@ -10,8 +10,8 @@ from cosyvoice_folders import write_merged, write_official
 from transformers import AutoModelForCausalLM
 
 from speculative_tts.assets import resolve
-from speculative_tts.models.cosyvoice_files import is_merged, merged_ids
-from speculative_tts.models.families import load_speech_lm
+from speculative_tts.models.families.cosyvoice_files import is_merged, merged_ids
+from speculative_tts.models.families.registry import load_speech_lm
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema.common import CheckpointConfig

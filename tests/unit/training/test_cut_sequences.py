@@ -8,7 +8,7 @@ from small_target import save_codes
 
 from speculative_tts.commands.train_draft import main
 from speculative_tts.commands.train_heads import main as train_heads
-from speculative_tts.models.families import load_layout
+from speculative_tts.models.families.registry import load_layout
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import Pairs, writing_of

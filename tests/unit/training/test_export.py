@@ -25,11 +25,11 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from speculative_tts.commands import export
-from speculative_tts.decoding.acceptance import Tolerance
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.sampling import Sampler
-from speculative_tts.decoding.speculation import Speculation
+from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.training import card_words
 from speculative_tts.training.export import Folder
 

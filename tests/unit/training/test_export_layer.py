@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import export
-from speculative_tts.models.code_lm import CodeLM
+from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.recurrent import RecurrentLayer, load_layer, save_layer
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.training.export import Folder

@@ -9,11 +9,11 @@ from cosyvoice_folders import SIZES, write_official
 from small_target import save_codes
 
 from speculative_tts.commands.train_heads import main
-from speculative_tts.models.families import load_layout
+from speculative_tts.models.decoder.loading import read_state
+from speculative_tts.models.families.registry import load_layout
+from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.heads import read_heads, target_hash
-from speculative_tts.models.loading import read_state
 from speculative_tts.models.recurrent import read_layer
-from speculative_tts.models.rows import RowLayout
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import TrainHeadsConfig

@@ -11,9 +11,9 @@ from small_target import save_codes
 from valle_folders import write_valle
 
 from speculative_tts.commands.train_heads import main
+from speculative_tts.models.families.valle.checkpoint import load_valle
+from speculative_tts.models.families.valle.layout import read_layout
 from speculative_tts.models.heads import read_heads, target_hash
-from speculative_tts.models.valle.checkpoint import load_valle
-from speculative_tts.models.valle.layout import read_layout
 from speculative_tts.records import read_jsonl
 from speculative_tts.training.joint import BoundedTraining, NARTraining
 from speculative_tts.training.scaled_adam import ScaledAdam

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from speculative_tts.commands import train_draft
-from speculative_tts.models.families import load_layout
+from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import CodesFrom, TrainDraftConfig

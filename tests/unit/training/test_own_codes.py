@@ -9,9 +9,9 @@ import pytest
 from own_store import LONG, make, names, read, rows
 
 from speculative_tts.commands import train_heads
-from speculative_tts.decoding import build
-from speculative_tts.models.families import load_layout
+from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.runs import build
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.train import CodesFrom, TrainHeadsConfig

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.models.merged_vocab import MergedVocabLM
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
 from speculative_tts.training.data.recordings import BatchConfig, Recording, Recordings, Stage

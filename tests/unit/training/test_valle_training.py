@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.commands.train_target import valle_settings
+from speculative_tts.models.families.valle.checkpoint import load_valle
+from speculative_tts.models.families.valle.config import ValleConfig
+from speculative_tts.models.families.valle.lm import ValleLM
+from speculative_tts.models.families.valle.modules import Attention
 from speculative_tts.models.heads import load_heads
-from speculative_tts.models.valle.checkpoint import load_valle
-from speculative_tts.models.valle.config import ValleConfig
-from speculative_tts.models.valle.lm import ValleLM
-from speculative_tts.models.valle.modules import Attention
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.train import TrainTargetConfig

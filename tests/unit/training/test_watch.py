@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.testset import ListRow
-from speculative_tts.models.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.training import watch
 from speculative_tts.training.watch import Sampling, Watch, Watched

@@ -1,0 +1,144 @@
+"""Compose a command's configurations: one, or one per point of a sweep, by Hydra's public API."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from speculative_tts.commands.arguments import quote
+from speculative_tts.schema.common import Cluster, ClusterConfig
+from speculative_tts.schema.kinds import kinds_in
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+CONFIGS = "speculative_tts.configs"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a sweep: its number from 0, its overrides, and the composed configuration."""
+
+    number: int
+    overrides: tuple[str, ...]
+    config: "DictConfig"
+
+    def __str__(self) -> str:
+        """Show the overrides of the command itself, without those of Hydra's node."""
+        return " ".join(one for one in self.overrides if not one.lstrip("+~").startswith("hydra"))
+
+
+@dataclass(frozen=True)
+class Composed:
+    """All points that a command line asks for, and Hydra's node of the first one."""
+
+    points: list[Point]
+    is_sweep: bool
+    hydra: "DictConfig"
+
+    @property
+    def launcher(self) -> str:
+        """The chosen launcher; `basic` runs the points one after the other in this process."""
+        return str(self.hydra.runtime.choices["hydra/launcher"])
+
+
+def register(name: str, schema: type[Any]) -> None:
+    """Make a command's schema, the kinds of its groups and the Ray launcher known to Hydra."""
+    from hydra.core.config_store import ConfigStore
+
+    store = ConfigStore.instance().store
+    store(f"{name}_schema", node=schema)
+    for group, known in kinds_in(schema).items():
+        for kind, node in known.items():
+            store(f"{kind}_schema", group=group, node=node)
+    store("ray", group="hydra/launcher", node=ClusterConfig(name=Cluster.ray))
+
+
+def compose_one(name: str, overrides: Sequence[str]) -> "DictConfig":
+    """Compose the configuration of overrides that sweep over nothing; ignore a file's own sweep."""
+    from hydra import compose, initialize_config_module
+
+    with initialize_config_module(CONFIGS, version_base="1.3"):
+        return compose(name, [*overrides], return_hydra_config=True)
+
+
+def compose_points(
+    name: str, overrides: Sequence[str], folder: str | None = None, *, sweep: bool = False
+) -> Composed:
+    """Compose every point of `overrides` before any runs, so that a mistake in one stops them all.
+
+    `folder` has configurations of the user. It is a sweep if a key has several values, if a file
+    such as an experiment asks for one (hydra.sweeper.params), or if `sweep` says so.
+    """
+    from hydra import compose, initialize_config_module
+    from hydra.types import RunMode
+
+    search = [_search_path(folder)] if folder else []
+    with initialize_config_module(CONFIGS, version_base="1.3"):
+
+        def composed(point: Sequence[str]) -> "DictConfig":
+            return compose(name, [*point, *search], return_hydra_config=True)
+
+        axes = _axes(overrides)
+        point = tuple(values[0] for values in axes.values())
+        first = composed(point)
+        hydra = first.hydra
+        sweep = sweep or len(axes) < sum(map(len, axes.values())) or hydra.mode == RunMode.MULTIRUN
+        if sweep:
+            params = [f"{key}={value}" for key, value in (hydra.sweeper.params or {}).items()]
+            axes = {**_axes(params), **axes}
+        points = [
+            Point(number, one, first if one == point else composed(one))
+            for number, one in enumerate(product(*axes.values()))
+        ]
+    return Composed(points, sweep, hydra)
+
+
+def _axes(overrides: Sequence[str]) -> dict[str, list[str]]:
+    """Return the overrides of each key, one per value; of a key that is given twice, the last.
+
+    Raises ValueError for a sweep without a value, such as `a=range(1,0)`.
+    """
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    axes = {}
+    parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+    for one in parser.parse_overrides([*overrides]):
+        key, values = one.get_key_element(), [str(one.input_line)]
+        if one.is_sweep_override():
+            swept = one.sweep_string_iterator()  # a glob finds the schemas of kinds too
+            values = [f"{key}={value}" for value in swept if not str(value).endswith("_schema")]
+        if not values:
+            raise ValueError(f"{one.input_line} has no value; give at least one")
+        axes[key] = values
+    return axes
+
+
+def _search_path(folder: str) -> str:
+    place = Path(folder).expanduser().absolute()
+    if not place.is_dir():
+        raise ValueError(
+            f"--config-dir={folder}: folder {place} not found; give one that is laid out like the "
+            "package's configs"
+        )
+    return f"hydra.searchpath=[{quote(f'file://{place}')}]"
+
+
+@contextmanager
+def typed_as(arguments: Sequence[str]) -> Iterator[None]:
+    """Set sys.argv, which Hydra's main and provenance read; let Hydra raise its errors."""
+    before, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv, os.environ["HYDRA_FULL_ERROR"] = [*arguments], "1"
+    try:
+        yield
+    finally:
+        sys.argv = before
+        if full_error is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full_error

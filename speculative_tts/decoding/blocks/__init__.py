@@ -1,0 +1,1 @@
+"""Multi-token blocks: candidates of heads, transitions and path search."""

@@ -1,0 +1,1 @@
+"""Decoding loops: one by one, speculative, multi-token; captured, native or observed."""

@@ -1,0 +1,126 @@
+"""n tokens a pass: heads on the target's hidden state, and a choice among their predictions.
+
+Multi-token prediction (Nguyen et al., 2025, arXiv 2410.13839). Nothing is verified here: the law is
+not the target's, unless n = 1 (`drafters.heads` has the same blocks verified).
+"""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.blocks.choosers import Chooser
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
+from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.outcome import Outcome, outcomes
+from speculative_tts.models.heads import Heads
+from speculative_tts.models.speech_lm import HiddenModel
+from speculative_tts.records import Counts
+
+
+def multi_token(
+    model: HiddenModel,
+    heads: Heads,
+    choose: Chooser,
+    stop_ids: tuple[int, ...],
+    requests: list[Request],
+    graphs: Graphs = EAGER,
+) -> list[Outcome]:
+    """Tokens and counts of a batch: a pass of the trunk for every block of heads.n tokens.
+
+    Blocks are cut at stop id and length limit.
+    """
+    return graphs.decode(by_blocks(model, heads, choose, stop_ids), requests)
+
+
+def by_blocks(
+    model: HiddenModel, heads: Heads, choose: Chooser, stop_ids: tuple[int, ...]
+) -> "LoopSpec[Blocks]":
+    """Block after block."""
+    return LoopSpec(
+        lambda size: Blocks(model, heads, choose, stop_ids, size),
+        slack=heads.n,
+        key=(id(model), id(heads), id(choose), stop_ids),
+    )
+
+
+class Blocks:
+    """Block after block of one batch (a `graphs.Loop`)."""
+
+    def __init__(
+        self,
+        model: HiddenModel,
+        heads: Heads,
+        choose: Chooser,
+        stop_ids: tuple[int, ...],
+        size: Size,
+    ) -> None:
+        self.rows = BatchState(size, stop_ids, heads.vocab_size, model.device)
+        self._model, self._heads, self._choose = model, heads, choose
+        self._cache = model.cache(size.batch, size.positions)
+        self._made, self._dead = self.rows.count.new_zeros(2, size.batch)
+        self._native: Callable[[int], None] | None = None
+
+    def load(self, requests: list[Request]) -> None:
+        """The prefill and the first block."""
+        self.rows.load(requests)
+        self._made.zero_()
+        self._dead.zero_()
+        hidden = self._model.prefill_hidden([r.prompt for r in requests], self._cache)
+        codes = [-1 if r.last_code is None else r.last_code for r in requests]
+        self._commit(hidden, torch.tensor(codes, device=hidden.device))
+        self._native = self._natively()
+
+    def _natively(self) -> Callable[[int], None] | None:
+        """Blocks in one call, where model, heads and chooser are native."""
+        if self._heads.native is None or self._choose.native is None:
+            return None
+        sampler, search = self._choose.native
+        walk = walking(self._model, self._cache, self.rows.lengths, sampler)
+        if walk is None:
+            return None
+        return walk.blocks(self.rows, self._heads.native, search, self._made, self._dead)
+
+    def walk(self, number: int) -> bool:
+        """See `Loop`."""
+        if self._native is None:
+            return False
+        self._native(number)
+        return True
+
+    def step(self) -> None:
+        """The next block, by its reference where it is not native."""
+        if not self.walk(1):
+            self._block()
+
+    def _block(self) -> None:
+        """Rows that are done feed anything; the others took all n tokens."""
+        rows, n = self.rows, self._heads.n
+        start = (rows.lengths + rows.count - n).clamp(min=0)
+        hidden = self._model.extend_hidden(rows.last(n), self._cache, start, keep=1)
+        self._commit(hidden[:, -1], None)
+
+    def _commit(self, hidden: Tensor, before: Tensor | None) -> None:
+        block = self._choose(self._heads(hidden), self.rows, before)
+        self._made += ~self.rows.done
+        if block.dead is not None:
+            self._dead += block.dead & ~self.rows.done
+        self.rows.commit(block.tokens)
+
+    def row(self, index: int) -> "Blocks":
+        """See `Loop`."""
+        one, at = copy(self), slice(index, index + 1)
+        one.rows, one._cache = self.rows.row(index), self._cache.row(index)
+        one._made, one._dead = self._made[at], self._dead[at]
+        return one
+
+    def outcomes(self) -> list[Outcome]:
+        """Of a finished batch."""
+        made, dead = self._made.tolist(), self._dead.tolist()
+        return [
+            replace(one, counts=Counts(passes=passes, unverified=len(one.tokens), dead_blocks=lost))
+            for one, passes, lost in zip(outcomes(self.rows), made, dead, strict=True)
+        ]

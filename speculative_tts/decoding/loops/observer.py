@@ -1,0 +1,123 @@
+"""Instruments of a decoding loop: split clocks, distortion, and trials of thinning.
+
+A timed run uses none of them (`Observer` does nothing): native rounds clock their parts themselves.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.outcome import Round
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Numbers, Probs
+from speculative_tts.decoding.sampling.sampler import Laws
+
+# Emitted probabilities below it count as it: a relaxed rule may give none to what the target says.
+KL_FLOOR = 1e-10
+# A rejection less probable than it is one by rounding.
+ROUNDING = 1e-6
+# Positions that are measured at once: sums over groups cost little more for many than for one.
+TOGETHER = 64
+SECTIONS = ("draft", "verify", "accept")
+
+
+@runtime_checkable
+class Thinned(Protocol):
+    """A rule whose paper draws after a rejection by trials (PCG's thinning)."""
+
+    def expected_trials(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
+        """Mean number of trials after a rejection."""
+
+
+class Observer:
+    """Watches nothing."""
+
+    def section(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """A part of the round, one of `SECTIONS`."""
+        return nullcontext()
+
+    def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
+        """Laws of one verification, and what it came to."""
+
+
+class Instruments(Observer):
+    """Seconds of a loop's sections, in Python, and `sums` over verified positions by depth.
+
+    tv and kl are total variation and KL(target || emitted). Of a rule with trials, which are 1 /
+    P(rejection): expected_rejections sums P(rejection), expected_trials sums P(rejection) x trials,
+    hence 1 where a rejection is possible. Their ratio is the mean number of trials a rejection.
+    """
+
+    def __init__(self, rule: AcceptanceRule, lookahead: int, device: torch.device) -> None:
+        self._rule = rule
+        self._device = device
+        self.seconds = dict.fromkeys(SECTIONS, 0.0)
+        self.positions = [0] * lookahead
+        self.per_round: list[list[int]] = []  # drafted and accepted of a batch's first row
+        names = ["tv", "kl"]
+        if isinstance(rule, Thinned):
+            names += ["expected_rejections", "expected_trials"]
+        self._sums = {name: [0.0] * lookahead for name in names}
+        self._waiting: list[tuple[Tensor, Probs, Probs, Numbers]] = []  # depths, q, p, weights
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[None]:
+        """Clock one section; it waits for the device, so it does not belong into a timed run."""
+        synchronise(self._device)
+        begin = time.perf_counter()
+        yield
+        synchronise(self._device)
+        self.seconds[name] += time.perf_counter() - begin
+
+    def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
+        """Add what is summed over the positions that a verification reached."""
+        if bool(made.active[0]):
+            self.per_round.append([int(made.drafted[0]), int(made.accepted[0])])
+        reached = made.reached(draft_probs.shape[1])
+        if not bool(reached.any()):  # nor in a last round that has room for one token only
+            return
+        for depth, number in enumerate(reached.sum(0).tolist()):
+            self.positions[depth] += number
+        # Rounding of float32 is above the floor: a token that is never emitted would count as 1e-8.
+        q, p = (_normalised(probs[reached]) for probs in (target_probs, draft_probs))
+        weights = p.new_ones(len(p)) if made.weights is None else made.weights[reached].to(p)
+        self._waiting.append((reached.nonzero()[:, 1], q, p, weights))
+        if sum(len(depths) for depths, *_ in self._waiting) >= TOGETHER:
+            self._measure()
+
+    @property
+    def sums(self) -> dict[str, list[float]]:
+        """Each figure by depth."""
+        if self._waiting:
+            self._measure()
+        return self._sums
+
+    def _measure(self) -> None:
+        depths, q, p, weights = map(torch.cat, zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        emitted = self._rule.output_law(q, p / weights[:, None])
+        found = {
+            "tv": (emitted - q).abs().sum(1) / 2,
+            "kl": torch.special.xlogy(q, q / emitted.clamp(min=KL_FLOOR)).sum(1),
+        }
+        if isinstance(self._rule, Thinned):
+            rejection = 1 / self._rule.expected_trials(q, p)
+            found["expected_rejections"] = rejection
+            found["expected_trials"] = (rejection > ROUNDING).to(rejection)
+        for name, values in found.items():
+            for depth, value in zip(depths.tolist(), values.tolist(), strict=True):
+                self._sums[name][depth] += value
+
+
+def _normalised(probs: Probs) -> Probs:
+    exact = probs.double()
+    return exact / exact.sum(-1, keepdim=True)
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all that was asked of it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,114 @@
+"""Decoding token by token: with a cache, and the slow way that some papers compare with.
+
+The newest token stays out of the cache; `start` of an `extend` is where it goes.
+"""
+
+from copy import copy
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
+from speculative_tts.decoding.loops.native_steps import emitted, walking
+from speculative_tts.decoding.outcome import Outcome, outcomes
+from speculative_tts.decoding.sampling.randomness import NEXT, draw
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.speech_lm import Model, PromptedModel
+
+SEVERAL = 4  # tokens between two looks at which rows are done
+
+
+def autoregressive(
+    model: Model,
+    stop_ids: tuple[int, ...],
+    sampler: Sampler,
+    requests: list[Request],
+    graphs: Graphs = EAGER,
+) -> list[Outcome]:
+    """One token a step.
+
+    The baseline of every speedup, and with the draft as the model the "draft alone" row.
+    """
+    return graphs.decode(alone(model, stop_ids, sampler), requests)
+
+
+def alone(model: Model, stop_ids: tuple[int, ...], sampler: Sampler) -> "LoopSpec[Autoregression]":
+    """A model token by token."""
+    return LoopSpec(
+        lambda size: Autoregression(model, stop_ids, sampler, size),
+        slack=0,
+        key=(id(model), stop_ids, sampler),
+        several=SEVERAL,
+    )
+
+
+class Autoregression:
+    """Token by token (a `graphs.Loop`)."""
+
+    def __init__(
+        self, model: Model, stop_ids: tuple[int, ...], sampler: Sampler, size: Size
+    ) -> None:
+        self.rows = BatchState(size, stop_ids, model.vocab_size, model.device)
+        self._model, self._sampler = model, sampler
+        self._cache = model.cache(size.batch, size.positions)
+
+    def load(self, requests: list[Request]) -> None:
+        """See `Loop`."""
+        self.rows.load(requests)
+        logits = self._model.prefill([r.prompt for r in requests], self._cache)
+        emit_one(self.rows, self._sampler, logits[:, None])
+
+    def step(self) -> None:
+        """See `Loop`."""
+        logits = self._model.extend(self.rows.last(1), self._cache, self.rows.start)
+        emit_one(self.rows, self._sampler, logits)
+
+    def walk(self, number: int) -> bool:
+        """See `Loop`."""
+        walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
+        if walk is not None:
+            walk.emit(self.rows, number)
+        return walk is not None
+
+    def row(self, index: int) -> "Autoregression":
+        """See `Loop`."""
+        one = copy(self)
+        one.rows, one._cache = self.rows.row(index), self._cache.row(index)
+        return one
+
+    def outcomes(self) -> list[Outcome]:
+        """See `Loop`."""
+        return outcomes(self.rows)
+
+
+def emit_one(rows: BatchState, sampler: Sampler, logits: Float[Tensor, "batch 1 vocab"]) -> None:
+    """The next token of each row by the law of its logits."""
+    if emitted(rows, sampler, logits):
+        return
+    positions = rows.positions(1)
+    probs = sampler(logits, rows.tokens, positions, rows.stop)
+    rows.emit(torch.zeros_like(rows.count), draw(probs, rows.uniform(positions, NEXT))[:, 0])
+
+
+@torch.inference_mode()
+def uncached(
+    model: PromptedModel, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
+) -> list[Outcome]:
+    """One token a step by one pass over the prompt and all tokens so far, computed anew.
+
+    The baseline of papers whose models keep no keys and values; its tokens are `autoregressive`'s.
+    """
+    if not requests:
+        return []
+    size = Size.of(requests, slack=0)
+    rows = BatchState.of(requests, stop_ids, model.vocab_size, slack=0)
+    cache = model.cache(size.batch, size.positions)
+    whole = [r.prompt for r in requests]
+    while True:
+        emit_one(rows, sampler, model.prefill(whole, cache)[:, None])
+        if rows.finished:
+            return outcomes(rows)
+        going = zip(whole, rows.last(1), rows.done.tolist(), strict=True)
+        whole = [row if done else model.append(row, ids) for row, ids, done in going]

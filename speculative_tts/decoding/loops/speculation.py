@@ -1,0 +1,166 @@
+"""Speculative decoding: rounds of draft, verify, accept, append.
+
+Sources: Leviathan et al., 2023; with a tolerance SSD (Lin et al., 2025), with groups PCG (Yanuka et
+al., 2025). The newest token stays out of the target's cache; `start` of an `extend_hidden` is where
+it goes, so a rejected draft is rolled back by starting lower. Batches are ragged: every row has its
+own number of tokens.
+"""
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+
+import torch
+
+from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.drafters.heads import HeadsDrafting
+from speculative_tts.decoding.drafters.lm import LMDrafting
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafting
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
+from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.loops.observer import Observer
+from speculative_tts.decoding.loops.one_by_one import emit_one
+from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, BlockRule
+from speculative_tts.decoding.rules.verification import native_rule, verify
+from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, NEXT, draw
+from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.speech_lm import HiddenModel
+from speculative_tts.native.walk import Rounds as NativeRounds
+
+NATIVE = (LMDrafting, HeadsDrafting, RecurrentDrafting)
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """Who proposes, who verifies, and by which rule; `lookahead` tokens a round at most."""
+
+    target: HiddenModel
+    drafter: Drafter
+    rule: AcceptanceRule
+    sampler: Sampler
+    stop_ids: tuple[int, ...]
+    lookahead: int
+
+    def decode(
+        self,
+        requests: list[Request],
+        observer: Observer | None = None,
+        graphs: Graphs = EAGER,
+    ) -> list[Outcome]:
+        """Tokens and counts of a batch."""
+        return graphs.decode(self.looping(observer), requests)
+
+    def rounds(self, requests: list[Request], graphs: Graphs = EAGER) -> Iterator["Rounds"]:
+        """After the first token and each round; the same object each time."""
+        return graphs.states(self.looping(), requests)
+
+    def looping(self, observer: Observer | None = None) -> "LoopSpec[Rounds]":
+        """Round after round."""
+        parts = (id(self.target), id(self.drafter), id(self.rule))
+        key = (*parts, self.sampler, self.stop_ids, self.lookahead)
+        return LoopSpec(
+            lambda size: self.loop(size, observer),
+            slack=self.lookahead,
+            key=key if observer is None else None,  # who watches looks at numbers
+        )
+
+    def loop(self, size: Size, observer: Observer | None = None) -> "Rounds":
+        """For batches of a size."""
+        return Rounds(self, size, observer or Observer())
+
+
+class Rounds:
+    """Round after round of one batch (a `graphs.Loop`)."""
+
+    def __init__(self, speculation: Speculation, size: Size, watch: Observer) -> None:
+        target, lookahead = speculation.target, speculation.lookahead
+        again = lookahead if isinstance(speculation.rule, BlockRule) else 0
+        self.rows = BatchState(size, speculation.stop_ids, target.vocab_size, target.device, again)
+        self.tally = Tally(size.batch, lookahead, target.device)
+        self._cache = target.cache(size.batch, size.positions)
+        self._drafting = speculation.drafter.start(size)
+        self._speculation, self._watch = speculation, watch
+        self._native: NativeRounds | None = None
+
+    def load(self, requests: list[Request]) -> None:
+        """Prefill and first token."""
+        target, rows = self._speculation.target, self.rows
+        rows.load(requests)
+        self.tally.clear()
+        self._drafting.load(requests)
+        hidden = target.prefill_hidden([r.prompt for r in requests], self._cache)[:, None]
+        emit_one(rows, self._speculation.sampler, target.logits(hidden))
+        self._drafting.saw(hidden, torch.zeros_like(rows.count))
+        self._native = self._natively()
+
+    def _natively(self) -> NativeRounds | None:
+        """Rounds in one call, where target, drafter and rule are native."""
+        a, drafting = self._speculation, self._drafting
+        target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
+        if target is None or not isinstance(drafting, NATIVE):
+            return None
+        drafter, rule = drafting.native(a.sampler, a.lookahead), native_rule(a.rule)
+        if drafter is None or rule is None:
+            return None
+        watched = type(self._watch) is not Observer
+        if watched and isinstance(a.rule, BlockRule):
+            return None  # whose weights an observer looks at
+        return target.rounds(drafter, self.rows, self.tally, rule, watched=watched)
+
+    def walk(self, number: int) -> bool:
+        """See `Loop`; nobody can watch."""
+        if self._native is None or self._native.laws is not None:
+            return False
+        self._native(number)
+        return True
+
+    def step(self) -> None:
+        """A round, by its reference where it is not native."""
+        if self._native is None:
+            self._round()
+        elif not self.walk(1):
+            assert self._native.laws is not None
+            before, active = self.tally.sums.clone(), ~self.rows.done
+            self._native(1)
+            self._watch.verified(*self._native.laws, self.tally.since(before, active))
+
+    def _round(self) -> None:
+        """Draft, verify, accept, append."""
+        a, rows, drafting, watch = self._speculation, self.rows, self._drafting, self._watch
+        rows.renew()
+        with watch.section("draft"):
+            drafted, draft_probs = drafting.propose(rows, a.sampler, a.lookahead)
+        number = draft_probs.shape[1]
+        with watch.section("verify"):
+            fed, positions = rows.window(-1, number + 1), rows.positions(number + 1)
+            hidden = a.target.extend_hidden(fed, self._cache, rows.start)
+            target_probs = a.sampler(a.target.logits(hidden), rows.tokens, positions, rows.stop)
+        with watch.section("accept"):
+            purposes = (ACCEPT, AUXILIARY)
+            random = torch.stack([rows.uniform(positions[:, :number], p) for p in purposes], -1)
+            verdict = verify(a.rule, target_probs, draft_probs, fed[:, 1:], drafted, random)
+            end = (rows.count + verdict.accepted)[:, None]
+            token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
+            active = ~rows.done
+            bare = rows.emit(verdict.accepted, token)
+            drafting.saw(hidden, verdict.accepted)
+        made = Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)
+        self.tally.add(made)
+        watch.verified(target_probs[:, :number], draft_probs, made)
+
+    def row(self, index: int) -> "Rounds":
+        """See `Loop`."""
+        one = copy(self)
+        one.rows, one.tally = self.rows.row(index), self.tally.row(index)
+        one._cache, one._drafting = self._cache.row(index), self._drafting.row(index)
+        return one
+
+    def outcomes(self) -> list[Outcome]:
+        """See `Loop`."""
+        made = outcomes(self.rows, self.tally.counts())
+        if self._native is None:
+            return made
+        split = tuple(self._native.seconds.tolist())
+        return [replace(one, split=split) for one in made]

@@ -1,0 +1,1 @@
+"""Acceptance rules as pure functions, and their verification."""

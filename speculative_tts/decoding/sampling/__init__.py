@@ -1,0 +1,1 @@
+"""Samplers as next-token distributions, and keyed uniform numbers."""

@@ -1,0 +1,58 @@
+"""Uniform numbers keyed by (seed, utterance id, output position).
+
+Batches, shards and resumed runs draw the same ones.
+
+A position keeps its uniforms when it is drafted again after a rejection. That is exact: what is
+emitted at a position depends on its own uniforms and the tokens before it, and a draft thrown away
+decided nothing that was kept. A rule that judges whole blocks looks at such drafts: its rounds have
+uniforms of their own (`BatchState.renew`).
+"""
+
+import hashlib
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from speculative_tts.native import sample
+
+# Draws of a position: draft a token, accept it, for rules that need one more, residual or bonus.
+DRAFT, ACCEPT, AUXILIARY, NEXT = range(4)
+DRAWS = 4
+
+
+def uniforms(
+    seed: int, ids: list[str], positions: int, *, device: torch.device
+) -> Float64[Tensor, "batch positions draws"]:
+    """Uniforms in [0, 1) for each utterance, position and draw.
+
+    Multiples of 2^-53, all that float64 has there: of the largest too u * total < total.
+    """
+    rows = [torch.from_numpy(_stream(seed, id_, positions * DRAWS)) for id_ in ids]
+    return torch.stack(rows).view(len(ids), positions, DRAWS).to(device)
+
+
+def _stream(seed: int, utterance: str, count: int) -> NDArray[np.float64]:
+    """The utterance's first `count` uniforms, from SHAKE-256 of its key.
+
+    Not a torch generator: that one keeps 32 bits of a seed, so that of 300,000 ids a few share all.
+    """
+    words = hashlib.shake_256(f"{seed}\0{utterance}".encode()).digest(8 * count)
+    return (np.frombuffer(words, "<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def draw(
+    probs: Float[Tensor, "*rows vocab"], uniform: Float64[Tensor, "*rows"]
+) -> Int64[Tensor, "*rows"]:
+    """Inverse-CDF sample of one token per row, of any positive mass.
+
+    A token without mass is never drawn: its step of the cumulative sum is empty, and the search is
+    strict. Where there is no law (all mass 0, or NaN) the result is `vocab`, which is no id.
+    """
+    if sample.runs(probs):
+        return sample.draw(probs, uniform)
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    level = uniform[..., None] * cumulative[..., -1:]
+    return torch.searchsorted(cumulative, level, right=True)[..., 0]

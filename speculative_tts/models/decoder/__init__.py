@@ -1,0 +1,1 @@
+"""The decoder-only transformer: configuration, weights, attention, cache."""

@@ -1,0 +1,189 @@
+"""One lean decoder-only transformer for inference (Qwen2, Llama).
+
+RMSNorm, RoPE, grouped-query attention, SwiGLU. `extend` serves prefill, a draft step and
+verification alike. What 4 rows cost beside 1 row is what speculative verification lives on: on a
+CPU a native function runs the whole pass (`native`), for which `extend` is the reference.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from jaxtyping import Complex64, Float, Int64
+from torch import Tensor
+
+from speculative_tts.models.decoder.attention import attend, causal_mask
+from speculative_tts.models.decoder.cache import Cache, KVCache
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.matrix import Matrix, packed
+from speculative_tts.models.host import readable
+from speculative_tts.native.library import library
+from speculative_tts.native.step import PackedCache, Shape, Stack, Weights
+
+States = Float[Tensor, "batch new hidden"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Matrices of one layer, with their biases.
+
+    Folded in: the gains of the two RMSNorms times sqrt(hidden) (see `_normed`) in `qkv` and
+    `gate_up`, the attention scale in the queries' columns. The dimensions of each query and key
+    head are reordered so that RoPE's partners lie side by side (see `_rotate`).
+    """
+
+    qkv: Matrix
+    out: Matrix
+    gate_up: Matrix
+    down: Matrix
+
+    def matrices(self) -> tuple[Matrix, ...]:
+        """In the order of a pass."""
+        return self.qkv, self.out, self.gate_up, self.down
+
+
+class Decoder:
+    """A stack of layers and the final norm; embeddings and heads belong to the speech LM."""
+
+    def __init__(self, config: DecoderConfig, layers: list[Layer], norm: Tensor) -> None:
+        self.config = config
+        self.layers = layers
+        self.norm = norm
+        self.device = norm.device
+        self.dtype = norm.dtype
+        self._floor = torch.tensor((config.hidden * config.norm_eps) ** 0.5, device=norm.device)
+        self._rotations = _rotation_table(config, 0, norm.device)
+        self.turns = torch.view_as_real(self._rotations).flatten(1)  # for the native step
+        self.native = _stack(config, layers, norm)
+
+    def cache(self, batch: int, capacity: int) -> Cache:
+        """Storage for `batch` rows of up to `capacity` positions.
+
+        Raises ValueError past max_position_embeddings.
+        """
+        c = self.config
+        if capacity > c.max_positions:
+            raise ValueError(
+                f"{capacity} positions exceed the model's {c.max_positions}; "
+                "shorten the text or the prompt, or lower target.rows.max_length if that fills them"
+            )
+        if capacity > len(self._rotations):
+            self._rotations = _rotation_table(c, capacity, self.device)
+            self.turns = torch.view_as_real(self._rotations).flatten(1)
+        if self.native is not None:
+            return self.native.cache(batch, capacity)
+        return KVCache.allocate(
+            c.layers, batch, c.kv_heads, capacity, c.head_dim,
+            dtype=self.dtype, device=self.device, places=self._rotations,
+        )  # fmt: skip
+
+    def extend(
+        self,
+        inputs: States,
+        cache: Cache,
+        start: Int64[Tensor, " batch"],
+        keep: int | None = None,
+    ) -> Float[Tensor, "batch kept hidden"]:
+        """Run new positions through the stack and store their keys and values.
+
+        inputs: embeddings of positions start .. start + new of each row. start: valid positions
+        already in the cache; what the cache holds beyond is overwritten or masked. Returns hidden
+        states after the final norm, of the last `keep` positions (all by default).
+        """
+        if isinstance(cache, PackedCache):
+            assert self.native is not None
+            return self.native.extend(inputs, cache, start, rotations=self.turns, keep=keep)
+        c = self.config
+        batch, new, _ = inputs.shape
+        looking = readable(start)
+        span = _span(start, new, cache.capacity) if looking else cache.capacity
+        positions = start[:, None] + torch.arange(new, device=start.device)
+        assert cache.places is not None
+        rotation = cache.places[positions.view(-1)]
+        slots = (positions[:, :, None] + cache.offsets).reshape(-1)
+        mask = None
+        if batch * new > 1 or not looking:
+            mask = causal_mask(positions, span, self.dtype).repeat(1, 1, c.heads // c.kv_heads, 1)
+        x = inputs.reshape(batch * new, c.hidden)
+        for layer, stored, keys, values in zip(
+            self.layers, cache.positions(), *cache.heads(span), strict=True
+        ):
+            fused = layer.qkv(self._normed(x))
+            fused = fused.view(batch * new, c.heads + 2 * c.kv_heads, c.head_dim)
+            _rotate(fused[:, : c.heads + c.kv_heads], rotation)
+            stored.index_copy_(0, slots, fused[:, c.heads :].reshape(-1, c.head_dim))
+            attended = self._attend(fused[:, : c.heads], keys, values, mask)
+            x = layer.out(attended, x)
+            wide = layer.gate_up(self._normed(x))
+            gated = F.silu(wide[:, : c.intermediate]).mul_(wide[:, c.intermediate :])
+            x = layer.down(gated, x)
+        return (self._normed(x) * self.norm).view(batch, new, c.hidden)[:, -(keep or new) :]
+
+    def _attend(
+        self,
+        queries: Float[Tensor, "rows heads head_dim"],
+        keys: Float[Tensor, "batch kv_heads span head_dim"],
+        values: Float[Tensor, "batch kv_heads span head_dim"],
+        mask: Tensor | None,
+    ) -> Float[Tensor, "rows heads*head_dim"]:
+        """Grouped-query attention: the queries of one kv head become rows of one product.
+
+        So keys are never repeated; rows are batch * new.
+        """
+        c = self.config
+        groups, rows, batch = c.heads // c.kv_heads, len(queries), len(keys)
+        new = rows // batch
+        queries = queries.view(batch, new, c.kv_heads, groups, c.head_dim)
+        queries = queries.permute(0, 2, 3, 1, 4).reshape(batch, c.kv_heads, -1, c.head_dim)
+        out = attend(queries, keys, values, mask)
+        out = out.view(batch, c.kv_heads, groups, new, c.head_dim).permute(0, 3, 1, 2, 4)
+        return out.reshape(rows, c.heads * c.head_dim)
+
+    def _normed(self, x: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
+        """RMSNorm without its gain and factor sqrt(hidden), which the next matrix carries.
+
+        x / sqrt(|x|^2 + hidden * eps) in three kernels; torch's rms_norm takes six on a CPU.
+        """
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        return (x / torch.hypot(norm, self._floor)).to(self.dtype)
+
+
+def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
+    """What runs all layers at once, where their matrices are packed for it."""
+    native = library()
+    weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
+    if native is None or len(weights) < len(layers):
+        return None
+    shape = Shape(
+        hidden=c.hidden,
+        heads=c.heads,
+        kv_heads=c.kv_heads,
+        head_dim=c.head_dim,
+        intermediate=c.intermediate,
+        eps=c.hidden * c.norm_eps,
+    )
+    return Stack(native, shape, weights, (norm, torch.zeros_like(norm)))
+
+
+def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> Tensor:
+    """exp(i angle) of RoPE by position, complex64 [positions, 1, head_dim / 2]."""
+    frequencies = torch.tensor(c.inverse_frequencies(), device=device)
+    angles = torch.arange(positions, device=device)[:, None, None] * frequencies
+    return torch.polar(torch.ones_like(angles), angles)
+
+
+def _span(start: Int64[Tensor, " batch"], new: int, capacity: int) -> int:
+    """Cache columns attention looks at: up to the longest row."""
+    span = int(start.max()) + new
+    assert span <= capacity, f"cache of {capacity} positions cannot hold {span}"
+    return span
+
+
+def _rotate(
+    x: Float[Tensor, "rows heads head_dim"], rotation: Complex64[Tensor, "rows 1 half"]
+) -> None:
+    """RoPE in place, float32: each pair of neighbouring dimensions turns as a complex number."""
+    if x.dtype == torch.float32:
+        x.view(torch.complex64).mul_(rotation)
+    else:
+        x.copy_((x.float().view(torch.complex64) * rotation).view(torch.float32))

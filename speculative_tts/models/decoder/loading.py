@@ -1,0 +1,202 @@
+"""Read Hugging Face checkpoints (config.json, safetensors) into the native decoder."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.decoder import Decoder, Layer
+from speculative_tts.models.decoder.matrix import Matrix, matrix
+from speculative_tts.models.decoder.packed import SCALE, unpack, unpacked
+
+State = dict[str, Tensor]
+EMBEDDING = "model.embed_tokens.weight"
+
+
+def read_state(folder: Path) -> State:
+    """All tensors of model.safetensors, or of the shards its index names, unpacked.
+
+    Raises ValueError when one is unreadable.
+    """
+    index = folder / "model.safetensors.index.json"
+    single = folder / "model.safetensors"
+    if single.is_file():
+        files = [single]
+    elif index.is_file():
+        files = sorted(
+            {folder / name for name in json.loads(index.read_text())["weight_map"].values()}
+        )
+    else:
+        raise ValueError(
+            f"no model.safetensors in {folder}; "
+            "give a folder with config.json and model.safetensors"
+        )
+    state: State = {}
+    for file in files:
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                state |= {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
+        except (SafetensorError, FileNotFoundError) as error:
+            raise ValueError(
+                f"{file} is not readable as safetensors ({error}); copy it again"
+            ) from error
+    return unpack(state)
+
+
+def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
+    """Rows of one matrix of a checkpoint in the stored precision: its first, or those named.
+
+    Reads this tensor alone. Raises ValueError when it is not there, or too short.
+    """
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                if name in tensors.keys():  # noqa: SIM118
+                    wanted = torch.arange(rows) if isinstance(rows, int) else rows
+                    first, needed = int(wanted.min()), int(wanted.max()) + 1
+                    kept: Tensor = tensors.get_slice(name)[first:needed]
+                    if len(kept) < needed - first:
+                        raise ValueError(
+                            f"{file}: {name} has {first + len(kept)} rows, not {needed}"
+                        )
+                    if name + SCALE in tensors.keys():  # noqa: SIM118
+                        kept = unpacked(kept, tensors.get_slice(name + SCALE)[first:needed])
+                    return kept[wanted - first]
+        except SafetensorError as error:
+            raise ValueError(
+                f"{file} is not readable as safetensors ({error}); copy it again"
+            ) from error
+    raise ValueError(
+        f"no tensor {name} in {folder}; give target.path=<folder with model.safetensors>"
+    )
+
+
+def build_decoder(
+    config: DecoderConfig,
+    state: State,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    prefix: str = "model.",
+) -> Decoder:
+    """The decoder of a state dict whose layer keys begin with `prefix`.
+
+    Raises ValueError naming a missing or odd tensor.
+    """
+    read = _Reader(state, prefix, dtype, device)
+    layers = [_layer(config, read, index) for index in range(config.layers)]
+    gain = read.vector("norm.weight", config.hidden) * config.hidden**0.5
+    return Decoder(config, layers, gain)
+
+
+class _Reader:
+    """Takes tensors out of a state dict, with their shape checked."""
+
+    def __init__(self, state: State, prefix: str, dtype: torch.dtype, device: torch.device) -> None:
+        self._state, self._prefix = state, prefix
+        self._dtype, self._device = dtype, device
+
+    def matrix(
+        self,
+        names: list[str],
+        rows: list[int],
+        columns: int,
+        gain: str | None = None,
+        heads: "_Heads | None" = None,
+        biased: list[str] | None = None,
+    ) -> Matrix:
+        """Stacked [out, in] matrices as one, with the biases that are named.
+
+        Each input is scaled by sqrt(columns) and the gain of the norm before it (`Decoder._normed`
+        leaves both to us).
+        """
+        stacked = torch.cat([self._take(n, (r, columns)) for n, r in zip(names, rows, strict=True)])
+        if gain is not None:
+            stacked = stacked.float() * self._take(gain, (columns,)).float() * columns**0.5
+        stacked = stacked if heads is None else heads(stacked)
+        bias = None if biased is None else self._bias(biased, rows, heads)
+        return matrix(stacked.to(self._device, self._dtype).T, bias)
+
+    def _bias(self, names: list[str], rows: list[int], heads: "_Heads | None") -> Tensor:
+        stacked = torch.cat([self._take(n, (r,)) for n, r in zip(names, rows, strict=True)])
+        stacked = stacked if heads is None else heads(stacked)
+        return stacked.to(self._device, self._dtype)
+
+    def vector(self, name: str, size: int) -> Tensor:
+        """One vector."""
+        return self._take(name, (size,)).to(self._device, self._dtype)
+
+    def _take(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        key = self._prefix + name
+        if key not in self._state:
+            raise ValueError(
+                f"checkpoint has no tensor {key}; config.json and weights do not belong together"
+            )
+        tensor = self._state[key]
+        if tuple(tensor.shape) != shape:
+            raise ValueError(
+                f"{key} is {tuple(tensor.shape)}, config.json says {shape}; "
+                "they do not belong together"
+            )
+        return tensor
+
+
+class _Heads:
+    """Puts the rows of a [q; k; v] projection in the order `Decoder` computes in.
+
+    RoPE's partners i and i + head_dim / 2 come to lie side by side in queries and keys (their
+    product does not change), and queries are scaled by head_dim ** -0.5.
+    """
+
+    def __init__(self, c: DecoderConfig) -> None:
+        pairs = torch.arange(c.head_dim).view(2, -1).T.flatten()
+        starts = torch.arange(c.heads + c.kv_heads)[:, None] * c.head_dim
+        turned = (starts + pairs).flatten()
+        total = (c.heads + 2 * c.kv_heads) * c.head_dim
+        self._order = torch.cat([turned, torch.arange(len(turned), total)])
+        self._scale = torch.ones(total)
+        self._scale[: c.heads * c.head_dim] = c.head_dim**-0.5
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """float32 rows ([out, in] or [out]) in the new order."""
+        turned = rows[self._order].float()
+        return turned * self._scale.view(-1, *[1] * (rows.ndim - 1))
+
+
+def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
+    at = f"layers.{index}."
+    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    qkv = [f"{at}self_attn.{n}_proj" for n in "qkv"]
+    out, down = [f"{at}self_attn.o_proj"], [f"{at}mlp.down_proj"]
+    gate_up = [f"{at}mlp.gate_proj", f"{at}mlp.up_proj"]
+    wide = [c.intermediate] * 2
+    heads = _Heads(c)
+
+    def weight(names: list[str]) -> list[str]:
+        return [f"{n}.weight" for n in names]
+
+    def bias(present: bool, names: list[str]) -> list[str] | None:
+        return [f"{n}.bias" for n in names] if present else None
+
+    return Layer(
+        qkv=read.matrix(
+            weight(qkv),
+            [q, kv, kv],
+            c.hidden,
+            gain=f"{at}input_layernorm.weight",
+            heads=heads,
+            biased=bias(c.qkv_bias, qkv),
+        ),
+        out=read.matrix(weight(out), [c.hidden], q, biased=bias(c.out_bias, out)),
+        gate_up=read.matrix(
+            weight(gate_up),
+            wide,
+            c.hidden,
+            gain=f"{at}post_attention_layernorm.weight",
+            biased=bias(c.mlp_bias, gate_up),
+        ),
+        down=read.matrix(weight(down), [c.hidden], c.intermediate, biased=bias(c.mlp_bias, down)),
+    )

@@ -1,0 +1,195 @@
+"""A weight for products with one row (a step), a few rows (verification) and many (prefill).
+
+On a CPU one row is bound by reading the weight, and a few rows should cost the same. `Packed` keeps
+the weight in the order of the native step (`native`), and nothing else: a row's product does
+not depend on how many rows there are. `Dense` is torch's.
+
+A weight in 8 bits has a scale for each output; what it is fed is rounded to as many of 16 bits as
+leave sums exact, so its products are the same on every machine. torch has no such products: there
+it stays in the format that it has.
+
+A BLAS first copies the weight into the order its kernel wants, for every product of few rows, which
+takes about twice as long. A second copy of the weight as panels of 32 columns needs no such step:
+each panel is one small product. It costs memory, so large weights go without.
+"""
+
+import ctypes
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from speculative_tts.models.decoder.packed import rounded
+from speculative_tts.native.library import library
+from speculative_tts.native.memory import copied
+from speculative_tts.native.step import FORMATS, Linear, pack, padded_vector, unpack
+
+PANEL = 32  # columns
+NARROW = 256  # columns below which panels gain nothing
+FEW = range(3, 17)  # rows at which panels win; a draft's steps of 1 or 2 do without the memory
+LARGEST = 64 << 20  # bytes of a weight that may have a second copy
+
+
+class Matrix(ABC):
+    """x @ weight + bias, the weight [in, out], given with any strides."""
+
+    shape: tuple[int, int]
+    nbytes: int  # of weight and bias
+    fed: torch.dtype  # format of what it takes and gives
+    _weight: Tensor
+    _bias: Tensor | None
+
+    @abstractmethod
+    def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
+        """x: [rows, in]; addend: [rows, out] or None. Returns [rows, out]."""
+
+    @abstractmethod
+    def dense(self) -> Tensor:
+        """The weight [in, out]."""
+
+    def columns(self, chosen: Tensor) -> "Matrix":
+        """Some of its outputs: [in, len(chosen)]."""
+        bias = None if self._bias is None else self._bias[chosen]
+        return matrix(self.dense()[:, chosen], bias)
+
+    @abstractmethod
+    def copied(self) -> "Matrix":
+        """The same numbers in memory of their own."""
+
+    def to(self, dtype: torch.dtype) -> "Matrix":
+        """The same rounded to a format; itself where it has that."""
+        if self._weight.dtype is dtype:
+            return self
+        bias = None if self._bias is None else self._bias[: self.shape[1]]
+        return matrix(self.dense(), bias, dtype)
+
+
+def matrix(weight: Tensor, bias: Tensor | None = None, dtype: torch.dtype | None = None) -> Matrix:
+    """For the kernels of this process (`native.library`).
+
+    bias: [out]; dtype: float32, bfloat16 or int8, None for the weight's own.
+    """
+    native = library() if weight.device.type == "cpu" else None
+    if dtype is torch.int8:
+        if native is not None:
+            steps, scale = rounded(weight.T)
+            return Packed(native, steps.T, bias, scale)
+        dtype = None
+    weight = weight.to(dtype or weight.dtype)
+    bias = None if bias is None else bias.to(weight.dtype)
+    return Dense(weight, bias) if native is None else Packed(native, weight, bias)
+
+
+class Packed(Matrix):
+    """Panels of the native step; takes and gives float32, whatever the weight's format."""
+
+    def __init__(
+        self, native: ctypes.CDLL, weight: Tensor, bias: Tensor | None, scale: Tensor | None = None
+    ) -> None:
+        assert weight.dtype in FORMATS
+        assert (scale is None) == (weight.dtype is not torch.int8)
+        self.shape, self.fed = (weight.shape[0], weight.shape[1]), torch.float32
+        vectors = [None if vector is None else padded_vector(vector) for vector in (bias, scale)]
+        self._bias, self._scale = vectors
+        self._native, self._weight = native, copied(native, pack(weight, native.sst_panel()))
+        self.nbytes = weight.nbytes + sum(v.nbytes for v in (bias, scale) if v is not None)
+        self.linear = self._linear()
+
+    def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
+        """See `Matrix`."""
+        assert x.shape[1] == self.shape[0]
+        x = x.float().contiguous()
+        out = torch.empty(len(x), self.shape[1])
+        self._native.sst_product(
+            ctypes.byref(self.linear),
+            x.data_ptr(),
+            len(x),
+            out.data_ptr(),
+            torch.get_num_threads(),
+        )
+        return out if addend is None else out.add_(addend)
+
+    def dense(self) -> Tensor:
+        """See `Matrix`."""
+        weight = unpack(self._weight, self.shape)
+        return weight if self._scale is None else weight * self._scale[: self.shape[1]]
+
+    def copied(self) -> "Packed":
+        """See `Matrix`."""
+        twin = object.__new__(Packed)
+        vars(twin).update(vars(self))
+        twin._weight = copied(self._native, self._weight)
+        twin.linear = twin._linear()
+        return twin
+
+    def _linear(self) -> Linear:
+        """What the native step sees."""
+        vectors = (self._bias, self._scale)
+        pointers = (None if vector is None else vector.data_ptr() for vector in vectors)
+        format_ = FORMATS.index(self._weight.dtype)
+        return Linear(self._weight.data_ptr(), *pointers, *self.shape, format_, 0)
+
+
+def packed(*matrices: Matrix) -> list[Linear]:
+    """What the native step sees of them; nothing unless all are packed."""
+    linears = [m.linear for m in matrices if isinstance(m, Packed)]
+    return linears if len(linears) == len(matrices) else []
+
+
+class Dense(Matrix):
+    """torch's products, on any device."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.shape, self.fed = (weight.shape[0], weight.shape[1]), weight.dtype
+        self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
+        self._weight, self._bias = weight.contiguous(), bias
+        self._wanted = has_panels(self._weight)
+        self._panels: Tensor | None = None  # made when first needed
+
+    def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
+        """See `Matrix`."""
+        first, second = (self._bias, addend) if addend is None else (addend, self._bias)
+        if not self._wanted or len(x) not in FEW:
+            out = (
+                torch.mm(x, self._weight) if first is None else torch.addmm(first, x, self._weight)
+            )
+        else:
+            out = self._by_panels(x)
+            out = out if first is None else out.add_(first)
+        return out if second is None else out + second
+
+    def _by_panels(self, x: Tensor) -> Tensor:
+        if self._panels is None:
+            self._panels = _panels(self._weight)
+        parts = torch.bmm(x.expand(len(self._panels), -1, -1), self._panels).transpose(0, 1)
+        return parts.reshape(len(x), -1)[:, : self.shape[1]]
+
+    def dense(self) -> Tensor:
+        """See `Matrix`."""
+        return self._weight
+
+    def to(self, dtype: torch.dtype) -> Matrix:
+        """See `Matrix`."""
+        return self if dtype is torch.int8 else super().to(dtype)
+
+    def copied(self) -> "Dense":
+        """See `Matrix`."""
+        bias = None if self._bias is None else self._bias.clone()
+        return Dense(self._weight.clone(), bias)
+
+
+def has_panels(weight: Tensor) -> bool:
+    """Would a second copy of it pay?"""
+    return (
+        weight.device.type == "cpu"
+        and weight.dtype == torch.float32
+        and weight.shape[1] >= NARROW
+        and weight.nbytes <= LARGEST
+    )
+
+
+def _panels(weight: Tensor) -> Tensor:
+    """[in, out] as [panels, in, PANEL], zeros behind the last column."""
+    whole = F.pad(weight, (0, -weight.shape[1] % PANEL))
+    return whole.view(len(weight), -1, PANEL).transpose(0, 1).contiguous()

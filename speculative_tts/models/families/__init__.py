@@ -1,0 +1,1 @@
+"""Adapters from each family of speech LM to one interface."""

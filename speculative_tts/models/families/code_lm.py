@@ -1,0 +1,114 @@
+"""What speech LMs of every family share: a decoder, inputs of speech ids, a head over them."""
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.decoder.cache import Cache
+from speculative_tts.models.decoder.decoder import Decoder
+from speculative_tts.models.decoder.matrix import Matrix, Packed
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import Layout
+from speculative_tts.native.library import library
+from speculative_tts.native.step import PackedCache
+from speculative_tts.native.walk import Walk, Walker
+
+
+class CodeLM:
+    """Runs embedded prompts and speech ids through the decoder; returns logits over speech ids."""
+
+    layout: Layout  # of a checkpoint's model, which has prompts
+
+    def __init__(self, decoder: Decoder, embedding: Tensor, head: Matrix) -> None:
+        """embedding: [rows, hidden]; head: from hidden to vocab_size."""
+        self.decoder = decoder
+        self.head = head
+        self._embedding = embedding
+
+    @property
+    def vocab_size(self) -> int:
+        """Speech ids, stop ids included."""
+        return self.head.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.decoder.device
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of weights that a step reads: layers and head; an embedding lookup is free."""
+        layers = [matrix for layer in self.decoder.layers for matrix in layer.matrices()]
+        return self.decoder.norm.nbytes + sum(matrix.nbytes for matrix in (*layers, self.head))
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
+        return self._embedding[ids]
+
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """The prompt as rows of the embedding. ValueError says why it cannot be spoken."""
+        return self.layout.prompt_ids(prompt)
+
+    def prompt(self, rows: list[int]) -> Tensor:
+        """Inputs of rows of the embedding: [length, hidden]."""
+        return self._embedding[torch.tensor(rows, device=self.device)]
+
+    def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
+        """A prompt [length, hidden] with speech ids [new] behind."""
+        return torch.cat([prompt, self.embed(ids)])
+
+    def speech_ids(self, rows: list[int]) -> list[int]:
+        """Speech ids of those rows of a prompt that have one; here the first rows are theirs."""
+        return [row for row in rows if row < self.vocab_size]
+
+    def cache(self, batch: int, capacity: int) -> Cache:
+        """Key-value storage for `batch` rows of up to `capacity` positions."""
+        return self.decoder.cache(batch, capacity)
+
+    def prefill(self, prompts: list[Tensor], cache: Cache) -> Tensor:
+        """Run prompts ([length, hidden] each), a row at a time, so that a batch equals its rows.
+
+        Returns float32 logits of the first token, [batch, vocab].
+        """
+        return self.logits(self.prefill_hidden(prompts, cache))
+
+    def prefill_hidden(self, prompts: list[Tensor], cache: Cache) -> Tensor:
+        """The same as hidden states after the final norm, [batch, hidden]."""
+        zero = torch.zeros(1, dtype=torch.int64, device=self.device)
+        cache.clear()
+        last = [
+            self.decoder.extend(prompt[None], cache.row(index), zero, keep=1)[:, -1]
+            for index, prompt in enumerate(prompts)
+        ]
+        return torch.cat(last)
+
+    def extend(self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None) -> Tensor:
+        """Feed speech ids [batch, new] at positions start [batch].
+
+        Returns float32 logits of the last `keep` of them (all by default), [batch, keep, vocab].
+        """
+        return self.logits(self.extend_hidden(ids, cache, start, keep))
+
+    def extend_hidden(
+        self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        """The same as hidden states after the final norm, [batch, keep, hidden]."""
+        return self.decoder.extend(self.embed(ids), cache, start, keep)
+
+    def walk(self, cache: Cache, lengths: Tensor) -> Walk | None:
+        """What makes tokens one by one in one call, where that is native."""
+        stack, native = self.decoder.native, library()
+        if stack is None or native is None or not isinstance(self.head, Packed):
+            return None
+        if not isinstance(cache, PackedCache):
+            return None
+        parts = (native, stack, self.head.linear, self._embedding, self._rows_of_ids())
+        return Walk(Walker(*parts), cache, lengths, rotations=self.decoder.turns)
+
+    def _rows_of_ids(self) -> Tensor | None:
+        """Row of the embedding of each speech id: int64 [vocab]; None: the id itself."""
+        return None
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """float32 logits over speech ids of final hidden states [..., hidden]."""
+        out = self.head(hidden.flatten(0, -2))
+        return out.float().view(*hidden.shape[:-1], -1)

@@ -1,0 +1,145 @@
+"""Causal LMs whose codes are vocabulary rows, such as LLaSA (arXiv 2502.04128): plain Llama, Qwen2.
+
+The head may be whole: its text rows can then be emitted, as the authors' sampler does (they are fed
+back and dropped from the audio). Or it is cut to codes and the end of speech, another distribution,
+exactly that of a sampler which masks text rows, and a fifth less to read a step on the 1B model.
+"""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.decoder import Decoder
+from speculative_tts.models.decoder.loading import (
+    EMBEDDING,
+    State,
+    build_decoder,
+    read_state,
+    stored_rows,
+)
+from speculative_tts.models.decoder.matrix import Matrix, matrix
+from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.models.families.row_layout import TOKENIZER, RowLayout
+from speculative_tts.schema.common import CheckpointConfig
+
+HEAD = "lm_head.weight"
+FILES = f"config.json, model.safetensors and {TOKENIZER[0]}"
+logger = logging.getLogger(__name__)
+
+
+class RowLM(CodeLM):
+    """Speech ids are mapped to rows of the vocabulary by `layout.order`."""
+
+    layout: RowLayout
+
+    def __init__(
+        self, decoder: Decoder, layout: RowLayout, embedding: Tensor, head: Matrix, order: Tensor
+    ) -> None:
+        """embedding: [rows, hidden]; head: to width; order: int64 [width], id to row."""
+        super().__init__(decoder, embedding, head)
+        self.layout = layout
+        self._order = order
+
+    @classmethod
+    def load(
+        cls,
+        config: CheckpointConfig,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        text_rows: bool,
+    ) -> "RowLM":
+        """A Hugging Face folder; `text_rows` keeps the whole head."""
+        folder = Path(config.path)
+        layout, decoder_config = read_layout(config), DecoderConfig.from_folder(folder)
+        state = read_state(folder)
+        embedding, head = state_matrices(decoder_config, state, folder)
+        order = layout.order(text_rows=text_rows)
+        head = head[order].to(dtype=dtype, device=device).T
+        return cls(
+            build_decoder(decoder_config, state, dtype=dtype, device=device),
+            layout,
+            embedding.to(dtype=dtype, device=device),
+            matrix(head),
+            order.to(device),
+        )
+
+    def subset(self, layers: list[int]) -> "RowLM":
+        """A draft that has some of the layers and shares all weights with this model."""
+        decoder = Decoder(
+            replace(self.decoder.config, layers=len(layers)),
+            [self.decoder.layers[index] for index in layers],
+            self.decoder.norm,
+        )
+        return RowLM(decoder, self.layout, self._embedding, self.head, self._order)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Inputs of speech ids: [..., hidden]."""
+        return self._embedding[self._order[ids]]
+
+    def _rows_of_ids(self) -> Tensor:
+        return self._order
+
+    def speech_ids(self, rows: list[int]) -> list[int]:
+        """Speech ids of those rows of a prompt that the head has."""
+        ids = torch.full((self.layout.rows,), -1)
+        ids[self._order.cpu()] = torch.arange(len(self._order))
+        return [int(i) for i in ids[rows] if i >= 0]
+
+
+def found(folder: Path) -> bool:
+    """Is this a causal LM with its tokenizer?"""
+    return (folder / "config.json").is_file() and any((folder / n).is_file() for n in TOKENIZER)
+
+
+def read_layout(config: CheckpointConfig) -> RowLayout:
+    """Ids and prompt of a checkpoint."""
+    return RowLayout.read(Path(config.path), config.rows)
+
+
+def load(config: CheckpointConfig, **options: Any) -> RowLM:
+    """The model of a folder, for `models.families.registry`."""
+    return RowLM.load(config, **options)
+
+
+def code_embedding(config: CheckpointConfig) -> Tensor:
+    """Stored input embeddings of all codes: [n_codes, hidden]."""
+    return stored_rows(Path(config.path), read_layout(config).codes)
+
+
+def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[Tensor, Tensor]:
+    """Embedding and head, [rows, hidden] each; ValueError when one is missing or cut.
+
+    A checkpoint may say that they are tied and store both (LLaSA-3B). Equal ones are one; if they
+    differ, the stored head counts, as in transformers 5, and a warning says so.
+    """
+    shape = (config.vocab_size, config.hidden)
+    embedding, head = state.get(EMBEDDING), state.get(HEAD)
+    if head is None and config.tied:
+        head = embedding
+    for name, found in ((EMBEDDING, embedding), (HEAD, head)):
+        if found is None:
+            raise ValueError(
+                f"{folder} has no tensor {name}; config.json and weights do not belong together"
+            )
+        if tuple(found.shape) != shape:
+            raise ValueError(
+                f"{folder}: {name} is {tuple(found.shape)}, config.json says {shape}; "
+                "they do not belong together"
+            )
+    assert embedding is not None
+    assert head is not None
+    if config.tied and head is not embedding:
+        if torch.equal(head, embedding):
+            return embedding, embedding
+        logger.warning(
+            "%s: config.json ties embedding and head, but both are stored and differ; "
+            "the stored head is used",
+            folder,
+        )
+    return embedding, head

@@ -1,0 +1,66 @@
+"""The tiny and CosyVoice speech LMs: a merged vocabulary whose first rows are codes and stop ids.
+
+The head is cut to these rows: exact for a sampler that masks text rows, as CosyVoice 2's head is
+made.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.decoder import Decoder
+from speculative_tts.models.decoder.loading import EMBEDDING, build_decoder, read_state
+from speculative_tts.models.decoder.matrix import Matrix, matrix
+from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.phones import read_layout
+
+
+class MergedVocabLM(CodeLM):
+    """Embeds prompts and speech ids, runs the decoder, returns logits over speech ids."""
+
+    layout: SpeechLayout
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        layout: SpeechLayout,
+        embedding: Tensor,
+        head: Matrix,
+    ):
+        """embedding: [rows, hidden], speech ids first; head: to speech_vocab_size."""
+        super().__init__(decoder, embedding, head)
+        self.layout = layout
+
+    @classmethod
+    def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "MergedVocabLM":
+        """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
+        config, layout = DecoderConfig.from_folder(folder), read_layout(folder)
+        state = read_state(folder)
+        decoder = build_decoder(config, state, dtype=dtype, device=device)
+        head_name = EMBEDDING if config.tied else "lm_head.weight"
+        for name, rows in (
+            (EMBEDDING, layout.vocab_size),
+            (head_name, layout.speech_vocab_size),
+        ):
+            if name not in state or min(len(state[name]), config.vocab_size) < rows:
+                raise ValueError(
+                    f"checkpoint {folder} has no {rows} rows of {name}; "
+                    "config.json, speech.json and weights do not belong together"
+                )
+        embedding, head = (
+            state[name].to(dtype=dtype, device=device) for name in (EMBEDDING, head_name)
+        )
+        bias = state.get("lm_head.bias")
+        spoken = slice(0, layout.speech_vocab_size)
+        return cls(
+            decoder,
+            layout,
+            embedding,
+            matrix(
+                head[spoken].T,
+                None if bias is None else bias[spoken].to(dtype=dtype, device=device),
+            ),
+        )

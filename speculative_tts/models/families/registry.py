@@ -1,0 +1,155 @@
+"""Which family of speech LM a folder holds, and how it is read: the one place that knows them all.
+
+Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then come stop ids, then
+(where text rows may be emitted) the other rows. A family is recognised by the files it has.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from speculative_tts.assets import require
+from speculative_tts.models.decoder.loading import stored_rows
+from speculative_tts.models.families import code_rows as llasa
+from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.valle.checkpoint import MODEL_TYPE
+from speculative_tts.models.families.valle.layout import read_layout
+from speculative_tts.models.families.valle.lm import ValleLM, valle_code_embedding
+from speculative_tts.models.families.valle.refine import ValleRefiner
+from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.phones import read_layout as read_speech
+from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
+from speculative_tts.schema.common import CheckpointConfig
+
+
+@dataclass(frozen=True)
+class Family:
+    """How checkpoints of one family are recognised and read; functions read the folder config.path.
+
+    `load` takes dtype, device and text_rows (may rows that are no speech id be emitted) as
+    keywords. `code_embedding` gives stored input embeddings of all codes, [n_codes, hidden].
+    `refiner` loads what fills further layers of codes, where a family has it.
+    """
+
+    name: str
+    files: str  # what a folder of this family has, for messages
+    found: Callable[[Path], bool]
+    layout: Callable[[CheckpointConfig], Layout]
+    load: Callable[..., SpeechLM]
+    code_embedding: Callable[[CheckpointConfig], Tensor]
+    refiner: Callable[..., Refiner] | None = None
+
+
+def _tiny_layout(config: CheckpointConfig) -> SpeechLayout:
+    return read_speech(Path(config.path))
+
+
+def _load_tiny(config: CheckpointConfig, **options: Any) -> MergedVocabLM:
+    return MergedVocabLM.load(
+        Path(config.path), dtype=options["dtype"], device=options["device"]
+    )  # its head has speech rows only, whatever text_rows
+
+
+def _tiny_code_embedding(config: CheckpointConfig) -> Tensor:
+    return stored_rows(Path(config.path), _tiny_layout(config).n_codes)
+
+
+def _valle_layout(config: CheckpointConfig) -> SpeechLayout:
+    return read_layout(Path(config.path))
+
+
+def _load_valle(config: CheckpointConfig, **options: Any) -> ValleLM:
+    return ValleLM.load(Path(config.path), dtype=options["dtype"], device=options["device"])
+
+
+def _model_type(folder: Path) -> str | None:
+    """What config.json says, if there is one that says anything."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return config.get("model_type") if isinstance(config, dict) else None
+
+
+TINY = Family(
+    "tiny",
+    f"config.json, model.safetensors and {FILE}",
+    lambda folder: (folder / FILE).is_file(),
+    _tiny_layout,
+    _load_tiny,
+    _tiny_code_embedding,
+)
+COSYVOICE = Family(
+    "cosyvoice",
+    f"{cosyvoice.FILES}; or a tokenizer with <|s_0|>, <|sos|> and <|task_id|>",
+    cosyvoice.found,
+    lambda config: cosyvoice.read_layout(Path(config.path)).instructed(config.instruction),
+    lambda config, dtype, device, text_rows: cosyvoice.load(  # noqa: ARG005 - speech rows only
+        Path(config.path), dtype=dtype, device=device, instruction=config.instruction
+    ),
+    lambda config: cosyvoice.code_embedding(Path(config.path)),
+)
+ROWS = Family(
+    "code rows (LLaSA, NeuTTS)",
+    llasa.FILES,
+    llasa.found,
+    llasa.read_layout,
+    llasa.load,
+    llasa.code_embedding,
+)
+VALLE = Family(
+    "VALL-E",
+    f"config.json of model_type {MODEL_TYPE}, model.safetensors and {FILE} "
+    "(sst-import-valle makes them of an official .pt file)",
+    lambda folder: _model_type(folder) == MODEL_TYPE,
+    _valle_layout,
+    _load_valle,
+    lambda config: valle_code_embedding(Path(config.path)),
+    lambda config, **options: ValleRefiner.load(Path(config.path), **options),
+)
+FAMILIES = (VALLE, TINY, COSYVOICE, ROWS)
+
+
+def family_of(folder: Path) -> Family:
+    """The family of a checkpoint folder; ValueError says what was looked for."""
+    for family in FAMILIES:
+        if family.found(require(folder)):
+            return family
+    wanted = "; ".join(f"{family.name}: {family.files}" for family in FAMILIES)
+    raise ValueError(f"{folder} holds no speech LM known here; looked for {wanted}")
+
+
+def load_layout(config: CheckpointConfig) -> Layout:
+    """Facts about a checkpoint's ids, without its weights."""
+    return family_of(Path(config.path)).layout(config)
+
+
+def load_speech_lm(
+    config: CheckpointConfig,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    text_rows: bool = False,
+) -> SpeechLM:
+    """The speech LM in the folder config.path; ValueError says what is wrong with it."""
+    family = family_of(Path(config.path))
+    return family.load(config, dtype=dtype, device=device, text_rows=text_rows)
+
+
+def load_refiner(
+    config: CheckpointConfig, *, dtype: torch.dtype, device: torch.device
+) -> Refiner | None:
+    """What fills further layers of codes; None for a family whose codec has one layer."""
+    load = family_of(Path(config.path)).refiner
+    return None if load is None else load(config, dtype=dtype, device=device)
+
+
+def code_embedding(config: CheckpointConfig) -> Tensor:
+    """Input embeddings of all codes as they are stored: [n_codes, hidden]."""
+    return family_of(Path(config.path)).code_embedding(config)

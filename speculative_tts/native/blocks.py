@@ -1,0 +1,117 @@
+"""Heads, path search and blocks of tokens (`blocks.cpp`, `search.cpp`)."""
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from speculative_tts.native.step import Linear
+from speculative_tts.native.walk import Batch, Drafter, Walk
+
+
+class Heads(ctypes.Structure):
+    """n predictions from one state; see native.h."""
+
+    _fields_ = (
+        ("project", ctypes.POINTER(Linear)),
+        ("blocks", ctypes.POINTER(Linear)),
+        ("n", ctypes.c_int64),
+    )
+
+    @classmethod
+    def of(cls, project: Sequence[Linear], blocks: Sequence[Linear]) -> "Heads":
+        """blocks: one a head, or none. Their matrices must be kept by the caller."""
+        n = len(project)
+        return cls((Linear * n)(*project), (Linear * n)(*blocks) if blocks else None, n)
+
+
+class _Transitions(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("table", "keys", "seen", "row", "column")),
+        *((name, ctypes.c_int64) for name in ("ids", "pairs")),
+    )
+
+
+class Search(ctypes.Structure):
+    """How a path is found; see native.h."""
+
+    _fields_ = (
+        ("transitions", ctypes.POINTER(_Transitions)),
+        ("top_k", ctypes.c_int64),
+        ("temperature", ctypes.c_float),
+        *(
+            (name, ctypes.c_int32)
+            for name in ("joint", "boundary", "sample", "end_when_likeliest", "unused")
+        ),
+    )
+
+
+class _Blocks(ctypes.Structure):
+    _fields_ = (
+        ("heads", ctypes.POINTER(Heads)),
+        ("search", ctypes.POINTER(Search)),
+        ("blocks", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("made", "dead")),
+    )
+
+
+def search(
+    ids: int,
+    transitions: Mapping[str, Tensor],
+    top_k: int,
+    temperature: float,
+    *,
+    joint: bool,
+    boundary: bool,
+    sample: bool,
+    end_when_likeliest: bool,
+) -> Search:
+    """Of `decoding.blocks.choosers.ViterbiHeads`; transitions: by their names in native.h."""
+    kept = {name: tensor.contiguous() for name, tensor in transitions.items()}
+    pointers = {name: tensor.data_ptr() for name, tensor in kept.items()}
+    table = _Transitions(**pointers, ids=ids, pairs=len(kept.get("keys", ())))
+    options = (joint, boundary, sample, end_when_likeliest, 0)
+    made = Search(ctypes.pointer(table), top_k, temperature, *options)
+    made.kept = kept  # what the structures point into
+    return made
+
+
+def logits(native: ctypes.CDLL, heads: Heads, hidden: Tensor, vocab: int) -> Tensor:
+    """float32 [batch, n, vocab] of states [batch, hidden]."""
+    hidden = hidden.float().contiguous()
+    out = torch.empty(heads.n, len(hidden), vocab)
+    given = (hidden.data_ptr(), len(hidden), out.data_ptr(), torch.get_num_threads())
+    native.sst_heads(ctypes.byref(heads), *given)
+    return out.transpose(0, 1)
+
+
+def drafter(heads: Heads, search: Search | None, states: Tensor) -> Drafter:
+    """Heads as the drafter of rounds; states: float32 [batch, hidden], which stay where they are.
+
+    search: None: each head by the batch's sampler.
+    """
+    chosen = None if search is None else ctypes.addressof(search)
+    made = Drafter(None, ctypes.addressof(heads), chosen, states.data_ptr())
+    made.kept = (heads, search, states)
+    return made
+
+
+def blocks(
+    target: Walk, batch: Batch, heads: Heads, search: Search | None, made: Tensor, dead: Tensor
+) -> Callable[[int], None]:
+    """What makes so many blocks, or all that are left of the batch if fewer.
+
+    search: None: each head by the batch's sampler. made, dead: int64 [batch], added to.
+    """
+    rows, tokens = batch.described()
+    chosen = None if search is None else ctypes.pointer(search)
+    run = _Blocks(ctypes.pointer(heads), chosen, 0, made.data_ptr(), dead.data_ptr())
+    given = [ctypes.byref(x) for x in (target.reader, batch.sampling, rows, tokens, run)]
+    kept = (target, batch, made, dead)  # what the structures point into
+
+    def go(number: int) -> None:
+        run.blocks = number
+        assert kept[0].native.sst_blocks(*given) >= 0, "the cache is too short"
+
+    return go

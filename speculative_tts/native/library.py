@@ -1,0 +1,140 @@
+"""The compiled step: which one this process uses, found in the package or compiled at first use.
+
+One choice for the process, as torch's threads are: models take it when they are loaded.
+"""
+
+import ctypes
+import functools
+import logging
+from pathlib import Path
+
+import torch
+
+from speculative_tts.native import compile as compiling
+from speculative_tts.native import flags
+from speculative_tts.native.compile import CannotCompileError
+from speculative_tts.schema.common import Device, DType
+from speculative_tts.schema.decode import Kernels, RuntimeConfig
+
+TORCH, BFLOAT16 = "torch", "bf16"
+PATTERN = "_native_{}.*"  # beside this file, compiled when the package was installed
+logger = logging.getLogger(__name__)
+_choice = Kernels.auto
+
+
+def select(kernels: Kernels) -> None:
+    """Say what models loaded from now on compute with on a CPU.
+
+    Raises ValueError for `native` where it cannot be compiled.
+    """
+    global _choice  # noqa: PLW0603 - as torch.set_num_threads
+    if kernels is Kernels.native:
+        try:
+            _loaded()
+        except CannotCompileError as error:
+            raise ValueError(
+                f"runtime.kernels=native: {error}; or use runtime.kernels=torch"
+            ) from error
+    _choice = kernels
+
+
+def library() -> ctypes.CDLL | None:
+    """The native step, or None where torch's kernels are chosen or all there is."""
+    if _choice is Kernels.torch:
+        return None
+    try:
+        return _loaded()[1]
+    except CannotCompileError as error:
+        _warn(str(error))
+        return None
+
+
+def kernel_name() -> str:
+    """What models compute with on a CPU: `torch`, or `native-` and an instruction set.
+
+    Not whether it has instructions for bfloat16 and 8 bits too, which change no bit.
+    """
+    return TORCH if library() is None else f"native-{_loaded()[0].removesuffix(BFLOAT16)}"
+
+
+def kernel_label(runtime: RuntimeConfig) -> str:
+    """Return what models compute with under these settings, as run names and caches record it.
+
+    That is `cuda`, `torch`, or the native step's instruction set, with the number format where
+    inputs of products are rounded to it.
+    """
+    if runtime.device is not Device.cpu:
+        return runtime.device.name
+    select(runtime.kernels)
+    name = kernel_name()
+    rounds = name != TORCH and runtime.dtype is DType.bfloat16
+    return f"{name}-{runtime.dtype.name}" if rounds else name
+
+
+def instructions() -> str:
+    """The best instruction set of `flags.FLAGS` that this machine has, by torch's judgement."""
+    found = torch.backends.cpu.get_cpu_capability().lower()
+    if (
+        found == "avx512"
+        and torch.cpu._is_avx512_bf16_supported()
+        and torch.cpu._is_vnni_supported()
+    ):
+        found += BFLOAT16
+    return found if found in flags.sets() else "portable"
+
+
+def load(name: str) -> ctypes.CDLL:
+    """The library of one instruction set. Raises CannotCompileError."""
+    for path in Path(__file__).parent.glob(PATTERN.format(name)):
+        found = _opened(path)
+        if found is not None:
+            return found
+    found = _opened(compiling.cached(name))
+    if found is None:
+        raise CannotCompileError(f"what was compiled in {flags.FOLDER} is not of its sources")
+    return found
+
+
+@functools.cache
+def _loaded() -> tuple[str, ctypes.CDLL]:
+    name = instructions()
+    return name, load(name)
+
+
+@functools.cache
+def _warn(reason: str) -> None:
+    """Once a process."""
+    logger.warning("runtime.kernels=auto computes with torch, several times slower: %s", reason)
+
+
+def _opened(path: Path) -> ctypes.CDLL | None:
+    """A library with its functions' types; None for one of another source."""
+    try:
+        found = ctypes.CDLL(str(path))
+        found.sst_source.restype = ctypes.c_char_p
+    except (OSError, AttributeError):
+        return None
+    if found.sst_source().decode() != flags.source_hash():
+        return None
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    found.sst_panel.argtypes, found.sst_extend.argtypes = [], [pointer, pointer]
+    found.sst_product.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
+    found.sst_large_pages.argtypes = [pointer, count]
+    found.sst_trim.argtypes = []
+    found.sst_read.argtypes, found.sst_read.restype = [pointer, count], ctypes.c_float
+    found.sst_laws.argtypes = [pointer, pointer, pointer]
+    found.sst_draw.argtypes = [pointer, count, count, pointer, pointer]
+    found.sst_verify.argtypes = [pointer, *[count] * 3, *[pointer] * 8, ctypes.c_int32]
+    found.sst_emit.argtypes = [pointer] * 3
+    found.sst_walk.argtypes, found.sst_rounds.argtypes = [pointer] * 5, [pointer] * 6
+    found.sst_blocks.argtypes = [pointer] * 5
+    for same in (found.sst_heads, found.sst_recurrent):
+        same.argtypes = [pointer, pointer, count, pointer, ctypes.c_int32]
+    for name in ("panel", "extend", "walk", "rounds", "blocks"):
+        getattr(found, f"sst_{name}").restype = count
+    for name in (
+        *("product", "large_pages", "trim", "laws", "draw", "emit", "verify"),
+        *("heads", "recurrent"),
+    ):
+        getattr(found, f"sst_{name}").restype = None
+    return found

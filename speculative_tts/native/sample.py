@@ -1,0 +1,80 @@
+"""Laws and draws of `sample.cpp`, for logits and laws on a CPU."""
+
+import ctypes
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from speculative_tts.native.library import library
+
+MOST = 2**31 - 1  # that a setting of Sampling can be
+
+
+class Sampling(ctypes.Structure):
+    """Settings of a sampler; see native.h."""
+
+    _fields_ = (
+        ("temperature", ctypes.c_float),
+        ("top_p", ctypes.c_float),
+        ("top_k", ctypes.c_int32),
+        ("window", ctypes.c_int32),
+        ("often", ctypes.c_float),
+        ("again_without", ctypes.c_int32),
+        ("end_when_likeliest", ctypes.c_int32),
+    )
+
+
+class Rows(ctypes.Structure):
+    """Where laws are wanted; see native.h."""
+
+    _fields_ = (
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("logits", "positions", "minimum", "barred", "stops", "history")
+        ),
+        *((name, ctypes.c_int64) for name in ("capacity", "batch", "fresh", "vocab")),
+    )
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where laws are wanted: as `decoding.sampling.sampler.Sampler` describes them."""
+
+    history: Tensor  # int64 [batch, capacity]
+    positions: Tensor  # int64 [batch, new]
+    minimum: Tensor  # int64 [batch]
+    stops: Tensor  # bool [vocab]
+    barred: Tensor  # bool [vocab]: impossible before the minimum
+
+
+def runs(tensor: Tensor) -> bool:
+    """Is it computed here: float32 on a CPU, where there is a native library?"""
+    return tensor.dtype == torch.float32 and tensor.device.type == "cpu" and library() is not None
+
+
+def laws(sampling: Sampling, logits: Tensor, places: Places) -> Tensor:
+    """float32 [batch, new, vocab] of logits of that shape."""
+    native, out = library(), torch.empty(logits.shape)
+    assert native is not None
+    kept = [
+        logits.contiguous(),
+        places.positions.contiguous(),
+        places.minimum,
+        places.barred,
+        places.stops,
+        places.history.contiguous(),
+    ]
+    rows = Rows(*(tensor.data_ptr() for tensor in kept), places.history.shape[1], *logits.shape)
+    native.sst_laws(ctypes.byref(sampling), ctypes.byref(rows), out.data_ptr())
+    return out
+
+
+def draw(probs: Tensor, uniform: Tensor) -> Tensor:
+    """`decoding.sampling.randomness.draw` of float32 laws [..., vocab]: int64 [...]."""
+    native, ids = library(), torch.empty(uniform.shape, dtype=torch.int64)
+    assert native is not None
+    probs, uniform, count = probs.contiguous(), uniform.contiguous(), ids.numel()
+    pointers = uniform.data_ptr(), ids.data_ptr()
+    native.sst_draw(probs.data_ptr(), count, probs.shape[-1], *pointers)
+    return ids

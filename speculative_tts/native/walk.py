@@ -1,0 +1,223 @@
+"""Tokens and rounds of speculation in one call (`walk.cpp`), by models that read table rows."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from speculative_tts.native.library import library
+from speculative_tts.native.sample import Places as Sampled
+from speculative_tts.native.sample import Rows, Sampling
+from speculative_tts.native.step import Linear, PackedCache, Stack
+from speculative_tts.native.verify import Rule
+
+
+class _Reader(ctypes.Structure):
+    _fields_ = (
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                *("model", "head", "pass_", "embedding", "order", "lengths"),
+                *("places", "skipped"),
+            )
+        ),
+        *((name, ctypes.c_int32) for name in ("bfloat16", "unused")),
+    )
+
+
+class _Tokens(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("tokens", "uniforms", "again")),
+        *((name, ctypes.c_int64) for name in ("draws", "ahead")),
+        *((name, ctypes.c_void_p) for name in ("count", "limit", "done", "ends")),
+    )
+
+
+class Drafter(ctypes.Structure):
+    """Who proposes the tokens of a round; see native.h."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_void_p) for name in ("reader", "heads", "search", "states", "recurrent")
+    )
+
+
+class _Walk(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("purpose", "behind")),
+        ("steps", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("most", "laws")),
+    )
+
+
+class _Rounds(ctypes.Structure):
+    _fields_ = (
+        ("rule", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("lookahead", "rounds")),
+        ("counts", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("behind", "unused")),
+        *((name, ctypes.c_void_p) for name in ("seconds", "target", "draft")),
+    )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tokens of a batch, changed in place (see `decoding.batch.BatchState`), and their sampler."""
+
+    tokens: Tensor  # int64 [batch, capacity]
+    uniforms: Tensor  # float64 [batch, capacity, draws]
+    again: Tensor  # float64 [batch, capacity or 0, ahead, draws]
+    count: Tensor  # int64 [batch]
+    limit: Tensor  # int64 [batch]
+    done: Tensor  # bool [batch]
+    ends: Tensor  # bool [vocab + 1]
+    places: Sampled
+    sampling: Sampling
+
+    def described(self) -> tuple[Rows, _Tokens]:
+        """What the calls see of it."""
+        assert self.tokens.is_contiguous()
+        assert self.uniforms.is_contiguous()
+        p, vocab = self.places, len(self.ends) - 1
+        kept = (p.minimum, p.barred, p.stops, p.history)
+        rows = Rows(None, None, *(x.data_ptr() for x in kept), *self.tokens.shape[::-1], 1, vocab)
+        states = (x.data_ptr() for x in (self.count, self.limit, self.done, self.ends))
+        drawn = self.uniforms.data_ptr(), self.again.data_ptr() if self.again.numel() else None
+        sizes = self.uniforms.shape[2], self.again.shape[2]
+        return rows, _Tokens(self.tokens.data_ptr(), *drawn, *sizes, *states)
+
+
+@dataclass(frozen=True)
+class Walker:
+    """A model as `walk.cpp` sees it; `order` has the embedding's row of each id, None: the id."""
+
+    native: ctypes.CDLL
+    stack: Stack
+    head: Linear
+    embedding: Tensor
+    order: Tensor | None
+
+
+@dataclass(frozen=True)
+class Places:
+    """What is added to inputs by position: [positions, hidden], float32 as the embedding.
+
+    skipped: int64 [batch], positions of each row before the first of them.
+    """
+
+    table: Tensor
+    skipped: Tensor
+
+
+class Walk:
+    """A model over the rows of one cache; lengths: int64 [batch], of their prompts."""
+
+    def __init__(
+        self,
+        walker: Walker,
+        cache: PackedCache,
+        lengths: Tensor,
+        *,
+        rotations: Tensor | None = None,
+        places: Places | None = None,
+    ) -> None:
+        self.native = walker.native
+        self._kept = (walker, cache, rotations, lengths, places)
+        self._pass = walker.stack.at(cache, rotations)
+        order = None if walker.order is None else walker.order.data_ptr()
+        added: tuple[int | None, int | None] = (None, None)
+        if places is not None:
+            added = (places.table.data_ptr(), places.skipped.data_ptr())
+        self.reader = _Reader(
+            ctypes.addressof(walker.stack.model), ctypes.addressof(walker.head),
+            ctypes.addressof(self._pass), walker.embedding.data_ptr(), order, lengths.data_ptr(),
+            *added, walker.embedding.dtype == torch.bfloat16, 0,
+        )  # fmt: skip
+
+    def drafter(self) -> Drafter:
+        """The model as one of rounds; keeps it."""
+        made = Drafter(ctypes.addressof(self.reader))
+        made.kept = self
+        return made
+
+    def draft(
+        self, batch: Batch, wanted: Tensor, *, steps: int, behind: int, purpose: int
+    ) -> tuple[Tensor, Tensor]:
+        """Up to `steps` tokens behind those of each row, provisionally.
+
+        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended, and laws
+        [batch, made, vocab].
+        """
+        most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
+        walk = _Walk(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
+        return most, laws[:, : self._run(batch, walk)]
+
+    def emit(self, batch: Batch, *, steps: int, purpose: int) -> None:
+        """The next `steps` tokens of each row, fewer of one that is done; `count` grows."""
+        self._run(batch, _Walk(purpose, 1, steps, None, None))
+
+    def _run(self, batch: Batch, walk: _Walk) -> int:
+        rows, tokens = batch.described()
+        given = (ctypes.byref(x) for x in (self.reader, batch.sampling, rows, tokens, walk))
+        made: int = self.native.sst_walk(*given)
+        assert made >= 0, f"cache of {self._pass.room} positions is too short"
+        return made
+
+
+@runtime_checkable
+class Walkable(Protocol):
+    """A model that may make its tokens here."""
+
+    def walk(self, cache: Any, lengths: Tensor) -> Walk | None:
+        """Over rows of a cache with prompts of these lengths; None where kernels are torch's."""
+        ...
+
+
+def emit(batch: Batch, logits: Tensor) -> None:
+    """The next token of each row by the law of its logits, float32 [batch, vocab]."""
+    native, logits, (rows, tokens) = library(), logits.contiguous(), batch.described()
+    assert native is not None
+    rows.logits = logits.data_ptr()
+    native.sst_emit(*(ctypes.byref(x) for x in (batch.sampling, rows, tokens)))
+
+
+class Rounds:
+    """Makes rounds of speculation, and clocks their parts.
+
+    counts: as `decoding.outcome.Tally`, added to. seconds: float64 [3], added to: drafting,
+    verifying, accepting. laws, if `watched`: the target's and the draft's of the newest round,
+    float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the first
+    rejection.
+    """
+
+    def __init__(
+        self,
+        target: Walk,
+        drafter: Drafter,
+        batch: Batch,
+        counts: Tensor,
+        *,
+        rule: Rule,
+        lookahead: int,
+        watched: bool = False,
+    ) -> None:
+        rows, tokens = batch.described()
+        self.seconds = torch.zeros(3, dtype=torch.float64)
+        self.laws: tuple[Tensor, Tensor] | None = None
+        if watched:
+            size = (len(batch.count), lookahead, len(batch.ends) - 1)
+            self.laws = torch.zeros(size), torch.zeros(size)
+        self._made = _Rounds(
+            *(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0),
+            *(tensor.data_ptr() for tensor in (self.seconds, *(self.laws or ()))),
+        )
+        parts = (target.reader, drafter, batch.sampling, rows, tokens, self._made)
+        self._given = [ctypes.byref(part) for part in parts]
+        self._kept = (target, drafter, batch, counts, rule)  # what the structures point into
+
+    def __call__(self, number: int) -> None:
+        """So many, or all that are left of the batch if fewer."""
+        self._made.rounds = number
+        native = self._kept[0].native
+        assert native.sst_rounds(*self._given) >= 0, "a cache is too short"

@@ -1,0 +1,1 @@
+"""Runs on disk: naming, making, estimating and tuning them."""

@@ -1,0 +1,98 @@
+"""What a run is called: `<what it is>-<signature>`, equal exactly when two runs are the same.
+
+The signature is over the settings that the run reads (`schema.decode.READS`), each as its content
+where it is a path; over `schema.laws.LAWS`, which turn models and a seed into tokens; and over
+what models compute with. A setting that was added later says so in its type (`schema.laws.Since`)
+and does not count while it has the value that runs before it had: finished runs keep their names.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.provenance import plain, signature
+from speculative_tts.schema.decode import (
+    ALWAYS,
+    READS,
+    DecodeConfig,
+    HeadsConfig,
+    HeadsDrafterConfig,
+    PathMode,
+    System,
+    ViterbiConfig,
+)
+from speculative_tts.schema.laws import LAWS, unchanged
+from speculative_tts.schema.rules import GroupRule
+
+DONE = "DONE"  # in the folder of a finished run
+# Counted for every run before, and decides no token now that batches are not timed.
+BEFORE = {"batch_size": 1}
+# Settings of groups that are no part of what a run is: where caches lie, who counts for them.
+PLACES = ("rule.groups.cache", "viterbi.transitions.cache", "viterbi.transitions.workers")
+
+
+def run_name(config: DecodeConfig) -> str:
+    """Name of a run's folder. ValueError when a path leads nowhere."""
+    values = settings(config)
+    if "source" in values:  # a run moved elsewhere stays the same run
+        values["source"] = config.source and Path(config.source).name
+    if config.viterbi.mode is PathMode.none and "viterbi" in values:
+        values["viterbi"] = {"mode": PathMode.none.name}
+    for key in (*PLACES, *unchanged(config)):
+        remove(values, key)
+    if "runtime" in values:
+        from speculative_tts.native import library
+
+        values["runtime"]["kernels"] = library.kernel_label(config.runtime)
+    return f"{label(config)}-{signature(values | BEFORE | {'laws': LAWS})}"
+
+
+def settings(config: DecodeConfig) -> dict[str, Any]:
+    """What a run reads of its configuration, as JSON values: its config.json."""
+    reads = {*ALWAYS, *READS[config.system]}
+    if "drafter" in reads:
+        reads |= {*config.drafter.reads}
+    return {key: value for key, value in plain(config).items() if key in reads}
+
+
+def label(config: DecodeConfig) -> str:
+    """What a run is, for people: speculative-tolerance-b0.4-k3-s0."""
+    parts = [config.system.name]
+    if config.system is System.swap and isinstance(config.rule, GroupRule):
+        parts += config.rule.groups.label
+    if config.system is System.speculative:
+        parts += [*config.rule.label, f"k{config.drafted}", *config.drafter.label]
+        if isinstance(config.drafter, HeadsDrafterConfig):
+            parts += ["heads", *search_label(config.heads, config.viterbi)]
+    if config.system is System.multi_token:
+        parts += search_label(config.heads, config.viterbi)
+    return "-".join([*parts, f"s{config.seed}"])
+
+
+def search_label(heads: HeadsConfig, viterbi: ViterbiConfig) -> list[str]:
+    """How a run uses heads: n8-none, n8-sample-union-k3, and what differs from the defaults."""
+    parts = [f"n{'all' if heads.n is None else heads.n}", viterbi.mode.name]
+    if viterbi.mode is not PathMode.none:
+        parts += [viterbi.candidates.name, f"k{viterbi.top_k}"]
+        parts += [f"w{viterbi.weight:g}"] if viterbi.weight != 1 else []
+        parts += ["boundary"] if viterbi.boundary else []
+    return parts
+
+
+def with_sizes(config: DecodeConfig) -> DecodeConfig:
+    """A run has one name, whether or not the default size of its groups is written out."""
+    if not isinstance(config.rule, GroupRule):
+        return config
+    groups = config.rule.groups
+    size = groups.size if groups.theta is None else groups.mean_size
+    sized = dataclasses.replace(groups, mean_size=size)
+    return dataclasses.replace(config, rule=dataclasses.replace(config.rule, groups=sized))
+
+
+def remove(values: dict[str, Any], key: str) -> None:
+    """Take a dotted key out, where it is there."""
+    head, _, rest = key.partition(".")
+    if not rest:
+        values.pop(head, None)
+    elif isinstance(values.get(head), dict):
+        remove(values[head], rest)

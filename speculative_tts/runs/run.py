@@ -1,0 +1,158 @@
+"""One decode run: audio of a source over a list, a record per utterance, resumable any time."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from speculative_tts.codecs.audio import Wave, readable, wav_bytes
+from speculative_tts.codecs.registry import Codec
+from speculative_tts.decoding.sampling.settings import Settings
+from speculative_tts.files import sync, write_atomic
+from speculative_tts.records import (
+    Appender,
+    DecodeRecord,
+    ListItem,
+    read_rows,
+    to_row,
+    write_jsonl,
+)
+
+RECORDS = "records.jsonl"
+FAILED = "failed.jsonl"  # utterances without a record because a model broke down, and why
+
+
+class AudioSource(Protocol):
+    """Where the audio of a run comes from: an engine, the recordings, a run's swapped codes."""
+
+    @property
+    def codec(self) -> Codec:
+        """What the audio is made with."""
+        ...
+
+    @property
+    def settings(self) -> Settings | None:
+        """The sampler's, with nothing left open; None where nothing is sampled."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Which caches and heads it was made of, for provenance."""
+        ...
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Why an utterance that was asked for was not made, by id."""
+        ...
+
+    def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
+        """Before any work: ValueError for what is wrong with the list, of which some is missing."""
+        ...
+
+    def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
+        """Utterances that could be made, in any order."""
+        ...
+
+
+class DecodeRun:
+    """Makes what is missing in `folder` and yields each new record once a kill cannot take it.
+
+    Waves and records are not waited for one by one: once `run` ends, no power failure takes them
+    either, and one before that costs the utterances it took, which are made again.
+    """
+
+    def __init__(self, source: AudioSource, folder: Path) -> None:
+        self._source, self._folder = source, folder
+
+    def start(self, items: list[ListItem]) -> None:
+        """Before the folder is made: ValueError for what is wrong with items without a record."""
+        self._source.start(items, self._missing(items))
+
+    def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
+        """Make the items that have no record yet; `start` comes before.
+
+        At the end records, and what failed, are in the list's order, not in that of their making.
+        """
+        (self._folder / FAILED).unlink(missing_ok=True)
+        appender = Appender(self._folder / RECORDS)
+        try:
+            for record, wave in self._source.make(self._missing(items)):
+                audio = wav_bytes(wave, self._source.codec.sample_rate)
+                write_atomic(self._folder / record.audio, audio, synced=False)
+                appender.append(to_row(record))
+                yield record
+        finally:
+            appender.close()
+            if self.failed:
+                ids = [item.id for item in items if item.id in self.failed]
+                rows = ({"id": id_, "error": self.failed[id_]} for id_ in ids)
+                write_jsonl(self._folder / FAILED, rows)
+        made = read_records(self._folder)
+        rows = (to_row(made[item.id]) for item in items if item.id in made)
+        write_jsonl(self._folder / RECORDS, rows)
+        sync(self._folder)
+
+    def _missing(self, items: list[ListItem]) -> list[ListItem]:
+        done = finished(self._folder)
+        return [item for item in items if item.id not in done]
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Why an utterance has no record, by id; the others have one, a later run tries again."""
+        return self._source.failed
+
+
+def record(
+    item: ListItem, seed: int, codes: list[int], wave: Wave, codec: Codec, **columns: Any
+) -> DecodeRecord:
+    """A record of codes and their audio, as of a recording; `columns` say what else is known."""
+    usual: dict[str, Any] = {"tokens": len(codes), "stop": "stop_id", "lm_seconds": 0.0}
+    return DecodeRecord(
+        id=item.id,
+        speaker=item.speaker,
+        text=item.text,
+        prompt_text=item.prompt_text,
+        prompt_audio=item.prompt_audio,
+        reference_audio=item.reference_audio,
+        seen=item.seen,
+        seed=seed,
+        audio=f"audio/{item.id}.wav",
+        codes=codes,
+        audio_seconds=len(wave) / codec.sample_rate,
+        **usual | columns,
+    )
+
+
+@contextmanager
+def of_row(item: ListItem) -> Iterator[None]:
+    """Names the row of a list in what is wrong with it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"row {item.id}: {error}") from error
+
+
+def check_audio(files: Mapping[str, str]) -> None:
+    """ValueError when files, by the row that names them, are not there."""
+    absent = [name for name, file in files.items() if not Path(file).is_file()]
+    if absent:
+        raise ValueError(
+            f"audio of {len(absent)} of {len(files)} rows is missing: {absent[0]} "
+            f"({files[absent[0]]}); get it, or take those rows out of the list"
+        )
+
+
+def read_records(folder: Path) -> dict[str, DecodeRecord]:
+    """Records of a run folder by utterance id; empty when it has none."""
+    path = folder / RECORDS
+    rows = read_rows(path, DecodeRecord) if path.is_file() else iter(())
+    return {row.id: row for row in rows}
+
+
+def finished(folder: Path) -> dict[str, DecodeRecord]:
+    """Records of a run folder whose audio can be heard too, whole, by utterance id."""
+    return {
+        name: record
+        for name, record in read_records(folder).items()
+        if readable(folder / record.audio, record.audio_seconds)
+    }

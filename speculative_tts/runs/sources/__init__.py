@@ -1,0 +1,1 @@
+"""Sources of a run's audio: an engine, recordings, swapped codes."""

@@ -1,0 +1,302 @@
+"""What an engine says to a list: some utterances timed beside the target alone, others in batches.
+
+Each utterance is decoded once. Those that are timed (`timing`, evenly spread over the list) are
+decoded alone, next to the target alone, and have seconds; the others have none. Their tokens do
+not depend on it, so counts and audio are of all.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from speculative_tts.codecs.audio import UnfitWaveError, Wave
+from speculative_tts.codecs.registry import Codec
+from speculative_tts.decoding.batch import Request, Size
+from speculative_tts.decoding.engine import Engine, Spoken, Timed
+from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.runs.run import check_audio, of_row, record
+from speculative_tts.decoding.sampling.settings import Settings
+from speculative_tts.decoding.streaming import Stream, growing
+from speculative_tts.runs.target_tokens import TargetTokens
+from speculative_tts.runs.voices import Voices
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
+from speculative_tts.schema.common import Device
+from speculative_tts.schema.decode import READS, DecodeConfig, System
+from speculative_tts.workers import copies
+
+# Systems whose tokens are those of the target alone.
+TOKENS_OF = {System.target: System.target, System.uncached: System.target}
+Made = tuple[DecodeRecord, Wave]
+CHUNK = 256  # utterances whose prompts are in memory at once
+
+
+@dataclass(frozen=True)
+class Timing:
+    """An utterance that was decoded alone, its audio, and columns of its record from clocks."""
+
+    item: ListItem
+    outcome: Outcome
+    spoken: Spoken
+    times: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Unmade:
+    """An utterance that a model broke down on, by id, and why."""
+
+    id: str
+    why: str
+
+
+Share = tuple[Iterable[Timing], list[ListItem]]  # of a worker: timed ones and others
+
+
+class EngineSource:
+    """Utterances decoded by the system of `config`."""
+
+    def __init__(
+        self, engine: Engine, config: DecodeConfig, voices: Voices, alone: TargetTokens
+    ) -> None:
+        self._engine, self._config, self._voices, self._alone = engine, config, voices, alone
+        self._timed: dict[str, bool] = {}  # by id: with instruments too
+        self.failed: dict[str, str] = {}
+
+    @property
+    def codec(self) -> Codec:
+        """The engine's."""
+        return self._engine.codec
+
+    @property
+    def settings(self) -> Settings:
+        """The sampler's."""
+        return self._engine.settings
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The engine's."""
+        return self._engine.facts
+
+    def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
+        """Check texts, prompts and their lengths, and warm up on the first that are timed.
+
+        An utterance whose prompt nobody can follow fails; where that is all there are, ValueError.
+        """
+        for item in missing:
+            with of_row(item):
+                self._engine.target.layout.text_ids(item.text, item.prompt_text)
+        check_audio({item.id: item.prompt_audio for item in missing})
+        self.follow(missing)
+        if len(self.failed) == len(items):
+            raise ValueError(next(iter(self.failed.values())))
+        config = self._config
+        self._require_room([item for item in missing if item.id not in self.failed])
+        if config.workers > 1 and config.runtime.device is not Device.cpu:
+            raise ValueError(
+                f"workers={config.workers} are copies of this process, which cannot share its GPU; "
+                "leave workers=1 and give batch_size"
+            )
+        timed = spread(items, config.timing) if config.timing != 0 else []
+        instrument = config.instrument if config.system is System.speculative else 0
+        self._timed = {item.id: n < instrument for n, item in enumerate(timed)}
+        for item in self._warming(self._kept(missing, timed=True)):
+            warm = self._paired(self._request(item), swap=False)
+            self._engine.audio(warm[config.system].outcomes[0], self.prompt(item))
+
+    def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
+        """See `AudioSource`; by several workers nothing before all that is timed has its times."""
+        timings = self._timings(self._kept(missing, timed=True))
+        others, number = self._kept(missing, timed=False), self._config.workers
+        shares: list[Share] = [(timings, others)]
+        if number > 1:
+            timed = [*timings]
+            dealt = ((timed[first::number], others[first::number]) for first in range(number))
+            shares = [share for share in dealt if any(share)]
+        for made in copies(self._made, shares):
+            if isinstance(made, Unmade):
+                self.failed[made.id] = made.why
+            else:
+                yield made
+
+    def follow(self, items: list[ListItem]) -> None:
+        """Encode their prompts, and note those items as failed whose has no voice to follow."""
+        for item in items:
+            with of_row(item):
+                try:
+                    self._voices[item.prompt_audio]
+                except UnfitWaveError as error:
+                    self.failed[item.id] = f"row {item.id}: {error}"
+
+    def _require_room(self, items: list[ListItem]) -> None:
+        """ValueError that names the row that may become longest, where that is too long."""
+        longest, size = None, 0
+        for item in items:
+            with of_row(item):
+                positions = self._engine.positions(self._config.system, self._request(item))
+            if positions > size:
+                longest, size = item, positions
+        if longest is not None:
+            with of_row(longest):
+                self._engine.require_room(size)
+
+    def is_timed(self, item: ListItem) -> bool:
+        """Is it one of those that `start` chose?"""
+        return item.id in self._timed
+
+    def together(self, items: list[ListItem]) -> list[tuple[ListItem, Outcome]]:
+        """Utterances of a batch, which nobody keeps."""
+        known = {item.id: item for item in items}
+        requests = [self._request(item) for item in items]
+        system, size = self._config.system, self._config.batch_size
+        found = self._engine.stream(TOKENS_OF.get(system, system), requests, size)
+        return [(known[request.id], outcome) for request, outcome in found]
+
+    def alone(self, item: ListItem) -> dict[System, Timed]:
+        """One utterance by the system, and by the target alone where that is asked for."""
+        return self._paired(self._request(item), swap=False)
+
+    def spoken(self, item: ListItem, outcome: Outcome) -> Spoken:
+        """What it sounds like."""
+        return self._engine.audio(outcome, self.prompt(item))
+
+    def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
+        fit = (item for item in items if item.id not in self.failed)
+        return [item for item in fit if self.is_timed(item) is timed]
+
+    def _warming(self, items: list[ListItem]) -> list[ListItem]:
+        """`runtime.warmup` of them, and the first of each size that steps are captured for."""
+        warmup = self._config.runtime.warmup
+        firsts = {self._captured(item): item for item in reversed(items)} if warmup else {}
+        return list({item.id: item for item in (*items[:warmup], *firsts.values())}.values())
+
+    def _captured(self, item: ListItem) -> tuple[Size | None, ...]:
+        """Sizes that steps are captured for."""
+        request = self._request(item)
+        return tuple(self._engine.bucket(one, request) for one in self._systems)
+
+    def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
+        """Each alone and beside the target, for which the machine has to be quiet."""
+        for number, item in enumerate(items):
+            timing = self._timed_one(item, swap=number % 2 == 1)
+            if timing is not None:
+                yield timing
+
+    def _made(self, share: Share) -> Iterator[Made | Unmade]:
+        """Records and audio, once every time that anybody reads is taken."""
+        timings, others = share
+        for one in timings:
+            times = one.times
+            if self._timed[one.item.id] and "split" not in times:
+                times["split"] = self._split(self._request(one.item), one.outcome)
+            yield self._utterance(one.item, one.outcome, one.spoken, **times)
+        yield from self._untimed(others)
+
+    def _untimed(self, items: list[ListItem]) -> Iterator[Made | Unmade]:
+        """Utterances in batches."""
+        for begin in range(0, len(items), CHUNK):
+            chunk = {item.id: item for item in items[begin : begin + CHUNK]}
+            for request, outcome in self._together([self._request(one) for one in chunk.values()]):
+                if outcome.failure:
+                    yield Unmade(request.id, outcome.failure)
+                else:
+                    item = chunk[request.id]
+                    yield self._utterance(item, outcome, self.spoken(item, outcome))
+
+    def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
+        """Utterances that nobody times."""
+        engine, system, size = self._engine, self._config.system, self._config.batch_size
+        if system not in TOKENS_OF:
+            return engine.stream(system, requests, size)
+        found = self._alone.outcomes(
+            requests, lambda new: engine.stream(TOKENS_OF[system], new, size)
+        )
+        return iter(list(found))  # kept before any audio is made
+
+    def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:
+        """An utterance by the system and by the target alone, in turn the first."""
+        ordered = self._systems[::-1] if swap else self._systems
+        return {one: self._engine.decode(one, [request]) for one in ordered}
+
+    @property
+    def _systems(self) -> list[System]:
+        """Whose seconds are compared."""
+        beside = self._config.baseline and self._config.system is not System.target
+        return [self._config.system, *([System.target] if beside else [])]
+
+    def _timed_one(self, item: ListItem, *, swap: bool) -> Timing | None:
+        """One utterance with its seconds; None where a model broke down."""
+        system, request = self._config.system, self._request(item)
+        decoded = self._paired(request, swap=swap)
+        broken = [one.outcomes[0].failure for one in decoded.values() if one.outcomes[0].failure]
+        if broken:
+            self.failed[item.id] = broken[0]
+            return None
+        own = decoded[system]
+        times: dict[str, Any] = {
+            "lm_seconds": own.seconds,
+            "prefill_seconds": own.prefill_seconds,
+        }
+        if len(decoded) > 1:
+            beside = decoded[System.target]
+            times["baseline_tokens"] = len(beside.outcomes[0].tokens)
+            times["baseline_seconds"] = beside.seconds
+            times["baseline_prefill_seconds"] = beside.prefill_seconds
+        (outcome,) = own.outcomes
+        if self._timed[item.id] and outcome.split is None:
+            times["split"] = self._split(request, outcome)
+        if self._config.chunk is not None and "chunk" in READS[system]:
+            times["arrivals"] = self._streamed(request, outcome, self.prompt(item))
+        return Timing(item, outcome, self.spoken(item, outcome), times)
+
+    def _utterance(self, item: ListItem, outcome: Outcome, spoken: Spoken, **times: Any) -> Made:
+        made = record(
+            item,
+            self._config.seed,
+            self._engine.codes(outcome),
+            spoken.wave,
+            self.codec,
+            tokens=len(outcome.tokens),
+            stop="stop_id" if outcome.stopped else "max_length",
+            nar_seconds=spoken.nar_seconds,
+            codec_seconds=spoken.codec_seconds,
+            flow_seconds=spoken.flow_seconds,
+            counts=outcome.counts,
+            **{"lm_seconds": None} | times,
+        )
+        return made, spoken.wave
+
+    def _split(self, request: Request, expected: Outcome) -> Split:
+        """Decode once more with instruments on: same uniforms, hence the same tokens.
+
+        Its seconds are those of the first time where the loop clocked itself.
+        """
+        watch = self._engine.instruments()
+        timed = self._engine.decode(System.speculative, [request], watch)
+        assert timed.outcomes[0].tokens == expected.tokens, "instruments changed the tokens"
+        draft, verify, accept = expected.split or watch.seconds.values()
+        return Split(
+            draft_seconds=draft,
+            verify_seconds=verify,
+            accept_seconds=accept,
+            positions=watch.positions,
+            per_round=watch.per_round,
+            **watch.sums,
+        )
+
+    def _streamed(self, request: Request, expected: Outcome, prompt: Prompt) -> Arrivals:
+        """Decode once more, in pieces: same tokens."""
+        config = self._config
+        grow = growing(self._engine, config.system, request)
+        stream = Stream(self._engine, grow, prompt, config.chunk)
+        deque(stream, maxlen=0)
+        assert stream.outcome == expected, "streaming changed the tokens"
+        return stream.arrivals
+
+    def _request(self, item: ListItem) -> Request:
+        """The item for the engine."""
+        return self._engine.request(item.id, self.prompt(item), self._config.seed)
+
+    def prompt(self, item: ListItem) -> Prompt:
+        """What the item asks for."""
+        return Prompt(item.text, item.prompt_text, self._voices[item.prompt_audio])

@@ -1,0 +1,88 @@
+"""PCG's swap test: does a group hold tokens that may stand for each other?
+
+Yanuka et al., 2025, arXiv 2511.13732, table 2: in sequences that the target made, every token whose
+group has more than one member is replaced by a uniform draw from its group (itself included).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.registry import Codec, VoiceCodec, decode_voice
+from speculative_tts.decoding.sampling.randomness import AUXILIARY, uniforms
+from speculative_tts.runs.run import check_audio, record
+from speculative_tts.decoding.sampling.settings import Settings
+from speculative_tts.runs.voices import Voices
+from speculative_tts.records import DecodeRecord, ListItem
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Codes after the swap; how many were drawn again, and how many of these changed."""
+
+    codes: list[int]
+    swapped: int
+    changed: int
+
+
+def swap(codes: Sequence[int], groups: Mapping[str, NDArray[Any]], seed: int, id_: str) -> Swap:
+    """Each code drawn again from its own group G(t), with randomness keyed as in decoding.
+
+    groups: arrays own [tokens], group_offsets [groups + 1], group_tokens [members] of
+    `caches.provide`. The uniforms are those of a draw that autoregressive decoding does not make,
+    so they are independent of how the codes were sampled.
+    """
+    tokens = np.asarray(codes, dtype=np.int64)
+    group = groups["own"][tokens]
+    first = groups["group_offsets"][group].astype(np.int64)
+    size = groups["group_offsets"][group + 1] - first
+    uniform = uniforms(seed, [id_], len(tokens), device=torch.device("cpu"))[0, :, AUXILIARY]
+    drawn = groups["group_tokens"][first + np.floor(uniform.numpy() * size).astype(np.int64)]
+    return Swap(
+        drawn.astype(np.int64).tolist(), int((size > 1).sum()), int((drawn != tokens).sum())
+    )
+
+
+@dataclass(frozen=True)
+class SwapSource:
+    """A target run's utterances, by id in `source`, each code drawn again from its group."""
+
+    codec: Codec
+    groups: Mapping[str, NDArray[Any]]
+    source: Mapping[str, DecodeRecord]
+    facts: Mapping[str, Any]
+    settings: Settings | None
+    voices: Voices
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def start(self, items: list[ListItem], missing: list[ListItem]) -> None:  # noqa: ARG002
+        """See `AudioSource`."""
+        lacking = [item.id for item in missing if item.id not in self.source]
+        if lacking:
+            raise ValueError(
+                f"{lacking[0]} is not in the run to swap; decode the target over this list"
+            )
+        if isinstance(self.codec, VoiceCodec):
+            check_audio({item.id: item.prompt_audio for item in missing})
+
+    def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
+        """See `AudioSource`."""
+        for item in missing:
+            source = self.source[item.id]
+            done = swap(source.codes, self.groups, source.seed, item.id)
+            codes = np.array(done.codes, dtype=np.int64)
+            wave = decode_voice(self.codec, codes, self._prompt(item, codes))
+            made = record(item, source.seed, done.codes, wave, self.codec, stop=source.stop)
+            yield replace(made, swapped=done.swapped, changed=done.changed), wave
+
+    def _prompt(self, item: ListItem, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Codes of the voice prompt, for a codec that hears it."""
+        if not isinstance(self.codec, VoiceCodec):
+            return codes[:0]
+        prompt: NDArray[np.int64] = self.voices[item.prompt_audio].numpy()
+        return prompt
