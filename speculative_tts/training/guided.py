@@ -79,7 +79,9 @@ class Attention(nn.Module):
         split = (batch, length, -1, self.shape.head_dim)
         q, k, v = (p(x).view(split).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
         q, k = rotated(q, turn), rotated(k, turn)
-        out = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        group = self.shape.heads // self.shape.kv_heads
+        keys, values = (part.repeat_interleave(group, dim=1) for part in (k, v))
+        out = scaled_dot_product_attention(q, keys, values, is_causal=True)
         guide = None if look is None else look.loss(*self._of_guided(q, k))
         return self.o_proj(out.transpose(1, 2).reshape(batch, length, -1)), guide
 

