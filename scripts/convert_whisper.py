@@ -93,7 +93,9 @@ def norm(arrays: Arrays, place: str, ours: str) -> dict[str, Tensor]:
 
 def part(arrays: Arrays, side: str) -> dict[str, Tensor]:
     """Encoder or decoder by transformers' names."""
-    state = {f"{side}.embed_positions.weight": vector(arrays, f"{side}/position_encodings/encodings")}
+    state = {
+        f"{side}.embed_positions.weight": vector(arrays, f"{side}/position_encodings/encodings")
+    }
     state |= norm(arrays, f"{side}/layer_norm", f"{side}.layer_norm")
     for layer in range(layers_of(arrays)):
         place, ours = f"{side}/layer_{layer}", f"{side}.layers.{layer}"
@@ -141,7 +143,12 @@ def save_transformers(files: dict[str, bytes], state: dict[str, Tensor], folder:
     vocabulary, width = state["decoder.embed_tokens.weight"].shape
     layers = 1 + max(int(n.split(".")[2]) for n in state if n.startswith("encoder.layers."))
     heads, inner = width // PER_HEAD, state["encoder.layers.0.fc1.weight"].shape[0]
-    ids = {"decoder_start_token_id": begin, "bos_token_id": end, "eos_token_id": end, "pad_token_id": end}
+    ids = {
+        "decoder_start_token_id": begin,
+        "bos_token_id": end,
+        "eos_token_id": end,
+        "pad_token_id": end,
+    }
     model = WhisperForConditionalGeneration(
         WhisperConfig(
             vocab_size=vocabulary, d_model=width, encoder_layers=layers, decoder_layers=layers,
@@ -155,12 +162,15 @@ def save_transformers(files: dict[str, bytes], state: dict[str, Tensor], folder:
     model.load_state_dict(named | {"proj_out.weight": state["decoder.embed_tokens.weight"]})
     theirs = json.loads(files["config.json"])
     several = vocabulary >= 51_865
-    languages = {tokenizer.convert_ids_to_tokens(i): i for i in theirs["lang_ids"]} if several else {}
+    languages = (
+        {tokenizer.convert_ids_to_tokens(i): i for i in theirs["lang_ids"]} if several else {}
+    )
     tasks = {task: of(f"<|{task}|>") for task in ("transcribe", "translate")} if several else {}
     model.generation_config = GenerationConfig(
-        max_length=448, max_initial_timestamp_index=50, no_timestamps_token_id=of("<|notimestamps|>"),
-        return_timestamps=False, suppress_tokens=theirs["suppress_ids"], is_multilingual=several,
-        begin_suppress_tokens=theirs["suppress_ids_begin"], alignment_heads=theirs["alignment_heads"],
+        max_length=448, max_initial_timestamp_index=50, return_timestamps=False,
+        no_timestamps_token_id=of("<|notimestamps|>"), is_multilingual=several,
+        suppress_tokens=theirs["suppress_ids"], alignment_heads=theirs["alignment_heads"],
+        begin_suppress_tokens=theirs["suppress_ids_begin"],
         prev_sot_token_id=of("<|startofprev|>"), **ids,
         **({"lang_to_id": languages, "task_to_id": tasks} if several else {}),
     )  # fmt: skip
@@ -194,9 +204,18 @@ def save_openai(state: dict[str, Tensor], folder: Path) -> Path:
     vocabulary, width = state["decoder.embed_tokens.weight"].shape
     layers = 1 + max(int(n.split(".")[2]) for n in state if n.startswith("encoder.layers."))
     mels = state["encoder.conv1.weight"].shape[1]
-    sizes = {"ctx": (1500, 448), "state": (width, width), "head": (width // PER_HEAD,) * 2, "layer": (layers, layers)}
+    sizes = {
+        "ctx": (1500, 448),
+        "state": (width, width),
+        "head": (width // PER_HEAD,) * 2,
+        "layer": (layers, layers),
+    }
     dims = {"n_mels": mels, "n_vocab": vocabulary}
-    dims |= {f"n_{side}_{k}": pair[i] for k, pair in sizes.items() for i, side in enumerate(("audio", "text"))}
+    dims |= {
+        f"n_{side}_{k}": pair[i]
+        for k, pair in sizes.items()
+        for i, side in enumerate(("audio", "text"))
+    }
     path = folder / f"{size_name(width, layers, vocabulary, mels)}.pt"
     torch.save({"dims": dims, "model_state_dict": tensors}, path)
     return path

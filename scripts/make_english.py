@@ -13,14 +13,16 @@ import math
 import re
 import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 from speculative_tts.text.letters import LetterToSound, Unit
 from speculative_tts.text.lexicon import FOLDER, LETTERS, LEXICON
 
-ORDER, LEAST = 6, 1
+ORDER = 4
 SHAPES = ((1, 1), (1, 0), (2, 1), (1, 2), (2, 2))  # letters and phones of a unit
 ROUNDS, SAMPLE = 4, 15_000
+NEW = 9.0  # cost of a unit that is not known yet
 
 
 def read_dictionary(path: Path) -> dict[str, list[str]]:
@@ -40,33 +42,23 @@ def phone_of(phone: str) -> str:
 
 def align(letters: str, phones: list[str], cost: dict[Unit, float]) -> list[Unit] | None:
     """The cheapest units that spell the word and say it; None where none fit."""
-    best: list[list[tuple[float, tuple[int, int] | None]]] = [
-        [(math.inf, None)] * (len(phones) + 1) for _ in range(len(letters) + 1)
-    ]
-    best[0][0] = (0.0, None)
-    for i in range(len(letters)):
-        for j in range(len(phones) + 1):
-            here = best[i][j][0]
-            if here == math.inf:
-                continue
-            for a, b in SHAPES:
-                if i + a > len(letters) or j + b > len(phones):
-                    continue
-                unit = (letters[i : i + a], " ".join(phones[j : j + b]))
-                total = here + cost.get(unit, 9.0 + 2 * (a + b > 2))
-                if total < best[i + a][j + b][0]:
-                    best[i + a][j + b] = (total, (a, b))
-    i, j = len(letters), len(phones)
-    if best[i][j][0] == math.inf:
-        return None
-    units: list[Unit] = []
-    while i or j:
-        step = best[i][j][1]
-        assert step is not None
-        a, b = step
-        units.append((letters[i - a : i], " ".join(phones[j - b : j])))
-        i, j = i - a, j - b
-    return units[::-1]
+    best: dict[tuple[int, int], tuple[float, tuple[int, int] | None]] = {(0, 0): (0.0, None)}
+    for i, j in product(range(len(letters)), range(len(phones) + 1)):
+        if (i, j) not in best:
+            continue
+        for a, b in SHAPES:
+            there = (i + a, j + b)
+            unit = (letters[i : i + a], " ".join(phones[j : j + b]))
+            total = best[i, j][0] + cost.get(unit, NEW + 2 * (a + b > 2))
+            fits = there[0] <= len(letters) and there[1] <= len(phones)
+            if fits and total < best.get(there, (math.inf, None))[0]:
+                best[there] = (total, (a, b))
+    at, units = (len(letters), len(phones)), list[Unit]()
+    while (found := best.get(at)) is not None and found[1] is not None:
+        a, b = found[1]
+        units.append((letters[at[0] - a : at[0]], " ".join(phones[at[1] - b : at[1]])))
+        at = (at[0] - a, at[1] - b)
+    return units[::-1] if at == (0, 0) and units else None
 
 
 def costs(words: list[list[Unit]]) -> dict[Unit, float]:
@@ -86,7 +78,7 @@ def learn(words: dict[str, list[str]]) -> LetterToSound:
         cost = costs([word for word in aligned if word])
     every = [word for item in plain.items() if (word := align(*item, cost))]
     frequent = {unit for unit, count in Counter(u for w in every for u in w).items() if count > 2}
-    return LetterToSound.learn((w for w in every if frequent.issuperset(w)), ORDER, LEAST)
+    return LetterToSound.learn((w for w in every if frequent.issuperset(w)), ORDER)
 
 
 def main() -> None:
@@ -94,7 +86,9 @@ def main() -> None:
     words = read_dictionary(Path(sys.argv[1]))
     if "--held-out" in sys.argv:
         every = int(sys.argv[sys.argv.index("--held-out") + 1])
-        held = {w: said for n, (w, said) in enumerate(words.items()) if n % every == 0 and "'" not in w}
+        held = {
+            w: said for n, (w, said) in enumerate(words.items()) if n % every == 0 and "'" not in w
+        }
         model = learn({w: said for w, said in words.items() if w not in held})
         right = sum(model.phones(word) == said for word, said in held.items())
         print(f"{right} of {len(held)} held-out words right")

@@ -73,7 +73,8 @@ def _read_speech(path: Path, voice: str) -> Wave:
     wave, rate = soundfile.read(path, dtype="float32")
     if rate != SAMPLE_RATE:
         raise ValueError(f"voice {voice!r} speaks at {rate} Hz; a voice of {SAMPLE_RATE} is needed")
-    return (wave * VOICE_GAIN[voice]).astype(np.float32)
+    level: Wave = (wave * VOICE_GAIN[voice]).astype(np.float32)
+    return level
 
 
 def word_times(

@@ -51,7 +51,9 @@ def write_sentence_codes(
             write_shard(rows, SENTENCE_SCHEMA, out)
 
 
-def sentence_row(said: SpokenSentence, codec: TinyCodec, name: str, phase: int) -> dict[str, object]:
+def sentence_row(
+    said: SpokenSentence, codec: TinyCodec, name: str, phase: int
+) -> dict[str, object]:
     """Return the row of one sentence from frame `phase` on; ends are in frames of 10 ms."""
     codes = codec.encode_features(said.features[phase:].astype(np.float64))
     return {

@@ -20,27 +20,29 @@ from speculative_tts.files import text_hash
 WORDS = (3, 30)
 HELD_OUT_EVERY = 40
 WORDNET_FILES = ("data.noun", "data.verb", "data.adj", "data.adv")
-PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "—": ", ", "–": ", ", ";": ","})
+PLAIN = str.maketrans("\u2018\u2019\u201c\u201d;", "''\"\",") | {0x2013: ", ", 0x2014: ", "}
 BLOCK_ENTRY = struct.Struct("<III")  # of a SWORD block index: offset, size, size when unpacked
-ABBREVIATIONS = frozenset("mr mrs ms dr st vs etc no jr sr rev hon capt col gen prof sgt lt".split())
+ABBREVIATIONS = frozenset(
+    ("mr", "mrs", "ms", "dr", "st", "vs", "etc", "no", "jr", "sr", "rev", "capt")
+)
 
 
 def sentences(folders: Iterable[Path]) -> list[str]:
-    """Return the different sentences of all folders, sorted; ValueError for a folder without."""
+    """Return the different sentences of all folders, sorted; ValueError for one without any."""
     texts: dict[str, str] = {}
     for folder in folders:
         read = {text_key(text): text for text in _read(folder)}
         if not read:
             raise ValueError(
-                f"{folder} has no sentences of {WORDS[0]} to {WORDS[1]} words; give folders of .txt "
-                "files, WordNet or a SWORD text (apt-get install wordnet-base sword-text-web)"
+                f"{folder} has no sentences of {WORDS[0]} to {WORDS[1]} words; give folders of "
+                ".txt files, WordNet or SWORD (apt-get install wordnet-base sword-text-web)"
             )
         texts |= read
     return [texts[key] for key in sorted(texts)]
 
 
 def text_key(text: str) -> str:
-    """Return the letters of a text: equal for texts that differ in case or marks alone."""
+    """Return the letters of a text, equal for texts that differ in case or marks alone."""
     return " ".join(re.findall(r"[a-z']+", text.lower()))
 
 
@@ -59,7 +61,9 @@ def cleaned(text: str) -> str | None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z' ,]*[A-Za-z'][.?!]?", text):
         return None
     words = text.split()
-    if not WORDS[0] <= len(words) <= WORDS[1] or any(word.isupper() for word in words if len(word) > 1):
+    if not WORDS[0] <= len(words) <= WORDS[1] or any(
+        word.isupper() for word in words if len(word) > 1
+    ):
         return None
     return text[0].upper() + text[1:] + ("" if text[-1] in ".?!" else ".")
 
@@ -100,7 +104,7 @@ def _sword(index: Path) -> str:
 def split(text: str) -> Iterator[str]:
     """Yield the sentences of running text; a title's full stop ends none."""
     begun = ""
-    for piece in re.split(r"(?<=[.?!])[\"'”’)]*\s+", re.sub(r"\s+", " ", text)):
+    for piece in re.split(r"(?<=[.?!])[\"'\u201d\u2019)]*\s+", re.sub(r"\s+", " ", text)):
         begun = f"{begun} {piece}".strip()
         last = re.sub(r"[^a-z]", "", begun.rsplit(" ", 1)[-1].lower())
         if not (begun.endswith(".") and (last in ABBREVIATIONS or len(last) == 1)):

@@ -1,4 +1,4 @@
-"""The layout of a target whose text is phones: each phone takes as many rows as it lasts on average.
+"""The layout of a target whose text is phones, each in as many rows as it lasts on average.
 
 Text and speech then run at one clock, the codec's, and the text is filled up to a multiple of
 `block` rows, so that a row of the text lies about as far before the speech it stands for in every

@@ -8,6 +8,7 @@ finds the likeliest units that spell the word. `scripts/make_english.py` learns 
 from __future__ import annotations
 
 import lzma
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -31,8 +32,8 @@ class LetterToSound:
     counts: dict[History, dict[int, int]] = field(repr=False)
 
     @classmethod
-    def learn(cls, words: Iterable[list[Unit]], order: int, least: int) -> LetterToSound:
-        """Count aligned words; histories of two and more units seen fewer than `least` times go."""
+    def learn(cls, words: Iterable[list[Unit]], order: int) -> LetterToSound:
+        """Count the units of aligned words after each history."""
         numbers: dict[Unit, int] = {("", ""): EDGE}
         counts: defaultdict[History, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
         for word in words:
@@ -41,15 +42,15 @@ class LetterToSound:
             for at in range(order - 1, len(row)):
                 for length in range(order):
                     counts[tuple(row[at - length : at])][row[at]] += 1
-        kept = {
-            history: {unit: n for unit, n in after.items() if len(history) < 2 or n >= least}
-            for history, after in counts.items()
-        }
-        return cls(tuple(numbers), order, {history: after for history, after in kept.items() if after})
+        return cls(
+            tuple(numbers), order, {history: dict(after) for history, after in counts.items()}
+        )
 
     def phones(self, word: str) -> list[str]:
         """Return the likeliest phones of a lower-case word; letters that no unit has are silent."""
-        beams: list[dict[History, tuple[float, tuple[int, ...]]]] = [{} for _ in range(len(word) + 1)]
+        beams: list[dict[History, tuple[float, tuple[int, ...]]]] = [
+            {} for _ in range(len(word) + 1)
+        ]
         beams[0] = {(EDGE,) * (self.order - 1): (0.0, ())}
         for at in range(len(word)):
             best = sorted(beams[at].items(), key=lambda item: -item[1][0])[:BEAM]
@@ -71,11 +72,14 @@ class LetterToSound:
     def _spelling(self, word: str, at: int) -> list[tuple[int, int]]:
         """Units that can come next, with the letters they take."""
         lengths = (1, 2)
-        return [(n, unit) for n in lengths for unit in self._by_letters.get(word[at : at + n], ()) if at + n <= len(word)]
+        return [
+            (n, unit)
+            for n in lengths
+            for unit in self._by_letters.get(word[at : at + n], ())
+            if at + n <= len(word)
+        ]
 
     def _log_chance(self, history: History, unit: int) -> float:
-        from math import log
-
         chance = 1.0 / len(self.units)
         for length in range(self.order):
             after = self.counts.get(history[len(history) - length :])
@@ -83,7 +87,7 @@ class LetterToSound:
                 break
             total, kinds = self._totals[history[len(history) - length :]], len(after)
             chance = (after.get(unit, 0) + kinds * chance) / (total + kinds)
-        return log(chance)
+        return math.log(chance)
 
     @cached_property
     def _totals(self) -> dict[History, int]:
@@ -106,7 +110,10 @@ class LetterToSound:
         lines = [str(self.order), str(len(self.units))]
         lines += [f"{letters}\t{phones or SILENT}" for letters, phones in self.units]
         for history, after in sorted(self.counts.items(), key=lambda item: (len(item[0]), item[0])):
-            said = " ".join(f"{unit}:{count}" if count > 1 else str(unit) for unit, count in sorted(after.items()))
+            said = " ".join(
+                f"{unit}:{count}" if count > 1 else str(unit)
+                for unit, count in sorted(after.items())
+            )
             lines.append(f"{' '.join(map(str, history))}\t{said}")
         path.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9))
 

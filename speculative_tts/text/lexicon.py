@@ -1,4 +1,4 @@
-"""How words are said: CMUdict, then names and possessives made of its words, then by their letters."""
+"""How words are said: by CMUdict, as a plural of one of its words, or by their letters."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ LEXICON, LETTERS = "lexicon.txt.xz", "letters.txt.xz"
 WEAK = {"a": "ax", "the": "dh ax", "to": "t ax", "an": "ae n", "and": "ae n d"}
 """Words that running speech says otherwise than a dictionary."""
 
-VOWELS = frozenset("aa ae ah ao aw ax ay eh er ey ih iy ow oy uh uw".split())
-HISSING = frozenset("s z sh zh ch jh".split())
-VOICELESS = frozenset("p t k f th".split())
-SPELLED = {
-    **{"a": "ey", "b": "b iy", "c": "s iy", "d": "d iy", "e": "iy", "f": "eh f", "g": "jh iy"},
-    **{"h": "ey ch", "i": "ay", "j": "jh ey", "k": "k ey", "l": "eh l", "m": "eh m", "n": "eh n"},
-    **{"o": "ow", "p": "p iy", "q": "k y uw", "r": "aa r", "s": "eh s", "t": "t iy", "u": "y uw"},
-    **{"v": "v iy", "w": "d ah b ax l y uw", "x": "eh k s", "y": "w ay", "z": "z iy"},
-}
+VOWELS = frozenset(
+    ("aa", "ae", "ah", "ao", "aw", "ax", "ay", "eh", "er", "ey", "ih", "iy", "ow", "oy", "uh", "uw")
+)
+HISSING = frozenset(("s", "z", "sh", "zh", "ch", "jh"))
+VOICELESS = frozenset(("p", "t", "k", "f", "th"))
+NAMES = """
+a ey|b b iy|c s iy|d d iy|e iy|f eh f|g jh iy|h ey ch|i ay|j jh ey|k k ey|l eh l|m eh m|n eh n|o ow
+p p iy|q k y uw|r aa r|s eh s|t t iy|u y uw|v v iy|w d ah b ax l y uw|x eh k s|y w ay|z z iy
+"""
+SPELLED = {one[0]: one[2:] for one in NAMES.strip().replace("\n", "|").split("|")}
 """Letters by their names."""
 
 
@@ -40,7 +41,7 @@ def by_letters() -> LetterToSound:
 
 @cache
 def word_phones(word: str) -> tuple[str, ...]:
-    """Return the phones of a word in lower case; of a word in capitals, the names of its letters."""
+    """Return the phones of a word; of one in capitals that cannot be read, its letters' names."""
     known = lexicon()
     lower = word.lower()
     if word.isupper() and len(word) > 1 and (lower not in known or not set(lower) & set("aeiouy")):

