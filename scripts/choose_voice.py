@@ -1,11 +1,11 @@
-"""Choose the voice that sst-speak takes by itself, and write it beside the shipped test list.
+"""Choose the default voice of sst-speak, and write it beside the shipped test list.
 
     make voices                                       # makes the table: about 5 minutes
     python scripts/choose_voice.py runs/results/tiny/voices.csv
 
-The rule: of all voices the one with the fewest word errors on the dev list's strings, every voice
-speaking the same strings as sst-speak speaks (configs/experiment/voices.yaml). Of equals the first.
-The test list takes no part.
+The rule: take the voice with the fewest word errors on the dev list's strings, every voice
+speaking the same strings as sst-speak speaks (configs/experiment/voices.yaml); of equals the first.
+The test list is not used.
 """
 
 import csv
@@ -22,7 +22,7 @@ SHOWN = {"wer": "", "low": "_low", "high": "_high", "strings": "_n"}
 
 
 def main(table: str, out: str = str(TINY / "testset" / "voices.json")) -> None:
-    """Write the choice that a voices.csv of sst-report leads to."""
+    """Write the voice that a voices.csv of sst-report implies."""
     with Path(table).open(encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if line["key"] not in GROUPS]
     best = min(lines, key=lambda line: float(line[ERRORS]))

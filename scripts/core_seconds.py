@@ -1,13 +1,13 @@
-"""Core seconds of a quality run by part, of this checkout or of an older one: a row of a table.
+"""Measure the core seconds of a quality run by part, of this checkout or an older one.
 
     python scripts/core_seconds.py runs/cost method=ssd rule.beta=0.4 timing=0 batch_size=16
     git worktree add older 22077a4 && ln -s ../configs older/speculative_tts/configs
     python scripts/core_seconds.py --checkout older runs/older system=speculative rule=tolerance \
         rule.beta=0.4 baseline=false instrument=0 batch_size=16
 
-Decodes into a new folder with these settings of sst-decode, then scores with the default judges, in
-processes of their own. Seconds are of cores: other programs lengthen them little. The tiny codec's
-are counted where it is called and taken from the decoding that calls it; starting Python counts.
+Decode into a new folder with these settings of sst-decode, then score with the default judges, in
+separate processes, and print a table row. Seconds are of cores: other programs lengthen them
+little. The tiny codec's are subtracted from the decoding that calls it; starting Python counts.
 """
 
 import argparse
@@ -49,11 +49,11 @@ EVALUATE = (
 
 
 def main() -> None:
-    """Run both, and print the row."""
+    """Run both, and print the table's row."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkout", type=Path, default=Path(__file__).parent.parent)
-    parser.add_argument("out", type=Path, help="a folder that is not there yet")
-    parser.add_argument("settings", nargs="*", help="of sst-decode")
+    parser.add_argument("out", type=Path, help="a new folder")
+    parser.add_argument("settings", nargs="*", help="settings of sst-decode")
     given = parser.parse_args()
     given.out.mkdir(parents=True)
     noted = given.out.absolute() / "codec.json"
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def cores(checkout: Path, code: str, arguments: list[str]) -> float:
-    """Seconds that cores worked for a command and the processes it starts; it must succeed."""
+    """Return the core seconds of a command and its child processes; it must succeed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     path = {"PYTHONPATH": str(checkout.absolute())}
     subprocess.run(

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Copy what `make tiny-models` made into the package, where commands find it as tiny:codec, tiny:target, ...
+# Copy the models of `make tiny-models` into the package, where commands find them as tiny:codec, tiny:target, ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 assets=speculative_tts/assets/tiny

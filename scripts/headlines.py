@@ -2,8 +2,8 @@
 
     python scripts/headlines.py            # `make results` ends with it
 
-A row that PAGES names takes its figures from a row of a CSV: a column is known by its heading, and
-what has another heading stays as it is (the method, the paper's figures).
+A row that PAGES names takes its figures from a row of a CSV. Columns are matched by heading, and
+columns with other headings (the method, the paper's figures) stay unchanged.
 """
 
 import csv
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ROOT / "results"
-COLUMNS = {  # heading: a column of the CSV, and the digits behind its point
+COLUMNS = {  # heading: the CSV's column, and the digits after the point
     "word errors %": ("wer", 1),
     "WER %": ("wer", 1),
     "its target's": ("wer", 1),
@@ -22,12 +22,12 @@ COLUMNS = {  # heading: a column of the CSV, and the digits behind its point
     "speedup over the cached target": ("speedup", 2),
     "over the uncached one (the paper's)": ("speedup_over_uncached", 1),
 }
-NARROW = ("tokens a round",)  # without its interval
+NARROW = ("tokens a round",)  # headings without an interval
 OF_TARGET = "its target's"
 TARGETS = {"ssd": ("ssd/table1", "target"), "pcg": ("pcg/table1", "target")}
 TARGETS |= {"mtp": ("mtp/table1_valle", "cached")}
-Rows = Mapping[str, tuple[str, str]]  # how a row begins: the CSV and the key of its row
-PAGES: dict[str, dict[str, Rows]] = {  # page: its sections: their rows
+Rows = Mapping[str, tuple[str, str]]  # beginning of a row: the CSV and its row's key
+PAGES: dict[str, dict[str, Rows]] = {  # page: section: rows
     "README.md": {
         "What it measures": {
             "exact speculative decoding": ("ssd/table1", "exact"),
@@ -73,14 +73,14 @@ PAGES: dict[str, dict[str, Rows]] = {  # page: its sections: their rows
 
 
 def read(source: tuple[str, str], shipped: Path) -> dict[str, str]:
-    """The row of a table that has this key."""
+    """Read the row of a table that has this key."""
     name, key = source
     with (shipped / f"{name}.csv").open(encoding="utf-8") as file:
         return next(row for row in csv.DictReader(file) if row["key"] == key)
 
 
 def figure(row: Mapping[str, str], heading: str) -> str:
-    """A cell: the figure, and its interval where the table has one; empty where it has none."""
+    """Format a cell: the figure, with its interval if the table has one."""
     column, digits = COLUMNS[heading]
     ends = [] if heading in NARROW else [f"{column}_low", f"{column}_high"]
     value, *interval = [f"{float(row[c]):.{digits}f}" for c in (column, *ends) if row.get(c)]
@@ -90,7 +90,7 @@ def figure(row: Mapping[str, str], heading: str) -> str:
 def filled_row(
     cells: list[str], headings: list[str], source: tuple[str, str], shipped: Path
 ) -> str:
-    """A row of a page: its cells, those with figures of ours written anew."""
+    """Return a row of a page with our figures replaced."""
     own, target = read(source, shipped), read(TARGETS[source[0].partition("/")[0]], shipped)
     for place, heading in enumerate(headings):
         row = target if heading == OF_TARGET else own
@@ -100,7 +100,7 @@ def filled_row(
 
 
 def filled(text: str, sections: Mapping[str, Rows], shipped: Path = SHIPPED) -> str:
-    """The page with all rows that `sections` name filled; ValueError: the page lacks some."""
+    """Fill all rows of a page that `sections` names; raise ValueError if the page lacks one."""
     left = {(section, start) for section, rows in sections.items() for start in rows}
     section, headings, lines = "", [""], text.splitlines()
     for number, line in enumerate(lines):
@@ -119,7 +119,7 @@ def filled(text: str, sections: Mapping[str, Rows], shipped: Path = SHIPPED) -> 
 
 
 def main() -> None:
-    """Rewrite the pages where they are."""
+    """Rewrite the pages in place."""
     for page, sections in PAGES.items():
         path = ROOT / page
         path.write_text(filled(path.read_text(encoding="utf-8"), sections), encoding="utf-8")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Chromium from the distribution's packages, for tests/browser. Nothing is done where there is one.
+# Install Chromium from the distribution's packages, for tests/browser, unless there is one.
 set -euo pipefail
 for name in chromium chromium-browser google-chrome; do
   if command -v "$name" > /dev/null; then

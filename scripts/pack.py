@@ -1,9 +1,9 @@
-"""Write checkpoints, heads or layers as one, their mean, with its matrices in 8 bits.
+"""Write the mean of several checkpoints, heads or layers, with its matrices in 8 bits.
 
 python scripts/pack.py runs/fine/packed runs/fine/target
 
-What counts, as which codes are frequent, and the small files are the first one's; a description of
-heads or of a layer says whose mean it is.
+Integer tensors, such as the ranking of codes, and the small files come from the first source; the
+description of heads or of a layer names the averaged sources.
 """
 
 import json
@@ -22,9 +22,9 @@ from speculative_tts.records import write_json
 def main(out: str, *sources: str) -> None:
     """Pack the mean of the sources' weights into `out`, and copy the first one's small files."""
     files = [[*Path(source).glob("*.safetensors")] for source in sources]
-    for source, found in zip(sources, files, strict=True):
-        if len(found) != 1:
-            sys.exit(f"{source} has {len(found)} files of weights; give folders of one each")
+    for source, weights in zip(sources, files, strict=True):
+        if len(weights) != 1:
+            sys.exit(f"{source} has {len(weights)} files of weights; give folders of one each")
     states = [unpack(load_file(path)) for (path,) in files]
     mean = {
         name: torch.stack([one[name].float() for one in states]).mean(0).half()
@@ -38,8 +38,8 @@ def main(out: str, *sources: str) -> None:
         shutil.copy(path, out)
         description = json.loads(path.read_text(encoding="utf-8"))
         if len(files) > 1 and "about" in description:
-            made = {"settings": description["about"]["settings"]}  # dev figures are of one alone
-            description["about"] = made | {"mean_of": [files_hash(found) for found in files]}
+            about = {"settings": description["about"]["settings"]}  # not one source's dev figures
+            description["about"] = about | {"mean_of": [files_hash(paths) for paths in files]}
             write_json(Path(out) / path.name, description)
     print(f"{packed}: {packed.stat().st_size / 1e6:.1f} MB")
 

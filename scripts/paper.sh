@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A paper's own experiments on many GPUs, from corpus to tables: scripts/paper.sh ssd ray, scripts/paper.sh pcg slurm.
-# ray: on the cluster at ADDRESS, this machine being one of it; slurm: as jobs that wait for each other. DRY=1 prints what would be run.
-# What must be in models/ and data/ before, and hours: docs/paper-scale.md. What was cut off continues when it is submitted again.
+# Run a paper's own experiments on many GPUs, from corpus to tables: scripts/paper.sh ssd ray, scripts/paper.sh pcg slurm.
+# ray: on the cluster at ADDRESS, which this machine is part of; slurm: as jobs that wait for each other. DRY=1 only prints the commands.
+# docs/paper-scale.md lists the contents of models/ and data/, and the hours. An interrupted run continues when it is submitted again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 paper=${1:?give ssd, pcg or mtp} by=${2:?give ray or slurm}

@@ -1,9 +1,9 @@
-"""Runs the cells of a notebook, and keeps in it what they say: text, and figures as small pictures.
+"""Run the cells of a notebook, and store their outputs in it: text, and figures as small pictures.
 
     python scripts/run_notebook.py docs/tutorial.ipynb
 
-Without Jupyter, in an empty folder. Players are left out of the file: sound is heavy. It is for the
-page of the documentation; a test runs the same cells.
+The cells run without Jupyter, in an empty folder. Audio players are left out, because sound makes
+the file large. The documentation shows the notebook; a test runs the same cells.
 """
 
 import ast
@@ -19,30 +19,30 @@ from typing import Any
 
 
 def run(cells: list[dict[str, Any]]) -> None:
-    """Every code cell in turn, in the folder where we are; their outputs go into the cells."""
+    """Run every code cell in turn, in the current folder, and store the outputs in the cells."""
     names: dict[str, Any] = {"__name__": "__main__"}
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     for number, cell in enumerate(code, 1):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
             value = _run("".join(cell["source"]), f"<cell {number}>", names)
         cell["execution_count"] = number
-        cell["outputs"] = list(_outputs(said.getvalue(), value, number))
+        cell["outputs"] = list(_outputs(printed.getvalue(), value, number))
 
 
 def _run(source: str, name: str, names: dict[str, Any]) -> Any:
-    """The value of a cell's last line, if that is an expression."""
+    """Run a cell; return the value of its last line, if that is an expression."""
     tree = ast.parse(source, name)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), names)
     return eval(compile(ast.Expression(last.value), name, "eval"), names) if last else None
 
 
-def _outputs(said: str, value: Any, number: int) -> Iterator[dict[str, Any]]:
+def _outputs(printed: str, value: Any, number: int) -> Iterator[dict[str, Any]]:
     import matplotlib.pyplot as plt
 
-    if said:
-        lines = said.splitlines(keepends=True)
+    if printed:
+        lines = printed.splitlines(keepends=True)
         yield {"name": "stdout", "output_type": "stream", "text": lines}
     for figure in map(plt.figure, plt.get_fignums()):
         picture = io.BytesIO()

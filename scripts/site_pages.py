@@ -1,7 +1,7 @@
-"""What mkdocs shows besides docs/: README, CONTRIBUTING and results/, and the tutorial's notebook.
+"""Add pages to mkdocs besides docs/: README, CONTRIBUTING, results/ and the tutorial's notebook.
 
-A hook of mkdocs.yml. Links between files of the repository become links between pages; those to
-files that are no page are told by their text alone.
+This is a hook of mkdocs.yml. Links between files of the repository become links between pages; a
+link to a file that is no page becomes plain text.
 """
 
 import json
@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = "docs/tutorial.ipynb"
-PAGES = {  # of the repository -> of the site
+PAGES = {  # path in the repository: path on the site
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     NOTEBOOK: "tutorial.md",
@@ -27,7 +27,7 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the files that lie elsewhere."""
+    """Add the files outside docs/ to the site."""
     for source, uri in places().items():
         if source.startswith("docs/") and source != NOTEBOOK:
             continue
@@ -40,7 +40,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def _text(path: Path) -> str:
-    """A file as Markdown, or as a page whose links to Markdown lead to pages."""
+    """Return a file as Markdown, or as HTML whose links to Markdown lead to pages."""
     if path.suffix == ".ipynb":
         return notebook(path)
     text = path.read_text(encoding="utf-8")
@@ -48,32 +48,32 @@ def _text(path: Path) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links of the repository as links of the site."""
+    """Turn links of the repository into links of the site."""
     known = places()
     source = next(name for name, uri in known.items() if uri == page.file.src_uri)
-    return LINK.sub(lambda found: _linked(found, source, known), markdown)
+    return LINK.sub(lambda match: _relink(match, source, known), markdown)
 
 
 def places() -> dict[str, str]:
-    """Where on the site a file of the repository is."""
+    """Map files of the repository to their places on the site."""
     shown = [path for path in sorted((ROOT / "results").rglob("*")) if path.suffix in SHOWN]
     shown += sorted((ROOT / "docs").glob("*.md"))
-    found = {str(path.relative_to(ROOT)): str(path.relative_to(ROOT)) for path in shown}
-    return {name: uri.removeprefix("docs/") for name, uri in found.items()} | PAGES
+    names = [str(path.relative_to(ROOT)) for path in shown]
+    return {name: name.removeprefix("docs/") for name in names} | PAGES
 
 
-def _linked(found: re.Match[str], source: str, known: dict[str, str]) -> str:
-    """A link that leads to its page; its text where there is none. mkdocs tells the broken ones."""
-    picture, text, target, anchor = found.groups(default="")
+def _relink(match: re.Match[str], source: str, known: dict[str, str]) -> str:
+    """Return a link to its page, or its text where there is none; mkdocs reports broken ones."""
+    picture, text, target, anchor = match.groups(default="")
     path = os.path.normpath(os.path.join(os.path.dirname(source), target))  # noqa: PTH118, PTH120
     if path in known:
         to = os.path.relpath(known[path], os.path.dirname(known[source]))  # noqa: PTH120
         return f"{picture}[{text}]({to}{anchor})"
-    return text if (ROOT / path).exists() else found[0]
+    return text if (ROOT / path).exists() else match[0]
 
 
 def notebook(path: Path) -> str:
-    """A notebook as Markdown: its text, its code, and what it last said."""
+    """Return a notebook as Markdown: its text, its code, and its stored outputs."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return "\n\n".join(part for cell in cells for part in _cell(cell)) + "\n"
 

@@ -1,6 +1,6 @@
-"""Speech from Python: the shipped system, or any that sst-speak can load, in a few lines.
+"""Speak from Python in a few lines, with the shipped system or any that sst-speak can load.
 
-docs/api.md has this and the other names that are promised.
+docs/api.md lists this and the other stable names.
 """
 
 from base64 import b64encode
@@ -22,7 +22,7 @@ SYSTEMS = ("speculative", "target", "draft")
 
 @dataclass(frozen=True)
 class Speech:
-    """What was said: the wave [samples], how its tokens were made, the language model's seconds."""
+    """A spoken text: the wave [samples], the decoding outcome, the language model's seconds."""
 
     wave: Wave = field(repr=False)
     sample_rate: int
@@ -31,31 +31,31 @@ class Speech:
 
     @property
     def tokens(self) -> list[int]:
-        """Ids that the target emitted or accepted, the stop id included."""
+        """Emitted token ids, the stop id included."""
         return self.outcome.tokens
 
     @property
     def acceptance_length(self) -> float:
-        """Tokens a round emitted; 1 where nothing was drafted."""
+        """Mean number of tokens that a round emitted; 1 where nothing was drafted."""
         rounds = self.outcome.counts.rounds
         return (len(self.tokens) - 1) / rounds if rounds else 1.0
 
     def save(self, path: str | Path) -> Path:
-        """Write a wav; returns its path."""
+        """Write a wav file; return its path."""
         write_wave(Path(path), self.wave, self.sample_rate)
         return Path(path)
 
     def _repr_html_(self) -> str:
-        """A player, where a notebook shows this."""
+        """Return an audio player, for notebooks."""
         data = b64encode(wav_bytes(self.wave, self.sample_rate)).decode()
         return f'<audio controls src="data:audio/wav;base64,{data}"></audio>'
 
 
 class Speaker:
-    """Target, draft and codec, loaded once.
+    """A loaded system that speaks texts: target, draft and codec.
 
-    `settings` are sst-speak's, written as there: `Speaker("rule=exact", "lookahead=4")`. ValueError
-    names what is wrong with one.
+    `settings` are written as for sst-speak: `Speaker("rule=exact", "lookahead=4")`. A wrong one
+    raises a ValueError that names it.
     """
 
     def __init__(self, *settings: str) -> None:
@@ -71,17 +71,17 @@ class Speaker:
         seed: int = 0,
         system: str = "speculative",
     ) -> Speech:
-        """Say a text in a voice: a recording, a speaker of the list, or the one chosen for it.
+        """Speak a text in the voice of a recording or a listed speaker, or in the default voice.
 
-        `system` is speculative, target or draft. Same seed, same tokens.
+        `system` is speculative, target or draft. The same seed gives the same tokens.
         """
-        asked = self._asked(text, prompt, prompt_text, seed)
-        request = self.engine.request("speak", asked, seed)
+        spoken = self._prompt(text, prompt, prompt_text, seed)
+        request = self.engine.request("speak", spoken, seed)
         timed = self.engine.decode(self._system(system), [request])
         (outcome,) = timed.outcomes
         if outcome.failure:
             raise ValueError(outcome.failure)
-        wave = self.engine.audio(outcome, asked).wave
+        wave = self.engine.audio(outcome, spoken).wave
         return Speech(wave, self.engine.codec.sample_rate, outcome, timed.seconds)
 
     def stream(
@@ -94,19 +94,19 @@ class Speaker:
         system: str = "speculative",
         chunk: int | None = None,
     ) -> Stream:
-        """The same, to be iterated over: waves [samples] as they are made, of `chunk` codes each.
+        """Speak a text as an iterator over waves [samples] of `chunk` codes each.
 
-        Together they are what `speak` says (of X-Codec2 nearly). Afterwards the stream's `outcome`
-        and `arrivals` say what it came to, and when.
+        Joined, the waves equal that of `speak` (with X-Codec2 nearly). Afterwards the stream's
+        `outcome` and `arrivals` hold the decoding outcome and the times of the pieces.
         """
-        asked = self._asked(text, prompt, prompt_text, seed, chunk)
-        request = self.engine.request("speak", asked, seed)
+        spoken = self._prompt(text, prompt, prompt_text, seed, chunk)
+        request = self.engine.request("speak", spoken, seed)
         return Stream(
-            self.engine, growing(self.engine, self._system(system), request), asked, chunk
+            self.engine, growing(self.engine, self._system(system), request), spoken, chunk
         )
 
     def _system(self, name: str) -> System:
-        """A target without a draft speaks alone."""
+        """Return the system of this name; a target without a draft speaks alone."""
         if name not in SYSTEMS:
             raise ValueError(f"system {name} is unknown; give one of {', '.join(SYSTEMS)}")
         if name == "draft" and self.engine.draft is None:
@@ -114,7 +114,7 @@ class Speaker:
         alone = name == "speculative" and self.engine.draft is self.engine.target
         return System.target if alone else System[name]
 
-    def _asked(
+    def _prompt(
         self,
         text: str,
         prompt: str | None,
@@ -122,7 +122,7 @@ class Speaker:
         seed: int,
         chunk: int | None = None,
     ) -> Prompt:
-        """A text in a voice; ValueError for what sst-speak would not take."""
+        """Build the prompt of a text in a voice; raise ValueError for what sst-speak refuses."""
         given = replace(self.config, text=text, seed=seed, chunk=chunk)
         config = replace(given, prompt=prompt, prompt_text=prompt_text)
         check(config)

@@ -1,8 +1,8 @@
-"""How files come to be: written whole or not at all, never over what is read; locks and hashes.
+"""Write files whole or not at all, and never over an input; lock folders; hash files.
 
-`writing` is the one place from which this package makes a file. A symlink is followed, a device or
-a pipe is written through, what a failed write began is taken away again (by the next writer if this
-one was killed), and the error says which file, why, and what to do.
+All files of this package are made by `writing`. It follows symlinks, writes directly to devices and
+pipes, removes the rest of a failed write (the next writer does, if this one was killed), and its
+error names the file, the reason and the remedy.
 """
 
 import ctypes
@@ -38,12 +38,12 @@ _patient: ContextVar[bool] = ContextVar("_patient", default=False)
 
 
 class OutputError(ValueError):
-    """A file that cannot be written; the message names it, the reason and the remedy."""
+    """Raised for a file that cannot be written; the message names it, the reason and the remedy."""
 
 
 @contextmanager
 def reading(paths: Iterable[Path]) -> Iterator[None]:
-    """Protect files: inside the block `writing` refuses to replace any of them."""
+    """Protect inputs: inside the block `writing` refuses to replace any of these files."""
     token = _read.set((*_read.get(), *paths))
     try:
         yield
@@ -53,12 +53,12 @@ def reading(paths: Iterable[Path]) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
-    """A binary file that becomes `path` when the block ends; if it fails, nothing has changed.
+    """Open a binary file that becomes `path` when the block ends; a failure changes nothing.
 
-    Folders that are not there are made. Raises OutputError where the file cannot be written.
-    Unless `synced` (an fsync, 10 ms on a disk) a power failure may take it until `sync`.
+    Missing folders are made. Raise OutputError where the file cannot be written. Unless `synced`
+    (an fsync, 10 ms on a disk) a power failure may take the file until `sync` is called.
     """
-    with told(path):
+    with naming_errors(path):
         _refuse(path)
         if _written_through(path):
             with tempfile.TemporaryFile() as whole:
@@ -78,11 +78,11 @@ def write_atomic(path: Path, data: str | bytes, *, synced: bool = True) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Wait until all that was written to the file system of `folder` outlasts a power failure.
+    """Wait until everything written to the file system of `folder` outlasts a power failure.
 
-    One wait for many files, where an fsync is one a file; what a killed process wrote needs none.
+    It replaces one fsync per file by one wait for many. A killed process's writes survive anyway.
     """
-    syncfs = getattr(ctypes.CDLL(None), "syncfs", None)  # of Linux
+    syncfs = getattr(ctypes.CDLL(None), "syncfs", None)  # only on Linux
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         if syncfs is None or syncfs(descriptor):
@@ -92,43 +92,43 @@ def sync(folder: Path) -> None:
 
 
 def write_all(file: RawIOBase, data: bytes) -> None:
-    """Write to an unbuffered file: what cannot be written is told now, not when it is closed."""
+    """Write to an unbuffered file, so that an error is raised now and not on closing."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) or 0 :]
 
 
 def copy_atomic(source: Path, path: Path) -> None:
-    """Copy a file's content."""
+    """Copy a file's content atomically."""
     with source.open("rb") as read, writing(path) as file:
         shutil.copyfileobj(read, file)
 
 
 def check_place(path: Path) -> None:
-    """OutputError when `path` cannot become a file; called before the work whose result it is."""
-    with told(path):
+    """Raise OutputError when `path` cannot become a file; call it before long work."""
+    with naming_errors(path):
         _refuse(path)
         if not _written_through(path):
             check_folder(Path(os.path.realpath(path)).parent)
 
 
 def check_folder(folder: Path) -> None:
-    """OSError when `folder` cannot be made, or nothing be written in it; makes nothing."""
-    there = _nearest(folder)
+    """Raise OSError when `folder` cannot be made or written in; make nothing."""
+    existing = _nearest(folder)
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(there)) from error
+        raise OSError(error.errno, error.strerror, str(existing)) from error
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Errors of the system while `path` is written as OutputError; those of other files pass."""
+def naming_errors(path: Path) -> Iterator[None]:
+    """Turn system errors about writing `path` into OutputError; pass those of other files on."""
     try:
         yield
     except (OSError, RuntimeError) as error:
-        # torch's own error comes on top of the system's
+        # torch raises its own error in the context of the system's
         cause = error if isinstance(error, OSError) else error.__context__
         if not isinstance(cause, OSError) or not _concerns(cause, path):
             raise
@@ -139,10 +139,10 @@ def told(path: Path) -> Iterator[None]:
 
 @contextmanager
 def held(folder: Path, instead: str | None = None) -> Iterator[None]:
-    """Hold a folder for this process; waits while another of this machine holds it.
+    """Lock a folder for this process; wait while another process of this machine holds it.
 
-    With `instead`, the setting that leads elsewhere, raises ValueError in place of waiting.
-    The system gives a lock back when its process is killed.
+    With `instead`, the setting that names another folder, raise ValueError instead of waiting. The
+    system releases a killed process's lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     refuses = instead is not None and not _patient.get()
@@ -158,7 +158,7 @@ def held(folder: Path, instead: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def patient() -> Iterator[None]:
-    """Inside the block `held` always waits: jobs of a sweep may be of one run, or of a lost one."""
+    """Make `held` always wait inside the block: two jobs of a sweep may belong to one run."""
     token = _patient.set(True)
     try:
         yield
@@ -167,7 +167,7 @@ def patient() -> Iterator[None]:
 
 
 def text_hash(text: str) -> str:
-    """SHA-256 of a text, in hex."""
+    """Return the SHA-256 of a text, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -177,13 +177,13 @@ def bytes_hash(data: bytes) -> str:
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
+    """Return the SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def files_hash(paths: Iterable[Path]) -> str:
-    """SHA-256 over several files in the order given: that of their digests."""
+    """Return the SHA-256 over the digests of several files, in the given order."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(bytes.fromhex(file_hash(path)))
@@ -192,13 +192,13 @@ def files_hash(paths: Iterable[Path]) -> str:
 
 @contextmanager
 def _beside(place: Path, synced: bool) -> Iterator[BinaryIO]:
-    """A file beside its place that is renamed into it; it and new folders go if that fails."""
-    made = [folder for folder in place.parents if not folder.exists()]
+    """Open a file beside its place and rename it; on failure remove it and new folders."""
+    new = [folder for folder in place.parents if not folder.exists()]
     temporary = _temporary(place)
     try:
         _nearest(place.parent)
         place.parent.mkdir(parents=True, exist_ok=True)
-        _clear_of_the_dead(place.parent)
+        _remove_leftovers(place.parent)
         with temporary.open("wb") as file:
             yield file
             file.flush()
@@ -210,13 +210,13 @@ def _beside(place: Path, synced: bool) -> Iterator[BinaryIO]:
     except BaseException:
         with suppress(OSError):  # another process may have put something into a new folder
             temporary.unlink(missing_ok=True)
-            for folder in made:
+            for folder in new:
                 folder.rmdir()
         raise
 
 
 def _refuse(path: Path) -> None:
-    """Raise for what is no file to be replaced: a folder, one of somebody else, an input."""
+    """Raise an error for a path that may not be replaced: a folder, a protected file, an input."""
     if not path.exists():
         return
     if path.is_dir():
@@ -228,7 +228,7 @@ def _refuse(path: Path) -> None:
 
 
 def _written_through(path: Path) -> bool:
-    """Is this a device, a pipe, or a file that another program holds open?"""
+    """Return True for a device, a pipe, or a file that another program holds open."""
     if not path.exists():
         return False
     place = path.absolute()
@@ -237,41 +237,41 @@ def _written_through(path: Path) -> bool:
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or the first on the way up that is there."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise OSError(errno.ENOTDIR, "not a directory", str(there))
-    return there
+    """Return the folder, or its nearest parent that exists."""
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise OSError(errno.ENOTDIR, "not a directory", str(nearest))
+    return nearest
 
 
 def _temporary(place: Path) -> Path:
-    """What a file is called while it is written."""
+    """Return the name of a file while it is written."""
     return place.with_name(f".{place.name[:160]}.{MACHINE}.{os.getpid()}.tmp")
 
 
 @cache
-def _clear_of_the_dead(folder: Path) -> None:
-    """Take away what killed writers of this machine left in a folder; once, for it may be long."""
+def _remove_leftovers(folder: Path) -> None:
+    """Remove files that killed writers of this machine left; done once per folder."""
     for path in folder.glob(f".*.{MACHINE}.*.tmp"):
         pid = path.name.split(".")[-2]
         if pid.isdecimal() and not running(int(pid)):
-            with suppress(OSError):  # gone meanwhile, or of somebody else
+            with suppress(OSError):  # removed meanwhile, or another user's
                 path.unlink()
 
 
 def running(pid: int) -> bool:
-    """Is there a process of this number on this machine?"""
+    """Return True if this machine has a process of this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # of somebody else
+    except PermissionError:  # another user's
         return True
     return True
 
 
 def _concerns(error: OSError, path: Path) -> bool:
-    """Is it about this file, what it is while it is written, or a folder that leads to it?"""
+    """Return True for an error about this file, its temporary name, or a folder above it."""
     place = Path(os.path.realpath(path))
     own = {path, *path.parents, place, *place.parents, _temporary(place)}
     return error.filename is None or Path(error.filename) in own

@@ -1,4 +1,4 @@
-"""Progress: a bar where somebody watches, elsewhere a plain line every half minute."""
+"""Show progress: a bar on a terminal, elsewhere a plain line every half minute."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ LINE = "{desc}: {n_fmt}/{total_fmt} in {elapsed}, {remaining} to go{postfix}"
 
 
 class _Lines:
-    """Standard error for a bar that goes back to the beginning of its line: a line each time."""
+    """Standard error for a tqdm bar in a log: every update becomes a line of its own."""
 
     def write(self, text: str) -> None:
         if text := text.strip("\r\n "):
@@ -23,12 +23,12 @@ class _Lines:
 
 
 def watched() -> bool:
-    """Is standard error a terminal that can go back in a line? A log is none."""
+    """Return True if standard error is a terminal that can rewrite its line."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def progress(iterable: Iterable[Any] | None = None, desc: str | None = None, **options: Any) -> Any:
-    """A tqdm bar, or in a log its lines; what takes less than `EVERY` seconds is silent there."""
+    """Return a tqdm bar; in a log it prints lines, and nothing in the first `EVERY` seconds."""
     if not watched():
         options |= {"file": _Lines(), "mininterval": EVERY, "delay": EVERY, "bar_format": LINE}
     return tqdm(iterable, desc, **options)

@@ -1,6 +1,6 @@
-"""Where a number comes from: command line, configuration, code, libraries and hardware.
+"""Record where a number comes from: command line, configuration, code, libraries, hardware.
 
-And the signature of a run, which names its folder.
+The signature of a run, which names its folder, is computed here too.
 """
 
 import dataclasses
@@ -41,9 +41,9 @@ LIBRARIES = (
     "torch",
     "transformers",
 )
-AUDIO = ("prompt_audio", "reference_audio")  # of a row of a list
-# Keys beside a path that count too: how a checkpoint's prompt is written, a drafter's format, what
-# becomes of counted transitions.
+AUDIO = ("prompt_audio", "reference_audio")  # keys of a list's row
+# Keys that count beside a path's content: the layout of a checkpoint's prompt, a drafter's format,
+# the smoothing of counted transitions.
 COUNTED = ("rows", "instruction", "dtype", "smoothing", "strength")
 CONTENT = (
     *("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yaml"),
@@ -52,7 +52,7 @@ CONTENT = (
 
 
 def provenance(config: Any) -> dict[str, Any]:
-    """How a result is made, as a JSON object; call it in the process that makes it."""
+    """Describe how this process makes a result, as a JSON object."""
     return {
         "argv": command_line(),
         "config": plain(config),
@@ -66,12 +66,12 @@ def provenance(config: Any) -> dict[str, Any]:
 
 
 def command_line() -> list[str]:
-    """What was typed: the program without its folder, and its arguments."""
+    """Return the command line: the program without its folder, and its arguments."""
     return [Path(sys.argv[0]).name, *sys.argv[1:]]
 
 
 def plain(config: Any) -> Any:
-    """A configuration as JSON values; enums by name, paths as text, what ships as `tiny:target`."""
+    """Convert a configuration to JSON values: enums by name, shipped paths as `tiny:target`."""
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
         return {
             entry.name: plain(getattr(config, entry.name)) for entry in dataclasses.fields(config)
@@ -86,21 +86,21 @@ def plain(config: Any) -> Any:
 
 
 def signature(settings: Mapping[str, Any]) -> str:
-    """Eight hex digits that are equal exactly when two runs should give the same records.
+    """Return eight hex digits, equal exactly when two runs should give the same records.
 
-    `settings` are JSON values. Of a checkpoint, codec or list its content counts, not its name and
+    `settings` are JSON values. A checkpoint, codec or list counts by its content, not by name and
     path: a retrained model, an edited list or another recording in it makes another run, a moved
-    one does not. Limit, threads and warm-up count: records hold times. ValueError when a path
-    leads nowhere.
+    one does not. Limit, threads and warm-up count, because records hold times. Raise ValueError for
+    a path that does not exist.
     """
     text = json.dumps(_by_content(dict(settings)), sort_keys=True)
     return text_hash(text)[:8]
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256 of a file, or of the configuration and weight files in a checkpoint folder.
+    """Return the SHA-256 of a file, or of a folder's configuration and weight files.
 
-    Of a list (.jsonl) the recordings that its rows name count too. ValueError where nothing is.
+    A list (.jsonl) includes the recordings that its rows name. Raise ValueError for no such path.
     """
     assets.require(path)
     if path.suffix == ".jsonl":
@@ -116,34 +116,34 @@ def content_hash(path: Path) -> str:
 
 
 def _recordings(path: Path) -> list[Path]:
-    """Audio files of a list, in order; each once."""
+    """Return the audio files of a list, in order, each once."""
     named = (row.get(key) for row in read_jsonl(path) for key in AUDIO)
     return [path.parent / name for name in dict.fromkeys(named) if name]
 
 
 def code_version() -> dict[str, Any]:
-    """Package version, and commit and dirty flag when the package runs from its git checkout."""
+    """Return the package version, and commit and dirty flag if it runs from its git checkout."""
     try:
-        found: dict[str, Any] = {"version": version("speculative_tts")}
+        code: dict[str, Any] = {"version": version("speculative_tts")}
     except PackageNotFoundError:
-        found = {"version": None}
-    # Tracked by the surrounding repository? An installed package may lie inside someone else's.
+        code = {"version": None}
+    # Ask whether the repository tracks this file: an installed package may lie inside another one.
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is not None:
-        found["commit"] = (_git("rev-parse", "HEAD") or "").strip()
-        found["dirty"] = bool(_git("status", "--porcelain", "--", ".", "../configs"))
-    return found
+        code["commit"] = (_git("rev-parse", "HEAD") or "").strip()
+        code["dirty"] = bool(_git("status", "--porcelain", "--", ".", "../configs"))
+    return code
 
 
 @functools.cache
 def source_hash(*parts: str) -> str:
-    """SHA-256 over the package's own code in these folders."""
+    """Return the SHA-256 over the package's own code in these folders."""
     kinds = {".py", ".cpp", ".h"}
     files = [file for part in parts for file in (ROOT / part).rglob("*") if file.suffix in kinds]
     return files_hash(sorted(files))
 
 
 def code_text(code: Mapping[str, Any]) -> str:
-    """A `code_version` for people; empty when it says nothing."""
+    """Format a `code_version` for people; empty when nothing is known."""
     version, commit = code.get("version"), str(code.get("commit") or "")[:9]
     parts = [f"version {version}" if version else "", f"commit {commit}" if commit else ""]
     text = " ".join(part for part in parts if part)
@@ -151,18 +151,18 @@ def code_text(code: Mapping[str, Any]) -> str:
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of the installed libraries that can change a number."""
-    found = {}
+    """Return the versions of the installed libraries that can change a number."""
+    versions = {}
     for name in LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, what computes on it, cores and threads, memory, GPUs; None where unknown."""
+    """Return processor, kernels, cores, threads, memory and GPUs; None where unknown."""
     torch = sys.modules.get("torch")  # only looked up: a command that needs it has imported it
     cuda = torch is not None and torch.cuda.is_available()
     native = sys.modules.get("speculative_tts.native.library")
@@ -179,9 +179,9 @@ def hardware() -> dict[str, Any]:
 
 
 def peak_gib() -> float:
-    """Most memory that this process has held so far, in GiB.
+    """Return the largest memory that this process has held so far, in GiB.
 
-    Not `ru_maxrss` on Linux: there it also counts the process that started this one.
+    On Linux `ru_maxrss` would also count the process that started this one.
     """
     if (held := _of_linux("self/status", "VmHWM")) is not None:
         return held
@@ -192,12 +192,12 @@ def peak_gib() -> float:
 
 
 def free_gib() -> float | None:
-    """Memory that programs may still take, in GiB, where the system says so (Linux)."""
+    """Return the memory available to programs, in GiB; None unless on Linux."""
     return _of_linux("meminfo", "MemAvailable")
 
 
 def _of_linux(file: str, entry: str) -> float | None:
-    """GiB of an entry in a file under /proc."""
+    """Return an entry of a file under /proc, in GiB."""
     path = Path("/proc", file)
     if not path.is_file():
         return None
@@ -206,9 +206,9 @@ def _of_linux(file: str, entry: str) -> float | None:
 
 
 def _by_content(values: Any) -> Any:
-    """Everything with a `path` replaced by a hash of what is there.
+    """Replace every mapping with a `path` by the hash of the content there.
 
-    `COUNTED` counts too where it is not the default.
+    Keys of `COUNTED` are added where they differ from the default.
     """
     if isinstance(values, list):
         return [_by_content(value) for value in values]
@@ -229,7 +229,7 @@ def _identity(path: Path) -> tuple[str, int, int]:
 
 @functools.cache
 def _file_hash(path: str, _size: int, _modified: int) -> str:
-    """SHA-256 of a file; size and time of change are there to key the cache."""
+    """Return the SHA-256 of a file; size and time of change are parts of the cache's key."""
     return file_hash(Path(path))
 
 
@@ -242,7 +242,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def cpu_name(info: Path) -> str | None:
-    """Name, family and model: a virtual machine's processor may be called by its maker alone."""
+    """Return a processor's name, family and model: some virtual machines name the maker only."""
     first = info.read_text().partition("\n\n")[0] if info.is_file() else ""
     facts = dict(re.findall(r"^([^\t:]+)\s*: (.+)$", first, re.MULTILINE))
     if "model name" not in facts:
@@ -252,7 +252,7 @@ def cpu_name(info: Path) -> str | None:
 
 
 def _cores() -> int | None:
-    """Cores that this process may use; where that is unknown, those of the machine."""
+    """Return the number of cores this process may use, or the machine's if that is unknown."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()

@@ -40,13 +40,13 @@ class Share:
 
 
 class RayWorkers(Workers):
-    """Tasks of a cluster that this process has joined; `told` is called with who runs what."""
+    """Tasks of a cluster that this process has joined; `on_places` gets what runs where."""
 
     def __init__(self, config: ClusterConfig, threads: int) -> None:
         self.share = Share(config.num_cpus or threads, config.num_gpus)
         self._retries, self._alone = config.retries, config.address is None
         self._known = set[Share]()
-        self.told: Callable[[list[tuple[Any, str]]], None] = lambda _: None
+        self.on_places: Callable[[list[tuple[Any, str]]], None] = lambda _: None
 
     def each(
         self,
@@ -70,7 +70,7 @@ class RayWorkers(Workers):
                     return
                 for done in ray.wait([*waiting], num_returns=1, timeout=LOOK)[0]:
                     yield waiting.pop(done)[1], self._result(done)
-                self.told(_places(waiting.values()))
+                self.on_places(_places(waiting.values()))
         finally:
             for task in waiting:
                 ray.cancel(task, force=True)

@@ -1,8 +1,8 @@
-"""Typed rows that travel between stages, and how they are stored.
+"""Define the typed rows that travel between stages, and read and write them.
 
-JSONL for rows people read (lists, decode records, scores); one JSON object a line. Files that grow
-are appended a line at a time, which outlasts a kill at once, and a line cut short by one is dropped
-on the next start; files that do not grow are written whole (`files.writing`).
+Rows that people read (lists, decode records, scores) are JSONL, one JSON object per line. Growing
+files are appended a line at a time: a line survives a kill at once, and one cut short by a kill is
+dropped on the next start. Other files are written whole (`files.writing`).
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from speculative_tts.assets import require
-from speculative_tts.files import told, write_all, write_atomic
+from speculative_tts.files import naming_errors, write_all, write_atomic
 from speculative_tts.typed import FLAT, typed
 
 Row = TypeVar("Row")
@@ -41,7 +41,7 @@ class ListItem:
 
 @dataclass(frozen=True)
 class Split:
-    """Seconds by part of the round, and an instrumented decode's distortion of the emitted law.
+    """Seconds by part of the round, and an instrumented decode's distortion.
 
     The seconds are of the timed decode where its rounds clock themselves (native ones), else of the
     instrumented one. tv and kl are sums over `positions` verified positions; the lists are by depth
@@ -62,7 +62,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """When the pieces of a streamed utterance came, since it was asked for; how long each sounds.
+    """Arrival times of a streamed utterance's pieces, since the request, and their lengths.
 
     Both in seconds, piece by piece.
     """
@@ -71,14 +71,14 @@ class Arrivals:
     lengths: list[float]
 
     def heard(self) -> dict[str, Any]:
-        """What a listener has who plays it from its first piece on.
+        """Return the figures of a listener who plays the stream from its first piece on.
 
         A gap (an underrun) is silence because the next piece is late; then it goes on with it.
         """
         gaps, silent, played_until = 0, 0.0, self.seconds[0]
-        for there, length in zip(self.seconds, self.lengths, strict=True):
-            if there > played_until:
-                gaps, silent, played_until = gaps + 1, silent + there - played_until, there
+        for arrival, length in zip(self.seconds, self.lengths, strict=True):
+            if arrival > played_until:
+                gaps, silent, played_until = gaps + 1, silent + arrival - played_until, arrival
             played_until += length
         return {
             "first_audio_ms": 1000 * self.seconds[0],
@@ -91,7 +91,7 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Counts:
-    """What came of decoding an utterance; raw, ratios are taken when scores are aggregated."""
+    """Raw counts of decoding an utterance; ratios are computed when scores are aggregated."""
 
     rounds: int = 0
     drafted_per_position: list[int] = field(default_factory=list)  # those that were verified
@@ -105,16 +105,16 @@ class Counts:
 
     @property
     def drafted(self) -> int:
-        """At all positions."""
+        """Drafted tokens at all positions."""
         return sum(self.drafted_per_position)
 
     @property
     def accepted(self) -> int:
-        """At all positions."""
+        """Accepted tokens at all positions."""
         return sum(self.accepted_per_position)
 
     def columns(self) -> dict[str, Any]:
-        """As they are written: flat, the sums too."""
+        """Return the counts as they are written: flat, with their sums."""
         return {"drafted": self.drafted, "accepted": self.accepted, **dataclasses.asdict(self)}
 
 
@@ -151,7 +151,7 @@ class DecodeRecord:
 
 
 def to_row(record: Any) -> dict[str, Any]:
-    """A dataclass row as a JSON object, the columns of what is `FLAT` in it among its own."""
+    """Convert a dataclass row to a JSON object; `FLAT` fields become columns of the row."""
     row = dataclasses.asdict(record)
     for entry in dataclasses.fields(record):
         if entry.metadata == FLAT:
@@ -163,16 +163,16 @@ def to_row(record: Any) -> dict[str, Any]:
 
 
 def read_rows(path: Path, cls: type[Row], *, whole: bool = False) -> Iterator[Row]:
-    """Rows of a JSONL file as objects of a dataclass, whose unknown keys are left alone.
+    """Read a JSONL file's rows as objects of a dataclass, ignoring unknown keys.
 
-    Raises ValueError with file, line, what is wrong there and what to give.
+    Raise ValueError with file, line, fault and remedy.
     """
     for where, row in _lines(path, whole):
         yield typed(cls, row, where)
 
 
 def read_jsonl(path: Path, *needed: str) -> Iterator[dict[str, Any]]:
-    """Objects of a JSONL file in order; ValueError for one without a text or number `needed`.
+    """Read a JSONL file's objects; raise ValueError for one without a text or number `needed`.
 
     A last line that a kill cut short is skipped.
     """
@@ -185,7 +185,7 @@ def read_jsonl(path: Path, *needed: str) -> Iterator[dict[str, Any]]:
 
 
 def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Places and objects of a JSONL file; of one that need not be `whole` without a torn end."""
+    """Yield places and objects of a JSONL file; a torn end is skipped unless it must be `whole`."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -224,7 +224,7 @@ class Appender:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with told(path):
+        with naming_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab+", buffering=0)
             self._drop_torn_line()
@@ -243,12 +243,12 @@ class Appender:
     def append(self, row: dict[str, Any]) -> None:
         """Write one row."""
         line = json.dumps(row).encode() + b"\n"
-        with told(self._path):
+        with naming_errors(self._path):
             write_all(self._file, line)
 
     def sync(self) -> None:
         """Wait until the rows are on disk."""
-        with told(self._path):
+        with naming_errors(self._path):
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
@@ -292,7 +292,7 @@ def _check_item(path: Path, item: ListItem) -> None:
 
 
 def spread(items: list[Row], limit: int | None) -> list[Row]:
-    """At most `limit` items, evenly spread over the list (all speakers stay), in order."""
+    """Choose at most `limit` items, in order, evenly spread so that all speakers stay."""
     if limit is None or limit >= len(items):
         return items
     if limit < 1:

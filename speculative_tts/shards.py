@@ -1,4 +1,4 @@
-"""Parquet shards of codes: what is wrong with one is said with its name and a remedy."""
+"""Check Parquet shards of codes, with errors that name the shard and a remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @contextmanager
 def shard(path: Path) -> Iterator[None]:
-    """ValueError for a file that is no shard, lacks a column, or has one of another type."""
+    """Raise ValueError inside the block for no shard, a missing column or another type of one."""
     import pyarrow as pa
 
     try:
@@ -20,6 +20,6 @@ def shard(path: Path) -> Iterator[None]:
 
 
 def check_job(job: int, jobs: int) -> None:
-    """ValueError for a job beyond those that shards are shared out to: it would do another's."""
+    """Raise ValueError for a job number that is not below `jobs`: it would do another's work."""
     if job >= jobs:
         raise ValueError(f"job {job} is not below jobs {jobs}; give 0 to {jobs - 1}, or more jobs")

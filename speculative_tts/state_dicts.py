@@ -1,4 +1,4 @@
-"""Torch files of others: read without running code, compared by name and shape."""
+"""Read others' torch files without running code, and compare tensors by name and shape."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ State = dict[str, Tensor]
 
 
 def read_torch(path: Path, allowed: Sequence[type] = ()) -> Any:
-    """What a .pt file holds: tensors, plain values, and objects of the `allowed` classes.
+    """Load a .pt file of tensors, plain values and objects of the `allowed` classes.
 
-    Nothing else is unpickled, so a file cannot run code. Raises ValueError for another file.
+    Nothing else is unpickled, so a file cannot run code. Raise ValueError for another file.
     """
     if not path.is_file():
         raise ValueError(f"checkpoint {path} not found; give a .pt file")
@@ -31,13 +31,13 @@ def read_torch(path: Path, allowed: Sequence[type] = ()) -> Any:
 
 
 def check_fit(ours: State, theirs: State, advice: str) -> None:
-    """ValueError that lists missing, unknown and misshapen tensors in one line, then `advice`."""
+    """Raise ValueError for missing, unknown and misshapen tensors, in one line with `advice`."""
     if problems := list(_misfits(ours, theirs)):
         raise ValueError(f"the checkpoint does not fit: {'; '.join(problems)}; {advice}")
 
 
 def is_state(value: Any) -> bool:
-    """Is this a dictionary of tensors?"""
+    """Return True for a dictionary of tensors."""
     return isinstance(value, dict) and all(isinstance(tensor, Tensor) for tensor in value.values())
 
 

@@ -1,6 +1,6 @@
-"""wandb, where a command is asked for it: one run of it for each output folder, whoever writes.
+"""Track runs in wandb if a command is asked to: one wandb run per output folder.
 
-Without a network set WANDB_MODE=offline; `wandb sync` sends later what was kept.
+Without a network set WANDB_MODE=offline; `wandb sync` sends the stored data later.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +17,9 @@ Log = Callable[[dict[str, Any]], None]
 
 @contextmanager
 def tracked_rows(config: Any, folder: Path) -> Iterator[Log]:
-    """A function that sends rows with their `step` to wandb, if config.wandb asks for it.
+    """Yield a function that sends rows with their `step` to wandb, if config.wandb is set.
 
-    The first row begins the run: of several processes one writes rows.
+    The first row starts the run, so that of several processes only the writing one does.
     """
     run = None
     with ExitStack() as stack:
@@ -36,14 +36,14 @@ def tracked_rows(config: Any, folder: Path) -> Iterator[Log]:
 def track_figures(
     stage: str, config: Any, folder: Path, metrics: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Send a run's figures {value, low, high} as its summary, if config.wandb asks for it."""
+    """Send a run's figures {value, low, high} as its summary, if config.wandb is set."""
     if config.wandb:
         with _run_of(folder, {stage: plain(config)}) as run:
             run.summary.update(flat(metrics))
 
 
 def flat(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """What was measured, by name: wer, wer_low, wer_high."""
+    """Flatten figures to names such as wer, wer_low, wer_high."""
     names = {"value": "", "low": "_low", "high": "_high"}
     return {
         f"{name}{ending}": figure[key]
@@ -54,9 +54,9 @@ def flat(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _run_of(folder: Path, settings: dict[str, Any]) -> Any:
-    """The wandb run of a folder; its id comes from the path.
+    """Open the wandb run of a folder, whose id is a hash of the path.
 
-    So a training that goes on continues its run, and scores join what was decoded.
+    So a resumed training continues its run, and scores join the run that was decoded.
     """
     import wandb
 

@@ -8,7 +8,7 @@ from reference import Chain, Law
 from stubs import Markov
 from torch import Tensor
 
-from speculative_tts.caches.groups import transposed
+from speculative_tts.caches.groups import transpose
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.rules.group import Group
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -33,7 +33,7 @@ class Cover:
         sizes = torch.tensor([0, *map(len, self.members)])
         offsets = sizes.cumsum(0).int()
         tokens = torch.tensor([t for group in self.members for t in group]).int()
-        back = transposed(offsets, tokens, self.vocab)
+        back = transpose(offsets, tokens, self.vocab)
         return kind(*back, offsets, tokens, torch.tensor(self.scores))
 
 

@@ -1,4 +1,4 @@
-"""The files that ship with the package: tiny models, codec, test list, voice prompts, configs."""
+"""Locate the files that ship with the package: tiny models, codec, test list, voices, configs."""
 
 from importlib import resources
 from pathlib import Path
@@ -8,14 +8,14 @@ import yaml
 
 TINY = Path(__file__).parent / "tiny"
 PREFIX = "tiny:"
-ORIGINS = {  # where the packaged configurations look: how that comes to be there
+ORIGINS = {  # folders that the packaged configurations name: how to fill them
     "models": "docs/paper-scale.md: where the papers' models come from and go",
     "data": "sst-prepare makes what is in data/: sst-prepare --help",
 }
 
 
 class MissingPathError(ValueError):
-    """What was to be read is not there."""
+    """Raised for an input path that does not exist."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(why)
@@ -23,21 +23,21 @@ class MissingPathError(ValueError):
 
 
 def resolve(path: str) -> Path:
-    """The place of `path`: below the shipped tiny assets for `tiny:target`, else the path as it is.
+    """Return the place of a path: `tiny:target` is among the shipped assets, others are unchanged.
 
-    Something need not be there: `require` says so where it is read.
+    It need not exist: `require` checks that where it is read.
     """
     return TINY / path.removeprefix(PREFIX) if path.startswith(PREFIX) else Path(path)
 
 
 def named(path: str) -> str:
-    """What `resolve` made a place of: `tiny:target` on every machine; another path as it is."""
+    """Undo `resolve`: return `tiny:target` for a shipped asset, any other path unchanged."""
     inside = path.startswith(f"{TINY}/")
     return PREFIX + path.removeprefix(f"{TINY}/") if inside else path
 
 
 def require(path: Path) -> Path:
-    """The path of what will be read; MissingPathError, with what could be given, if it is not."""
+    """Return an input path; raise MissingPathError, naming alternatives, if it does not exist."""
     if path.exists():
         return path
     if (name := named(str(path))).startswith(PREFIX):
@@ -55,13 +55,13 @@ def require(path: Path) -> Path:
 
 
 def configuration(name: str) -> dict[str, Any]:
-    """What a shipped file of settings, `judges/pcg`, says by itself."""
+    """Read a shipped configuration file, such as `judges/pcg`, without composing it."""
     file = resources.files("speculative_tts.configs").joinpath(f"{name}.yaml")
     return dict(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
 
 
 def configurations(group: str) -> list[str]:
-    """Names of the shipped files of a group, in order."""
+    """Return the names of a group's shipped configurations, sorted."""
     folder = resources.files("speculative_tts.configs").joinpath(group)
     files = folder.iterdir() if folder.is_dir() else ()
     return sorted(f.name.removesuffix(".yaml") for f in files if f.name.endswith(".yaml"))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.caches.groups import transposed
+from speculative_tts.caches.groups import transpose
 from speculative_tts.costs.timer import median_seconds, medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
@@ -179,5 +179,5 @@ def synthetic_groups(tokens: int, mean_size: int, device: torch.device) -> Group
     key, _ = (owner * tokens + order[(owner + step) % tokens]).sort()
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
     members = (key % tokens).int()
-    back = transposed(offsets, members, tokens)
+    back = transpose(offsets, members, tokens)
     return Group(*(x.to(device) for x in (*back, offsets, members)))

@@ -1,1 +1,1 @@
-"""Files made once per target and used by many runs, keyed by the content they were made from."""
+"""Make files once per target for many runs, keyed by the content they are made from."""

@@ -1,7 +1,7 @@
-"""Bigrams of speech codes, counted over the Parquet shards of a codes store by workers.
+"""Count bigrams of speech codes over the Parquet shards of a codes store, by workers.
 
-Only pairs inside an utterance count. A shard is read a batch of rows at a time; what is kept is the
-distinct pairs, so memory follows their number and not the square of the vocabulary.
+Only pairs inside an utterance count. A shard is read a batch of rows at a time, and only distinct
+pairs are stored, so memory follows their number and not the square of the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from speculative_tts.shards import shard
 from speculative_tts.workers import HERE, Workers
 
 ROWS = 4096  # utterances read at a time
-CHUNK = 2**22  # bigrams that are gathered before they are reduced to distinct ones
+CHUNK = 2**22  # bigrams to gather before they are reduced to distinct ones
 PARTS = 64  # pieces of work
 Task = tuple[list[str], int, str]  # shards, codes of the vocabulary, column
 Integers = NDArray[np.integer[Any]]
@@ -26,33 +26,33 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Bigrams:
-    """CSR: code i was followed by columns[offsets[i]:offsets[i + 1]], ascending, counts times."""
+    """Counts in CSR form: code i is followed by columns[offsets[i] : offsets[i + 1]], ascending."""
 
     offsets: Ints  # [size + 1]
     columns: Integers  # int32 [pairs]
     counts: Integers  # [pairs]
-    unigrams: Ints  # [size], how often each code occurs, first and last ones of utterances too
+    unigrams: Ints  # [size], occurrences of each code, first and last ones of utterances too
 
     @property
     def size(self) -> int:
-        """Codes."""
+        """Number of codes."""
         return len(self.offsets) - 1
 
     @property
     def rows(self) -> Ints:
-        """The first code of each pair, int64 [pairs]."""
+        """First code of each pair, int64 [pairs]."""
         return np.repeat(np.arange(self.size), np.diff(self.offsets))
 
     @property
     def total(self) -> int:
-        """Bigrams counted."""
+        """Number of bigrams counted."""
         return int(self.counts.sum(dtype=np.int64))
 
 
 def count_bigrams(
     shards: Sequence[Path], size: int, *, column: str, workers: Workers = HERE
 ) -> Bigrams:
-    """Bigrams of the training rows of `shards`. ValueError for a shard or code that cannot be."""
+    """Count the bigrams of the training rows of `shards`; raise ValueError for an invalid shard."""
     parts = -(-len(shards) // PARTS)
     tasks = [
         ([str(shard) for shard in shards[begin : begin + parts]], size, column)
@@ -71,7 +71,7 @@ def count_bigrams(
 
 
 class _Sums:
-    """Distinct keys and their counts, merged whenever what is new outgrows what is merged."""
+    """Distinct keys with counts; new ones are merged when they outnumber the merged ones."""
 
     def __init__(self) -> None:
         self._merged = (np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -79,14 +79,14 @@ class _Sums:
         self._waiting = 0
 
     def add(self, keys: Ints, counts: Ints) -> None:
-        """More of them; keys are distinct."""
+        """Add distinct keys with their counts."""
         self._new.append((keys, counts))
         self._waiting += len(keys)
         if self._waiting > max(len(self._merged[0]), CHUNK):
             self.total()
 
     def total(self) -> tuple[Ints, Ints]:
-        """All so far, keys ascending."""
+        """Merge all so far; return keys, ascending, and counts."""
         if self._new:
             keys, counts = map(np.concatenate, zip(self._merged, *self._new, strict=True))
             order = np.argsort(keys, kind="stable")
@@ -98,7 +98,7 @@ class _Sums:
 
 
 def _count(task: Task) -> tuple[Ints, Ints, Ints]:
-    """Distinct pairs of some shards as i * size + j ascending, how often each, and unigrams."""
+    """Count the pairs of some shards: distinct keys i * size + j, ascending, counts, unigrams."""
     paths, size, column = task
     unigrams, sums = np.zeros(size, np.int64), _Sums()
     waiting: list[Ints] = []
@@ -125,17 +125,17 @@ def _check(codes: Ints, size: int, path: Path) -> None:
 
 
 def _distinct(keys: Ints, size: int) -> tuple[Ints, Ints]:
-    """Distinct keys and counts: by a table of all pairs if it is not much larger than the keys."""
+    """Return distinct keys and counts, by a table of all pairs unless that is much larger."""
     if size * size > 4 * len(keys):
-        found, counts = np.unique(keys, return_counts=True)
-        return found, counts.astype(np.int64)
+        distinct, counts = np.unique(keys, return_counts=True)
+        return distinct, counts.astype(np.int64)
     table = np.bincount(keys, minlength=size * size)
-    found = np.flatnonzero(table)
-    return found, table[found]
+    distinct = np.flatnonzero(table)
+    return distinct, table[distinct]
 
 
 def _pairs(codes: Ints, lengths: Ints, size: int) -> Ints:
-    """Keys i * size + j of neighbours within an utterance; codes of all utterances are joined."""
+    """Return the keys i * size + j of neighbours within an utterance, from joined codes."""
     keys = codes[:-1] * size + codes[1:]
     inside = np.ones(len(keys), bool)
     ends = np.cumsum(lengths[lengths > 0])[:-1] - 1  # the last code of every utterance but one
@@ -144,7 +144,7 @@ def _pairs(codes: Ints, lengths: Ints, size: int) -> Ints:
 
 
 def _batches(path: Path, column: str) -> Iterator[tuple[Ints, Ints]]:
-    """Codes of training rows joined, and their lengths; of nested codes the first layer."""
+    """Yield the joined codes of training rows and their lengths; of layered codes the first."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -1,11 +1,11 @@
-"""Acoustic similarity groups (PCG; Yanuka et al., 2025, arXiv 2511.13732, section 3.1).
+"""Compute acoustic similarity groups (PCG; Yanuka et al., 2025, arXiv 2511.13732, section 3.1).
 
 The group of a token t is G(t) = {t} and all t' with cos(v(t), v(t')) > theta; v is the target's
 input embedding or another vector (`caches.vectors`). The groups are the *distinct* sets G(t); they
-overlap. Ids that are no codec code (stop ids) are alone in their groups, whatever theta.
+overlap. Ids that are no codec code (stop ids) are always alone in their groups.
 
-All cosines are computed a block at a time and only the pairs above a floor are kept, so memory
-follows the number of memberships, not the square of the vocabulary. The same code runs on a GPU.
+Cosines are computed a block at a time and only pairs above a floor are stored, so memory follows
+the number of memberships, not the square of the vocabulary. The same code runs on a GPU.
 """
 
 import math
@@ -17,14 +17,14 @@ from torch import Tensor
 from speculative_tts.caches.progress import Stage, silent
 
 ROWS, COLUMNS = 2048, 8192  # a block of cosines: 64 MiB in float32
-SAMPLE = 1024  # tokens whose cosines to all others show where theta lies
-MOST_PAIRS = 2**25  # of two tokens; 12 bytes each, and several times that while they are sorted
-CLOSE = 0.002  # how near the mean size must come to the wanted one, relatively
-FINEST = 1e-6  # of theta
+SAMPLE = 1024  # tokens whose cosines to all others give a first bound of theta
+MOST_PAIRS = 2**25  # 12 bytes each, and several times that while they are sorted
+CLOSE = 0.002  # largest relative error of the mean size
+FINEST = 1e-6  # smallest step of theta
 
 
 @dataclass(frozen=True)
-class Pairs:
+class SimilarPairs:
     """Pairs of tokens first < second with a cosine above a floor."""
 
     first: Tensor  # int32 [pairs]
@@ -38,21 +38,21 @@ class Sets:
 
     offsets: Tensor  # int32 [groups + 1]
     tokens: Tensor  # int32 [members]
-    own: Tensor  # int32 [tokens of the vocabulary], which group is G(t)
+    own: Tensor  # int32 [tokens of the vocabulary], the group G(t) of each
 
     @property
     def sizes(self) -> Tensor:
-        """Tokens of each group, int64 [groups]."""
+        """Number of tokens of each group, int64 [groups]."""
         return self.offsets.diff().long()
 
     @property
     def mean_size(self) -> float:
-        """Memberships / groups."""
+        """Mean number of tokens of a group."""
         return len(self.tokens) / (len(self.offsets) - 1)
 
 
 def check_theta(theta: float) -> None:
-    """ValueError outside (-1, 1]; at 1 every token is alone, and the rule is exact speculation."""
+    """Raise ValueError outside (-1, 1]; at 1 every token is alone, and the rule is exact."""
     if not -1 < theta <= 1:
         raise ValueError(
             f"theta {theta} is outside (-1, 1]; it is a cosine, 1 for groups of one token, "
@@ -61,25 +61,25 @@ def check_theta(theta: float) -> None:
 
 
 def check_mean_size(mean_size: float, n_tokens: int, cap: int | None) -> None:
-    """ValueError for a mean size that no theta gives."""
+    """Raise ValueError for a mean size that no theta gives."""
     if not 1 <= mean_size <= n_tokens:
         raise ValueError(f"mean_size {mean_size} is outside [1, {n_tokens}], the number of codes")
     if cap is not None and mean_size > cap:
         raise ValueError(f"mean_size {mean_size} is above cap {cap}; raise cap or drop it")
 
 
-def normalised(vectors: Tensor) -> Tensor:
-    """Rows scaled to length 1, in place; rows of zeros stay: their cosines are 0."""
+def normalise(vectors: Tensor) -> Tensor:
+    """Scale rows to length 1, in place; rows of zeros stay: their cosines are 0."""
     lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
     return vectors.div_(lengths.clamp_(min=torch.finfo(vectors.dtype).tiny))
 
 
-def similar_pairs(vectors: Tensor, floor: float, stage: Stage = silent) -> Pairs:
-    """Pairs with a cosine above `floor`; vectors: float32 [tokens, size], rows of length 1.
+def similar_pairs(vectors: Tensor, floor: float, stage: Stage = silent) -> SimilarPairs:
+    """Find the pairs with a cosine above `floor` among vectors [tokens, size] of length 1.
 
-    Raises ValueError when they are too many to hold.
+    Raise ValueError when they are too many to store.
     """
-    count, found, n = 0, [], len(vectors)
+    count, blocks_found, n = 0, [], len(vectors)
     blocks = [(top, left) for top in range(0, n, ROWS) for left in range(top, n, COLUMNS)]
     work = sum(min(ROWS, n - top) * (n - top) for top in range(0, n, ROWS))
     with stage("similarity", work) as progress:
@@ -88,7 +88,7 @@ def similar_pairs(vectors: Tensor, floor: float, stage: Stage = silent) -> Pairs
             above = (cosine.clamp_(max=1) > floor).triu_(top - left + 1)  # each pair once
             first, second = above.nonzero().unbind(1)
             pairs = (first + top).int(), (second + left).int(), cosine[first, second]
-            found.append([part.cpu() for part in pairs])
+            blocks_found.append([part.cpu() for part in pairs])
             count += len(first)
             if count > MOST_PAIRS:
                 raise ValueError(
@@ -96,22 +96,22 @@ def similar_pairs(vectors: Tensor, floor: float, stage: Stage = silent) -> Pairs
                     "raise theta or lower mean_size"
                 )
             progress(cosine.numel())
-    return Pairs(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+    return SimilarPairs(*(torch.cat(parts) for parts in zip(*blocks_found, strict=True)))
 
 
-def distinct_sets(pairs: Pairs, theta: float, n_tokens: int, cap: int | None = None) -> Sets:
-    """The distinct G(t) of `n_tokens` tokens; with `cap`, each of the cap most similar ones only.
+def distinct_sets(pairs: SimilarPairs, theta: float, n_tokens: int, cap: int | None = None) -> Sets:
+    """Return the distinct G(t) of `n_tokens` tokens; `cap` keeps only the most similar members.
 
-    Groups are in the order of the first token whose set they are. A capped G(t) keeps t.
+    Groups are in the order of the first token whose set they are. A capped G(t) contains t.
     """
-    kept = pairs.cosine > theta
-    first, second, cosine = (x[kept] for x in (pairs.first, pairs.second, pairs.cosine))
+    above = pairs.cosine > theta
+    first, second, cosine = (x[above] for x in (pairs.first, pairs.second, pairs.cosine))
     own = torch.arange(n_tokens)
     row = torch.cat([first.long(), second.long(), own])
     column = torch.cat([second.long(), first.long(), own])
     if cap is not None:
-        nearest = _nearest(row, column, torch.cat([cosine, cosine, torch.full((n_tokens,), 2.0)]))
-        row, column = row[nearest < cap], column[nearest < cap]
+        rank = _rank_in_row(row, column, torch.cat([cosine, cosine, torch.full((n_tokens,), 2.0)]))
+        row, column = row[rank < cap], column[rank < cap]
     key = (row * n_tokens + column).sort().values
     row, column = key // n_tokens, key % n_tokens
     sizes = row.bincount(minlength=n_tokens)
@@ -121,8 +121,8 @@ def distinct_sets(pairs: Pairs, theta: float, n_tokens: int, cap: int | None = N
     return Sets(_offsets(sizes[chosen]), column[mine[row]].int(), own.int())
 
 
-def transposed(offsets: Tensor, values: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """CSR the other way, int32: values in [0, n) become rows, rows become values (ascending)."""
+def transpose(offsets: Tensor, values: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Transpose a CSR matrix, int32: values in [0, n) become rows, rows become values."""
     owner = torch.repeat_interleave(offsets.diff().long()).int()
     order = values.argsort(stable=True)
     return _offsets(values.bincount(minlength=n)), owner[order]
@@ -130,15 +130,15 @@ def transposed(offsets: Tensor, values: Tensor, n: int) -> tuple[Tensor, Tensor]
 
 def find_theta(
     vectors: Tensor, mean_size: float, cap: int | None, stage: Stage = silent
-) -> tuple[float, Pairs]:
-    """The theta whose groups have the wanted mean size, and pairs down to it (or lower).
+) -> tuple[float, SimilarPairs]:
+    """Find the theta whose groups have the wanted mean size, and the pairs down to it (or lower).
 
-    The cosines of a sample of tokens say from where on pairs are worth keeping; theta is then found
-    by bisection over those, with the real groups. `check_mean_size` says which sizes there are; at
-    1 every token is alone, however near another is, so that the rule is the exact one.
+    The cosines of a sample of tokens give a floor for the stored pairs; theta then follows by
+    bisection over those, with the real groups. `check_mean_size` defines the valid sizes; at 1
+    every token is alone, however near another is, so that the rule is the exact one.
     """
     if mean_size == 1:
-        return 1.0, Pairs(torch.empty(0).int(), torch.empty(0).int(), torch.empty(0))
+        return 1.0, SimilarPairs(torch.empty(0).int(), torch.empty(0).int(), torch.empty(0))
     n = len(vectors)
     wanted = mean_size
     while True:
@@ -146,11 +146,11 @@ def find_theta(
         floor = _sampled_floor(vectors, wanted, stage)
         pairs = similar_pairs(vectors, floor, stage)
         if wanted == n or distinct_sets(pairs, floor, n, cap).mean_size >= mean_size:
-            return _bisected(pairs, floor, n, mean_size, cap, stage), pairs
+            return _bisect(pairs, floor, n, mean_size, cap, stage), pairs
 
 
 def scores_by_unigram(sets: Sets, counts: Tensor) -> Tensor:
-    """Score of each group: its tokens' share of `counts` (int64 [tokens]), plus one each."""
+    """Score each group by its tokens' share of `counts` (int64 [tokens]), plus one each."""
     share = (counts + 1).double()
     share /= share.sum()
     owner = torch.repeat_interleave(sets.sizes)
@@ -162,8 +162,8 @@ def _offsets(sizes: Tensor) -> Tensor:
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).int()
 
 
-def _nearest(row: Tensor, column: Tensor, cosine: Tensor) -> Tensor:
-    """Rank of each entry within its row by falling cosine, then by token: int64 [entries]."""
+def _rank_in_row(row: Tensor, column: Tensor, cosine: Tensor) -> Tensor:
+    """Rank each entry within its row by falling cosine, then by token: int64 [entries]."""
     order = column.argsort(stable=True)
     for key in (-cosine, row):
         order = order[key[order].argsort(stable=True)]
@@ -174,7 +174,7 @@ def _nearest(row: Tensor, column: Tensor, cosine: Tensor) -> Tensor:
 
 
 def _first_of_equals(row: Tensor, column: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows that equal no row before them, ascending, and which of these each row equals.
+    """Return the rows that equal no row before them, ascending, and the one each row equals.
 
     Entries are sorted by row, then column.
     """
@@ -193,7 +193,7 @@ def _first_of_equals(row: Tensor, column: Tensor, sizes: Tensor) -> tuple[Tensor
 
 
 def _sampled_floor(vectors: Tensor, mean_size: float, stage: Stage) -> float:
-    """A cosine above which a token has about `mean_size` - 1 others; -1 when all are wanted."""
+    """Estimate a cosine above which a token has about `mean_size` - 1 others; -1 if all."""
     n = len(vectors)
     if mean_size >= n:
         return -1.0
@@ -210,10 +210,10 @@ def _sampled_floor(vectors: Tensor, mean_size: float, stage: Stage) -> float:
     return 1 - 2 * (int((above < mean_size).sum()) + 1) / bins
 
 
-def _bisected(
-    pairs: Pairs, floor: float, n: int, mean_size: float, cap: int | None, stage: Stage
+def _bisect(
+    pairs: SimilarPairs, floor: float, n: int, mean_size: float, cap: int | None, stage: Stage
 ) -> float:
-    """Theta in [floor, 1], to six places."""
+    """Find theta in [floor, 1] to six places."""
     low, high, best = floor, 1.0, (float("inf"), 1.0)
     steps = math.ceil(math.log2((high - low) / FINEST))
     with stage("theta", steps) as progress:

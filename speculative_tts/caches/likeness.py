@@ -1,9 +1,8 @@
-"""Do a target's embeddings carry acoustic similarity? Compared with distances in the codebook.
+"""Measure how far a target's embeddings agree with distances in the codebook.
 
-PCG's groups stand on it: where the cosine of two embeddings says nothing about how alike two tokens
-sound, a group is a random set. Groups use the *nearest* tokens only, so a rank correlation over all
-pairs is not enough: what counts is where those nearest by cosine lie in the order of codebook
-distances.
+PCG's groups depend on it: where the cosine of two embeddings says nothing about how alike two
+tokens sound, a group is a random set. Groups use the *nearest* tokens only, so a rank correlation
+over all pairs is not enough: the codebook distances of those nearest by cosine count.
 """
 
 from typing import Any
@@ -16,13 +15,13 @@ NEAREST = 50  # by cosine; a group has about as many
 
 
 def likeness(unit: Tensor, codebook: Tensor) -> dict[str, Any]:
-    """Agreement of the cosines of `unit` with closeness in `codebook`, over pairs of tokens.
+    """Compare the cosines of `unit` with closeness in `codebook`, over pairs of tokens.
 
-    unit: float32 [tokens, size], rows of length 1; codebook: float32 [tokens, features]. Returns
+    unit: float32 [tokens, size], rows of length 1; codebook: float32 [tokens, features]. Return
     spearman: rank correlation of cosine with minus the Euclidean codebook distance (1: the same
-    order, 0: no relation), over all pairs; nearest: how many tokens nearest by cosine the next two
-    look at; percentile: mean of their codebook distance's percentile among all other tokens (0:
-    the closest, 50: chance); overlap: share of them that are among as many closest in the codebook.
+    order, 0: no relation), over all pairs; nearest: the number of tokens nearest by cosine that the
+    next two consider; percentile: mean percentile of their codebook distance among all other tokens
+    (0: the closest, 50: chance); overlap: share of them among as many closest in the codebook.
     """
     n = len(unit)
     if n < 3:
@@ -35,19 +34,19 @@ def likeness(unit: Tensor, codebook: Tensor) -> dict[str, Any]:
     own = torch.eye(len(chosen), dtype=torch.bool)
     near = min(NEAREST, len(chosen) - 2)
     nearest = cosine.masked_fill(own, -torch.inf).topk(near, -1).indices
-    place = distance.masked_fill(own, -1.0).argsort(-1).argsort(-1) - 1  # 0: the closest other
-    found = place.gather(-1, nearest).double()
+    rank = distance.masked_fill(own, -1.0).argsort(-1).argsort(-1) - 1  # 0: the closest other
+    of_nearest = rank.gather(-1, nearest).double()
     return {
         "tokens": len(chosen),
         "spearman": round(spearman, 4),
         "nearest": near,
-        "percentile": round(100 * float(found.mean()) / (len(chosen) - 2), 2),
-        "overlap": round(float((found < near).double().mean()), 4),
+        "percentile": round(100 * float(of_nearest.mean()) / (len(chosen) - 2), 2),
+        "overlap": round(float((of_nearest < near).double().mean()), 4),
     }
 
 
 def _ranks(values: Tensor) -> Tensor:
-    """float64 [n], ties in any order: of float32 cosines there are hardly any."""
+    """Return ranks, float64 [n]; ties, which are rare, have any order."""
     ranks = torch.empty(len(values), dtype=torch.float64)
     ranks[values.argsort()] = torch.arange(len(values), dtype=torch.float64)
     return ranks

@@ -1,4 +1,4 @@
-"""Groups for a configuration: out of the store, or made and kept; or one named folder, checked."""
+"""Provide the groups of a configuration: from the store, newly made, or from a named folder."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -28,14 +28,14 @@ from speculative_tts.schema.common import (
 from speculative_tts.shards import shard
 
 KIND = "groups"
-# What a cache has beside memberships; part of its key.
+# Contents of a cache besides memberships; part of its key.
 BESIDE = "own groups, sizes, likeness to the codebook: 3"
 RULE = ("token_offsets", "token_groups", "group_offsets", "group_tokens", "scores")
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What groups are made from; `codec` is the codec's name and folder."""
+    """Inputs of groups; `codec` is the codec's name and folder."""
 
     target: Path
     codec: tuple[str, Path]
@@ -49,16 +49,16 @@ class Sources:
 
 
 def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
-    """The groups of `config` for this target: CSR arrays both ways, scores, and facts about them.
+    """Return the groups of `config` for this target: CSR arrays both ways, scores, and facts.
 
-    Raises ValueError for numbers that cannot work, a named cache of another target, or a damaged
-    one; a damaged folder of the store is made again.
+    Raise ValueError for invalid numbers, a named cache of another target, or a damaged one; a
+    damaged folder of the store is made again.
     """
     _check(config)
     layout = load_layout(sources.checkpoint)
     origin = _origin(config.source, layout, sources)
     if config.path is not None:
-        return _named(Path(config.path), origin, sources)
+        return _open_named(Path(config.path), origin, sources)
     counts = None
     if config.weights is Weights.unigram:
         counts = count_codes(Path(config.unigram), layout.speech_vocab_size)
@@ -81,14 +81,14 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
 def make(
     config: GroupsConfig, layout: Layout, sources: Sources, counts: Tensor | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrays and facts of groups. The vocabulary is the speech ids; only codes have company."""
+    """Compute arrays and facts of groups over the speech ids; only codes share groups."""
     size, stops = layout.speech_vocab_size, set(layout.stop_ids)
     codes = torch.tensor([t for t in range(layout.n_codes) if t not in stops])
     codec = load_codec(*sources.codec)
     check_codec(codec, sources.codec[1], layout, sources.target)
     if config.theta is None:
         groups.check_mean_size(config.size, len(codes), config.cap)
-    unit = groups.normalised(
+    unit = groups.normalise(
         _vectors(config.source, layout, codec, sources, config.cache)[codes.to(sources.device)]
     )
     if config.theta is None:
@@ -96,13 +96,15 @@ def make(
     else:
         theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, bar)
     with bar("groups", 3) as progress:
-        known = _likeness(unit, codes, codec)
+        agreement = _likeness(unit, codes, codec)
         del unit
         progress(1)
-        whole = groups.Pairs(codes[pairs.first].int(), codes[pairs.second].int(), pairs.cosine)
+        whole = groups.SimilarPairs(
+            codes[pairs.first].int(), codes[pairs.second].int(), pairs.cosine
+        )
         sets = groups.distinct_sets(whole, theta, size, config.cap)
         progress(1)
-        token_offsets, token_groups = groups.transposed(sets.offsets, sets.tokens, size)
+        token_offsets, token_groups = groups.transpose(sets.offsets, sets.tokens, size)
         progress(1)
     scores = (
         torch.ones(len(sets.sizes)) if counts is None else groups.scores_by_unigram(sets, counts)
@@ -116,12 +118,12 @@ def make(
         "own": sets.own,
     }
     return {name: tensor.numpy() for name, tensor in arrays.items()}, (
-        facts(sets, theta, size) | {"likeness": known}
+        facts(sets, theta, size) | {"likeness": agreement}
     )
 
 
 def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
-    """What people want to know of groups; bytes are of the indices, both ways."""
+    """Return the figures of groups that commands print; bytes are those of the indices."""
     sizes = sets.sizes
     return {
         "theta": theta,
@@ -139,33 +141,33 @@ def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
 def tensors(
     entry: store.Entry, device: torch.device, vocab_size: int | None = None
 ) -> dict[str, Tensor]:
-    """What `decoding.rules.group.Group` takes; on a CPU the tensors share the file's memory map.
+    """Return the tensors of the rule `Group`; on a CPU they share the file's memory map.
 
-    Ids that the cache does not know, up to `vocab_size` (text rows), are alone in their groups.
+    Ids above those of the cache, up to `vocab_size` (text rows), are alone in their groups.
     """
-    found = {name: torch.from_numpy(entry.arrays[name]).to(device) for name in RULE}
-    sets, tokens = len(found["group_offsets"]) - 1, len(found["token_offsets"]) - 1
+    stored = {name: torch.from_numpy(entry.arrays[name]).to(device) for name in RULE}
+    sets, tokens = len(stored["group_offsets"]) - 1, len(stored["token_offsets"]) - 1
     extra = 0 if vocab_size is None else vocab_size - tokens
     more = torch.arange(extra, dtype=torch.int32, device=device)
     if extra == 0:
-        return found
+        return stored
     return {
-        "token_offsets": _grown(found["token_offsets"], 1 + more),
-        "token_groups": torch.cat([found["token_groups"], sets + more]),
-        "group_offsets": _grown(found["group_offsets"], 1 + more),
-        "group_tokens": torch.cat([found["group_tokens"], tokens + more]),
-        "scores": torch.cat([found["scores"], found["scores"].new_ones(len(more))]),
+        "token_offsets": _extend(stored["token_offsets"], 1 + more),
+        "token_groups": torch.cat([stored["token_groups"], sets + more]),
+        "group_offsets": _extend(stored["group_offsets"], 1 + more),
+        "group_tokens": torch.cat([stored["group_tokens"], tokens + more]),
+        "scores": torch.cat([stored["scores"], stored["scores"].new_ones(len(more))]),
     }
 
 
-def _grown(offsets: Tensor, steps: Tensor) -> Tensor:
+def _extend(offsets: Tensor, steps: Tensor) -> Tensor:
     return torch.cat([offsets, offsets[-1] + steps])
 
 
 def code_vectors(source: Similarity, sources: Sources) -> Tensor:
-    """What similarity is measured on, of each speech id: float32 [ids, size].
+    """Return the vector of each speech id that similarity is measured on: float32 [ids, size].
 
-    NaN of ids that are no sound: stop ids.
+    Stop ids, which have no sound, get NaN.
     """
     layout, codec = load_layout(sources.checkpoint), load_codec(*sources.codec)
     check_codec(codec, sources.codec[1], layout, sources.target)
@@ -177,7 +179,7 @@ def code_vectors(source: Similarity, sources: Sources) -> Tensor:
 
 
 def count_codes(folder: Path, size: int) -> Tensor:
-    """How often each speech id is in the training codes of a store: int64 [size]."""
+    """Count each speech id in the training codes of a store: int64 [size]."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -207,7 +209,7 @@ def count_codes(folder: Path, size: int) -> Tensor:
 
 
 def check_codec(codec: Codec, folder: str | Path, layout: Layout, target: str | Path) -> None:
-    """ValueError for a codec that has not the target's number of codes."""
+    """Raise ValueError for a codec that has not the target's number of codes."""
     if codec.n_codes != layout.n_codes:
         raise ValueError(
             f"codec {folder} has {codec.n_codes} codes, target {target} {layout.n_codes}; "
@@ -228,7 +230,7 @@ def _check(config: GroupsConfig) -> None:
 
 
 def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, Any]:
-    """What the groups are made from, hashed: the part of the description that names the target."""
+    """Return the part of a cache's description that identifies target or codec, by hashes."""
     origin: dict[str, Any] = {
         "source": source.name,
         "vocabulary": [layout.n_codes, layout.speech_vocab_size, sorted(layout.stop_ids)],
@@ -244,17 +246,17 @@ def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, A
 def _vectors(
     source: Similarity, layout: Layout, codec: Codec, sources: Sources, cache: str | None = None
 ) -> Tensor:
-    """float32 [n_codes, size] on the device; those that are slow to make are kept in `cache`."""
+    """Return vectors, float32 [n_codes, size], on the device; slow ones are stored in `cache`."""
     if source is Similarity.mel:
-        heard = _mel(layout, codec, sources, cache)
-        return torch.from_numpy(heard.copy()).to(sources.device)
+        mel = _mel(layout, codec, sources, cache)
+        return torch.from_numpy(mel.copy()).to(sources.device)
     if source is Similarity.codebook:
         return vectors.codebook_vectors(codec, sources.codec[1]).to(sources.device)
     return code_embedding(sources.checkpoint).to(sources.device, torch.float32)
 
 
 def _mel(layout: Layout, codec: Codec, sources: Sources, cache: str | None) -> NDArray[np.float32]:
-    """How codes sound; kept for groups of other sizes."""
+    """Return mel vectors of the codes, stored for groups of other sizes."""
 
     def make() -> dict[str, NDArray[np.float32]]:
         return {"mel": vectors.mel_vectors(codec, layout.n_codes, bar).numpy()}
@@ -262,33 +264,29 @@ def _mel(layout: Layout, codec: Codec, sources: Sources, cache: str | None) -> N
     if cache is None:
         return make()["mel"]
     made_from = {"codec": content_hash(sources.codec[1]), "mel": vectors.MEL_DEFINITION}
-    kept = store.find_or_make(Path(cache), "mel", made_from, lambda: (make(), {}))
-    return kept.arrays["mel"]
+    entry = store.find_or_make(Path(cache), "mel", made_from, lambda: (make(), {}))
+    return entry.arrays["mel"]
 
 
 def _likeness(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:
-    """How far the vectors' cosines agree with the codebook; None for a codec without one."""
+    """Measure the agreement of cosines with the codebook; None for a codec without one."""
     codebook = getattr(codec, "codebook", None)
     if codebook is None:
         return None
     return likeness(unit, torch.from_numpy(codebook)[codes])
 
 
-def _named(folder: Path, origin: Mapping[str, Any], sources: Sources) -> store.Entry:
-    """The cache folder that was asked for, if it holds groups made from what `origin` says."""
+def _open_named(folder: Path, origin: Mapping[str, Any], sources: Sources) -> store.Entry:
+    """Open the cache folder that was asked for; raise ValueError if its origin is another."""
     entry = store.open_named(folder, KIND, RULE)
     made_from = entry.description
-    for name, found in origin.items():
-        if made_from.get(name) != found:
+    for name, expected in origin.items():
+        if made_from.get(name) != expected:
             raise ValueError(
                 f"{folder} was made for another target: its {name} is "
-                f"{_short(made_from.get(name))}, that of {sources.target} is {_short(found)}; "
-                "make it with sst-precompute, or leave groups.path null"
+                f"{store.shorten(made_from.get(name))}, that of {sources.target} is "
+                f"{store.shorten(expected)}; make it with sst-precompute, or leave groups.path null"
             )
-    if made_from.get("codec") != content_hash(sources.codec[1]):  # likeness is to another codebook
+    if made_from.get("codec") != content_hash(sources.codec[1]):  # of another codebook's likeness
         return dataclasses.replace(entry, facts=entry.facts | {"likeness": None})
     return entry
-
-
-def _short(value: object) -> str:
-    return value[:12] if isinstance(value, str) else str(value)

@@ -1,9 +1,9 @@
-"""A content-keyed store: arrays in a folder named by a hash of what they were made from.
+"""Store arrays in folders named by a hash of the description they were made from.
 
-A folder holds a .npy file an array and manifest.json: the description (what the key is the hash
-of), the SHA-256 of every file, facts for people, and the hash of all that. It is written beside its
-place and renamed into it, so a kill leaves no half of one, and of two processes that make the same
-one wins. Everything is checked when it is opened; arrays are memory-mapped.
+A folder holds a .npy file per array and manifest.json: the description (whose hash is the key), the
+SHA-256 of every file, facts for people, and the hash of all that. It is written beside its place
+and renamed into it, so a kill leaves no half of one, and of two processes that make the same one
+wins. Everything is checked when it is opened; arrays are memory-mapped.
 """
 
 import errno
@@ -22,7 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative_tts.files import check_folder, file_hash, text_hash, write_atomic, writing
+from speculative_tts.files import (
+    check_folder,
+    file_hash,
+    running,
+    text_hash,
+    write_atomic,
+    writing,
+)
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -32,12 +39,12 @@ logger = logging.getLogger("speculative_tts.caches")
 
 
 class DamagedError(ValueError):
-    """A cache folder that is not what its manifest says, or has none."""
+    """Raised for a cache folder without a manifest, or that differs from it."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One opened cache: memory-mapped arrays, what they were made from, and facts about them."""
+    """One opened cache: memory-mapped arrays, their description, and facts about them."""
 
     folder: Path
     kind: str
@@ -47,24 +54,24 @@ class Entry:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all arrays."""
+        """Size of all arrays in bytes."""
         return sum(array.nbytes for array in self.arrays.values())
 
 
 def key_of(description: Description) -> str:
-    """64 hex digits of a description."""
+    """Return the hash of a description, 64 hex digits."""
     return text_hash(json.dumps(description, sort_keys=True))
 
 
 def folder_of(root: Path, kind: str, description: Description) -> Path:
-    """Where the cache with this description is, or would be."""
+    """Return the folder of the cache with this description."""
     return root / f"{kind}-{key_of(description)[:16]}"
 
 
 def open_entry(folder: Path) -> Entry:
     """Open a cache folder.
 
-    Raises DamagedError saying what is wrong with it, FileNotFoundError when there is none.
+    Raise DamagedError saying what is wrong with it, FileNotFoundError when there is none.
     """
     manifest = _manifest(folder)
     arrays = {}
@@ -72,12 +79,12 @@ def open_entry(folder: Path) -> Entry:
         path = folder / name
         if not path.is_file():
             raise DamagedError(f"{path} is missing")
-        found = file_hash(path)
-        if found != expected["sha256"]:
+        digest = file_hash(path)
+        if digest != expected["sha256"]:
             raise DamagedError(
-                f"{path} is damaged (sha256 {found[:12]}, not {expected['sha256'][:12]})"
+                f"{path} is damaged (sha256 {digest[:12]}, not {expected['sha256'][:12]})"
             )
-        # Copy-on-write: torch takes writable memory only, and the file stays as it is.
+        # Copy-on-write: torch accepts writable memory only, and the file must not change.
         arrays[path.stem] = np.load(path, mmap_mode="c")
     return Entry(folder, manifest["kind"], arrays, manifest["description"], manifest["facts"])
 
@@ -85,7 +92,7 @@ def open_entry(folder: Path) -> Entry:
 def save_entry(
     root: Path, kind: str, description: Description, arrays: Arrays, facts: Mapping[str, Any]
 ) -> Path:
-    """Write a cache and return its folder; one that is there stays if whole, else is replaced."""
+    """Write a cache and return its folder; an existing whole one stays, else it is replaced."""
     place = folder_of(root, kind, description)
     root.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(root, place.name)
@@ -104,7 +111,7 @@ def save_entry(
             "files": files,
             "facts": dict(facts),
         }
-        content = json.loads(json.dumps(content))  # as it will be read
+        content = json.loads(json.dumps(content))  # in the form in which it will be read
         text = json.dumps(content | {"sha256": key_of(content)}, indent=2)
         write_atomic(temporary / MANIFEST, text + "\n")
         temporary.chmod(0o755)  # mkdtemp's is private
@@ -120,13 +127,13 @@ def find_or_make(
     description: Description,
     make: Callable[[], tuple[Arrays, Mapping[str, Any]]],
 ) -> Entry:
-    """The cache with this description: of the store if whole, else by `make` (arrays, facts).
+    """Open the cache with this description, or let `make` return its (arrays, facts) and store it.
 
-    ValueError, before anything is made, for a folder that nothing can be written in.
+    Raise ValueError, before anything is made, for a folder that cannot be written.
     """
     place = folder_of(root, kind, description)
     try:
-        return _whole(place, description)
+        return _open_checked(place, description)
     except FileNotFoundError:
         pass
     except DamagedError as error:
@@ -142,9 +149,9 @@ def find_or_make(
 
 
 def open_named(folder: Path, kind: str, names: Collection[str]) -> Entry:
-    """The cache that a user named, with arrays of these names.
+    """Open the cache folder that a user named, with arrays of these names.
 
-    ValueError saying what the folder is when it is damaged or no such cache.
+    Raise ValueError describing the folder when it is damaged or no such cache.
     """
     remedy = f"make {kind} with sst-precompute cache={kind}"
     try:
@@ -162,8 +169,13 @@ def open_named(folder: Path, kind: str, names: Collection[str]) -> Entry:
     return entry
 
 
+def shorten(value: object) -> str:
+    """Return a value of a description for a message: 12 digits of a hash, others as text."""
+    return value[:12] if isinstance(value, str) else str(value)
+
+
 def array_hash(arrays: Iterable[NDArray[Any]]) -> str:
-    """SHA-256 of shapes, types and values of arrays."""
+    """Return the SHA-256 of shapes, types and values of arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -171,8 +183,8 @@ def array_hash(arrays: Iterable[NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _whole(place: Path, description: Description) -> Entry:
-    """The cache in its place; DamagedError for one of another description."""
+def _open_checked(place: Path, description: Description) -> Entry:
+    """Open the cache in its place; raise DamagedError for one of another description."""
     entry = open_entry(place)
     if key_of(entry.description) != key_of(description):
         raise DamagedError(f"{place} was made from something else")
@@ -180,7 +192,7 @@ def _whole(place: Path, description: Description) -> Entry:
 
 
 def _move(folder: Path, place: Path, description: Description) -> None:
-    """Rename, over what is damaged; if another process puts its own there first, that stays."""
+    """Rename to the place of a damaged or absent cache; another process's whole one stays."""
     for _ in range(2):
         try:
             folder.rename(place)
@@ -190,7 +202,7 @@ def _move(folder: Path, place: Path, description: Description) -> None:
         else:
             return
         try:
-            _whole(place, description)
+            _open_checked(place, description)
         except (FileNotFoundError, DamagedError):
             shutil.rmtree(place, ignore_errors=True)
         else:
@@ -216,23 +228,13 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _remove_leftovers(root: Path, name: str) -> None:
-    """Folders of processes of this machine that were killed while writing this cache."""
+    """Remove the folders of this machine's processes that were killed while writing this cache."""
     for folder in root.glob(f"{_mark(name)}*"):
         process = folder.name.removeprefix(_mark(name)).partition(".")[0]
-        if process.isdigit() and not _alive(int(process)):
+        if process.isdigit() and not running(int(process)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _mark(name: str) -> str:
-    """How folders of this machine's processes begin while they write the cache of this name."""
+    """Return the name prefix of folders in which this machine's processes write this cache."""
     return f".{name}.{platform.node()}."
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

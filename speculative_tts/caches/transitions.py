@@ -1,13 +1,13 @@
-"""Transition probabilities between neighbouring codes: counted, smoothed, kept, checked.
+"""Count, smooth and store transition probabilities between neighbouring codes.
 
-Q(i, j) is how probable code j is after code i (Nguyen et al., 2025, section III-B), from counts
-inside utterances. A matrix is sparse: what was seen is stored, and what was not is a product of a
-number of the row and one of the column, so that 65,536 codes need no square.
+Q(i, j) is the probability of code j after code i (Nguyen et al., 2025, section III-B), from counts
+inside utterances. A matrix is sparse: observed pairs are stored, and unobserved ones are a product
+of a number of the row and one of the column, so that 65,536 codes need no square.
 
     unigram  (N_ij + a p_j) / (N_i + a), p the unigrams (add-one); the default, a = 1
     add      (N_ij + a) / (N_i + a size)
     floor    (1 - a) N_ij / N_i + a / size
-    none     N_ij / N_i; a pair never seen is impossible
+    none     N_ij / N_i; an unobserved pair is impossible
 """
 
 import json
@@ -30,8 +30,8 @@ from speculative_tts.workers import workers
 
 KIND = "transitions"
 SMALL = 2**25  # bytes of shards below which starting processes takes longer than counting
-COUNTS, ABOUT = "counts.npz", "transitions.json"  # of counts alone, compressed: as they are shipped
-# Arrays of a cache: what `Bigrams` takes, and what `LogTransitions` does.
+COUNTS, ABOUT = "counts.npz", "transitions.json"  # files of shipped counts, compressed
+# Arrays of a cache: the fields of `Bigrams` and of `LogTransitions`.
 COUNTED = ("offsets", "columns", "counts", "unigrams")
 LOGS = ("offsets", "columns", "seen", "row", "column")
 Floats = NDArray[np.float32]
@@ -39,7 +39,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class LogTransitions:
-    """log Q(i, j): `seen` of the stored pairs (CSR); else row[i] + column[j], perhaps -inf."""
+    """log Q(i, j): `seen` for stored pairs (CSR), else row[i] + column[j], perhaps -inf."""
 
     offsets: NDArray[Any]  # int64 [size + 1]
     columns: NDArray[Any]  # int32 [pairs], ascending in a row
@@ -49,12 +49,12 @@ class LogTransitions:
 
     @property
     def size(self) -> int:
-        """Codes."""
+        """Number of codes."""
         return len(self.row)
 
 
 def check(config: TransitionsConfig) -> None:
-    """ValueError for numbers that cannot work."""
+    """Raise ValueError for invalid settings."""
     a = config.strength
     if config.smoothing in (Smoothing.unigram, Smoothing.add) and not a > 0:
         raise ValueError(f"strength {a} is not above 0; give a positive one or smoothing=none")
@@ -64,8 +64,8 @@ def check(config: TransitionsConfig) -> None:
         raise ValueError(f"workers {config.workers} is below 1; give a positive number")
 
 
-def smoothed(bigrams: Bigrams, smoothing: Smoothing, strength: float) -> LogTransitions:
-    """Log probabilities by the formulas above; an unseen row is what the smoothing alone says."""
+def smooth(bigrams: Bigrams, smoothing: Smoothing, strength: float) -> LogTransitions:
+    """Compute log probabilities by the module's formulas."""
     size, a = bigrams.size, strength
     rows, columns = bigrams.rows, bigrams.columns
     followed = np.bincount(rows, bigrams.counts, size)  # N_i
@@ -89,14 +89,14 @@ def smoothed(bigrams: Bigrams, smoothing: Smoothing, strength: float) -> LogTran
 def transitions(
     config: TransitionsConfig, codec: tuple[str, Path], n_codes: int
 ) -> tuple[LogTransitions, dict[str, Any]]:
-    """Transitions of `config` for this codec (name, folder), and facts about them.
+    """Return the transitions of `config` for this codec (name, folder), and facts about them.
 
-    Those in the folder config.path, else out of the store, else counted now. ValueError for another
-    codec's, a damaged folder, or a codes store that cannot be counted.
+    They come from the folder config.path, else from the store, else are counted now. Raise
+    ValueError for another codec's, a damaged folder, or a codes store that cannot be counted.
     """
     check(config)
     if config.path is not None:
-        return _named(Path(config.path), config, codec, n_codes)
+        return _open_named(Path(config.path), config, codec, n_codes)
     entry = find_or_count(config, codec, n_codes)
     return _of_entry(entry), {"folder": str(entry.folder), **entry.facts}
 
@@ -107,7 +107,7 @@ def find_or_count(
     n_codes: int,
     cluster: ClusterConfig | None = None,
 ) -> store.Entry:
-    """The store's cache of a codes store; its key is the hash of shards, codec and smoothing."""
+    """Open or count the cache of a codes store, keyed by its shards, codec and smoothing."""
     check(config)
     shards = sorted(Path(config.codes).glob("*.parquet"))
     if not shards:
@@ -132,7 +132,7 @@ def find_or_count(
         if not bigrams.total:
             raise ValueError(f"{config.codes} has no two codes in a row; is it the right store?")
         seconds = time.perf_counter() - begin
-        return _arrays(bigrams, smoothed(bigrams, config.smoothing, config.strength)), {
+        return _arrays(bigrams, smooth(bigrams, config.smoothing, config.strength)), {
             **facts(bigrams),
             "seconds": round(seconds, 2),
             "bigrams_per_second": round(bigrams.total / seconds),
@@ -142,7 +142,7 @@ def find_or_count(
 
 
 def facts(bigrams: Bigrams) -> dict[str, Any]:
-    """What people want to know."""
+    """Return the figures of counts that commands print."""
     return {
         "codes": bigrams.size,
         "bigrams": bigrams.total,
@@ -176,28 +176,30 @@ def _bigrams(arrays: Mapping[str, NDArray[Any]]) -> Bigrams:
 
 
 def export_counts(entry: store.Entry, folder: Path) -> None:
-    """Write the counts of a cache alone, compressed, as they are shipped: smoothed when read."""
-    found = _bigrams(entry.arrays)
-    lengths = np.diff(found.offsets)
+    """Write a cache's counts alone, compressed, as they are shipped; reading smooths them."""
+    bigrams = _bigrams(entry.arrays)
+    lengths = np.diff(bigrams.offsets)
     small = (
-        np.uint16 if max(found.size - 1, found.counts.max(), lengths.max()) < 2**16 else np.int64
+        np.uint16
+        if max(bigrams.size - 1, bigrams.counts.max(), lengths.max()) < 2**16
+        else np.int64
     )
     with writing(folder / COUNTS) as file:
         np.savez_compressed(
             file,
             lengths=lengths.astype(small),
-            columns=found.columns.astype(small),
-            counts=found.counts.astype(small),
-            unigrams=found.unigrams,
+            columns=bigrams.columns.astype(small),
+            counts=bigrams.counts.astype(small),
+            unigrams=bigrams.unigrams,
         )
     about = {name: entry.description[name] for name in ("codec", "codes", "column", "size")}
-    write_json(folder / ABOUT, {**about, "facts": facts(found)})
+    write_json(folder / ABOUT, {**about, "facts": facts(bigrams)})
 
 
-def _named(
+def _open_named(
     folder: Path, config: TransitionsConfig, codec: tuple[str, Path], n_codes: int
 ) -> tuple[LogTransitions, dict[str, Any]]:
-    """The folder that was asked for: a cache of the store, or shipped counts."""
+    """Open the folder that was asked for: a cache of the store, or shipped counts."""
     if (folder / ABOUT).is_file():
         description, bigrams = _shipped(folder)
         stored, about = None, description.pop("facts")
@@ -210,13 +212,13 @@ def _named(
         if description.get(name) != value:
             raise ValueError(
                 f"transitions {folder} were counted on another codec's codes: its {name} is "
-                f"{_short(description.get(name))}, that of {codec[1]} is {_short(value)}; "
-                "count this codec's with sst-precompute cache=transitions"
+                f"{store.shorten(description.get(name))}, that of {codec[1]} is "
+                f"{store.shorten(value)}; count this codec's with sst-precompute cache=transitions"
             )
     same = {"smoothing": config.smoothing.name, "strength": config.strength}
     if stored is not None and all(description.get(key) == value for key, value in same.items()):
         return stored, about
-    return smoothed(bigrams, config.smoothing, config.strength), about
+    return smooth(bigrams, config.smoothing, config.strength), about
 
 
 def _shipped(folder: Path) -> tuple[dict[str, Any], Bigrams]:
@@ -228,7 +230,3 @@ def _shipped(folder: Path) -> tuple[dict[str, Any], Bigrams]:
             return description, Bigrams(offsets, columns, counts, arrays["unigrams"])
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"transitions {folder} are damaged ({error}); copy them again") from error
-
-
-def _short(value: object) -> str:
-    return value[:12] if isinstance(value, str) else str(value)

@@ -1,12 +1,12 @@
-"""What similarity of tokens is measured on: the target's input embeddings, or the sound of a token.
+"""Compute the vectors that similarity of tokens is measured on, besides the target's embeddings.
 
-The sound is mel vectors, or the entries of a codebook.
+They are mel vectors, or the entries of a codebook.
 
-Mel vectors (PCG's table 3; the paper does not say how it makes them). Definition used here: token t
-is decoded between three tokens of silence on each side, where the silence is the code whose own
-sound, held for three tokens, has the least energy in its middle. Log-mel frames (80 Slaney bands, a
-Hann window of 25 ms every 10 ms, natural logarithm of power, floor 1e-10) whose centre lies within
-the token's time are averaged, and the mean over all codes is taken away. Cosines are of these.
+PCG's table 3 uses mel vectors, but the paper does not define them. Here token t is decoded between
+three tokens of silence on each side, where the silence is the code whose own sound, held for three
+tokens, has the least energy in its middle. Log-mel frames (80 Slaney bands, a Hann window of 25 ms
+every 10 ms, natural logarithm of power, floor 1e-10) whose centre lies within the token's time are
+averaged, and the mean over all codes is subtracted.
 """
 
 from collections.abc import Iterator
@@ -26,29 +26,29 @@ BANDS, AROUND, CHUNK = 80, 3, 256
 
 
 def embedding_hash(embedding: Tensor) -> str:
-    """SHA-256 of stored values, their type and shape."""
+    """Return the SHA-256 of an embedding's values, type and shape."""
     head = np.array([str(embedding.dtype), *map(str, embedding.shape)])
     return array_hash([head, embedding.view(torch.uint8).numpy()])
 
 
 def mel_vectors(codec: Codec, n_codes: int, stage: Stage = silent) -> Tensor:
-    """Mel vectors of codes 0 .. n_codes - 1: float32 [n_codes, BANDS]."""
+    """Compute mel vectors of codes 0 .. n_codes - 1: float32 [n_codes, BANDS]."""
     silence = quietest(codec, n_codes, stage)
-    found = []
+    means = []
     with stage("mel frames", n_codes) as progress:
         for codes in _chunks(n_codes):
             padded = np.full((len(codes), AROUND + 1), silence)
             padded[:, AROUND] = codes
             sequence = np.append(padded.ravel(), np.full(AROUND, silence))
             frames = log_mel(codec.decode(sequence), codec.sample_rate)
-            found.append(_token_means(frames, AROUND + np.arange(len(codes)) * (AROUND + 1), codec))
+            means.append(_token_means(frames, AROUND + np.arange(len(codes)) * (AROUND + 1), codec))
             progress(len(codes))
-    vectors = torch.cat(found)
+    vectors = torch.cat(means)
     return vectors - vectors.mean(0)
 
 
 def codebook_vectors(codec: Codec, folder: str | Path) -> Tensor:
-    """Entries of the codec's (first) codebook: float32 [n_codes, size]."""
+    """Return the entries of the codec's (first) codebook: float32 [n_codes, size]."""
     codebook = getattr(codec, "codebook", None)
     if codebook is None:
         raise ValueError(f"codec {folder} has no codebook; give source=embedding or source=mel")
@@ -56,24 +56,24 @@ def codebook_vectors(codec: Codec, folder: str | Path) -> Tensor:
 
 
 def nearest(vectors: Tensor, k: int) -> Tensor:
-    """Of each vector the k nearest others by distance, the nearest first: int64 [n, k].
+    """Return each vector's k nearest others by distance, the nearest first: int64 [n, k].
 
-    Its own number stands for none: where there are no more, and of a vector of NaN.
+    A vector's own number fills the row where there are fewer others, and for a vector of NaN.
     """
     known = (~vectors.isnan().any(-1)).nonzero()[:, 0]
     k = min(k, len(known) - 1)
     own = torch.arange(len(vectors), device=vectors.device)
-    found = own[:, None].repeat(1, k)
+    result = own[:, None].repeat(1, k)
     for begin in range(0, len(known), CHUNK):
         rows = known[begin : begin + CHUNK]
-        apart = torch.cdist(vectors[rows], vectors[known])
-        apart[rows[:, None] == known] = -1.0
-        found[rows] = known[apart.topk(k + 1, -1, largest=False).indices[:, 1:]]
-    return found
+        distances = torch.cdist(vectors[rows], vectors[known])
+        distances[rows[:, None] == known] = -1.0
+        result[rows] = known[distances.topk(k + 1, -1, largest=False).indices[:, 1:]]
+    return result
 
 
 def quietest(codec: Codec, n_codes: int, stage: Stage = silent) -> int:
-    """The code that sounds least when it is held for three tokens."""
+    """Return the code with the least energy when it is held for three tokens."""
     size = codec.sample_rate / codec.token_rate
     energy = np.empty(n_codes)
     with stage("silence", n_codes) as progress:
@@ -87,13 +87,13 @@ def quietest(codec: Codec, n_codes: int, stage: Stage = silent) -> int:
 
 
 def _chunks(n_codes: int) -> Iterator[NDArray[np.int64]]:
-    """Codes 0 .. n_codes - 1, as many at once as are decoded together."""
+    """Yield codes 0 .. n_codes - 1 in chunks that are decoded together."""
     for begin in range(0, n_codes, CHUNK):
         yield np.arange(begin, min(begin + CHUNK, n_codes))
 
 
 def log_mel(wave: np.ndarray, sample_rate: int) -> Tensor:
-    """Log-mel frames of a wave, one every 10 ms, the first centred on its first sample."""
+    """Compute log-mel frames of a wave, one every 10 ms, the first centred on its first sample."""
     from transformers.audio_utils import mel_filter_bank
 
     window, hop = sample_rate // 40, sample_rate // 100
@@ -118,7 +118,7 @@ def log_mel(wave: np.ndarray, sample_rate: int) -> Tensor:
 
 
 def _token_means(frames: Tensor, places: np.ndarray, codec: Codec) -> Tensor:
-    """Mean of the frames centred within each of the tokens at `places` of a decoded sequence."""
+    """Average the frames centred within each of the tokens at `places` of a decoded sequence."""
     per_token = 100 / codec.token_rate
     begin, end = np.ceil(places * per_token), np.ceil((places + 1) * per_token)
     spans = zip(begin.astype(int), end.astype(int), strict=True)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.caches.groups import normalised
+from speculative_tts.caches.groups import normalise
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import FormatError, Row
@@ -33,7 +33,7 @@ from speculative_tts.models.families.code_rows import RowLM, code_embedding
 from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
-from speculative_tts.training.data.columns import Utterance
+from speculative_tts.training.data.columns import StoredUtterance
 from speculative_tts.training.data.pairs import write_rows
 
 CPU = torch.device("cpu")
@@ -262,7 +262,7 @@ def _similarity(golden: _Golden, style: str) -> Iterator[Row]:
     arrays = golden.optional("asg.npz")
     if f"{style}/codes" not in arrays:
         return
-    unit = normalised(code_embedding(golden.checkpoint(style)).float())
+    unit = normalise(code_embedding(golden.checkpoint(style)).float())
     cosine = unit[torch.from_numpy(arrays[f"{style}/codes"])] @ unit.T
     yield close(f"{style}: cosines of codes", cosine, arrays[f"{style}/cosine_rows"])
     nearest = cosine.topk(arrays[f"{style}/top8"].shape[1]).indices
@@ -293,7 +293,7 @@ def _training_rows(golden: _Golden) -> Iterator[Row]:
         codes = row.get("codes")
         codes = arrays["codes"].tolist() if not isinstance(codes, list) else codes
         expected = items[f"{number}/input_ids"]
-        got = write_rows(layout, layout.end, None, None, Utterance(row["text"], codes)).ids
+        got = write_rows(layout, layout.end, None, None, StoredUtterance(row["text"], codes)).ids
         pad = np.full(len(expected), golden.layout["pad_token_id"])
         pad[: len(got)] = got[: len(expected)]
         yield same(f"training row {number}", pad, expected)

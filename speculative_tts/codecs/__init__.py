@@ -1,1 +1,1 @@
-"""Codecs: speech codes to audio, prompts to codes."""
+"""Convert speech codes to audio, and prompts to codes."""

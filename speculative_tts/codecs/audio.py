@@ -1,4 +1,4 @@
-"""Reading and writing audio files: mono float32 waves in [-1, 1] at the rate that was asked for."""
+"""Read and write audio files as mono float32 waves in [-1, 1] at a requested rate."""
 
 import io
 import struct
@@ -14,13 +14,13 @@ from speculative_tts.files import write_atomic
 
 SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
 LONGEST_WAV = 2**31 - 37  # bytes; some players read the sizes of a header as signed
-EDGE = 0.1  # seconds of silence that `without_edges` leaves
+EDGE = 0.1  # seconds of silence that `without_edges` keeps
 
 Wave = npt.NDArray[np.float32]  # [samples]
 
 
 class UnfitWaveError(ValueError):
-    """A recording whose sound a codec cannot encode or follow; a corpus or list goes on without."""
+    """Raised for a recording that a codec cannot encode; a corpus or list skips it."""
 
 
 def read_wave(
@@ -31,12 +31,11 @@ def read_wave(
     *,
     allow_empty: bool = False,
 ) -> Wave:
-    """A file as a mono wave of `sample_rate`; channels are averaged, another rate is resampled.
+    """Read a file as a mono wave of `sample_rate`: channels are averaged, other rates resampled.
 
-    `start` and `seconds` cut a stretch out of a long recording.
-
-    Values beyond [-1, 1] are clipped. Raises ValueError when the file is missing, unreadable or
-    holds no samples (which `allow_empty` allows), UnfitWaveError where some are no numbers.
+    `start` and `seconds` select a part of a long recording. Values beyond [-1, 1] are clipped.
+    Raise ValueError when the file is missing, unreadable or holds no samples (unless
+    `allow_empty`), and UnfitWaveError where some samples are NaN or infinite.
     """
     if not path.is_file():
         raise ValueError(f"audio file {path} not found; check the path")
@@ -63,9 +62,9 @@ def read_wave(
 
 
 def readable(path: Path, seconds: float | None = None) -> bool:
-    """Is this a file whose header says that it is audio, whole if its `seconds` are known?
+    """Return True for audio by its header, and of at least `seconds` if given.
 
-    One emptied by accident, or cut by a power failure, is not.
+    A file emptied by accident, or cut by a power failure, is not readable.
     """
     try:
         duration = soundfile.info(path).duration if path.is_file() else -1.0
@@ -75,9 +74,10 @@ def readable(path: Path, seconds: float | None = None) -> bool:
 
 
 def without_edges(wave: Wave, sample_rate: int) -> Wave:
-    """A recording of which no more than `EDGE` of silence is left before and after what is said.
+    """Trim the silence before and after the speech to `EDGE`.
 
-    Silent are 10 ms whose power is 40 dB below the loudest. What is silent all over stays.
+    A stretch of 10 ms is silent if its power is 40 dB below the loudest. A silent wave is
+    unchanged.
     """
     size = sample_rate // 100
     power = np.square(wave[: len(wave) // size * size]).reshape(-1, size).mean(axis=1)
@@ -89,10 +89,10 @@ def without_edges(wave: Wave, sample_rate: int) -> Wave:
 
 
 class WaveWriter:
-    """16-bit samples into a binary file as they come, values beyond [-1, 1] clipped.
+    """Write 16-bit samples to a binary file as they come, clipping values beyond [-1, 1].
 
-    With a header (`raw`: without) that says the longest length there is, as streams do; `close`
-    puts the true one there where the file can be rewound.
+    The wav header (none if `raw`) first states the largest length, as in streams; `close` replaces
+    it by the true one where the file can be rewound.
     """
 
     def __init__(self, file: IO[bytes], sample_rate: int, *, raw: bool = False) -> None:
@@ -101,14 +101,14 @@ class WaveWriter:
             file.write(self._header(LONGEST_WAV))
 
     def write(self, wave: Wave) -> None:
-        """Add samples, and let nobody wait for them."""
+        """Write samples and flush them at once."""
         data = np.round(np.clip(wave, -1, 1) * 32767).astype("<i2").tobytes()
         self._file.write(data)
         self._file.flush()
         self._bytes += len(data)
 
     def close(self) -> None:
-        """Say how long it became."""
+        """Write the true length into the header."""
         if not self._raw and self._file.seekable():
             self._file.seek(0)
             self._file.write(self._header(self._bytes))
@@ -121,7 +121,7 @@ class WaveWriter:
 
 
 def wav_bytes(wave: Wave, sample_rate: int) -> bytes:
-    """A wav of 16-bit PCM; values beyond [-1, 1] are clipped."""
+    """Return a wav of 16-bit PCM; values beyond [-1, 1] are clipped."""
     buffer = io.BytesIO()
     soundfile.write(buffer, np.clip(wave, -1, 1), sample_rate, format="WAV", subtype="PCM_16")
     return buffer.getvalue()

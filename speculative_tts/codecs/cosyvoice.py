@@ -1,10 +1,10 @@
-"""CosyVoice's codec: speech tokens of prompts here, audio by the official repository.
+"""Provide CosyVoice's codec: speech tokens computed here, audio by the official repository.
 
 Tokens come from speech_tokenizer_v2.onnx (v3 for CosyVoice 3) in the model folder: through the PyPI
-package s3tokenizer when it is installed, else through onnxruntime. Tokens become audio by the
-official flow and vocoder, which need the voice that speaks: its tokens, mel frames and speaker
-embedding. So the waves of prompts are kept, found again by their codes; those of a corpus are not.
-Tokens are made on a GPU where the library has one.
+package s3tokenizer when it is installed, else through onnxruntime; on a GPU if the library finds
+one. The official flow and vocoder make the audio. They need the speaking voice: its tokens, mel
+frames and speaker embedding. So the waves of prompts are stored by their codes; those of a corpus
+are not.
 """
 
 import tempfile
@@ -26,16 +26,16 @@ from speculative_tts.codecs.audio import UnfitWaveError, Wave
 
 N_CODES = 6561
 TOKENIZERS = ("speech_tokenizer_v2.onnx", "speech_tokenizer_v3.onnx")
-YAMLS = (("cosyvoice2.yaml", "cosyvoice.yaml"), ("cosyvoice3.yaml",))  # beside each of them
-SAMPLES = 960  # of 24 kHz a code: two mel frames of 480
+YAMLS = (("cosyvoice2.yaml", "cosyvoice.yaml"), ("cosyvoice3.yaml",))  # of each tokenizer
+SAMPLES = 960  # per code at 24 kHz: two mel frames of 480
 TOKENIZER_RATE, LONGEST = 16_000, 30.0  # Hz, seconds
 BANDS, WINDOW, HOP = 128, 400, 160
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # of onnxruntime, best first
-AUDIO = (  # what the official classes open besides the LM's files; the last before llm.pt
+AUDIO = (  # files that the official classes open besides the LM's; the last before llm.pt
     *("flow.pt", "hift.pt", "campplus.onnx"),
     "CosyVoice-BlankEN/model.safetensors",
 )
-# Its requirements.txt would replace torch and transformers; these go beside what is installed.
+# CosyVoice's requirements.txt would replace torch and transformers; this command keeps them.
 HOW = (
     "git clone --recursive https://github.com/FunAudioLLM/CosyVoice && "
     "pip install -c <(pip list --format=freeze) HyperPyYAML conformer diffusers gdown inflect "
@@ -45,7 +45,7 @@ HOW = (
 
 
 class CosyVoiceCodec:
-    """24 kHz audio, 25 codes a second; `decode_as` speaks with the voice of `encode_prompt`."""
+    """CosyVoice's codec: 24 kHz, 25 codes per second, spoken with an encoded prompt's voice."""
 
     sample_rate = 24_000
     token_rate = 25.0
@@ -56,18 +56,18 @@ class CosyVoiceCodec:
         self._folder, self._tokenizer_file = folder, tokenizer
         self._prompts: dict[bytes, np.ndarray] = {}
         self._voices: dict[bytes, dict[str, Tensor]] = {}
-        self.flow_seconds: float | None = 0.0  # spent in the official flow; None: not told apart
+        self.flow_seconds: float | None = 0.0  # spent in the official flow; None: unknown
 
     @classmethod
     def load(cls, folder: Path) -> "CosyVoiceCodec":
-        """The codec of a released model folder.
+        """Open a released model folder.
 
-        ValueError when it has no speech tokenizer, or files of two versions.
+        Raise ValueError when it has no speech tokenizer, or files of two versions.
         """
         return cls(folder, find_tokenizer(folder))
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
-        """Mono wave at 24 kHz to codes. UnfitWaveError above 30 s, the official limit."""
+        """Encode a mono wave at 24 kHz; raise UnfitWaveError above 30 s, the official limit."""
         seconds = len(wave) / self.sample_rate
         if seconds > LONGEST:
             raise UnfitWaveError(
@@ -77,34 +77,33 @@ class CosyVoiceCodec:
         return np.asarray(self._tokens(log_mel(torch.from_numpy(narrow))), dtype=np.int64)
 
     def encode_prompt(self, wave: np.ndarray) -> np.ndarray:
-        """`encode`, and the voice is kept for `decode_as`.
+        """Encode a prompt, and store its voice for `decode_as`.
 
-        A last code of which less than two mel frames are there is cut off, for the LM as for the
-        flow: the official frontend keeps min(mel frames // 2, codes), and mel frames are whole
-        hops of the wave. With that code the LM would go on from half a sound, another prompt than
-        the official one.
+        A last code with less than two mel frames is cut off, for the LM as for the flow: the
+        official frontend keeps min(mel frames // 2, codes), and mel frames are whole hops of the
+        wave. With that code the LM would continue half a sound, unlike the official one.
         """
         codes = self.encode(wave)[: len(wave) // SAMPLES]
         self._prompts[codes.tobytes()] = wave
         return codes
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Codes of a prompt back to audio, with that prompt's own voice."""
+        """Decode the codes of a prompt with that prompt's own voice."""
         return self.decode_as(codes, codes)
 
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
-        """Codes to audio, with the voice of a prompt that this codec encoded.
+        """Decode codes with the voice of a prompt that this codec encoded.
 
-        ValueError when the official repository is missing, or the prompt was never encoded.
+        Raise ValueError when the official repository is missing, or the prompt was never encoded.
         """
         return _Speaking(self._official.model, self._voice(prompt_codes)).piece(codes, ended=True)
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> "_Speaking":
-        """An utterance in pieces, as the official `tts` with `stream=True` makes them."""
+        """Start an utterance in pieces, cut as by the official `tts` with `stream=True`."""
         return _Speaking(self._official.model, self._voice(prompt_codes), chunk, stream=True)
 
     def _voice(self, codes: np.ndarray) -> dict[str, Tensor]:
-        """What flow and vocoder need of a prompt, cut so that two mel frames meet each code."""
+        """Return a prompt's inputs for flow and vocoder, with two mel frames per code."""
         codes = np.asarray(codes, dtype=np.int64)
         key = codes.tobytes()
         if key in self._voices:
@@ -116,7 +115,7 @@ class CosyVoiceCodec:
             )
         frontend = self._official.frontend
         with tempfile.TemporaryDirectory() as folder:
-            path = str(Path(folder) / "prompt.wav")  # what the official functions read
+            path = str(Path(folder) / "prompt.wav")  # the official functions read a file
             soundfile.write(path, self._prompts[key], self.sample_rate)
             mel, _ = frontend._extract_speech_feat(path)
             speaker = frontend._extract_spk_embedding(path)
@@ -136,33 +135,33 @@ class CosyVoiceCodec:
             raise ValueError(f"audio needs the official CosyVoice ({error}); {HOW}") from error
         build = getattr(cosyvoice, "AutoModel", None) or cosyvoice.CosyVoice2
         try:
-            made = build(model_dir=str(self._folder))
-        except Exception as error:  # whatever of the many packages that it opens
+            official = build(model_dir=str(self._folder))
+        except Exception as error:  # it opens many packages, which raise many types
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ValueError(
                 f"the official CosyVoice does not open {self._folder} ({reason}); it needs "
                 f"{', '.join(AUDIO)} there, and beside its clone: {HOW}"
             ) from error
-        flow = getattr(made.model, "flow", None)
+        flow = getattr(official.model, "flow", None)
         if hasattr(flow, "inference"):
             flow.inference = self._timed(flow.inference)  # type: ignore[union-attr]
         else:
             self.flow_seconds = None
-        return made
+        return official
 
     def _timed(self, flow: Callable[..., Any]) -> Callable[..., Any]:
-        """The flow, its seconds counted: `token2wav` runs it and then the vocoder."""
+        """Wrap the flow to count its seconds: `token2wav` runs it and then the vocoder."""
 
         def inference(*given: Any, **named: Any) -> Any:
             begin = _now()
-            found = flow(*given, **named)
+            mel = flow(*given, **named)
             self.flow_seconds = (self.flow_seconds or 0.0) + _now() - begin
-            return found
+            return mel
 
         return inference
 
     def _tokens(self, mel: Tensor) -> list[int]:
-        """Codes of log-mel frames [128, frames]."""
+        """Return the codes of log-mel frames [128, frames]."""
         try:
             import s3tokenizer  # noqa: F401
         except ImportError:
@@ -170,8 +169,8 @@ class CosyVoiceCodec:
         device = _device()
         lengths = torch.tensor([mel.shape[1]], device=device)
         codes, count = self._s3.quantize(mel[None].to(device), lengths)
-        found: list[int] = codes[0, : int(count[0])].tolist()
-        return found
+        tokens: list[int] = codes[0, : int(count[0])].tolist()
+        return tokens
 
     @cached_property
     def _s3(self) -> Any:
@@ -184,8 +183,8 @@ class CosyVoiceCodec:
         names = [entry.name for entry in session.get_inputs()]
         length = np.array([mel.shape[1]], dtype=np.int32)
         (codes, *_) = session.run(None, {names[0]: mel[None].numpy(), names[1]: length})
-        found: list[int] = np.asarray(codes).reshape(-1).tolist()
-        return found
+        tokens: list[int] = np.asarray(codes).reshape(-1).tolist()
+        return tokens
 
     @cached_property
     def _session(self) -> Any:
@@ -198,17 +197,20 @@ class CosyVoiceCodec:
             ) from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        there = onnxruntime.get_available_providers()
+        available = onnxruntime.get_available_providers()
         return onnxruntime.InferenceSession(
-            str(self._tokenizer_file), options, providers=[one for one in PROVIDERS if one in there]
+            str(self._tokenizer_file),
+            options,
+            providers=[one for one in PROVIDERS if one in available],
         )
 
 
 class _Speaking:
-    """One utterance by the official flow and vocoder, whose seam to the next piece is kept there.
+    """Speak one utterance by the official flow and vocoder, which store the seams of pieces.
 
-    Pieces are of whole blocks of prompt and speech, so the first is longer by what the prompt's
-    last block lacks; the flow looks `pre_lookahead_len` codes ahead (`CosyVoice2Model.tts`).
+    A piece ends at a whole block of prompt and speech, so the first is longer by the missing part
+    of the prompt's last block; the flow looks `pre_lookahead_len` codes ahead
+    (`CosyVoice2Model.tts`).
     """
 
     def __init__(
@@ -247,7 +249,7 @@ class _Speaking:
             yield self.piece(codes, ended=True)
 
     def piece(self, codes: np.ndarray, *, ended: bool) -> Wave:
-        """What follows the codes that were sent."""
+        """Return the audio of the codes that were not sent yet."""
         try:
             wave = self._model.token2wav(
                 token=torch.as_tensor(codes, dtype=torch.int32)[None],
@@ -265,24 +267,24 @@ class _Speaking:
 
 
 def find_tokenizer(folder: Path) -> Path:
-    """The speech tokenizer of the version that the folder's yaml names, or the only one there.
+    """Find the speech tokenizer of the version in the folder's yaml, or the only one present.
 
-    Both versions have as many codes, so that the wrong one would go unnoticed. ValueError when
-    there is none, or not the one that is needed.
+    Both versions have the same number of codes, so that the wrong one would go unnoticed. Raise
+    ValueError when there is none, or not the required one.
     """
-    there = [name for name in TOKENIZERS if (folder / name).is_file()]
+    present = [name for name in TOKENIZERS if (folder / name).is_file()]
     yamls = [[name for name in names if (folder / name).is_file()] for names in YAMLS]
     named = [name for name, own in zip(TOKENIZERS, yamls, strict=True) if own]
-    fitting = [name for name in there if name in named or not named]
+    fitting = [name for name in present if name in named or not named]
     if len(fitting) == 1 and len(named) <= 1:
         return folder / fitting[0]
-    if not there:
+    if not present:
         raise ValueError(
             f"no speech tokenizer in {folder}; looked for {' or '.join(named or TOKENIZERS)}; "
             "download the whole released model"
         )
     raise ValueError(
-        f"{folder} mixes CosyVoice 2 and 3: it has {', '.join([*chain(*yamls), *there])}; "
+        f"{folder} mixes CosyVoice 2 and 3: it has {', '.join([*chain(*yamls), *present])}; "
         "download one model into a folder of its own"
     )
 
@@ -298,7 +300,7 @@ def _device() -> str:
 
 
 def log_mel(wave: Tensor) -> Tensor:
-    """Whisper's log-mel frames of a 16 kHz wave [samples], 100 a second: float32 [128, frames].
+    """Compute Whisper's log-mel frames of a 16 kHz wave, 100 per second: float32 [128, frames].
 
     Source: Radford et al., 2022, and openai/whisper audio.py (Slaney mels, log10, 8 decades).
     """

@@ -1,6 +1,6 @@
-"""NeuCodec, the codec of NeuTTS: X-Codec2's codes, a decoder of 24 kHz; by transformers' model.
+"""Provide NeuCodec, the codec of NeuTTS: X-Codec2's codes with a decoder of 24 kHz.
 
-The folder is the checkpoint `neuphonic/neucodec` in transformers' form; nothing is downloaded.
+transformers runs it, from the checkpoint `neuphonic/neucodec` in its form; nothing is downloaded.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from speculative_tts.codecs.xcodec2 import INPUT_RATE, Xcodec2, read_model
 
 @dataclass(frozen=True)
 class NeuCodec(Xcodec2):
-    """Waves of 24 kHz on both sides; the encoder hears them at 16 kHz."""
+    """NeuCodec, with waves of 24 kHz on both sides; the encoder reads them at 16 kHz."""
 
     margin = 0
     model_type = "neucodec"
@@ -24,20 +24,20 @@ class NeuCodec(Xcodec2):
 
     @classmethod
     def load(cls, folder: Path) -> "NeuCodec":
-        """Read a local checkpoint folder. ValueError says what was looked for."""
+        """Read a local checkpoint folder; raise ValueError saying what was looked for."""
         return cls(read_model(folder, "NeuCodecModel", cls.model_type, cls.download))
 
     @property
     def sample_rate(self) -> int:
-        """Samples a second of waves, here and back."""
+        """Samples per second of waves, in and out."""
         return int(self.model.config.output_sampling_rate)
 
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> Wave:  # noqa: ARG002
-        """The wave of codes alone: NeuTTS's authors do not put the prompt's before them."""
+        """Decode the codes alone: NeuTTS's authors do not put the prompt's codes before them."""
         return self.decode(codes)
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:
-        """An utterance in pieces, which no prompt comes before."""
+        """Start an utterance in pieces, without a prompt before it."""
         return super().speaking(prompt_codes[:0], chunk)
 
     def _input(self, wave: Wave) -> Wave:

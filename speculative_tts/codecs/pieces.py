@@ -1,4 +1,4 @@
-"""Speech while its codes are still being made: which samples are final, and how pieces join."""
+"""Decode speech while its codes are still being made: cut final pieces and join them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from speculative_tts.codecs.audio import Wave
 
 
 class Speaking(Protocol):
-    """One utterance on its way to waves."""
+    """One utterance that is decoded piece by piece."""
 
     def strides(self) -> Iterator[int]:
-        """How many codes more each next piece needs."""
+        """Yield the number of further codes that each next piece needs."""
         ...
 
     def ready(self, codes: np.ndarray, *, ended: bool = False) -> Iterator[Wave]:
-        """The pieces that are final now that `codes`, all so far, are there; each comes once."""
+        """Yield the pieces that became final, given all `codes` so far; each comes once."""
         ...
 
 
@@ -27,27 +27,27 @@ class StreamCodec(Protocol):
     """A codec that can speak the beginning of an utterance before its end is known."""
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Speaking:
-        """An utterance in pieces of `chunk` codes, None: the codec's own; a prompt came before."""
+        """Start an utterance after a prompt, in pieces of `chunk` codes (None: the default)."""
         ...
 
 
 @dataclass(frozen=True)
 class Window:
-    """What a decoder must hear besides a piece's own codes, so that its samples are final.
+    """Codes that a decoder must see around a piece, so that the piece's samples are final.
 
-    `ahead` codes behind it, and `behind` codes before it; None: all before it, and pieces are the
-    whole utterance's samples. Where they are so only nearly, a piece fades into the next over
-    `fade` samples. `chunk`: codes a piece, where nobody says.
+    It sees `ahead` codes after the piece and `back` codes before it (None: all, so that pieces
+    equal the samples of the whole utterance). Where they are only nearly equal, a piece fades into
+    the next over `fade` samples. `chunk` is the default number of codes in a piece.
     """
 
     ahead: int
     chunk: int
-    behind: int | None = None
+    back: int | None = None
     fade: int = 0
 
 
 class Windowed:
-    """Pieces of a codec without a memory: each decoded with what is around it, which is cut off."""
+    """Pieces of a stateless codec: each is decoded with its context, which is then cut off."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Windowed:
         chunk: int | None,
         before: np.ndarray,
     ) -> None:
-        """`before`: codes that the decoder hears before the first piece."""
+        """Start an utterance; the decoder sees the codes `before` ahead of the first piece."""
         self._decode, self._window, self._before = decode, window, before
         self._chunk = chunk or window.chunk
         self._sent = 0
@@ -75,11 +75,11 @@ class Windowed:
 
     def _piece(self, codes: np.ndarray, end: int) -> Wave:
         before = np.concatenate([self._before, codes[: self._sent]])
-        if self._window.behind is not None:
-            before = before[max(0, len(before) - self._window.behind) :]
-        heard = np.concatenate([before, codes[self._sent : end + self._window.ahead]])
-        wave = self._decode(heard)
-        hop = len(wave) // len(heard)
+        if self._window.back is not None:
+            before = before[max(0, len(before) - self._window.back) :]
+        context = np.concatenate([before, codes[self._sent : end + self._window.ahead]])
+        wave = self._decode(context)
+        hop = len(wave) // len(context)
         wave, length = wave[hop * len(before) :], hop * (end - self._sent)
         piece, over = wave[:length].copy(), min(len(self._tail), length)
         if over:

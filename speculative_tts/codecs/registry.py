@@ -1,4 +1,4 @@
-"""Codecs by name."""
+"""Load codecs by name, and define their interfaces."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,16 +15,16 @@ SILENCE = 0.1  # seconds
 
 
 class Codec(Protocol):
-    """Waves to speech codes and back."""
+    """A codec between waves and speech codes."""
 
     @property
     def sample_rate(self) -> int:
-        """Samples a second of its waves."""
+        """Samples per second of its waves."""
         ...
 
     @property
     def token_rate(self) -> float:
-        """Codes a second."""
+        """Codes per second."""
         ...
 
     @property
@@ -34,15 +34,15 @@ class Codec(Protocol):
 
     @property
     def n_layers(self) -> int:
-        """Layers of codes; 1 of a codec whose codes are [tokens]."""
+        """Number of code layers; 1 for a codec whose codes are [tokens]."""
         ...
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
-        """Mono wave to int64 codes [tokens], or [layers, tokens] of a codec with several layers."""
+        """Encode a mono wave to int64 codes [tokens], or [layers, tokens] with several layers."""
         ...
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """int64 codes of that shape to a mono wave."""
+        """Decode int64 codes of that shape to a mono wave."""
         ...
 
 
@@ -66,14 +66,14 @@ def _neucodec(path: Path) -> Codec:
 
 @runtime_checkable
 class VoiceCodec(Protocol):
-    """A codec whose decoder hears the prompt too: for its voice, or for what went before."""
+    """A codec whose decoder also uses the prompt: its voice, or its codes as context."""
 
     def encode_prompt(self, wave: np.ndarray) -> np.ndarray:
-        """Codes of a prompt, int64 [tokens]; its voice is kept for `decode_as`."""
+        """Encode a prompt, int64 [tokens], and store its voice for `decode_as`."""
         ...
 
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
-        """Codes to a mono wave, with the voice of a prompt of `encode_prompt`."""
+        """Decode to a mono wave, with the voice of a prompt of `encode_prompt`."""
         ...
 
 
@@ -83,7 +83,7 @@ class FlowCodec(Protocol):
 
     @property
     def flow_seconds(self) -> float | None:
-        """Spent in the flow so far; None if that cannot be told apart."""
+        """Seconds spent in the flow so far; None if they cannot be measured."""
         ...
 
 
@@ -92,7 +92,7 @@ class BatchCodec(Protocol):
     """A codec that encodes several waves at once."""
 
     def encode_many(self, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Codes of each wave, as `encode` gives them."""
+        """Encode several waves, with the same results as `encode`."""
         ...
 
 
@@ -107,12 +107,12 @@ CODECS: dict[str, Callable[[Path], Codec]] = {
 
 
 def encode_voice(codec: Codec, wave: np.ndarray) -> np.ndarray:
-    """Codes of a recording whose voice will speak: a prompt, or what is resynthesised."""
+    """Encode a recording whose voice will speak: a prompt, or speech to resynthesise."""
     return codec.encode_prompt(wave) if isinstance(codec, VoiceCodec) else codec.encode(wave)
 
 
 def decode_voice(codec: Codec, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
-    """The wave of codes that go on after a prompt's; silence where an utterance ended at once."""
+    """Decode codes that follow a prompt's; silence where an utterance ended at once."""
     if codes.shape[-1] == 0:
         return silence(codec)
     if isinstance(codec, VoiceCodec):
@@ -121,12 +121,12 @@ def decode_voice(codec: Codec, codes: np.ndarray, prompt_codes: np.ndarray) -> n
 
 
 def silence(codec: Codec) -> np.ndarray:
-    """What stands for no codes: a file that every judge and player opens."""
+    """Return the audio of an utterance without codes, which every judge and player can open."""
     return np.zeros(round(SILENCE * codec.sample_rate), dtype=np.float32)
 
 
 def load_codec(name: str, path: Path) -> Codec:
-    """The codec `name` from its files at `path`; ValueError for an unknown name or place."""
+    """Load the codec `name` from `path`; raise ValueError for an unknown name or place."""
     if name not in CODECS:
         raise ValueError(
             f"codec {name!r} is unknown; known codecs, one of which codec.name must be: "

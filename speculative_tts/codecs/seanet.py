@@ -1,7 +1,7 @@
-"""SEANet's convolutional encoder and decoder as SpeechTokenizer has them, with official names.
+"""Implement SEANet's convolutional encoder and decoder for SpeechTokenizer, with official names.
 
-Convolutions with weight norm and reflect padding (not causal), residual blocks, LSTMs with a skip
-(Tagliasacchi et al., 2020; Défossez et al., 2022).
+They have convolutions with weight norm and reflect padding (not causal), residual blocks, and LSTMs
+with a skip (Tagliasacchi et al., 2020; Défossez et al., 2022).
 """
 
 import math
@@ -42,19 +42,19 @@ class SeanetConfig:
 
     @property
     def hop(self) -> int:
-        """Samples a code."""
+        """Samples per code."""
         return math.prod(self.strides)
 
 
 class Snake(nn.Module):
-    """x + sin^2(alpha x) / alpha, alpha by channel."""
+    """The activation x + sin^2(alpha x) / alpha, with one alpha per channel."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.alpha = nn.Parameter(torch.ones(1, channels, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, samples] to the same."""
+        """Map [batch, channels, samples] to the same shape."""
         return x + (self.alpha + 1e-9).reciprocal() * torch.sin(self.alpha * x).square()
 
 
@@ -69,7 +69,7 @@ class WeightNormed(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def weight(self) -> Tensor:
-        """The kernel."""
+        """Return the kernel."""
         return self.weight_v * (self.weight_g / _length(self.weight_v))
 
 
@@ -84,7 +84,7 @@ class Convolution(nn.Module):
         self.conv = nn.ModuleDict({"conv": WeightNormed((outer, inner, kernel), outer)})
 
     def forward(self, x: Float[Tensor, "batch inner samples"]) -> Float[Tensor, "batch outer _"]:
-        """The result, with the last window full."""
+        """Convolve, padding so that the last window is full."""
         parameters = self.conv["conv"]
         assert isinstance(parameters, WeightNormed)
         total = (self.kernel - 1) * self.dilation - (self.stride - 1)
@@ -109,7 +109,7 @@ class Upsampling(nn.Module):
         self.convtr = nn.ModuleDict({"convtr": WeightNormed((inner, outer, 2 * stride), outer)})
 
     def forward(self, x: Float[Tensor, "batch inner samples"]) -> Float[Tensor, "batch outer _"]:
-        """The result, its ends cut off."""
+        """Upsample, and cut off the ends."""
         parameters = self.convtr["convtr"]
         assert isinstance(parameters, WeightNormed)
         y = F.conv_transpose1d(x, parameters.weight(), parameters.bias, stride=self.stride)
@@ -117,7 +117,7 @@ class Upsampling(nn.Module):
         return y[..., self.stride - right : y.shape[-1] - right]
 
 
-class Recurrence(nn.Module):
+class SeanetLSTM(nn.Module):
     """LSTM layers with a skip; a bidirectional one doubles the channels."""
 
     def __init__(self, channels: int, layers: int, *, bidirectional: bool) -> None:
@@ -125,14 +125,14 @@ class Recurrence(nn.Module):
         self.lstm = nn.LSTM(channels, channels, layers, bidirectional=bidirectional)
 
     def forward(self, x: Float[Tensor, "batch channels frames"]) -> Tensor:
-        """[batch, channels or twice as many, frames]."""
+        """Return [batch, channels or twice as many, frames]."""
         x = x.permute(2, 0, 1)
         y: Tensor = self.lstm(x)[0]
         skip = x.repeat(1, 1, 2) if self.lstm.bidirectional else x
         return (y + skip).permute(1, 2, 0)
 
     def ragged(self, parts: list[Tensor]) -> list[Tensor]:
-        """The same of several [1, channels, frames] of different lengths, all frames abreast."""
+        """Run several [1, channels, frames] of different lengths in one packed batch."""
         packed = pack_sequence([part[0].T for part in parts], enforce_sorted=False)
         padded, lengths = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         out = []
@@ -143,7 +143,7 @@ class Recurrence(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a shortcut of one."""
+    """Two convolutions, with a third one as shortcut."""
 
     def __init__(self, channels: int, dilation: int, c: SeanetConfig) -> None:
         super().__init__()
@@ -157,18 +157,18 @@ class Residual(nn.Module):
         self.shortcut = Convolution(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, samples] to the same."""
+        """Map [batch, channels, samples] to the same shape."""
         y: Tensor = self.shortcut(x) + self.block(x)
         return y
 
 
 def activation(c: SeanetConfig, channels: int) -> nn.Module:
-    """The configured one."""
+    """Return the configured activation."""
     return Snake(channels) if c.activation == "Snake" else nn.ELU()
 
 
-class Encoder(nn.Module):
-    """Waves [batch, 1, samples] to features [batch, dimension, ceil(samples / hop)]."""
+class SeanetEncoder(nn.Module):
+    """Map waves [batch, 1, samples] to features [batch, dimension, ceil(samples / hop)]."""
 
     def __init__(self, c: SeanetConfig) -> None:
         super().__init__()
@@ -182,39 +182,39 @@ class Encoder(nn.Module):
             ]
             channels *= 2
         if c.lstm_layers:
-            modules.append(Recurrence(channels, c.lstm_layers, bidirectional=c.bidirectional))
+            modules.append(SeanetLSTM(channels, c.lstm_layers, bidirectional=c.bidirectional))
         channels *= 2 if c.bidirectional else 1
         modules += [activation(c, channels), Convolution(channels, c.dimension, OUTER_KERNEL)]
         self.model = nn.Sequential(*modules)
 
     def forward(self, waves: Tensor) -> Tensor:
-        """Features."""
+        """Return the features of waves."""
         features: Tensor = self.model(waves)
         return features
 
     def ragged(self, waves: list[Tensor]) -> list[Tensor]:
-        """Features of waves [1, 1, samples] of different lengths, each as if alone.
+        """Return the features of waves [1, 1, samples] of different lengths, each as if alone.
 
-        The recurrent layers, a step a frame, take them together; convolutions fill a GPU alone.
+        The recurrent layers take them together; the convolutions of one wave fill a GPU.
         """
         parts = waves
         for module in self.model:
-            if isinstance(module, Recurrence):
+            if isinstance(module, SeanetLSTM):
                 parts = module.ragged(parts)
             else:
                 parts = [module(part) for part in parts]
         return parts
 
 
-class Decoder(nn.Module):
-    """Features [batch, dimension, frames] to waves [batch, 1, frames * hop]."""
+class SeanetDecoder(nn.Module):
+    """Map features [batch, dimension, frames] to waves [batch, 1, frames * hop]."""
 
     def __init__(self, c: SeanetConfig) -> None:
         super().__init__()
         channels = c.n_filters * 2 ** len(c.strides)
         modules: list[nn.Module] = [Convolution(c.dimension, channels, OUTER_KERNEL)]
         if c.lstm_layers:
-            modules.append(Recurrence(channels, c.lstm_layers, bidirectional=False))
+            modules.append(SeanetLSTM(channels, c.lstm_layers, bidirectional=False))
         for stride in c.strides:
             modules += [activation(c, channels), Upsampling(channels, channels // 2, stride)]
             channels //= 2
@@ -223,7 +223,7 @@ class Decoder(nn.Module):
         self.model = nn.Sequential(*modules)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Waves."""
+        """Return the waves of features."""
         waves: Tensor = self.model(features)
         return waves
 
@@ -233,12 +233,12 @@ def _residuals(channels: int, c: SeanetConfig) -> list[nn.Module]:
 
 
 def _length(weight: Tensor) -> Tensor:
-    """Euclidean length by first dimension, [first, 1, 1]."""
+    """Return the Euclidean length over all but the first dimension, [first, 1, 1]."""
     return weight.square().sum((1, 2), keepdim=True).sqrt()
 
 
 def _reflected(x: Tensor, left: int, right: int) -> Tensor:
-    """Reflect padding, also of inputs that are shorter than it (zeros are put behind first)."""
+    """Pad by reflection; inputs shorter than the padding are first extended by zeros."""
     short = max(left, right) - x.shape[-1] + 1
     if short <= 0:
         return F.pad(x, (left, right), "reflect")

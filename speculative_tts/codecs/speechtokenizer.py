@@ -1,6 +1,6 @@
-"""SpeechTokenizer (Zhang et al., 2024; arXiv 2308.16692): residual codes, the first one semantic.
+"""Provide SpeechTokenizer (Zhang et al., 2024; arXiv 2308.16692): residual codes, a semantic first.
 
-Reads the published config.json and state dict. Codes are [layers, tokens], 50 a second of 16 kHz.
+It reads the published config.json and state dict. Codes are [layers, tokens], 50 per second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from speculative_tts.codecs.seanet import Decoder, Encoder, SeanetConfig
+from speculative_tts.codecs.seanet import SeanetConfig, SeanetDecoder, SeanetEncoder
 from speculative_tts.state_dicts import check_fit, is_state, read_torch
 
 CONFIG, WEIGHTS = "config.json", "SpeechTokenizer.pt"
@@ -24,7 +24,7 @@ CONFIG, WEIGHTS = "config.json", "SpeechTokenizer.pt"
 
 @dataclass(frozen=True)
 class SpeechTokenizerConfig:
-    """What config.json says about the model; its other keys are of training."""
+    """The part of config.json that describes the model."""
 
     seanet: SeanetConfig
     semantic_dimension: int
@@ -34,7 +34,7 @@ class SpeechTokenizerConfig:
 
     @classmethod
     def read(cls, path: Path) -> SpeechTokenizerConfig:
-        """Read config.json; ValueError names what it lacks."""
+        """Read config.json; raise ValueError naming what it lacks."""
         if not path.is_file():
             raise ValueError(f"{path} not found; give a folder with {CONFIG} and {WEIGHTS}")
         try:
@@ -48,7 +48,7 @@ class SpeechTokenizerConfig:
 
 
 class Codebook(nn.Module):
-    """Entries, and the running counts that training keeps (unused here, but in every file)."""
+    """Codebook entries, and training's running counts (unused here, but in every file)."""
 
     embed: Tensor
 
@@ -60,17 +60,17 @@ class Codebook(nn.Module):
         self.register_buffer("embed_avg", torch.zeros(entries, dimension))
 
     def nearest(self, x: Float[Tensor, "batch dim frames"]) -> Int64[Tensor, "batch frames"]:
-        """The entry closest to each frame by Euclidean distance."""
+        """Return the entry closest to each frame by Euclidean distance."""
         products = torch.einsum("bdf,ed->bfe", x, self.embed)
         return (2 * products - self.embed.square().sum(-1)).argmax(-1)
 
     def entries(self, codes: Int64[Tensor, "batch frames"]) -> Float[Tensor, "batch dim frames"]:
-        """Entries of codes."""
+        """Look up the entries of codes."""
         return self.embed[codes].mT
 
 
 class Quantiser(nn.Module):
-    """Residual quantisation; each layer codes what those before left over."""
+    """Residual quantisation: each layer codes the remainder of those before."""
 
     def __init__(self, layers: int, entries: int, dimension: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Quantiser(nn.Module):
         self.books = tuple(codebooks)
 
     def encode(self, features: Tensor, layers: int, first: int = 0) -> Tensor:
-        """Codes [layers - first, batch, frames] of layers `first` up to `layers`.
+        """Return codes [layers - first, batch, frames] of layers `first` up to `layers`.
 
         `first` starts from the features themselves, not from a residual, as the official code does.
         """
@@ -91,28 +91,29 @@ class Quantiser(nn.Module):
         return torch.stack(codes)
 
     def decode(self, codes: Int64[Tensor, "layers batch frames"], first: int = 0) -> Tensor:
-        """Summed entries of layers `first`, `first` + 1, ..: [batch, dimension, frames]."""
+        """Sum the entries of layers `first`, `first` + 1, ..: [batch, dimension, frames]."""
         return torch.stack(
             [book.entries(row) for book, row in zip(self.books[first:], codes, strict=False)]
         ).sum(0)
 
 
 class SpeechTokenizer(nn.Module):
-    """The model; its state dict is the official one."""
+    """The model, with the official state dict."""
 
     def __init__(self, config: SpeechTokenizerConfig) -> None:
         super().__init__()
         self.config = config
         dimension, semantic = config.seanet.dimension, config.semantic_dimension
-        self.encoder, self.decoder = Encoder(config.seanet), Decoder(config.seanet)
+        self.encoder = SeanetEncoder(config.seanet)
+        self.decoder = SeanetDecoder(config.seanet)
         self.quantizer = Quantiser(config.n_q, config.codebook_size, dimension)
         self.transform = nn.Linear(dimension, semantic) if dimension != semantic else nn.Identity()
 
     @classmethod
     def load(cls, config: Path, weights: Path) -> SpeechTokenizer:
-        """The model of a config.json and a state dict, for inference.
+        """Load the model of a config.json and a state dict, for inference.
 
-        Raises ValueError for files that are not, listing tensors that do not fit.
+        Raise ValueError for other files, listing tensors that do not fit.
         """
         model = cls(SpeechTokenizerConfig.read(config))
         state = read_torch(weights)
@@ -125,19 +126,19 @@ class SpeechTokenizer(nn.Module):
     def encode(
         self, waves: Float[Tensor, "batch 1 samples"], layers: int | None = None, first: int = 0
     ) -> Int64[Tensor, "_ batch frames"]:
-        """Codes of layers `first` up to `layers` (default: all)."""
+        """Return the codes of layers `first` up to `layers` (default: all)."""
         count = self.config.n_q if layers is None else layers
         return self.quantizer.encode(self.encoder(waves), count, first)
 
     def decode(self, codes: Int64[Tensor, "_ batch frames"], first: int = 0) -> Tensor:
-        """Waves [batch, 1, frames * hop] of the layers `first`, `first` + 1, .."""
+        """Return the waves [batch, 1, frames * hop] of layers `first`, `first` + 1, .."""
         waves: Tensor = self.decoder(self.quantizer.decode(codes, first))
         return waves
 
     def semantic(
         self, waves: Float[Tensor, "batch 1 samples"]
     ) -> Float[Tensor, "batch frames semantic"]:
-        """The first layer's entries, projected to what its teacher (HuBERT) had."""
+        """Return the first layer's entries, projected to the space of its teacher (HuBERT)."""
         features = self.quantizer.decode(self.encode(waves, 1))
         projected: Tensor = self.transform(features.mT)
         return projected
@@ -145,32 +146,32 @@ class SpeechTokenizer(nn.Module):
 
 @dataclass(frozen=True)
 class SpeechTokenizerCodec:
-    """The model as a codec: NumPy waves to codes [layers, tokens] and back.
+    """The model as a codec between NumPy waves and codes [layers, tokens].
 
-    It runs on a GPU when torch sees one, as `codecs.xcodec2`.
+    It runs on a GPU if torch finds one.
     """
 
     model: SpeechTokenizer
 
     @classmethod
     def load(cls, folder: Path) -> SpeechTokenizerCodec:
-        """Read a folder with config.json and SpeechTokenizer.pt; ValueError says what is wrong."""
+        """Read a folder with config.json and SpeechTokenizer.pt; raise ValueError for another."""
         model = SpeechTokenizer.load(folder / CONFIG, folder / WEIGHTS)
         return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"))
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The model's device."""
         return self.model.quantizer.books[0].embed.device
 
     @property
     def sample_rate(self) -> int:
-        """Samples a second."""
+        """Samples per second."""
         return self.model.config.sample_rate
 
     @property
     def token_rate(self) -> float:
-        """Codes a second (of each layer)."""
+        """Codes per second (of each layer)."""
         return self.sample_rate / self.model.config.seanet.hop
 
     @property
@@ -180,15 +181,15 @@ class SpeechTokenizerCodec:
 
     @property
     def n_layers(self) -> int:
-        """Layers of codes."""
+        """Number of code layers."""
         return self.model.config.n_q
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
-        """Codes of every started 20 ms of a mono wave in [-1, 1]: int64 [layers, tokens]."""
+        """Encode every started 20 ms of a mono wave in [-1, 1]: int64 [layers, tokens]."""
         return self.encode_many([wave])[0]
 
     def encode_many(self, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Codes of several waves, each as `encode` gives them."""
+        """Encode several waves, with the same results as `encode`."""
         for wave in waves:
             if wave.ndim != 1:
                 raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
@@ -206,12 +207,12 @@ class SpeechTokenizerCodec:
         return self.model.encoder.ragged(waves) if waves else []
 
     def _codes(self, features: Tensor) -> np.ndarray:
-        """Codes [layers, tokens] of features [1, dimension, tokens]."""
+        """Quantise features [1, dimension, tokens] to codes [layers, tokens]."""
         codes: np.ndarray = self.model.quantizer.encode(features, self.n_layers)[:, 0].cpu().numpy()
         return codes
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Wave of codes [layers, tokens], of fewer layers, or of the first alone, [tokens]."""
+        """Decode codes [layers, tokens], of fewer layers, or of the first alone, [tokens]."""
         rows = np.atleast_2d(np.asarray(codes, dtype=np.int64))
         if rows.ndim > 2 or len(rows) > self.n_layers:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""The tiny codec: 40 ms speech tokens, one k-means codebook over stacked WORLD frames.
+"""Provide the tiny codec: 40 ms speech tokens, one k-means codebook over stacked WORLD frames.
 
 A token is four 10 ms frames of 27 features each (see `world.frame_features`); codebook entries live
-in a weighted space where squared distance is a fair error measure. Decoding lets a postnet mend
-what entries leave out (`codecs.postnet`) and undoes the weights.
+in a weighted space where squared distance is a fair error measure. For decoding a postnet corrects
+the entries (`codecs.postnet`) and the weights are undone.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES
 SAMPLES_PER_TOKEN = FRAMES_PER_TOKEN * world.SAMPLES_PER_FRAME
 BARE, FORMAT_VERSION = 1, 2  # without and with a postnet
 MADE = "give tiny:codec, tiny:codec_residual for VALL-E, or what sst-prepare made"
-# WORLD's pulses and noise hang on all frames before, and reach 0.04 s back from the end.
+# WORLD's pulses and noise depend on all frames before, and reach 0.04 s back from the end.
 WINDOW = Window(ahead=2, chunk=5)
 CEPSTRUM_POWER = 0.6
 """Cepstra are divided by sd ** 0.6: between raw error (0) and equal variance (1)."""
 
 OTHER_WEIGHTS = (0.5, 0.5, 0.3)
-"""Of log F0, voicing and aperiodicity after division by their sd: words matter more."""
+"""Weights of log F0, voicing and aperiodicity after division by their sd: words matter more."""
 
 
 class WorldCodec:
-    """What both tiny codecs do: weighted WORLD features are theirs to turn into codes and back."""
+    """Base of both tiny codecs, which turn weighted WORLD features into codes and back."""
 
     sample_rate = world.SAMPLE_RATE
     token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
@@ -48,7 +48,7 @@ class WorldCodec:
     postnet: Postnet | None
 
     def encode(self, wave: world.Wave) -> Int64[np.ndarray, "*layers tokens"]:
-        """Codes of every full 40 ms of a mono 16 kHz wave in [-1, 1]."""
+        """Encode every full 40 ms of a mono 16 kHz wave in [-1, 1]."""
         if wave.ndim != 1:
             raise ValueError(f"a mono wave of shape (samples,) is needed, got {wave.shape}")
         if len(wave) < SAMPLES_PER_TOKEN:
@@ -56,7 +56,7 @@ class WorldCodec:
         return self.encode_features(world.frame_features(world.analyse(wave)))
 
     def decode(self, codes: Int64[np.ndarray, "*layers tokens"]) -> world.Wave:
-        """Wave of codes: 640 samples a token."""
+        """Decode codes to a wave of 640 samples per token."""
         if codes.shape[-1] == 0:
             return np.zeros(0, dtype=np.float32)
         return world.synthesise(world.frames_from_features(self.decode_features(codes)))
@@ -80,19 +80,19 @@ class WorldCodec:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What codec.json says of the codebooks."""
+        """Sizes of the codebooks, for codec.json."""
         raise NotImplementedError
 
     def encode_features(
         self, features: Float64[np.ndarray, "frames 27"]
     ) -> Int64[np.ndarray, "*layers tokens"]:
-        """Codes of frame features; frames beyond a multiple of four are dropped."""
+        """Encode frame features; frames beyond a multiple of four are dropped."""
         raise NotImplementedError
 
     def decode_features(
         self, codes: Int64[np.ndarray, "*layers tokens"]
     ) -> Float64[np.ndarray, "frames 27"]:
-        """Frame features of codes, four frames a token; ValueError for codes out of range."""
+        """Decode codes to features of four frames each; raise ValueError for codes out of range."""
         tokens = self.look_up(codes)
         better = self.postnet(tokens.astype(np.float32)) if self.postnet else tokens
         features: NDArray[np.float64] = better.reshape(-1, world.N_FEATURES) / np.float64(
@@ -103,13 +103,13 @@ class WorldCodec:
     def look_up(
         self, codes: Int64[np.ndarray, "*layers tokens"]
     ) -> Float[np.ndarray, "tokens 108"]:
-        """Weighted features of codes as the codebooks have them."""
+        """Look up the weighted features of codes in the codebooks."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class TinyCodec(WorldCodec):
-    """Waves of 16 kHz to codes at 25 a second and back.
+    """Codec between waves of 16 kHz and 25 codes per second.
 
     `codebook` holds weighted features; a feature times `weights` is its weighted value.
     """
@@ -123,7 +123,7 @@ class TinyCodec(WorldCodec):
 
     @property
     def n_codes(self) -> int:
-        """Codebook entries."""
+        """Number of codebook entries."""
         return len(self.codebook)
 
     @property
@@ -145,7 +145,7 @@ class TinyCodec(WorldCodec):
         return entries
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:  # noqa: ARG002
-        """An utterance in pieces (`codecs.pieces`), which are the whole one's samples."""
+        """Start an utterance in pieces, whose samples equal the whole utterance's."""
         window = replace(WINDOW, ahead=WINDOW.ahead + (NEIGHBOURS if self.postnet else 0))
         return Windowed(self.decode, window, chunk, np.zeros(0, dtype=np.int64))
 
@@ -158,7 +158,7 @@ class TinyCodec(WorldCodec):
 def read_codec(
     folder: Path, books: str, dimensions: int
 ) -> tuple[Float32[np.ndarray, ...], Float32[np.ndarray, " 27"], Postnet | None]:
-    """Codebooks, weights and postnet of a codec folder; ValueError for another folder."""
+    """Read a codec folder's codebooks, weights and postnet; raise ValueError for another folder."""
     meta = read_json(folder / "codec.json", MADE)
     version = meta.get("format_version")
     if version not in (BARE, FORMAT_VERSION):
@@ -167,18 +167,18 @@ def read_codec(
             f"{MADE}"
         )
     try:
-        found = load_file(folder / "codec.safetensors")
+        stored = load_file(folder / "codec.safetensors")
     except (OSError, SafetensorError) as error:
         raise ValueError(
             f"{folder}: codec.safetensors is not readable ({error}); {MADE}"
         ) from error
     for name, wanted in {books: dimensions, "weights": 1}.items():
-        if name not in found or found[name].ndim != wanted or not np.isfinite(found[name]).all():
+        if name not in stored or stored[name].ndim != wanted or not np.isfinite(stored[name]).all():
             raise ValueError(
                 f"{folder}: codec.safetensors has no {name} of {wanted} dimensions and finite "
                 f"numbers; {MADE}"
             )
-    single = {name: array.astype(np.float32) for name, array in found.items()}
+    single = {name: array.astype(np.float32) for name, array in stored.items()}
     try:
         postnet = Postnet.of(single, TOKEN_FEATURES) if version == FORMAT_VERSION else None
     except ValueError as error:
@@ -187,7 +187,7 @@ def read_codec(
 
 
 def feature_weights(features: Float64[np.ndarray, "frames 27"]) -> Float32[np.ndarray, " 27"]:
-    """Weights from the spread of a sample of frames."""
+    """Compute the weights from the spread of a sample of frames."""
     spread = features.std(axis=0) + 1e-8
     cepstra, others = spread[: world.N_CEPSTRA], spread[world.N_CEPSTRA :]
     weights = np.concatenate([cepstra**-CEPSTRUM_POWER, np.array(OTHER_WEIGHTS) / others])
@@ -198,7 +198,7 @@ def feature_weights(features: Float64[np.ndarray, "frames 27"]) -> Float32[np.nd
 def stack_frames(
     features: Float64[np.ndarray, "frames 27"], weights: Float32[np.ndarray, " 27"]
 ) -> Float32[np.ndarray, "tokens 108"]:
-    """Weighted features of four consecutive frames side by side."""
+    """Join the weighted features of four consecutive frames."""
     tokens = len(features) // FRAMES_PER_TOKEN
     weighted = features[: tokens * FRAMES_PER_TOKEN] * weights
     return np.ascontiguousarray(weighted.reshape(tokens, TOKEN_FEATURES), dtype=np.float32)
@@ -207,7 +207,7 @@ def stack_frames(
 def nearest(
     vectors: Float32[np.ndarray, "tokens 108"], codebook: Float32[np.ndarray, "codes 108"]
 ) -> Int64[np.ndarray, " tokens"]:
-    """Index of the closest codebook row by squared Euclidean distance."""
+    """Return the index of the closest codebook row by squared Euclidean distance."""
     half_norms = 0.5 * np.square(codebook).sum(axis=1)
     closest: NDArray[np.int64] = np.argmax(vectors @ codebook.T - half_norms, axis=1)
     return closest
@@ -216,7 +216,7 @@ def nearest(
 def train_codec(
     features: list[Float64[np.ndarray, "_ 27"]], n_codes: int, iterations: int, seed: int
 ) -> TinyCodec:
-    """k-means over the tokens of whole utterances (each a multiple of four frames)."""
+    """Train by k-means over the tokens of whole utterances (each a multiple of four frames)."""
     frames = np.concatenate(features)
     weights = feature_weights(frames)
     return TinyCodec(k_means(stack_frames(frames, weights), n_codes, iterations, seed), weights)
@@ -225,7 +225,7 @@ def train_codec(
 def k_means(
     vectors: Float32[np.ndarray, "tokens 108"], n_codes: int, iterations: int, seed: int
 ) -> Float32[np.ndarray, "codes 108"]:
-    """Centroids, rounded to the float16 in which they are stored."""
+    """Return centroids, rounded to the float16 in which they are stored."""
     try:
         import faiss
     except ImportError as error:

@@ -1,9 +1,9 @@
-"""The residual tiny codec: the tiny codec's 40 ms tokens as a sum of several codebook entries.
+"""Provide the residual tiny codec: 40 ms tokens as a sum of several codebook entries.
 
 Residual vector quantisation (Zeghidour et al., 2021) of the same weighted stacked WORLD features as
-`codecs.tiny`: the first layer is a k-means of the features, each further layer one of what is left.
-The first layer alone is intelligible speech: it is what a VALL-E-shaped target predicts token by
-token; the others refine it.
+`codecs.tiny`: the first layer is a k-means of the features, each further layer one of the
+remainder. The first layer alone is intelligible speech, and a VALL-E-shaped target predicts it
+token by token; the others refine it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from speculative_tts.codecs.tiny import (
 
 @dataclass(frozen=True)
 class ResidualTinyCodec(WorldCodec):
-    """Waves of 16 kHz to layers of codes at 25 a second and back.
+    """Codec between waves of 16 kHz and layers of 25 codes per second.
 
     `codebooks` hold weighted features; a feature times `weights` is its weighted value.
     """
@@ -42,17 +42,17 @@ class ResidualTinyCodec(WorldCodec):
 
     @property
     def n_codes(self) -> int:
-        """Codebook entries of one layer."""
+        """Number of codebook entries of one layer."""
         return len(self.codebooks[0])
 
     @property
     def n_layers(self) -> int:
-        """Codebooks."""
+        """Number of codebooks."""
         return len(self.codebooks)
 
     @property
     def codebook(self) -> Float32[np.ndarray, "codes 108"]:
-        """The first layer's entries: what the codes of a target sound like."""
+        """The first layer's entries, the sounds of the codes that a target predicts."""
         first: NDArray[np.float32] = self.codebooks[0]
         return first
 
@@ -75,9 +75,9 @@ class ResidualTinyCodec(WorldCodec):
     def look_up(
         self, codes: Int64[np.ndarray, "*layers tokens"]
     ) -> Float64[np.ndarray, "tokens 108"]:
-        """Weighted features of codes, sums of the first layers if not all are given.
+        """Sum the weighted features of codes over the layers that are given.
 
-        Codes of shape (tokens,) are the first layer's. Raises ValueError for codes out of range.
+        Codes of shape (tokens,) are the first layer's. Raise ValueError for codes out of range.
         """
         layers = np.atleast_2d(codes)
         if len(layers) > self.n_layers:
@@ -102,7 +102,7 @@ def train_residual_codec(
     iterations: int,
     seed: int,
 ) -> ResidualTinyCodec:
-    """k-means of the tokens, then of what each layer leaves (utterances of whole tokens)."""
+    """Train by k-means of the tokens, then of each layer's remainder (for whole tokens)."""
     frames = np.concatenate(features)
     weights = feature_weights(frames)
     left = stack_frames(frames, weights)

@@ -1,4 +1,4 @@
-"""WORLD analysis, synthesis and speaker warping of 16 kHz speech.
+"""Analyse, synthesise and warp 16 kHz speech by WORLD.
 
 A frame is 10 ms.  `WorldFrames` keeps the full spectral envelope, which warping needs;
 `frame_features` and `frames_from_features` reduce it to the 27 numbers that codecs quantise.
@@ -42,7 +42,7 @@ class WorldFrames:
     aperiodicity: Float64[np.ndarray, "n 513"]
 
     def crop(self, start: int, stop: int) -> WorldFrames:
-        """Frames from `start` up to `stop`."""
+        """Return the frames from `start` up to `stop`."""
         return WorldFrames(
             self.f0[start:stop], self.envelope[start:stop], self.aperiodicity[start:stop]
         )
@@ -64,7 +64,7 @@ def _pyworld() -> Any:
 
 
 def analyse(wave: Wave) -> WorldFrames:
-    """WORLD analysis of a 16 kHz wave in [-1, 1]: one frame per full 10 ms."""
+    """Analyse a 16 kHz wave in [-1, 1]: one frame per full 10 ms."""
     world = _pyworld()
     samples = np.ascontiguousarray(wave, dtype=np.float64)
     raw_f0, times = world.dio(
@@ -82,7 +82,7 @@ def analyse(wave: Wave) -> WorldFrames:
 
 
 def synthesise(frames: WorldFrames) -> Wave:
-    """The wave of `n` frames: exactly `160 n` samples, clipped to [-1, 1]."""
+    """Synthesise `n` frames to exactly `160 n` samples, clipped to [-1, 1]."""
     world = _pyworld()
     wave = world.synthesize(
         np.ascontiguousarray(frames.f0),
@@ -100,7 +100,7 @@ def synthesise(frames: WorldFrames) -> Wave:
 def warp(
     frames: WorldFrames, formant_scale: float, pitch_scale: float, pitch_range: float = 1.0
 ) -> WorldFrames:
-    """Another speaker: the spectral envelope stretched along frequency, F0 scaled.
+    """Warp to another speaker: stretch the spectral envelope along frequency, and scale F0.
 
     `formant_scale` > 1 moves formants up (a shorter vocal tract); `pitch_range` scales the log-F0
     excursions around the utterance's own mean.
@@ -124,7 +124,7 @@ def warp(
 def _stretch_bins(
     values: Float64[np.ndarray, "n bins"], scale: float
 ) -> Float64[np.ndarray, "n bins"]:
-    """`values` with bin k read from k / scale by linear interpolation."""
+    """Read bin k of `values` from k / scale by linear interpolation."""
     last = values.shape[1] - 1
     position = np.minimum(np.arange(last + 1) / scale, last)
     left = np.minimum(position.astype(np.int64), last - 1)
@@ -134,7 +134,7 @@ def _stretch_bins(
 
 
 def frame_features(frames: WorldFrames) -> Float64[np.ndarray, "n 27"]:
-    """The 27 numbers a frame that codecs quantise."""
+    """Reduce frames to the 27 numbers that codecs quantise."""
     world = _pyworld()
     cepstra = world.code_spectral_envelope(
         np.ascontiguousarray(frames.envelope), SAMPLE_RATE, N_CEPSTRA
@@ -146,9 +146,9 @@ def frame_features(frames: WorldFrames) -> Float64[np.ndarray, "n 27"]:
 
 
 def frames_from_features(features: Float64[np.ndarray, "n 27"]) -> WorldFrames:
-    """Inverse of `frame_features` up to its loss.
+    """Invert `frame_features`, up to its loss.
 
-    Averaged features are welcome: log F0 is divided by the voicing it was averaged with.
+    Features may be averages: log F0 is divided by the voicing it was averaged with.
     """
     world = _pyworld()
     voicing = features[:, N_CEPSTRA + 1]

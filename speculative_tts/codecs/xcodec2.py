@@ -1,8 +1,9 @@
-"""X-Codec2, the codec of LLaSA: 65,536 codes, 50 a second, 16 kHz; by transformers' Xcodec2Model.
+"""Provide X-Codec2, the codec of LLaSA: 65,536 codes, 50 per second, 16 kHz.
 
-The folder is the checkpoint `HKUSTAudio/xcodec2-hf` (config.json, model.safetensors); nothing is
-downloaded. The official feature extractor needs torchaudio; the same features are computed here by
-transformers' own filter bank. Runs on a GPU when torch sees one: audio is made outside all clocks.
+transformers' Xcodec2Model runs it, from the checkpoint `HKUSTAudio/xcodec2-hf` (config.json,
+model.safetensors); nothing is downloaded. The official feature extractor needs torchaudio; the same
+features are computed here by transformers' own filter bank. It runs on a GPU if torch finds one:
+audio is made outside all timings.
 """
 
 import json
@@ -21,12 +22,12 @@ from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.pieces import Window, Windowed
 
 INPUT_RATE = 16_000
-HOP = 320  # samples of the input a code
+HOP = 320  # input samples per code
 FRAME, SHIFT, FFT, BANDS = 400, 160, 512, 80  # of the filter bank, in samples
-STRIDE = 2  # filter bank frames a code
-# The decoder's attention sees everything: pieces are nearly the whole one's samples. 3 s before
-# is what those who stream it use (issue 28 of its repository); 0.2 s ahead, 10 ms of fade.
-WINDOW = Window(ahead=10, chunk=25, behind=150, fade=HOP // 2)
+STRIDE = 2  # filter bank frames per code
+# The decoder's attention sees everything: pieces only nearly equal the whole utterance's samples.
+# 3 s before a piece as in issue 28 of its repository; 0.2 s ahead, 10 ms of fade.
+WINDOW = Window(ahead=10, chunk=25, back=150, fade=HOP // 2)
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,22 @@ class Xcodec2:
 
     @classmethod
     def load(cls, folder: Path) -> "Xcodec2":
-        """Read a local checkpoint folder. ValueError says what was looked for."""
+        """Read a local checkpoint folder; raise ValueError saying what was looked for."""
         return cls(read_model(folder, "Xcodec2Model", cls.model_type, cls.download))
 
     @property
     def sample_rate(self) -> int:
-        """Samples a second of waves, here and back."""
+        """Samples per second of waves, in and out."""
         return INPUT_RATE
 
     @property
     def token_rate(self) -> float:
-        """Codes a second."""
+        """Codes per second."""
         return INPUT_RATE / HOP
 
     @property
     def levels(self) -> tuple[int, ...]:
-        """Levels of each dimension."""
+        """Number of levels of each dimension."""
         return tuple(self.model.config.quantization_levels)
 
     @property
@@ -71,19 +72,19 @@ class Xcodec2:
 
     @torch.inference_mode()
     def encode(self, wave: Wave) -> np.ndarray:
-        """Codes of a mono wave: one for each begun 20 ms, and one more for a whole number."""
+        """Encode a mono wave: a code for each begun 20 ms, and one more for a whole number."""
         samples = torch.from_numpy(self._input(wave))
         padded = torch.nn.functional.pad(samples, (0, HOP - len(samples) % HOP))
         features = semantic_features(padded.numpy(), self.margin)
         device = self.model.device
-        found = self.model.encode(
+        encoded = self.model.encode(
             padded[None, None].to(device), torch.from_numpy(features)[None].to(device)
         )
-        return np.asarray(found.audio_codes[0, 0].cpu().numpy().astype(np.int64))
+        return np.asarray(encoded.audio_codes[0, 0].cpu().numpy().astype(np.int64))
 
     @torch.inference_mode()
     def decode(self, codes: np.ndarray) -> Wave:
-        """The wave of codes, int64 [tokens]."""
+        """Decode codes, int64 [tokens], to a wave."""
         if len(codes) == 0:
             return np.zeros(0, dtype=np.float32)
         if not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
@@ -93,30 +94,30 @@ class Xcodec2:
         return np.asarray(values[0, 0].float().cpu().numpy())
 
     def encode_prompt(self, wave: Wave) -> np.ndarray:
-        """`encode`: a prompt's codes are all that `decode_as` needs."""
+        """Encode a prompt, whose codes are all that `decode_as` needs."""
         return self.encode(wave)
 
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> Wave:
-        """The wave of codes, int64 [tokens], decoded with the prompt's before them.
+        """Decode codes, int64 [tokens], after the prompt's codes.
 
-        As LLaSA's model card does, which then cuts the prompt off: the decoder looks both ways, so
-        that without a prompt the speech begins in another way. The cut here is at the first new
+        LLaSA's model card does the same and then cuts the prompt off: the decoder looks both ways,
+        so that without a prompt the speech begins in another way. The cut here is at the first new
         code; the card's, at the length of the prompt's recording, leaves up to 20 ms before it.
         """
         whole = self.decode(np.concatenate([prompt_codes, codes]))
         return whole[len(whole) // (len(prompt_codes) + len(codes)) * len(prompt_codes) :]
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:
-        """An utterance in pieces (`codecs.pieces`), heard after its prompt."""
+        """Start an utterance in pieces, decoded after its prompt."""
         return Windowed(self.decode, WINDOW, chunk, prompt_codes)
 
     def _input(self, wave: Wave) -> Wave:
-        """The wave at the encoder's rate."""
+        """Return the wave at the encoder's rate."""
         return wave
 
 
 def read_model(folder: Path, name: str, model_type: str, download: str) -> Any:
-    """A transformers codec in float32 from a local folder; one line for what is missing."""
+    """Load a transformers codec in float32 from a local folder; say in one line what is missing."""
     import transformers
 
     if not hasattr(transformers, name):
@@ -124,8 +125,8 @@ def read_model(folder: Path, name: str, model_type: str, download: str) -> Any:
             f"transformers {transformers.__version__} has no {name}; pip install -U transformers"
         )
     path = folder / "config.json"
-    found = json.loads(path.read_text(encoding="utf-8")).get("model_type") if path.is_file() else ""
-    if found != model_type or not any(folder.glob("*.safetensors")):
+    kind = json.loads(path.read_text(encoding="utf-8")).get("model_type") if path.is_file() else ""
+    if kind != model_type or not any(folder.glob("*.safetensors")):
         raise ValueError(
             f"no {model_type} checkpoint in {folder}; looked for config.json with model_type "
             f"{model_type} and model.safetensors: give codec.path=<folder of {download}>"
@@ -136,10 +137,10 @@ def read_model(folder: Path, name: str, model_type: str, download: str) -> Any:
 
 
 def semantic_features(wave: Wave, margin: int) -> np.ndarray:
-    """Filter bank features of a wave of whole codes: float32 [codes, 2 * bands].
+    """Compute filter bank features of a wave of whole codes: float32 [codes, 2 * bands].
 
-    Kaldi's 80 log-mel bands, each band with mean 0 and variance 1 over the wave, two frames side by
-    side: what the official extractors compute with torchaudio.
+    They are Kaldi's 80 log-mel bands, each with mean 0 and variance 1 over the wave, of two frames
+    side by side, equal to those of the official extractors, which use torchaudio.
     """
     from transformers.audio_utils import mel_filter_bank, spectrogram, window_function
 

@@ -19,7 +19,7 @@ from speculative_tts.evaluation.compare import Comparison, compare_all
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import NO_CODES
-from speculative_tts.evaluation.scoring import Plan, Scored, plans, score
+from speculative_tts.evaluation.scoring import Scored, ScoringPlan, plans, score
 from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap
 from speculative_tts.records import to_row, write_json
 from speculative_tts.schema.evaluate import EvalConfig
@@ -62,7 +62,7 @@ def run(config: EvalConfig) -> int:
     return NOTHING_SCORED if missing else _exit_code(scored, config.strict)
 
 
-def _had(plan: Plan) -> bool:
+def _had(plan: ScoringPlan) -> bool:
     """Return True if the run has figures of a judge that is not installed now."""
     file = plan.source.folder / SUMMARY
     if not plan.skipped or not file.is_file():
@@ -71,7 +71,7 @@ def _had(plan: Plan) -> bool:
     return not plan.skipped.keys().isdisjoint(had)
 
 
-def _planned(config: EvalConfig) -> list[Plan]:
+def _planned(config: EvalConfig) -> list[ScoringPlan]:
     """Plan the scoring; raise ValueError now for mistakes that would fail after hours of work."""
     baseline = None if config.baseline is None else Path(config.baseline)
     if baseline is not None and not baseline.is_dir():
@@ -90,14 +90,15 @@ def _planned(config: EvalConfig) -> list[Plan]:
     return planned
 
 
-def _shown(planned: Sequence[Plan], paper: str) -> list[Plan]:
+def _shown(planned: Sequence[ScoringPlan], paper: str) -> list[ScoringPlan]:
     """Drop the judges whose figures the paper does not show for a run."""
     from speculative_tts.reporting.runs import unscored
     from speculative_tts.reporting.shown import judges_shown
 
     shown = judges_shown(paper, [unscored(one.source.folder) for one in planned])
     return [
-        one.heard_by(shown.get(one.source.folder, {*one.judges, *one.skipped})) for one in planned
+        one.restricted_to(shown.get(one.source.folder, {*one.judges, *one.skipped}))
+        for one in planned
     ]
 
 
@@ -133,7 +134,7 @@ def _mark(options: dict[str, Any]) -> str:
     return "~" if options.get("grammar") == "general" else ""
 
 
-def _score(planned: Sequence[Plan], config: EvalConfig) -> list[Scored]:
+def _score(planned: Sequence[ScoringPlan], config: EvalConfig) -> list[Scored]:
     columns = (TextColumn("listening"), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:

@@ -15,17 +15,17 @@ from speculative_tts.schema.export import ExportConfig
 def run(config: ExportConfig) -> int:
     """Write the folder and print the names of its files."""
     from speculative_tts.files import write_atomic
-    from speculative_tts.training.card import card, runs_of
+    from speculative_tts.training.card import find_scored_runs, make_card
     from speculative_tts.training.export import VLLM, export
     from speculative_tts.training.export_layer import export_layer, is_layer
 
-    out, runs = app.require_writable(config.out), runs_of(config)
-    made = (export_layer if is_layer(Path(config.draft.path)) else export)(config)
+    out, runs = app.require_writable(config.out), find_scored_runs(config)
+    exported = (export_layer if is_layer(Path(config.draft.path)) else export)(config)
     readme = out / "README.md"
-    write_atomic(readme, card(config, made, runs))
-    if made.unserved:
-        print(f"no {VLLM}: {made.unserved}", file=sys.stderr)
-    print("\n".join(map(str, [*made.files, readme])))
+    write_atomic(readme, make_card(config, exported, runs))
+    if exported.unserved:
+        print(f"no {VLLM}: {exported.unserved}", file=sys.stderr)
+    print("\n".join(map(str, [*exported.files, readme])))
     return 0
 
 

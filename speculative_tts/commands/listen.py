@@ -25,7 +25,7 @@ def run(config: ListenConfig) -> int:
 
 
 def _make(config: ListenConfig) -> int:
-    from speculative_tts.listening import told
+    from speculative_tts.listening import lines
     from speculative_tts.listening.key import KEY, SITE
     from speculative_tts.listening.make import make
     from speculative_tts.listening.p808 import FOLDER, PATTERN
@@ -42,7 +42,7 @@ def _make(config: ListenConfig) -> int:
     if config.p808 is not None:
         print(f"for the P.808 toolkit: {folder / FOLDER}, condition_pattern: {PATTERN}")
     if len(made.key.systems) > 1:
-        print("\n".join(told.power(config, made.utterances)))
+        print("\n".join(lines.power_lines(config, made.utterances)))
     print(f"or let this machine collect the answers: sst-listen serve folder={folder}")
     return 0
 
@@ -60,7 +60,7 @@ def _serve(config: ListenConfig) -> int:
 
 
 def _score(config: ListenConfig) -> int:
-    from speculative_tts.listening import told
+    from speculative_tts.listening import lines
     from speculative_tts.listening.answers import read_answers, screen
     from speculative_tts.listening.key import ANSWERS, read_key
     from speculative_tts.listening.score import score, write
@@ -70,7 +70,7 @@ def _score(config: ListenConfig) -> int:
     answers = folder / ANSWERS if config.answers is None else Path(config.answers)
     screened = screen(key, read_answers(answers, key), partial=config.partial)
     found = score(key, screened, config.draws, config.seed)
-    print("\n".join(told.scores(key, found)))
+    print("\n".join(lines.score_lines(key, found)))
     written, gone = write(folder, key, found)
     print("\n".join(f"wrote {path}" for path in written))
     for path in gone:
@@ -79,9 +79,9 @@ def _score(config: ListenConfig) -> int:
 
 
 def _power(config: ListenConfig) -> int:
-    from speculative_tts.listening import told
+    from speculative_tts.listening import lines
 
-    print("\n".join(told.power(config, config.utterances)))
+    print("\n".join(lines.power_lines(config, config.utterances)))
     return 0
 
 

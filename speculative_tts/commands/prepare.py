@@ -32,7 +32,7 @@ def run(config: PrepareConfig) -> int:
 def _tiny(config: PrepareConfig, out: Path) -> int:
     from speculative_tts.corpora import tiny
 
-    tiny.prepare_tiny(tiny.Recipe(**vars(config)), out)
+    tiny.prepare_tiny(tiny.TinyCorpusRecipe(**vars(config)), out)
     return 0
 
 

@@ -48,7 +48,7 @@ def run_points(work: Work, composed: Composed) -> Iterator[tuple[Point, int, str
             text = "; ".join(f"{where}: {' '.join(overrides)}" for where, overrides in own)
             bar.set_postfix_str(text, refresh=watched())
 
-        workers.told = show
+        workers.on_places = show
         for point, (code, why, said) in workers.each(logged, points, share):
             bar.write(said.rstrip("\n"), file=sys.stderr if code else sys.stdout)
             bar.update()

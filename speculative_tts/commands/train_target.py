@@ -33,9 +33,9 @@ def run(config: TrainTargetConfig) -> int:
 
 
 def _target(config: TrainTargetConfig) -> Train:
-    from speculative_tts.training.target import Recipe, train_target
+    from speculative_tts.training.target import TargetRecipe, train_target
 
-    return partial(train_target, Recipe(**vars(config)))
+    return partial(train_target, TargetRecipe(**vars(config)))
 
 
 def _valle(config: TrainTargetConfig) -> Train:

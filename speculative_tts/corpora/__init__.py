@@ -1,1 +1,1 @@
-"""Corpora: speech, codes and test lists."""
+"""Prepare corpora: speech, codes and test lists."""

@@ -1,7 +1,7 @@
-"""The stores of speech codes: Parquet shards, a row an utterance.
+"""Write the stores of speech codes: Parquet shards with one row per utterance.
 
-`codes` are the tokens that a target predicts; a codec of several layers has them in its first, and
-the others in `residual_codes`.
+`codes` are the tokens that a target predicts: the first layer of a codec with several, whose other
+layers are in `residual_codes`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AnyTinyCodec = TinyCodec | ResidualTinyCodec
 
 
 def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: pa.Schema) -> None:
-    """Encode each feature shard into a Parquet shard of the same number; those there are kept."""
+    """Encode each feature shard into a Parquet shard of the same number, unless it exists."""
     for shard in progress(shards, desc=f"encoding into {folder.name}"):
         path = folder / f"train-{shard.stem.removeprefix('shard-')}.parquet"
         if not path.exists():
@@ -46,13 +46,13 @@ def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: p
 
 
 def write_shard(rows: list[dict[str, object]], schema: pa.Schema, path: Path) -> None:
-    """One Parquet file, atomically; columns that the schema lacks are left out."""
+    """Write one Parquet file atomically; columns that the schema lacks are left out."""
     with writing(path) as file:
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), file)
 
 
 def take_row(item: SpokenTake, codec: AnyTinyCodec) -> dict[str, object]:
-    """One row of a training take."""
+    """Return the row of a training take."""
     codes = codec.encode_features(item.features.astype(np.float64))
     return {
         "id": f"{item.id}-{item.speaker}",
@@ -66,7 +66,7 @@ def take_row(item: SpokenTake, codec: AnyTinyCodec) -> dict[str, object]:
 def code_columns(
     codes: np.ndarray, start: float, word_ends: Sequence[float], token_rate: float
 ) -> dict[str, object]:
-    """The columns made from codes [tokens] or [layers, tokens]; boundaries rounded to tokens."""
+    """Return the columns of codes [tokens] or [layers, tokens]; times are rounded to tokens."""
     first, *residual = np.atleast_2d(codes)
     return {
         "codes": first.tolist(),

@@ -1,8 +1,8 @@
-"""Speech codes of a corpus: Parquet shards made in parallel by the target's own tokenizer.
+"""Extract a corpus's speech codes: Parquet shards made in parallel by the target's own tokenizer.
 
-A shard is a fixed stretch of the corpus, written whole under its number: those that are there are
-skipped, so a killed run continues, and several machines can each take every n-th. What a shard
-leaves out stands in its metadata.
+A shard is a fixed part of the corpus, written whole under its number: existing ones are skipped, so
+a killed run continues, and several machines can each take every n-th. A shard's metadata names the
+utterances that it leaves out.
 """
 
 import functools
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.codecs.registry import BatchCodec, Codec, load_codec
 from speculative_tts.corpora.codes import code_columns, write_shard
-from speculative_tts.corpora.settings import same_settings
+from speculative_tts.corpora.settings import require_settings
 from speculative_tts.corpora.utterance import Utterance
 from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
@@ -48,7 +48,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Extraction:
-    """How codes are made; `what` says from which corpus, for the check of a resumed run."""
+    """Settings of an extraction; `what` identifies the corpus, for the check of a resumed run."""
 
     codec: str
     codec_path: Path
@@ -66,18 +66,18 @@ class Extraction:
 
 @dataclass
 class Dropped:
-    """Ids of utterances left out of a corpus, and why each that does not fit the codec."""
+    """Ids of utterances left out of a corpus, with the reason where the codec cannot encode one."""
 
     missing: list[str] = field(default_factory=list)  # no audio
     unfit: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: "Dropped") -> None:
-        """Count another shard's too."""
+        """Add those of another shard."""
         self.missing += other.missing
         self.unfit |= other.unfit
 
     def lines(self) -> list[str]:
-        """What was left out, for people: a line of each kind."""
+        """Describe the utterances left out, in one line per kind."""
         out = []
         if self.missing:
             count = len(self.missing)
@@ -90,7 +90,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard to be made."""
+    """One shard to make."""
 
     path: Path
     utterances: tuple[Utterance, ...]
@@ -102,30 +102,30 @@ class Shard:
 def extract(
     utterances: Iterable[Utterance], how: Extraction, folder: Path, workers: Workers = HERE
 ) -> Dropped:
-    """Make `folder/<split>-00000.parquet`, ...; returns what all shards there leave out.
+    """Make `folder/<split>-00000.parquet`, ...; return the utterances that its shards leave out.
 
-    ValueError when the folder was made with other settings, or, unless `allow_missing`, when audio
-    is missing.
+    Raise ValueError when the folder was made with other settings, or, unless `allow_missing`, when
+    audio is missing.
     """
-    same_settings(folder / SETTINGS, _settings(how))
+    require_settings(folder / SETTINGS, _settings(how))
     pending = (shard for shard in _shards(utterances, how, folder) if not shard.path.exists())
-    made = workers.each(make_shard, pending)
-    for _ in progress(made, f"encoding into {folder.name}", unit="shard"):
+    results = workers.each(make_shard, pending)
+    for _ in progress(results, f"encoding into {folder.name}", unit="shard"):
         pass
     dropped = Dropped()
     for path in sorted(folder.glob("*.parquet")):
-        dropped.add(left_out(path))
+        dropped.add(read_dropped(path))
     return dropped
 
 
-def left_out(path: Path) -> Dropped:
-    """What a shard says that it leaves out."""
+def read_dropped(path: Path) -> Dropped:
+    """Read from a shard's metadata which utterances it leaves out."""
     metadata = pq.read_schema(path).metadata or {}
     return Dropped(**json.loads(metadata.get(LEFT_OUT, b"{}")))
 
 
 def make_shard(shard: Shard) -> None:
-    """Encode one shard and write it, with what is left out."""
+    """Encode and write one shard, with the utterances it leaves out."""
     missing = [one.id for one in shard.utterances if not Path(one.audio).is_file()]
     if missing and not shard.allow_missing:
         raise ValueError(
@@ -134,30 +134,32 @@ def make_shard(shard: Shard) -> None:
         )
     codec, dropped = _codec(shard.codec, shard.codec_path), Dropped(missing)
     absent, rows = set(missing), list[dict[str, object]]()
-    there = [one for one in shard.utterances if one.id not in absent]
-    for begin in range(0, len(there), BATCH):
-        rows += rows_of(there[begin : begin + BATCH], codec, dropped)
+    present = [one for one in shard.utterances if one.id not in absent]
+    for begin in range(0, len(present), BATCH):
+        rows += encode_rows(present[begin : begin + BATCH], codec, dropped)
     about = {LEFT_OUT: json.dumps(asdict(dropped))}
     write_shard(rows, SCHEMA.with_metadata(about), shard.path)
 
 
-def rows_of(some: Sequence[Utterance], codec: Codec, dropped: Dropped) -> list[dict[str, object]]:
-    """Rows of the store, encoded together where the codec can; notes in `dropped` what is unfit."""
+def encode_rows(
+    some: Sequence[Utterance], codec: Codec, dropped: Dropped
+) -> list[dict[str, object]]:
+    """Encode rows, together if the codec can; note unfit ones in `dropped`."""
     waves = [read_wave(Path(one.audio), codec.sample_rate, one.start, one.seconds) for one in some]
     if isinstance(codec, BatchCodec):
         codes = codec.encode_many(waves)
-        return [row(one, found, codec) for one, found in zip(some, codes, strict=True)]
+        return [make_row(one, own, codec) for one, own in zip(some, codes, strict=True)]
     rows = []
     for one, wave in zip(some, waves, strict=True):
         try:
-            rows.append(row(one, codec.encode(wave), codec))
+            rows.append(make_row(one, codec.encode(wave), codec))
         except UnfitWaveError as error:
             dropped.unfit[one.id] = str(error)
     return rows
 
 
-def row(one: Utterance, codes: np.ndarray, codec: Codec) -> dict[str, object]:
-    """One row of the store; where words are is not known, so speech is all of it."""
+def make_row(one: Utterance, codes: np.ndarray, codec: Codec) -> dict[str, object]:
+    """Return one row of the store; word boundaries are unknown, so all of it is speech."""
     names = {"id": one.id, "speaker": one.speaker, "split": one.split, "text": one.text}
     return names | code_columns(codes, 0.0, [], codec.token_rate)
 
@@ -168,18 +170,18 @@ def _codec(name: str, path: Path) -> Codec:
 
 
 def _shards(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> Iterator[Shard]:
-    """This job's shards; splits are numbered apart and do not mix."""
-    made: Counter[str] = Counter()
+    """Yield this job's shards; each split has its own numbers."""
+    counts: Counter[str] = Counter()
     for split, group in itertools.groupby(utterances, key=lambda one: one.split):
         while part := tuple(itertools.islice(group, how.shard_size)):
-            path = folder / f"{split}-{made[split]:05d}.parquet"
-            if made[split] % how.jobs == how.job:
+            path = folder / f"{split}-{counts[split]:05d}.parquet"
+            if counts[split] % how.jobs == how.job:
                 yield Shard(path, part, how.codec, how.codec_path, how.allow_missing)
-            made[split] += 1
+            counts[split] += 1
 
 
 def _settings(how: Extraction) -> dict[str, Any]:
-    """A folder belongs to one corpus, codec and shard size."""
+    """Return the settings that a folder's shards share: corpus, codec and shard size."""
     return {
         **how.what,
         "codec": how.codec,

@@ -1,6 +1,6 @@
-"""Speak the planned takes and keep their WORLD features, shard by shard.
+"""Speak the planned takes and store their WORLD features, shard by shard.
 
-A shard is an .npz file of float16 frame features of all its (take, speaker) pairs laid end to end.
+A shard is an .npz file with the float16 frame features of all its (take, speaker) pairs, joined.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, SAMPLES_PER_TOKEN
-from speculative_tts.corpora.flite import Utterance, speak
+from speculative_tts.corpora.flite import SpokenPhrase, speak
 from speculative_tts.corpora.plan import Take
-from speculative_tts.corpora.speakers import Speaker
+from speculative_tts.corpora.speakers import TinySpeaker
 from speculative_tts.files import writing
 
 MARGIN_SECONDS = 0.07
@@ -28,7 +28,7 @@ PITCH_RANGE = (0.8, 1.2)
 
 @dataclass(frozen=True)
 class Trimmed:
-    """An utterance cut to whole tokens; times in tokens from its start."""
+    """An utterance cut to whole tokens, with times in tokens from its start."""
 
     frames: world.WorldFrames
     start: float
@@ -47,7 +47,7 @@ class SpokenTake:
     features: NDArray[np.float16]
 
 
-def trim(frames: world.WorldFrames, utterance: Utterance, phase: int) -> Trimmed:
+def trim(frames: world.WorldFrames, utterance: SpokenPhrase, phase: int) -> Trimmed:
     """Cut silence to about `MARGIN_SECONDS` on both sides, in whole tokens.
 
     `phase` (0 to 3 frames) moves the cut, so that tokens fall differently on the same speech.
@@ -83,24 +83,24 @@ def speak_take(take: Take, seed: int) -> Iterator[SpokenTake]:
 
 
 def frames_as(
-    words: tuple[str, ...], speaker: Speaker, duration_stretch: float
+    words: tuple[str, ...], speaker: TinySpeaker, duration_stretch: float
 ) -> tuple[Trimmed, world.WorldFrames]:
-    """Trimmed frames of Flite's voice, and those that a speaker's recording is made of."""
+    """Return trimmed frames of Flite's voice, and the warped ones of a speaker's recording."""
     utterance = speak(words, speaker.voice, duration_stretch)
     cut = trim(world.analyse(utterance.wave), utterance, phase=0)
     return cut, world.warp(cut.frames, speaker.formant_scale, speaker.pitch_scale)
 
 
 def speak_as(
-    words: tuple[str, ...], speaker: Speaker, duration_stretch: float
+    words: tuple[str, ...], speaker: TinySpeaker, duration_stretch: float
 ) -> tuple[Trimmed, world.Wave]:
-    """An original recording of a speaker: trimmed frames and WORLD synthesis, unquantised."""
+    """Speak an original recording of a speaker: trimmed frames and unquantised synthesis."""
     cut, warped = frames_as(words, speaker, duration_stretch)
     return cut, world.synthesise(warped)
 
 
 def write_feature_shard(shard: tuple[list[Take], int, Path]) -> None:
-    """Speak takes, whose seed is the second, into the shard of a path, atomically."""
+    """Speak takes into a shard; `shard` has the takes, the seed and the path."""
     takes, seed, path = shard
     spoken = [item for take in takes for item in speak_take(take, seed)]
     with writing(path) as file:
@@ -117,7 +117,7 @@ def write_feature_shard(shard: tuple[list[Take], int, Path]) -> None:
 
 
 def read_feature_shard(path: Path) -> list[SpokenTake]:
-    """The contents of a shard that `write_feature_shard` wrote."""
+    """Read a shard that `write_feature_shard` wrote."""
     with np.load(path) as store:
         columns = {name: store[name] for name in store.files}
     words = [tuple(str(text).split()) for text in columns["text"]]
@@ -136,6 +136,6 @@ def read_feature_shard(path: Path) -> list[SpokenTake]:
     ]
 
 
-def frames_of(shards: list[Path]) -> list[np.ndarray]:
-    """Features of every take in some shards."""
+def read_features(shards: list[Path]) -> list[np.ndarray]:
+    """Read the features of every take in some shards."""
     return [one.features.astype(np.float64) for path in shards for one in read_feature_shard(path)]

@@ -1,4 +1,4 @@
-"""Speak strings of words with Flite and say where each word is.
+"""Speak strings of words with Flite, and compute where each word is.
 
 Flite prints the end time of every segment it speaks (`-psdur`); with the number of segments of each
 word, asked for once per voice, these become exact word boundaries.  Debian package: `flite`.
@@ -24,21 +24,21 @@ WORDS = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
 )
 VOICE_GAIN = {"slt": 0.73, "rms": 1.1, "awb": 0.91, "kal16": 2.2}
-"""Brings each voice to about 0.1 root mean square."""
+"""Gain that brings each voice to about 0.1 root mean square."""
 
 PAUSE = "pau"
 
 
 @dataclass(frozen=True)
-class Utterance:
-    """Speech and its word boundaries in seconds; silent outside `start` to `word_ends[-1]`."""
+class SpokenPhrase:
+    """Speech with word boundaries in seconds; silent outside `start` to `word_ends[-1]`."""
 
     wave: Wave
     start: float
     word_ends: tuple[float, ...]
 
 
-def speak(words: tuple[str, ...], voice: str, duration_stretch: float) -> Utterance:
+def speak(words: tuple[str, ...], voice: str, duration_stretch: float) -> SpokenPhrase:
     """Speak `words` as one connected phrase; `duration_stretch` > 1 is slower."""
     counts = [_segment_count(word, voice) for word in words]
     with tempfile.TemporaryDirectory() as folder:
@@ -46,7 +46,7 @@ def speak(words: tuple[str, ...], voice: str, duration_stretch: float) -> Uttera
         segments = _run_flite(" ".join(words), voice, duration_stretch, path)
         wave = _read_speech(path, voice)
     start, ends = word_times(segments, counts)
-    return Utterance(wave, start, ends)
+    return SpokenPhrase(wave, start, ends)
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def _read_speech(path: Path, voice: str) -> Wave:
 def word_times(
     segments: list[tuple[str, float]], counts: list[int]
 ) -> tuple[float, tuple[float, ...]]:
-    """Start of the first word and end of each, from (phone, end time) and phones per word.
+    """Return the first word's start and each word's end, from (phone, end time) and phone counts.
 
-    A pause inside the phrase counts to the word before it.
+    A pause inside the phrase belongs to the word before it.
     """
     spoken = [(phone, end) for phone, end in segments if phone != PAUSE]
     if len(spoken) != sum(counts):
@@ -101,7 +101,7 @@ def _segment_count(word: str, voice: str) -> int:
 def _run_flite(
     text: str, voice: str, duration_stretch: float, path: Path | None
 ) -> list[tuple[str, float]]:
-    """Run Flite; returns (phone, end time in seconds) of each segment."""
+    """Run Flite; return (phone, end time in seconds) of each segment."""
     stretch = f"duration_stretch={duration_stretch:.4f}"
     output = str(path) if path is not None else "none"
     command = ["flite", "-voice", voice, "--setf", stretch, "-psdur", "-o", output, "-t", text]

@@ -1,7 +1,7 @@
-"""A tiny list with codes of the very features that its recordings were made of.
+"""Add to a tiny list the codes of the exact features that its recordings were made from.
 
-What analysis of a recording loses, and what the file's format does, is then not the codec's. Words
-and speakers are a pure function of the settings; Flite speaks them again.
+Losses by the analysis of a recording and by its file format are then not counted as the codec's.
+Words and speakers are a pure function of the settings; Flite speaks them again.
 """
 
 import os
@@ -20,8 +20,8 @@ from speculative_tts.records import ListItem, to_row, write_jsonl
 from speculative_tts.schema.prepare import PrepareConfig
 
 
-def planned(config: PrepareConfig) -> dict[str, ListedUtterance]:
-    """Rows of the test and of the development list, by id."""
+def plan_rows(config: PrepareConfig) -> dict[str, ListedUtterance]:
+    """Plan the rows of the test list and of the development list, by id."""
     taken: set[Words] = set()
     counts = {"test": config.test_rows_per_speaker, "dev": config.dev_rows_per_speaker}
     lists = [plan_list(name, count, config.seed, taken) for name, count in counts.items()]
@@ -31,8 +31,8 @@ def planned(config: PrepareConfig) -> dict[str, ListedUtterance]:
 def write_given(
     items: Sequence[ListItem], config: PrepareConfig, codec: WorldCodec, path: Path
 ) -> int:
-    """Write the list with `reference_codes`; returns its rows. ValueError for another list's."""
-    known = planned(config)
+    """Write the list with `reference_codes`; return its length, or raise ValueError for another."""
+    known = plan_rows(config)
     for item in items:
         if item.id not in known or " ".join(known[item.id].words) != item.text:
             raise ValueError(
@@ -50,7 +50,7 @@ def write_given(
     return len(rows)
 
 
-def _row(item: ListItem, said: ListedUtterance, codec: WorldCodec) -> ListItem:
-    _, frames = frames_as(said.words, said.speaker, said.duration_stretch)
+def _row(item: ListItem, planned: ListedUtterance, codec: WorldCodec) -> ListItem:
+    _, frames = frames_as(planned.words, planned.speaker, planned.duration_stretch)
     codes = np.atleast_2d(codec.encode_features(world.frame_features(frames)))
     return replace(item, reference_codes=tuple(map(tuple, codes.tolist())))

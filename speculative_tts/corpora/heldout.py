@@ -1,4 +1,4 @@
-"""Codes of the development list: what drafts are selected on, with strings no training saw."""
+"""Encode the development list, on which drafts are selected: its strings are in no training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_dev_codes(
 
 
 def heldout_row(item: VoicePrompt | ListedUtterance, codec: AnyTinyCodec) -> dict[str, object]:
-    """One row of the codes store, of split dev; boundaries rounded to tokens."""
+    """Return one row of the codes store, of split dev; boundaries are rounded to tokens."""
     cut, wave = speak_as(item.words, item.speaker, item.duration_stretch)
     return {
         "id": item.id,

@@ -1,7 +1,7 @@
-"""Libriheavy: cuts of Libri-Light recordings with their book text, in lhotse's manifests.
+"""Read Libriheavy: cuts of Libri-Light recordings with their book text, in lhotse's manifests.
 
-A part's manifest is `libriheavy_cuts_<part>.jsonl.gz`. Its recordings are named relative to where
-Libri-Light was downloaded. Of the two texts of a cut the first is used (cased, punctuated).
+A part's manifest is `libriheavy_cuts_<part>.jsonl.gz`. Its recordings are named relative to the
+folder of Libri-Light. Of a cut's two texts the first is used (cased, punctuated).
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ MANIFEST = "libriheavy_cuts_{part}.jsonl.gz"
 
 
 def utterances(folder: str | None, audio: str | None, parts: list[str]) -> Iterator[Utterance]:
-    """All cuts of the parts, in the manifests' order, read lazily.
+    """Yield all cuts of the parts, in the manifests' order.
 
-    ValueError for a manifest that is not there.
+    Raise ValueError for a manifest that does not exist.
     """
     if folder is None:
         raise ValueError(f"path is not set; give path=<folder of {MANIFEST.format(part='small')}>")
@@ -33,11 +33,11 @@ def _cuts(manifests: list[Path], parts: list[str], root: Path) -> Iterator[Utter
     cuts = lhotse("cut").CutSet
     for manifest, part in zip(manifests, parts, strict=True):
         for cut in cuts.from_jsonl_lazy(manifest):
-            said = cut.supervisions[0]
-            texts = (said.custom or {}).get("texts") or [said.text]
+            speech = cut.supervisions[0]
+            texts = (speech.custom or {}).get("texts") or [speech.text]
             yield Utterance(
                 id=str(cut.id).replace("/", "_"),
-                speaker=str(said.speaker),
+                speaker=str(speech.speaker),
                 split=part.partition("_")[0] if part.startswith(("dev", "test")) else "train",
                 text=str(texts[0]),
                 audio=str(root / cut.recording.sources[0].source),

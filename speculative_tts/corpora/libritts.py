@@ -1,6 +1,6 @@
-"""LibriTTS and LibriSpeech on disk: where an utterance is, what it says, all of a part.
+"""Read LibriTTS and LibriSpeech on disk: find an utterance, its text, all utterances of a part.
 
-Both lie in `<root>/<part>/<speaker>/<chapter>/<id>.wav|flac`, so a path is a function of the id.
+Both have files `<root>/<part>/<speaker>/<chapter>/<id>.wav|flac`, so a path follows from the id.
 Training data are read by lhotse, which checks the corpus and keeps its manifests.
 """
 
@@ -22,9 +22,9 @@ NAMES = ("LibriTTS", "LibriSpeech")
 
 
 def find_root(path: str | None) -> Path:
-    """The folder that holds the parts: `path`, or a folder LibriTTS or LibriSpeech in it.
+    """Find the folder that holds the parts: `path`, or a folder LibriTTS or LibriSpeech in it.
 
-    ValueError when no part is there.
+    Raise ValueError when no part is there.
     """
     if path is None:
         raise ValueError("path is not set; give path=<folder of LibriTTS>")
@@ -38,12 +38,12 @@ def find_root(path: str | None) -> Path:
 
 
 def parts_of(root: Path) -> list[str]:
-    """Parts that are there."""
+    """Return the parts that exist."""
     return [part for part in PARTS if (root / part).is_dir()]
 
 
 def locate(root: Path, key: str, parts: list[str]) -> tuple[Path, str] | None:
-    """An utterance's audio and part by its id (a_b_... or a-b-...); None when it is nowhere."""
+    """Find an utterance's audio and part by its id (a_b_... or a-b-...); None if it is nowhere."""
     speaker, chapter, *_ = [*key.replace("-", "_").split("_"), "", ""]
     for part in parts:
         for suffix in SUFFIXES:
@@ -54,7 +54,7 @@ def locate(root: Path, key: str, parts: list[str]) -> tuple[Path, str] | None:
 
 
 def text_of(audio: Path) -> str | None:
-    """The normalised text beside an utterance's audio, in either corpus; None without any."""
+    """Read the normalised text beside an utterance's audio, in either corpus; None without any."""
     beside = audio.with_suffix(".normalized.txt")
     if beside.is_file():
         return beside.read_text(encoding="utf-8").strip()
@@ -71,35 +71,35 @@ def text_of(audio: Path) -> str | None:
 
 
 def split_of(part: str) -> str:
-    """Split of the codes store: train, dev or test."""
+    """Return the split of the codes store: train, dev or test."""
     return part.partition("-")[0]
 
 
 def utterances(root: Path, parts: list[str], manifests: Path, workers: int) -> Iterator[Utterance]:
-    """All utterances of the parts in order of id, by lhotse, which keeps its manifests.
+    """Yield all utterances of the parts in order of id; lhotse stores manifests in `manifests`.
 
-    ValueError for a part that is not there.
+    Raise ValueError for a part that does not exist.
     """
     absent = [part for part in parts if part not in parts_of(root)]
     if absent:
         raise ValueError(f"{root} has no {absent[0]}; it has {', '.join(parts_of(root)) or 'none'}")
-    made = _manifests(root, parts, manifests, workers)
+    by_part = _manifests(root, parts, manifests, workers)
     for part in parts:
-        recordings = {one.id: one for one in made[part]["recordings"]}
-        for said in sorted(made[part]["supervisions"], key=lambda one: str(one.id)):
+        recordings = {one.id: one for one in by_part[part]["recordings"]}
+        for speech in sorted(by_part[part]["supervisions"], key=lambda one: str(one.id)):
             yield Utterance(
-                id=str(said.id),
-                speaker=str(said.speaker),
+                id=str(speech.id),
+                speaker=str(speech.speaker),
                 split=split_of(part),
-                text=str(said.text),
-                audio=str(recordings[said.recording_id].sources[0].source),
+                text=str(speech.text),
+                audio=str(recordings[speech.recording_id].sources[0].source),
             )
 
 
 def _manifests(root: Path, parts: list[str], folder: Path, workers: int) -> dict[str, Any]:
-    """Manifests of the parts by lhotse, made once: jobs that run at the same time wait for them.
+    """Let lhotse make the manifests of the parts once; jobs at the same time wait for them.
 
-    lhotse takes a file that is there for a whole one, so what a killed job began must not be.
+    lhotse takes any existing file for a whole one, so a killed job must leave none.
     """
     prepare = lhotse("recipes.libritts").prepare_libritts
     with held(folder):
@@ -109,5 +109,5 @@ def _manifests(root: Path, parts: list[str], folder: Path, workers: int) -> dict
                 prepare(root, dataset_parts=absent, output_dir=scratch, num_jobs=workers)
                 for file in sorted(Path(scratch).iterdir(), reverse=True):  # recordings come last
                     os.replace(file, folder / file.name)
-    made: dict[str, Any] = prepare(root, dataset_parts=parts, output_dir=folder)
-    return made
+    manifests: dict[str, Any] = prepare(root, dataset_parts=parts, output_dir=folder)
+    return manifests

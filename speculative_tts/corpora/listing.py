@@ -1,4 +1,4 @@
-"""Test lists of real corpora: published ids joined with a corpus on disk, as `ListItem` rows."""
+"""Make test lists of real corpora: join published ids with a corpus on disk, as `ListItem` rows."""
 
 import random
 from collections import defaultdict
@@ -18,7 +18,7 @@ NAMED = 5  # missing rows that a message names
 
 @dataclass(frozen=True)
 class Listing:
-    """What became of a list's rows."""
+    """A joined list: its rows, and those left out."""
 
     items: list[ListItem]
     leaks: list[str] = field(default_factory=list)  # their own prompt, left out
@@ -43,7 +43,7 @@ def join(
 
 
 def _item(row: Listed, root: Path | None, parts: list[str], beside: Path) -> ListItem | str:
-    """The joined row, or what it lacks."""
+    """Return the joined row, or a text that names what it lacks."""
     audio, part = _audio(row.id, row.audio, root, parts, beside)
     prompt, _ = _audio(row.prompt_id, row.prompt_audio, root, parts, beside)
     if prompt is None:
@@ -68,7 +68,7 @@ def _item(row: Listed, root: Path | None, parts: list[str], beside: Path) -> Lis
 def _audio(
     key: str, named: str | None, root: Path | None, parts: list[str], beside: Path
 ) -> tuple[Path | None, str]:
-    """An utterance's audio and the part that it is in ("" when the list names the file)."""
+    """Return an utterance's audio and its part ("" when the list names the file)."""
     if named is not None:
         path = (beside / named).resolve()
         return (path if path.is_file() else None), ""
@@ -77,7 +77,7 @@ def _audio(
 
 
 def draw(root: Path, parts: list[str], n_rows: int | None, seed: int) -> list[Listed]:
-    """Random utterances, each with a short prompt of its speaker, of another chapter if there is.
+    """Draw random utterances, each with a short prompt of its speaker, of another chapter if any.
 
     `n_rows` None: all of them. ValueError when the parts hold too few.
     """
@@ -108,7 +108,7 @@ def draw(root: Path, parts: list[str], n_rows: int | None, seed: int) -> list[Li
 
 
 def write(made: Listing, path: Path, *, allow_missing: bool) -> list[str]:
-    """Write the list; returns lines that say what was left out.
+    """Write the list; return lines about the rows left out.
 
     ValueError when rows are missing and that is not allowed, or no row is left.
     """

@@ -1,8 +1,8 @@
-"""What the tiny corpus says: which words, by which voice, warped to which speakers.
+"""Plan the tiny corpus: the words, voices and speakers of every utterance.
 
-Everything here is a pure function of the seed.  Strings of three or more words are each either
-reserved (development and test, prompts and texts) or free for training, never both; shorter strings
-are too few for that and belong to training only.
+All functions depend on the seed alone. A string of three or more words is either reserved
+(development and test, prompts and texts) or free for training, never both; shorter strings are too
+few for that and belong to training only.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from speculative_tts.corpora.flite import VOICE_GAIN, WORDS
-from speculative_tts.corpora.speakers import SPEAKERS, Speaker, speakers_of
+from speculative_tts.corpora.speakers import SPEAKERS, TinySpeaker, speakers_of
 
 Words = tuple[str, ...]
 
 LENGTH_WEIGHTS = {1: 9, 2: 11, 3: 12, 4: 13, 5: 14, 6: 14, 7: 13, 8: 14}
-"""How often a training utterance has so many words."""
+"""Relative frequency of training utterances by their number of words."""
 
 REPEATS_SHARE = 0.15
 """Share of strings whose words are drawn with replacement; the others repeat no word."""
@@ -34,15 +34,15 @@ class Take:
     voice: str
     words: Words
     duration_stretch: float
-    speakers: tuple[Speaker, ...]
+    speakers: tuple[TinySpeaker, ...]
 
 
 @dataclass(frozen=True)
 class ListedUtterance:
-    """One row of the development or test list before it is spoken."""
+    """A planned row of the development or test list."""
 
     id: str
-    speaker: Speaker
+    speaker: TinySpeaker
     words: Words
     prompt_id: str
     duration_stretch: float
@@ -50,29 +50,29 @@ class ListedUtterance:
 
 @dataclass(frozen=True)
 class VoicePrompt:
-    """A voice prompt of the development or test list before it is spoken."""
+    """A planned voice prompt of the development or test list."""
 
     id: str
-    speaker: Speaker
+    speaker: TinySpeaker
     words: Words
     duration_stretch: float
 
 
 def draw_words(rng: np.random.Generator, n_words: int) -> Words:
-    """A random string of `n_words` words, mostly without repeats."""
+    """Draw a string of `n_words` words, mostly without repeats."""
     replace = bool(rng.random() < REPEATS_SHARE)
     return tuple(str(word) for word in rng.choice(WORDS, size=n_words, replace=replace))
 
 
 def draw_stretch(rng: np.random.Generator) -> float:
-    """A random speaking rate; above 1 is slower."""
+    """Draw a duration stretch; above 1 is slower speech."""
     return float(rng.uniform(*STRETCH_RANGE))
 
 
 def plan_list(
     name: str, rows_per_speaker: int, seed: int, taken: set[Words]
 ) -> tuple[list[VoicePrompt], list[ListedUtterance]]:
-    """Prompts (one a speaker) and rows of an evaluation list; adds its strings to `taken`."""
+    """Plan an evaluation list's prompts (one per speaker) and rows; add its strings to `taken`."""
     rng = np.random.default_rng([seed, *name.encode()])
     prompts, rows = [], []
     for speaker in SPEAKERS:
@@ -89,7 +89,7 @@ def plan_list(
 def plan_takes(
     n_takes: int, warps_per_take: tuple[int, int], seed: int, reserved: set[Words]
 ) -> list[Take]:
-    """The training takes, voices in turn; `warps_per_take` bounds (both inclusive)."""
+    """Plan the training takes, voices in turn; `warps_per_take` has inclusive bounds."""
     voices = tuple(VOICE_GAIN)
     return [
         _plan_take(index, voices[index % len(voices)], warps_per_take, seed, reserved)
@@ -115,7 +115,7 @@ def _plan_take(
 
 
 def _draw_untaken(rng: np.random.Generator, n_words: tuple[int, int], taken: set[Words]) -> Words:
-    """A string not in `taken`, which it then joins; `n_words` as (least, one past the most)."""
+    """Draw a string not in `taken`, and add it; `n_words` is (least, one past the most)."""
     while True:
         words = draw_words(rng, int(rng.integers(*n_words)))
         if words not in taken:

@@ -1,4 +1,4 @@
-"""Published test lists in their own formats, line by line.
+"""Read published test lists in their own formats, line by line.
 
 unicats: `utterance prompt` (LibriTTS ids; UniCATS, Du et al., AAAI 2024; SSD's list is test set B).
 f5: prompt id, its seconds and text, utterance id, its seconds and text, tab between (F5-TTS).
@@ -21,7 +21,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Listed:
-    """One line: ids, and what the list itself says of text and audio (else the corpus does)."""
+    """One line: ids, and the list's own texts and audio if it has them (else the corpus's)."""
 
     id: str
     prompt_id: str
@@ -32,12 +32,12 @@ class Listed:
 
     @property
     def leaks(self) -> bool:
-        """Is the utterance its own prompt?"""
+        """True if the utterance is its own prompt."""
         return self.id == self.prompt_id
 
 
 def read_published(path: Path, form: ListFormat) -> list[Listed]:
-    """Rows of a list; ValueError names the line that is not of this format."""
+    """Read a list's rows; raise ValueError naming a line that is not of this format."""
     if not path.is_file():
         raise ValueError(f"list_file={path} not found; get it from {SOURCES[form]}")
     try:

@@ -1,4 +1,4 @@
-"""The VALL-E-shaped target's share of the tiny corpus: residual codec and codes in layers."""
+"""Prepare the tiny corpus for the VALL-E-shaped target: a residual codec and codes in layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec, train_residual_codec
 from speculative_tts.corpora.codes import RESIDUAL_SCHEMA, write_codes
-from speculative_tts.corpora.features import frames_of
+from speculative_tts.corpora.features import read_features
 from speculative_tts.corpora.postnet import with_postnet
 
 CODEC = "codec_residual"
@@ -16,7 +16,7 @@ CODES = "codes_residual"
 
 @dataclass(frozen=True)
 class ResidualConfig:
-    """How the residual codec is made."""
+    """Settings of the residual codec's training."""
 
     n_layers: int = 4
     n_codes: int = 1024
@@ -28,7 +28,7 @@ class ResidualConfig:
 def prepare_residual(
     shards: list[Path], config: ResidualConfig, postnet_steps: int, out: Path
 ) -> ResidualTinyCodec:
-    """Make codec_residual/ and the training shards of codes_residual/; what exists is kept."""
+    """Make codec_residual/ and the training shards of codes_residual/, unless they exist."""
     codec = make_residual_codec(shards, config, postnet_steps, out / CODEC)
     write_codes(shards, codec, out / CODES, RESIDUAL_SCHEMA)
     return codec
@@ -39,7 +39,7 @@ def make_residual_codec(
 ) -> ResidualTinyCodec:
     """Train the codec on the first feature shards, unless `folder` has one."""
     if not (folder / "codec.json").exists():
-        features = frames_of(shards[: config.codec_shards])
+        features = read_features(shards[: config.codec_shards])
         codec = train_residual_codec(
             features, config.n_layers, config.n_codes, config.iterations, config.seed
         )

@@ -39,7 +39,7 @@ class ListRow:
 
 
 def write_list(prompts: list[VoicePrompt], rows: list[ListedUtterance], folder: Path) -> Path:
-    """Speak prompts and references (files that exist are kept), then write `list.jsonl`."""
+    """Speak the prompts and references that do not exist yet, then write `list.jsonl`."""
     by_id = {prompt.id: prompt for prompt in prompts}
     for prompt in progress(prompts, desc=f"{folder.name} prompts"):
         path = folder / prompt_path(prompt.id)
@@ -58,13 +58,13 @@ def write_list(prompts: list[VoicePrompt], rows: list[ListedUtterance], folder: 
 
 
 def read_list(folder: Path) -> list[ListRow]:
-    """Rows of a list that `write_list` wrote."""
+    """Read the rows of a list that `write_list` wrote."""
     lines = (folder / "list.jsonl").read_text().splitlines()
     return [ListRow(**json.loads(line)) for line in lines if line]
 
 
 def list_row(row: ListedUtterance, prompt: VoicePrompt) -> ListRow:
-    """The row as the list states it."""
+    """Return a planned row in the list's form."""
     return ListRow(
         id=row.id,
         speaker=row.speaker.name,
@@ -77,12 +77,12 @@ def list_row(row: ListedUtterance, prompt: VoicePrompt) -> ListRow:
 
 
 def prompt_path(prompt_id: str) -> str:
-    """A prompt's audio, relative to the list."""
+    """Return the path of a prompt's audio, relative to the list."""
     return f"prompts/{prompt_id}.flac"
 
 
 def reference_path(row_id: str) -> str:
-    """A reference's audio, relative to the list."""
+    """Return the path of a reference's audio, relative to the list."""
     return f"references/{row_id}.ogg"
 
 
@@ -97,5 +97,5 @@ def write_audio(path: Path, wave: Wave) -> None:
 
 
 def read_audio(path: Path) -> Wave:
-    """A mono 16 kHz wave, float32 in [-1, 1]."""
+    """Read a mono 16 kHz wave, float32 in [-1, 1]."""
     return read_wave(path, SAMPLE_RATE)

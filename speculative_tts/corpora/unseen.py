@@ -1,8 +1,8 @@
-"""Lists on which nothing was trained or chosen: new strings, each speaker from a new prompt.
+"""Speak lists on which nothing was trained or chosen: new strings and new voice prompts.
 
 `fresh` answers whether figures of the shipped test list hold for sentences and voice prompts that
-are not in the repository. `registered` is what the claims' verdicts are taken on whose settings and
-margins were committed before it was ever spoken.
+are not in the repository. On `registered` claims are judged whose settings and margins were
+committed before it was ever spoken.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ ROWS = {Corpus.fresh: 2, Corpus.registered: 8}  # of each of 30 speakers
 
 
 def plan_unseen(config: PrepareConfig) -> tuple[list[VoicePrompt], list[ListedUtterance]]:
-    """Prompts and rows of `config.corpus`: no string of training, another list or one above it."""
+    """Plan prompts and rows of `config.corpus`, without strings of training or of other lists."""
     taken: set[Words] = set()
     plan_list("test", config.test_rows_per_speaker, config.seed, taken)
     plan_list("dev", config.dev_rows_per_speaker, config.seed, taken)
@@ -32,5 +32,5 @@ def plan_unseen(config: PrepareConfig) -> tuple[list[VoicePrompt], list[ListedUt
 
 
 def write_unseen(config: PrepareConfig, out: Path) -> Path:
-    """Speak prompts and recordings into `out`; returns the list."""
+    """Speak prompts and recordings into `out`; return the list."""
     return write_list(*plan_unseen(config), out)

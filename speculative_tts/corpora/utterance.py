@@ -1,4 +1,4 @@
-"""One utterance of a corpus that is on disk already, and the library that reads corpora."""
+"""Define an utterance of a corpus on disk, and import the library that reads corpora."""
 
 import importlib
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Utterance:
-    """What is said, by whom, and the stretch of a recording that holds it."""
+    """An utterance's text and speaker, and the part of a recording that holds it."""
 
     id: str
     speaker: str
@@ -19,7 +19,7 @@ class Utterance:
 
 
 def lhotse(module: str) -> Any:
-    """A module of lhotse; ValueError, with the pip line, when it is not installed."""
+    """Import a module of lhotse; raise ValueError, with the pip line, when it is not installed."""
     try:
         return importlib.import_module(f"lhotse.{module}")
     except ModuleNotFoundError as error:

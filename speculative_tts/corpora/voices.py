@@ -1,7 +1,7 @@
-"""What every voice of a list says when voices are compared: the same held-out strings.
+"""Make a list for comparing voices: every voice says the same held-out strings.
 
-The strings are the development list's. Their words are a pure function of the seed and the voices'
-prompts are there already, so that nothing has to be spoken.
+The strings are the development list's. Their words depend on the seed alone, and the voices'
+prompts exist already, so that nothing has to be spoken.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from speculative_tts.schema.prepare import PrepareConfig
 
 
 def dev_strings(config: PrepareConfig) -> list[str]:
-    """Texts of the development list, `config.rows` of them evenly spread over it."""
+    """Return `config.rows` texts of the development list, evenly spread over it."""
     reserved: set[Words] = set()
     plan_list("test", config.test_rows_per_speaker, config.seed, reserved)
     _, rows = plan_list("dev", config.dev_rows_per_speaker, config.seed, reserved)
@@ -23,7 +23,7 @@ def dev_strings(config: PrepareConfig) -> list[str]:
 
 
 def voice_rows(items: Sequence[ListItem], texts: Sequence[str]) -> list[ListItem]:
-    """Each speaker of a list, by the prompt of its first row, with each of the texts."""
+    """Combine each speaker of a list, by the prompt of its first row, with each of the texts."""
     voices: dict[str, ListItem] = {}
     for item in items:
         voices.setdefault(item.speaker, item)
@@ -37,7 +37,7 @@ def voice_rows(items: Sequence[ListItem], texts: Sequence[str]) -> list[ListItem
 
 
 def write_voices(items: Sequence[ListItem], config: PrepareConfig, path: Path) -> int:
-    """Write the list; returns its rows. Prompts are named as seen from the list's folder."""
+    """Write the list, with prompts relative to its folder; return its number of rows."""
     rows = [
         to_row(row) | {"prompt_audio": os.path.relpath(row.prompt_audio, path.parent)}
         for row in voice_rows(items, dev_strings(config))

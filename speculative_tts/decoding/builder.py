@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from speculative_tts.assets import require
-from speculative_tts.caches.groups import normalised
+from speculative_tts.caches.groups import normalise
 from speculative_tts.caches.provide import (
     Sources,
     acoustic_groups,
@@ -166,7 +166,7 @@ class Builder:
 
     def dynamic(self, rule: DynamicRule) -> Dynamic:
         """GSD's rule."""
-        vectors = normalised(self._code_vectors(rule.source))
+        vectors = normalise(self._code_vectors(rule.source))
         return Dynamic(vectors, rule.reach, rule.gap, rule.distance)
 
     def _code_vectors(self, source: Similarity) -> Tensor:

@@ -1,1 +1,1 @@
-"""Judges, one metric a file, and their aggregation."""
+"""Judge audio, and turn counts and judgements into figures."""

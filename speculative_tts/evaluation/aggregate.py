@@ -1,6 +1,6 @@
-"""Figures over several seeds of one configuration.
+"""Aggregate figures over several seeds of one configuration.
 
-Seeds of an utterance are averaged first and utterances are drawn, so intervals speak of new
+Seeds of an utterance are averaged first and utterances are drawn, so intervals are about new
 utterances, not of new seeds; `sd` is the sample standard deviation (ddof 1) of the seeds' own
 figures.
 """
@@ -21,19 +21,19 @@ ALONE = Bootstrap(draws=0)  # the figure without its interval
 
 
 def aggregate(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[str, Any]:
-    """Figures of scored run folders that differ in their seed only.
+    """Return the figures of scored run folders that differ in their seed only.
 
-    Returns {"seeds", "n" (utterances), "n_failed", "metrics": {name: {value, low, high, n, sd,
-    seeds: {seed: value}}}, "per_position"}. Two folders with the same seed raise ValueError, since
-    their utterances would count twice.
+    The result is {"seeds", "n" (utterances), "n_failed", "metrics": {name: {value, low, high, n,
+    sd, seeds: {seed: value}}}, "per_position"}. Two folders with the same seed raise ValueError,
+    since their utterances would count twice.
     """
     return _aggregate_rows(_read_runs(folders), how or Bootstrap())
 
 
 def by_speaker(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[str, dict[str, Any]]:
-    """`aggregate` of `all` speakers, of those `seen` in training, `unseen`, and of each by name.
+    """Aggregate `all` speakers, those `seen` in training, `unseen` ones, and each one by name.
 
-    A group without a row is absent: lists need not say who was seen.
+    A group without a row is absent: a list need not say who was seen.
     """
     parts: dict[str, dict[int, list[ScoreRow]]] = {}
     for seed, rows in _read_runs(folders).items():
@@ -44,7 +44,7 @@ def by_speaker(folders: Sequence[Path], how: Bootstrap | None = None) -> dict[st
 
 
 def _read_runs(folders: Sequence[Path]) -> dict[int, list[ScoreRow]]:
-    """Score rows by seed."""
+    """Read score rows by seed; raise ValueError for a repeated seed."""
     runs: dict[int, list[ScoreRow]] = {}
     for folder in folders:
         rows = read_scores(folder)

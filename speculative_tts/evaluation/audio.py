@@ -1,4 +1,4 @@
-"""Audio as every judge hears it: mono float32 at 16 kHz."""
+"""Load audio for judges: mono float32 at 16 kHz."""
 
 from pathlib import Path
 
@@ -10,16 +10,16 @@ from speculative_tts.codecs.audio import SILENCE, Wave, read_wave
 __all__ = ["Wave"]
 
 SAMPLE_RATE = 16_000
-SHORTEST = 400  # samples (25 ms): below one analysis window there is nothing to judge
+SHORTEST = 400  # samples (25 ms): one analysis window, below which nothing can be judged
 
 
 def load_wave(path: Path) -> Wave:
-    """Samples of an audio file, perhaps none; ValueError when it is missing or is not audio."""
+    """Load an audio file's samples, perhaps none; raise ValueError if it is missing or no audio."""
     return read_wave(path, SAMPLE_RATE, allow_empty=True)
 
 
 def seconds(path: Path) -> float | None:
-    """Duration of an audio file by its header, in seconds; None when there is no readable file."""
+    """Return an audio file's duration by its header, in seconds; None if it cannot be read."""
     try:
         header = soundfile.info(str(path))
     except (soundfile.LibsndfileError, FileNotFoundError):
@@ -28,7 +28,7 @@ def seconds(path: Path) -> float | None:
 
 
 def flags_of(wave: Wave) -> list[str]:
-    """What is wrong with a wave by itself: `empty_audio` or `silent_audio`."""
+    """Return the flags of a wave: `empty_audio`, `silent_audio` or none."""
     if len(wave) < SHORTEST:
         return ["empty_audio"]
     return ["silent_audio"] if float(np.abs(wave).max()) < SILENCE else []

@@ -1,11 +1,10 @@
-"""Paired comparison of two scored systems over the utterances that both have.
+"""Compare two scored systems in pairs, over the utterances that both have.
 
 Differences are b minus a, where a is the baseline. The paired bootstrap tests the corpus figure;
-the paired t-test and Wilcoxon's test look at per-utterance figures. Several run folders of a
-system are its seeds and are averaged first. Of speed only the speedup over the baseline of the
-same process is compared: seconds of two runs differ by what else their machine did. Welch's t-test
-and the paired t-test over seeds take each seed's corpus figure instead: with three seeds they have
-little power.
+the paired t-test and Wilcoxon's test use per-utterance figures. Several run folders of a system are
+its seeds and are averaged first. The only speed compared is the speedup over the baseline of the
+same process: seconds of two runs also differ by what else their machine did. Welch's t-test and the
+paired t-test over seeds use each seed's corpus figure: with three seeds they have little power.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -24,10 +23,7 @@ from speculative_tts.evaluation.summary import Bootstrap, read_scores, select, u
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of b against a.
-
-    p: paired bootstrap; p_holm: corrected over the systems of `compare_all`.
-    """
+    """One metric of b against a, with the p of the paired bootstrap and of other tests."""
 
     metric: str
     a: float | None = None
@@ -39,7 +35,7 @@ class Comparison:
     p_t: float | None = None
     p_wilcoxon: float | None = None
     n: int = 0  # utterances in both
-    p_holm: float | None = None
+    p_holm: float | None = None  # p corrected over the systems of `compare_all`
     p_welch: float | None = None  # seeds of one system against seeds of the other
     p_seeds: float | None = None  # paired t over the seeds that both have
 
@@ -50,23 +46,23 @@ def compare(
     metrics: Sequence[str] | None = None,
     how: Bootstrap | None = None,
 ) -> dict[str, Comparison]:
-    """Compare scored run folders (seeds) of system b with those of baseline a by metric.
+    """Compare scored run folders (seeds) of system b with those of baseline a, by metric.
 
-    Without `metrics`, by those that are declared to be compared. Raises ValueError for an unknown
+    By default it compares the metrics declared `compared`. Raise ValueError for an unknown
     metric, or when no utterance was scored in both.
     """
     rows_a, rows_b = _scored(a), _scored(b)
     if not {row.id for row in rows_a} & {row.id for row in rows_b}:
         raise ValueError(f"{a[0]} and {b[0]} share no scored utterance; compare runs of one list")
-    names = compared() if metrics is None else metrics
+    names = compared_metrics() if metrics is None else metrics
     for name in names:
         if name not in METRICS:
             raise ValueError(f"metric {name} is unknown; use one of {', '.join(METRICS)}")
     return {name: compare_rows(rows_a, rows_b, name, how or Bootstrap()) for name in names}
 
 
-def compared() -> list[str]:
-    """Metrics that are compared where nobody says which: of speed the speedup alone."""
+def compared_metrics() -> list[str]:
+    """Return the metrics compared by default; of speed the speedup alone."""
     return [name for name, metric in METRICS.items() if metric.compared]
 
 
@@ -78,7 +74,7 @@ def compare_all(
 ) -> dict[str, dict[str, Comparison]]:
     """Compare several systems with one baseline; `p_holm` corrects each metric for their number."""
     results = {name: compare(baseline, folders, metrics, how) for name, folders in systems.items()}
-    for metric in compared() if metrics is None else metrics:
+    for metric in compared_metrics() if metrics is None else metrics:
         tested = {name: row[metric].p for name, row in results.items()}
         known = {name: p for name, p in tested.items() if p is not None}
         for name, p in zip(known, statistics.holm(list(known.values())), strict=True):
@@ -89,7 +85,7 @@ def compare_all(
 def compare_rows(
     a: Sequence[ScoreRow], b: Sequence[ScoreRow], name: str, how: Bootstrap
 ) -> Comparison:
-    """One metric of rows b against rows a."""
+    """Compare rows b with rows a by one metric."""
     metric = METRICS[name]
     (units_a, table_a), (units_b, table_b) = _by_id(a, metric), _by_id(b, metric)
     shared = [key for key in table_a if key in table_b]
@@ -133,11 +129,11 @@ def _scored(folders: Sequence[Path]) -> list[ScoreRow]:
 
 
 def _by_seed(rows: Sequence[ScoreRow], metric: Metric) -> dict[int, float]:
-    """The corpus figure of each seed that has one."""
+    """Return the corpus figure of each seed that has one."""
     figures = {}
     for seed in sorted({row.seed for row in rows}):
-        kept, columns = select([row for row in rows if row.seed == seed], metric)
-        value = _value(metric, columns) if kept else None
+        taking_part, columns = select([row for row in rows if row.seed == seed], metric)
+        value = _value(metric, columns) if taking_part else None
         if value is not None:
             figures[seed] = value
     return figures
@@ -146,12 +142,12 @@ def _by_seed(rows: Sequence[ScoreRow], metric: Metric) -> dict[int, float]:
 def _by_id(
     rows: Sequence[ScoreRow], metric: Metric
 ) -> tuple[dict[Hashable, ScoreRow], dict[Hashable, Array]]:
-    """First row and seed-averaged columns of every utterance that takes part in the metric."""
-    kept, columns = select(rows, metric)
-    if not kept:
+    """Return first row and seed-averaged columns of each utterance that takes part in a metric."""
+    taking_part, columns = select(rows, metric)
+    if not taking_part:
         return {}, {}
-    keys, averaged = statistics.average_seeds([row.id for row in kept], columns)
-    first = {row.id: row for row in reversed(kept)}
+    keys, averaged = statistics.average_seeds([row.id for row in taking_part], columns)
+    first = {row.id: row for row in reversed(taking_part)}
     return {key: first[str(key)] for key in keys}, dict(zip(keys, averaged, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Speed, acceptance and distortion from the counts of decode records, each a ratio of sums.
+"""Declare metrics of speed, acceptance and distortion, as ratios of sums over decode records.
 
 With tokens per second of audio = sum(tokens) / sum(audio seconds), LM-RTF = time per token x token
 rate. Emitted tokens count, drafted ones do not; the stop id is one of them, and LM seconds include
@@ -17,7 +17,7 @@ SPLIT = ("draft_seconds", "verify_seconds", "accept_seconds")
 
 
 def speedup(sums: Array) -> Array:
-    """Tokens a second over the paired baseline's, from sums in `_speedup_columns`'s order.
+    """Return tokens per second over the paired baseline's, from sums of `_speedup_columns`.
 
     Per token, because a decoder that happens to stop earlier is not faster.
     """
@@ -30,19 +30,19 @@ def _speedup_columns(row: ScoreRow) -> tuple[float | None, ...]:
 
 
 def _decode_columns(row: ScoreRow) -> tuple[float | None, ...]:
-    """The same behind the first token, which comes of the prompt."""
+    """Return the columns of `_speedup_columns` without prefill and first token."""
 
-    def behind(tokens: str, seconds: str, prefill: str) -> tuple[float | None, float | None]:
+    def after_prefill(tokens: str, seconds: str, prefill: str) -> tuple[float | None, float | None]:
         if row[seconds] is None or row[prefill] is None:
             return None, None
         return row[tokens] - 1, row[seconds] - row[prefill]
 
-    own = behind("tokens", "lm_seconds", "prefill_seconds")
-    return own + behind("baseline_tokens", "baseline_seconds", "baseline_prefill_seconds")
+    own = after_prefill("tokens", "lm_seconds", "prefill_seconds")
+    return own + after_prefill("baseline_tokens", "baseline_seconds", "baseline_prefill_seconds")
 
 
 def _instrumented(name: str, weight: str = "positions") -> Columns:
-    """Two per-position sums of the instrumented decode; their ratio is a mean over positions."""
+    """Return columns of the instrumented decode whose ratio of sums is a mean over positions."""
 
     def columns(row: ScoreRow) -> tuple[float | None, ...]:
         values, weights = row[name], row[weight]
@@ -52,12 +52,12 @@ def _instrumented(name: str, weight: str = "positions") -> Columns:
 
 
 def _emitted(row: ScoreRow) -> tuple[float | None, ...]:
-    """Tokens that rounds emitted, and rounds: the prefill's token is no round's."""
+    """Return tokens that rounds emitted (the prefill's is not among them), and rounds."""
     return (total(row, "accepted", "residuals", "bonuses"), row["rounds"])
 
 
 def _share(part: str) -> Columns:
-    """A part of the rounds, and all seconds of theirs."""
+    """Return the columns for the share of one part in the rounds' seconds."""
     return lambda row: (row[part], total(row, *SPLIT))
 
 
@@ -66,7 +66,7 @@ def _stopped_at_max(row: ScoreRow) -> tuple[float | None, ...]:
 
 
 def _end_to_end(row: ScoreRow) -> tuple[float | None, ...]:
-    """Seconds of all parts, where LM and codec were timed; further layers of codes if there are."""
+    """Return seconds of LM, codec and further layers of codes, and seconds of audio."""
     seconds = total(row, "lm_seconds", "codec_seconds")
     return (None if seconds is None else seconds + (row["nar_seconds"] or 0), row["audio_seconds"])
 
@@ -255,7 +255,7 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
 
 
 def per_position(rows: list[ScoreRow]) -> dict[str, list[float | None]]:
-    """Acceptance, TV and KL by depth in the round, first drafted token first; may be empty."""
+    """Return acceptance, TV and KL by position in the draft; lists may be empty."""
     return {
         "acceptance": _by_depth(rows, "accepted_per_position", "drafted_per_position"),
         "tv": _by_depth(rows, "tv", "positions"),

@@ -1,4 +1,4 @@
-"""Mel spectrograms in numpy, equal to librosa's defaults.
+"""Compute mel spectrograms in numpy, equal to librosa's defaults.
 
 Slaney's scale and norm, a periodic Hann window, centred frames padded with zeros.
 """
@@ -14,14 +14,14 @@ Array = npt.NDArray[np.float64]
 
 
 def mel_of_hertz(hertz: Array) -> Array:
-    """Slaney's mel scale: linear below 1 kHz, logarithmic above."""
+    """Convert Hz to Slaney's mel scale: linear below 1 kHz, logarithmic above."""
     linear = hertz * 3.0 / 200.0
     above = 15.0 + np.log(np.maximum(hertz, 1e-10) / 1000.0) * 27.0 / np.log(6.4)
     return np.where(hertz >= 1000.0, above, linear)
 
 
 def hertz_of_mel(mel: Array) -> Array:
-    """Inverse of `mel_of_hertz`."""
+    """Convert mel to Hz, the inverse of `mel_of_hertz`."""
     return np.where(
         mel >= 15.0, 1000.0 * np.exp((mel - 15.0) * np.log(6.4) / 27.0), mel * 200.0 / 3.0
     )
@@ -29,7 +29,7 @@ def hertz_of_mel(mel: Array) -> Array:
 
 @functools.cache
 def mel_filters(fft: int, mels: int) -> Array:
-    """Triangular filters of unit area from 0 to 8 kHz, shape [mels, fft // 2 + 1]."""
+    """Return triangular filters of unit area from 0 to 8 kHz, shape [mels, fft // 2 + 1]."""
     top = mel_of_hertz(np.array([SAMPLE_RATE / 2.0]))[0]
     edges = hertz_of_mel(np.linspace(0.0, top, mels + 2))
     bins = np.fft.rfftfreq(fft, 1.0 / SAMPLE_RATE)
@@ -42,7 +42,7 @@ def mel_filters(fft: int, mels: int) -> Array:
 
 
 def mel_power(wave: Wave, fft: int, hop: int, mels: int) -> Array:
-    """Mel power spectrogram of a 16 kHz wave, shape [1 + samples // hop, mels]."""
+    """Return the mel power spectrogram of a 16 kHz wave, shape [1 + samples // hop, mels]."""
     padded = np.pad(wave.astype(np.float64), fft // 2)
     frames = np.lib.stride_tricks.sliding_window_view(padded, fft)[::hop]
     window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(fft) / fft)

@@ -1,10 +1,10 @@
-"""What a judge of speech is.
+"""Define the interface of judges of speech.
 
 A judge works in two steps. `load` returns the costly part, a function from a wave to a JSON value
 (a transcript, an embedding, an opinion score): it depends on the audio alone, so it runs in worker
 processes and its results are cached by the audio's hash. `score` is the cheap part: it turns the
 measurements of a list into columns of `ScoreRow`. A judge is a frozen dataclass of its options,
-imports nothing heavy before `load`, and says by `missing` whether it can run here at all.
+imports nothing heavy before `load`, and reports by `missing` what it lacks on this machine.
 """
 
 import functools
@@ -26,7 +26,7 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sample:
-    """One utterance to be judged: what should be said, and the files that hold it.
+    """One utterance to be judged: its text, and its audio files.
 
     Paths are absolute.
     """
@@ -42,22 +42,22 @@ class Sample:
 
     @property
     def voice(self) -> str:
-        """Who should be heard: the speaker, or the prompt where a list names no speakers."""
+        """The speaker's identity: the speaker, or the prompt where a list names no speakers."""
         return self.speaker or self.prompt_audio or ""
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What a judge measured of one audio file; value None, with a flag, for empty audio."""
+class Measurement:
+    """A judge's result for one audio file; the value is None, with a flag, for empty audio."""
 
     value: Any
     flags: list[str] = field(default_factory=list)
 
 
 class Judge(Protocol):
-    """A metric that listens.
+    """A judge of audio.
 
-    Implementations are hashable, so workers can keep one loaded model a judge.
+    Implementations are hashable, so that a worker loads the model of each judge once.
     """
 
     def __hash__(self) -> int: ...
@@ -68,82 +68,82 @@ class Judge(Protocol):
 
     @property
     def version(self) -> str:
-        """Version of what was installed."""
+        """Version of the installed library or weights."""
 
     @property
     def options(self) -> dict[str, Any]:
         """Everything else that changes a measurement, hashes of weights included."""
 
     def missing(self) -> str | None:
-        """None, or one line: what is not installed and the pip line that installs it."""
+        """Return one line on what is not installed and how to install it, or None."""
 
     def files(self, sample: Sample) -> list[str]:
-        """Audio files of a sample that must be measured."""
+        """Return the audio files of a sample that must be measured."""
 
     def load(self) -> Measure:
-        """The loaded model as a function of a wave. Called once a worker."""
+        """Load the model as a function of a wave; called once per worker."""
 
     def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
-        """Columns of each sample, in order.
+        """Return the columns of each sample, in order.
 
-        `measured` maps audio files to measurements; None where audio is empty.
+        `measured` maps audio files to measured values; None where audio is empty.
         """
 
 
 @runtime_checkable
 class BatchJudge(Judge, Protocol):
-    """A judge whose model takes several waves at once, each heard as if it were alone."""
+    """A judge whose model takes several waves at once, with the results of single ones."""
 
     def load_many(self) -> Measures:
-        """The loaded model as a function of waves. Called once a worker, in place of `load`."""
+        """Load the model as a function of waves; called once per worker instead of `load`."""
 
 
 def load_many(judge: Judge) -> Measures:
-    """The loaded model of any judge as a function of waves."""
+    """Load the model of any judge as a function of waves."""
     if isinstance(judge, BatchJudge):
         return judge.load_many()
     measure = judge.load()
     return lambda waves: [measure(wave) for wave in waves]
 
 
-def one_of(measures: Measures) -> Measure:
-    """What takes waves as a function of one."""
+def single(measures: Measures) -> Measure:
+    """Turn a function of waves into a function of one wave."""
     return lambda wave: measures([wave])[0]
 
 
 class Opinion:
-    """Base of judges that score how the output sounds, with one number; `metric` is its column."""
+    """Base of judges that rate how the output sounds by one number; `metric` is its column."""
 
     metric: ClassVar[str]
 
     def files(self, sample: Sample) -> list[str]:
-        """The output."""
+        """Return the output's file."""
         return [sample.audio]
 
     def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
-        """The column."""
+        """Return the opinion column of each sample."""
         return [{self.metric: measured.get(sample.audio)} for sample in samples]
 
 
 def describe(judge: Judge) -> dict[str, Any]:
-    """What `summary.json` says about a judge."""
+    """Return a judge's entry in `summary.json`."""
     return {"id": judge.id, "version": judge.version, "options": judge.options}
 
 
 @functools.cache
 def signature(judge: Judge) -> str:
-    """Key of a judge's cached measurements: id and a hash of version and options."""
+    """Return the key of a judge's cached measurements: id and a hash of version and options."""
     text = json.dumps([judge.version, judge.options], sort_keys=True)
     return f"{judge.id}-{text_hash(text)[:12]}"
 
 
 def installed(*modules: str) -> bool:
-    """Whether all top-level modules can be found, without importing them."""
+    """Return True if all top-level modules can be found, without importing them."""
     return all(importlib.util.find_spec(module) is not None for module in modules)
 
 
 def package_version(distribution: str) -> str:
-    """Installed version of a distribution, or `not installed`."""
+    """Return the installed version of a distribution, or `not installed`."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

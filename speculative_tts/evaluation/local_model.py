@@ -1,11 +1,11 @@
-"""What judges with a model of their own share: whether it is here, and what a summary says."""
+"""Provide bases for judges with a model: whether it is installed, and its summary entry."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.judge import installed, package_version
-from speculative_tts.evaluation.weights import Published, fingerprint
+from speculative_tts.evaluation.weights import PublishedModel, fingerprint
 
 
 class WheelModel:
@@ -20,22 +20,22 @@ class WheelModel:
         return package_version(self.packages[0])
 
     def missing(self) -> str | None:
-        """What is needed, and the line that gets it."""
+        """Return the line that names what is not installed and how to get it, or None."""
         return None if installed(*self.packages) else self.remedy
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """Base of judges whose model is a folder on this machine; subclasses say which and how."""
+    """Base of judges whose model is a folder on this machine."""
 
-    folder: Path | None = None  # None: it is nowhere on this machine
+    folder: Path | None = None  # None: not on this machine
     device: str = "cpu"
-    models: str | None = None  # where the remedy's command would put it
+    models: str | None = None  # the folder into which the remedy's command puts it
 
-    published: ClassVar[Published]
-    packages: ClassVar[dict[str, str]]  # module -> the pip requirement that brings it
-    install: ClassVar[str | None] = None  # gets packages that do not go beside this one's
-    decoding: ClassVar[dict[str, Any]] = {}  # what else changes a measurement
+    published: ClassVar[PublishedModel]
+    packages: ClassVar[dict[str, str]]  # module -> the pip requirement that installs it
+    install: ClassVar[str | None] = None  # command, if plain `pip install` does not work
+    decoding: ClassVar[dict[str, Any]] = {}  # other options that change a measurement
 
     @property
     def id(self) -> str:
@@ -50,7 +50,7 @@ class LocalModel:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Weights and device, and how the model is used."""
+        """Weights, device and decoding options."""
         assert self.folder is not None
         weights = self.published.weights(self.folder)
         return {
@@ -60,7 +60,7 @@ class LocalModel:
         } | self.decoding
 
     def missing(self) -> str | None:
-        """What is not here, packages and folder, and one line that gets all of it."""
+        """Return one line that names missing packages and model, and the commands for them."""
         absent = [pip for module, pip in self.packages.items() if not installed(module)]
         wanted = " ".join(f"'{name}'" if "[" in name else name for name in absent)
         steps = [self.install or f"pip install {wanted}"] if absent else []

@@ -1,7 +1,7 @@
-"""What a metric is: one declaration that scores, comparisons, tables and figures read.
+"""Define metrics: one declaration that scores, comparisons, tables and figures read.
 
-A metric is declared in the file of what measures it (`wer`, `similarity`, a judge's, `efficiency`)
-and named in `registry`. Its figure is a statistic of sums of columns over utterances.
+A metric is declared in the file that measures it (`wer`, `similarity`, a judge's, `efficiency`)
+and listed in `registry`. Its figure is a statistic of sums of columns over utterances.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Columns = Callable[[ScoreRow], tuple[float | None, ...]]
 
 
 class Better(Enum):
-    """Which of two figures is the better one."""
+    """Direction in which a figure improves."""
 
     lower = "lower"
     higher = "higher"
@@ -23,33 +23,32 @@ class Better(Enum):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A figure and how it is written: what tables, figures and captions say of it.
+    """A figure and its presentation in tables, plots and captions.
 
-    `judge` measures it, as `EvalConfig.metrics` names it: who that was stands in
-    headings (`judges`, by id; the id itself where it tells enough), and what must be said of some
-    judges is in `remarks`.
+    `judge` is the judge's name in `EvalConfig.metrics`. Headings name the judge that was used by
+    `judges` (id -> label, the id itself if absent); `remarks` has the notes that some judges need.
     """
 
     heading: str
     digits: int = 2
     scale: float = 1.0
     _: KW_ONLY
-    unit: str = ""  # of its difference between two systems
+    unit: str = ""  # unit of a difference between two systems
     better: Better | None = None
     caption: str = ""  # a sentence; two quantities may share one
     judge: str | None = None
     judges: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
-    timed: bool = False  # made of seconds: a repeat on a shared machine differs
+    timed: bool = False  # depends on seconds: a repeat on a shared machine differs
 
     def axis(self, judge: str = "") -> str:
-        """Label of a plot's axis."""
+        """Return the label of a plot's axis."""
         return f"{self.heading} ({judge})" if judge else self.heading
 
 
 @dataclass(frozen=True)
 class Metric(Quantity):
-    """A quantity of score rows: the columns that are summed, and what is made of the sums.
+    """A quantity of score rows: the columns to sum, and the statistic of their sums.
 
     A row with a None among its columns takes no part.
     """
@@ -57,12 +56,12 @@ class Metric(Quantity):
     _: KW_ONLY
     columns: Columns
     statistic: Statistic = ratio
-    listed: bool = False  # in what sst-eval prints
-    compared: bool = False  # by paired tests, where nobody says which
+    listed: bool = False  # printed by sst-eval
+    compared: bool = False  # compared by paired tests by default
 
 
 def over(numerator: str, denominator: str, scale: float = 1.0) -> Columns:
-    """Two columns of a row whose sums are divided; `scale` is the numerator's unit."""
+    """Return two columns whose sums are divided; `scale` converts the numerator's unit."""
 
     def columns(row: ScoreRow) -> tuple[float | None, ...]:
         top = row[numerator]
@@ -72,12 +71,12 @@ def over(numerator: str, denominator: str, scale: float = 1.0) -> Columns:
 
 
 def each(column: str) -> Columns:
-    """A column whose mean over utterances counts."""
+    """Return a column and a 1, for its mean over utterances."""
     return lambda row: (row[column], 1.0)
 
 
 def opinion(column: str, heading: str, judge: str, shown: str) -> Metric:
-    """The mean of a predicted opinion score; headings say `shown` of the judge."""
+    """Declare the mean of a predicted opinion score; headings name the judge as `shown`."""
     return Metric(
         heading,
         better=Better.higher,
@@ -90,6 +89,6 @@ def opinion(column: str, heading: str, judge: str, shown: str) -> Metric:
 
 
 def total(row: ScoreRow, *columns: str) -> float | None:
-    """Sum of some columns of a row; None where one of them was not measured."""
+    """Sum some columns of a row; None where one of them was not measured."""
     values = [row[name] for name in columns]
     return None if None in values else float(sum(values))

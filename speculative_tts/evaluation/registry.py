@@ -1,4 +1,4 @@
-"""Metrics, and the judges that measure them, as a configuration asks for them.
+"""List all metrics, and build the judges that a configuration asks for.
 
 A new metric is a file with its judge and its `METRICS`, and a line in `JUDGES` and `METRICS` here.
 """
@@ -31,8 +31,8 @@ Model = TypeVar("Model", bound=LocalModel)
 Maker = Callable[[Source, EvalConfig], Judge]
 
 
-def located(kind: type[Model], config: JudgesConfig) -> Model:
-    """A judge with its model's folder; ValueError when a folder that was given is another's."""
+def build_local(kind: type[Model], config: JudgesConfig) -> Model:
+    """Build a judge with its model's folder; raise ValueError for a folder of another model."""
     given = getattr(config, kind.published.key, None)
     folder = kind.published.find(given, config.models)
     place = Path(folder).absolute() if folder else None  # workers may start elsewhere
@@ -40,7 +40,7 @@ def located(kind: type[Model], config: JudgesConfig) -> Model:
 
 
 def pocketsphinx(source: Source, config: EvalConfig) -> Pocketsphinx:
-    """Pocketsphinx, with the grammar chosen by the source's texts."""
+    """Build Pocketsphinx with the grammar chosen by the source's texts."""
     chosen = choose_grammar(config.grammar, (s.text for s in source.samples), source.words)
     return Pocketsphinx(chosen, source.words)
 
@@ -48,24 +48,24 @@ def pocketsphinx(source: Source, config: EvalConfig) -> Pocketsphinx:
 RECOGNISERS: dict[Recogniser, Maker] = {
     Recogniser.pocketsphinx: pocketsphinx,
     Recogniser.faster_whisper: lambda _, config: FasterWhisper(config.judges.weights),
-    Recogniser.whisper: lambda _, config: located(Whisper, config.judges),
-    Recogniser.openai_whisper: lambda _, config: located(OpenaiWhisper, config.judges),
-    Recogniser.seedtts: lambda _, config: located(SeedTtsWhisper, config.judges),
-    Recogniser.paraformer: lambda _, config: located(Paraformer, config.judges),
-    Recogniser.hubert: lambda _, config: located(Hubert, config.judges),
-    Recogniser.conformer: lambda _, config: located(Conformer, config.judges),
+    Recogniser.whisper: lambda _, config: build_local(Whisper, config.judges),
+    Recogniser.openai_whisper: lambda _, config: build_local(OpenaiWhisper, config.judges),
+    Recogniser.seedtts: lambda _, config: build_local(SeedTtsWhisper, config.judges),
+    Recogniser.paraformer: lambda _, config: build_local(Paraformer, config.judges),
+    Recogniser.hubert: lambda _, config: build_local(Hubert, config.judges),
+    Recogniser.conformer: lambda _, config: build_local(Conformer, config.judges),
 }
 ENCODERS: dict[Encoder, Maker] = {
     Encoder.ge2e: lambda _, __: Ge2e(),
-    Encoder.eres2net: lambda _, config: located(Eres2Net, config.judges),
-    Encoder.wavlm: lambda _, config: located(WavlmLarge, config.judges),
-    Encoder.xvector: lambda _, config: located(XVector, config.judges),
+    Encoder.eres2net: lambda _, config: build_local(Eres2Net, config.judges),
+    Encoder.wavlm: lambda _, config: build_local(WavlmLarge, config.judges),
+    Encoder.xvector: lambda _, config: build_local(XVector, config.judges),
 }
 JUDGES: dict[str, Maker] = {
     "wer": lambda source, config: RECOGNISERS[config.judges.recogniser](source, config),
     "similarity": lambda source, config: ENCODERS[config.judges.encoder](source, config),
     "dnsmos": lambda _, __: dnsmos.Dnsmos(),
-    "utmos": lambda _, config: located(utmos.Utmos, config.judges),
+    "utmos": lambda _, config: build_local(utmos.Utmos, config.judges),
 }
 METRICS: dict[str, Metric] = {  # in the order of captions and lists
     **wer.METRICS,

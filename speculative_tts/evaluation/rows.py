@@ -1,4 +1,4 @@
-"""The row of `scores.jsonl`: one utterance of one run, counts only."""
+"""Define the row of `scores.jsonl`: one utterance of one run, counts only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -15,12 +15,12 @@ NO_CODES = "no_codes"  # flag of an utterance that ended at once; its audio is a
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """Scores and raw counts of one utterance, flat in the file; ratios are taken by `summary`.
+    """Scores and raw counts of one utterance, flat in the file; `summary` computes ratios.
 
-    `columns` are those of the judges that heard it, durations, whether its speaker was `seen` in
-    training (None where the list does not say), and the decode record's counts,
-    which are missing where no language model ran (the reference recording, the codec, another
-    system's audio). `row["words"]` is None where nothing was measured.
+    `columns` holds the judges' columns, durations, `seen` (was the speaker in training; None where
+    the list does not say), and the decode record's counts, which are missing where no language
+    model ran (the reference recording, the codec, another system's audio). `row["words"]` is None
+    where nothing was measured.
     """
 
     id: str
@@ -28,7 +28,7 @@ class ScoreRow:
     seed: int
     text: str
     audio: str
-    # why the utterance could not be scored; it has no judge's columns then
+    # reason why the utterance could not be scored; it then has no columns of judges
     error: str | None = None
     # empty_audio, silent_audio, empty_text, empty_hypothesis, no_codes, prompt_unreadable
     flags: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class ScoreRow:
         return self.columns.get(column)
 
     def flat(self) -> dict[str, Any]:
-        """As it is written."""
+        """Return the row as it is written: columns beside the other fields."""
         own = {name: getattr(self, name) for name in OWN}
         return own | dict(self.columns)
 
@@ -47,14 +47,14 @@ OWN = [entry.name for entry in fields(ScoreRow) if entry.name != "columns"]
 
 
 def read_row(row: dict[str, Any]) -> ScoreRow:
-    """A row as it was written."""
+    """Read a row as `flat` wrote it."""
     own = {name: value for name, value in row.items() if name in OWN}
     columns = {name: value for name, value in row.items() if name not in OWN}
     return typed(ScoreRow, own | {"columns": columns}, f"score of {row.get('id')}")
 
 
 def row_of(sample: Sample) -> ScoreRow:
-    """The row of a sample before any judge has listened: durations and the decoder's counts."""
+    """Build a sample's row without judges: durations and the decoder's counts."""
     record, reference = sample.record, sample.reference_audio
     counts = decode_counts(record) if record else {}
     durations = {
@@ -73,7 +73,7 @@ def row_of(sample: Sample) -> ScoreRow:
 
 
 def decode_counts(record: DecodeRecord) -> dict[str, Any]:
-    """The decoder's columns of a row; none where no language model ran (no seconds, no rounds).
+    """Return the decoder's columns of a row; none where no language model ran (no seconds, rounds).
 
     A swapped run has counts, but no seconds: its tokens are another run's.
     """
@@ -87,8 +87,8 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
         *("prefill_seconds", "baseline_prefill_seconds"),
     )
     own = {name: getattr(record, name) for name in names}
-    if record.lm_seconds is not None:  # times are of the utterances that were timed
+    if record.lm_seconds is not None:  # only some utterances are timed
         own |= {name: value for name in after if (value := getattr(record, name)) is not None}
     counts = record.counts.columns() if record.counts.rounds else {}
-    heard = record.arrivals.heard() if record.arrivals else {}
-    return own | counts | heard | (vars(record.split) if record.split else {})
+    stream = record.arrivals.heard() if record.arrivals else {}
+    return own | counts | stream | (vars(record.split) if record.split else {})

@@ -1,7 +1,7 @@
-"""Scores sources: judges listen, counts are joined, `scores.jsonl` and `summary.json` are written.
+"""Score sources: run judges, join their columns with counts, write scores and summary.
 
-Both files are written whole at the end of a source, from measurements that are on disk as soon as
-they are made: a killed run continues where it was and ends with the same bytes.
+`scores.jsonl` and `summary.json` are written whole at the end of a source, from measurements that
+are cached on disk at once: a killed run continues where it was and ends with the same bytes.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
-from speculative_tts.evaluation.listening import Advance, Listener, Measurements, Wanted
+from speculative_tts.evaluation.measuring import Advance, Measurements, Measurer, Wanted
 from speculative_tts.evaluation.registry import JUDGES, METRICS
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A source, the judges that will hear it, and the metrics left out with the reason."""
+class ScoringPlan:
+    """A source, the judges that will measure it, and the metrics left out with the reason."""
 
     source: Source
     judges: dict[str, Judge]
@@ -37,19 +37,19 @@ class Plan:
     limits: dict[str, int | None] = dataclasses.field(default_factory=dict)
 
     def samples(self, metric: str) -> list[Sample]:
-        """Samples that a metric's judge hears: all, or some, evenly spread (`dnsmos_limit`)."""
+        """Return the samples for a metric's judge: all, or evenly spread ones (`dnsmos_limit`)."""
         return spread(self.source.samples, self.limits.get(metric))
 
-    def heard_by(self, metrics: Collection[str]) -> "Plan":
-        """The same with the judges of these metrics alone."""
+    def restricted_to(self, metrics: Collection[str]) -> "ScoringPlan":
+        """Return the plan with the judges of these metrics alone."""
 
-        def kept(by_metric: dict[str, T]) -> dict[str, T]:
+        def some(by_metric: dict[str, T]) -> dict[str, T]:
             return {name: one for name, one in by_metric.items() if name in metrics}
 
-        return Plan(self.source, kept(self.judges), kept(self.skipped), kept(self.limits))
+        return ScoringPlan(self.source, some(self.judges), some(self.skipped), some(self.limits))
 
     def wanted(self) -> list[Wanted]:
-        """Every judge with every file it must hear."""
+        """Return every judge with every file it must measure."""
         return [
             (judge, path)
             for metric, judge in self.judges.items()
@@ -67,8 +67,8 @@ class Scored:
     summary: dict[str, Any]
 
 
-def plan(source: Source, config: EvalConfig) -> Plan:
-    """Judges of a source; those not installed are left out. ValueError for an unknown metric."""
+def plan(source: Source, config: EvalConfig) -> ScoringPlan:
+    """Choose a source's installed judges; raise ValueError for an unknown metric."""
     judges, skipped = {}, {}
     for metric in config.metrics:
         if metric not in JUDGES:
@@ -82,19 +82,19 @@ def plan(source: Source, config: EvalConfig) -> Plan:
         else:
             skipped[metric] = reason
     limits = {metric: getattr(config, f"{metric}_limit", None) for metric in judges}
-    return Plan(source, judges, skipped, limits)
+    return ScoringPlan(source, judges, skipped, limits)
 
 
-def plans(config: EvalConfig) -> list[Plan]:
-    """What a configuration asks to score: runs, or the list of another system's audio."""
+def plans(config: EvalConfig) -> list[ScoringPlan]:
+    """Plan all sources of a configuration: runs, or the list of another system's audio."""
     if config.list is not None:
         out = Path(config.out) if config.out else None
         return [plan(read_external(Path(config.list), out, config.limit), config)]
     return [plan(source, config) for source in find_runs(Path(config.runs), config.limit)]
 
 
-def cache_folder(config: EvalConfig, planned: Sequence[Plan]) -> Path:
-    """Where measurements are kept: `cache`, or `.scores` beside the runs or in a list's scores."""
+def cache_folder(config: EvalConfig, planned: Sequence[ScoringPlan]) -> Path:
+    """Return `cache`, or the default: `.scores` beside the runs or in a list's scores."""
     if config.cache is not None:
         return Path(config.cache)
     folder = planned[0].source.folder
@@ -102,13 +102,13 @@ def cache_folder(config: EvalConfig, planned: Sequence[Plan]) -> Path:
 
 
 def score(
-    planned: Sequence[Plan],
+    planned: Sequence[ScoringPlan],
     config: EvalConfig,
     start: Callable[[int], Advance] = lambda _total: lambda: None,
 ) -> Iterator[Scored]:
     """Score plans one after the other.
 
-    `start` gets the number of files to hear, and returns what to call after each.
+    `start` gets the number of files to measure, and returns a function to call after each.
     """
     how = Bootstrap(config.draws, config.unit, config.seed)
     folder = cache_folder(config, planned)
@@ -117,30 +117,30 @@ def score(
         MeasurementCache(folder) as cache,
         workers(config.cluster, config.workers) as many,
     ):
-        listener = Listener(cache, many, batch(config))
-        tasks = listener.pending(pair for one in planned for pair in one.wanted())
-        advance, heard = start(len(tasks)), listener.listen(tasks.values())
+        measurer = Measurer(cache, many, batch(config))
+        tasks = measurer.pending(pair for one in planned for pair in one.wanted())
+        advance, measured = start(len(tasks)), measurer.measure(tasks.values())
         left = set(tasks)
         for one in planned:
             wanted = one.wanted()
-            lacking = left & listener.pending(wanted).keys()
-            while lacking:
-                left.discard(sha256 := next(heard))
-                lacking.discard(sha256)
+            missing = left & measurer.pending(wanted).keys()
+            while missing:
+                left.discard(sha256 := next(measured))
+                missing.discard(sha256)
                 advance()
-            yield _write(one, listener.measurements(wanted), how, config)
+            yield _write(one, measurer.measurements(wanted), how, config)
 
 
 def batch(config: EvalConfig) -> int:
-    """Files that a worker takes at once."""
+    """Return the number of files that a worker takes at once."""
     if config.judges.batch is not None:
         return config.judges.batch
     shared = config.judges.device is Device.cuda or config.cluster.name is Cluster.ray
     return 16 if shared else 1
 
 
-def join(one: Plan, measurements: Measurements) -> list[ScoreRow]:
-    """Rows of a source, in its order, from the decoder's counts and the judges' columns."""
+def join(one: ScoringPlan, measurements: Measurements) -> list[ScoreRow]:
+    """Return a source's rows, in its order, from the decoder's counts and the judges' columns."""
     columns: dict[str, dict[str, Any]] = {}
     for metric, judge in one.judges.items():
         samples = one.samples(metric)
@@ -167,31 +167,33 @@ def _row(sample: Sample, columns: dict[str, Any], measurements: Measurements) ->
 
 
 def unmeasured(
-    one: Plan, rows: Sequence[ScoreRow], measurements: Measurements
+    one: ScoringPlan, rows: Sequence[ScoreRow], measurements: Measurements
 ) -> dict[str, dict[str, str]]:
-    """By metric and utterance why a figure that was asked for is not there.
+    """Return by metric and utterance why a figure that was asked for is missing.
 
-    Not of utterances that could not be scored at all, nor of empty audio: these are results.
+    Utterances that could not be scored, and empty audio, are results and not listed.
     """
     by_id = {row.id: row for row in rows}
-    found: dict[str, dict[str, str]] = {}
+    reasons: dict[str, dict[str, str]] = {}
     for judged in one.judges:
         own = [metric for metric in METRICS.values() if metric.judge == judged]
         for sample in one.samples(judged):
             row = by_id[sample.id]
-            speaks = row.error is None and "empty_audio" not in row.flags
-            if own and speaks and all(None in metric.columns(row) for metric in own):
-                found.setdefault(judged, {})[sample.id] = _why_not(sample, measurements)
-    return found
+            has_audio = row.error is None and "empty_audio" not in row.flags
+            if own and has_audio and all(None in metric.columns(row) for metric in own):
+                reasons.setdefault(judged, {})[sample.id] = _reason(sample, measurements)
+    return reasons
 
 
-def _why_not(sample: Sample, measurements: Measurements) -> str:
+def _reason(sample: Sample, measurements: Measurements) -> str:
     if not sample.prompt_audio:
         return "the list names no prompt_audio"
     return measurements.errors.get(sample.prompt_audio, f"{sample.prompt_audio} holds no sound")
 
 
-def _write(one: Plan, measurements: Measurements, how: Bootstrap, config: EvalConfig) -> Scored:
+def _write(
+    one: ScoringPlan, measurements: Measurements, how: Bootstrap, config: EvalConfig
+) -> Scored:
     rows = join(one, measurements)
     judges = {metric: describe(judge) for metric, judge in one.judges.items()}
     if "wer" in judges:

@@ -1,8 +1,8 @@
-"""Speaker similarity: cosine between embeddings of the output and of its own voice prompt.
+"""Measure speaker similarity: the cosine of embeddings of the output and its own voice prompt.
 
-What all judges of voices share. The prompt is the recording, not its resynthesis (SIM-O). The floor
-is the mean cosine of an output to the prompts of the other speakers of its list: what a similarity
-of "somebody else" looks like. Values of different encoders do not compare.
+All judges of voices share this module. The prompt is the recording, not its resynthesis (SIM-O).
+The floor is the mean cosine of an output to the prompts of the list's other speakers: the
+similarity of a wrong voice. Values of different encoders cannot be compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from speculative_tts.evaluation.judge import Columns, Sample
 from speculative_tts.evaluation.metric import Better, Metric, each
 
 FLOOR = "other speakers' prompts"
-LEAST = SAMPLE_RATE // 2  # samples that an encoder hears
+LEAST = SAMPLE_RATE // 2  # samples that an encoder needs
 
 _compared = partial(Metric, digits=3, judge="similarity", judges={"ge2e": "GE2E"}, listed=True)
 METRICS = {
@@ -40,14 +40,14 @@ METRICS = {
 
 
 class VoiceComparison:
-    """Base of judges that measure an embedding of a voice."""
+    """Base of judges that compute an embedding of a voice."""
 
     def files(self, sample: Sample) -> list[str]:
-        """The output and its prompt."""
+        """Return the files of the output and its prompt."""
         return [sample.audio, sample.prompt_audio] if sample.prompt_audio else [sample.audio]
 
     def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
-        """Columns `similarity` and `similarity_floor`."""
+        """Return the columns `similarity` and `similarity_floor`."""
         prompts = {
             s.prompt_audio: s.voice
             for s in samples
@@ -69,21 +69,21 @@ class VoiceComparison:
         return rows
 
 
-def lengthened(wave: Wave) -> Wave:
-    """A wave with silence behind it up to half a second: shorter ones have too few frames.
+def pad_short(wave: Wave) -> Wave:
+    """Append silence up to half a second: shorter waves have too few frames.
 
-    X-vectors need 15 frames of 20 ms; ERes2Net's statistics of a single frame are no numbers.
+    X-vectors need 15 frames of 20 ms; ERes2Net's statistics of a single frame are NaN.
     """
     return np.pad(wave, (0, max(0, LEAST - len(wave))))
 
 
-def rounded(embedding: Any) -> list[float]:
-    """An embedding of any array type as it is cached: plain numbers of 7 digits."""
+def to_numbers(embedding: Any) -> list[float]:
+    """Convert an embedding of any array type to plain numbers of 7 digits, as they are cached."""
     return [round(float(value), 7) for value in np.asarray(embedding).reshape(-1)]
 
 
 def cosine(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
-    """Cosine of two vectors."""
+    """Return the cosine of two vectors."""
     return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 

@@ -1,4 +1,4 @@
-"""What can be scored: run folders of sst-decode, and any folder of audio given a list."""
+"""Read what can be scored: run folders of sst-decode, and other audio given as a list."""
 
 import dataclasses
 import re
@@ -18,7 +18,7 @@ RECORDS = "records.jsonl"
 
 @dataclass(frozen=True)
 class Source:
-    """Utterances of one system, where their scores go, and what a summary says of the run."""
+    """Utterances of one system, the folder for their scores, and the summary's entry on the run."""
 
     folder: Path
     samples: list[Sample]
@@ -28,12 +28,12 @@ class Source:
 
     @property
     def label(self) -> str:
-        """Name in tables."""
+        """Name of the system in tables."""
         return str(self.run["label"])
 
 
 def find_runs(runs: Path, limit: int | None = None) -> list[Source]:
-    """One run folder, or all run folders directly inside a folder, in order of name."""
+    """Read one run folder, or all run folders directly inside a folder, in order of name."""
     if not runs.is_dir():
         raise ValueError(
             f"runs={runs} is not a folder; run sst-decode first, or give runs=<folder>"
@@ -51,7 +51,7 @@ def _run_folders(runs: Path) -> list[Path]:
 
 
 def read_run(folder: Path, limit: int | None = None) -> Source:
-    """A run folder of sst-decode.
+    """Read a run folder of sst-decode.
 
     A record cut short by a kill is left out, and the run noted as incomplete.
     """
@@ -83,14 +83,14 @@ def _absolute(folder: Path, path: str | None) -> str | None:
 
 
 def describe_run(name: str) -> dict[str, Any]:
-    """What a run folder's name says; its configuration is beside it."""
+    """Split a run folder's name into label and signature."""
     match = re.fullmatch(r"(.+)-([0-9a-f]{8})", name)
     label, signature = match.groups() if match else (name, None)
     return {"label": label, "signature": signature}
 
 
 def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
-    """Words of the target's speech.json, or the tiny system's where there is none."""
+    """Return the words of the target's speech.json, or the tiny system's if there is none."""
     target = config.get("target")
     path = target.get("path") if isinstance(target, dict) else None
     if not isinstance(path, str) or path in {"", "???"}:
@@ -101,7 +101,7 @@ def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> Source:
-    """Audio of another system: JSONL rows of id, text, audio and, for similarity, prompt_audio.
+    """Read another system's list: JSONL rows of id, text, audio and, for similarity, prompt_audio.
 
     Optional keys: speaker, reference_audio (for the length ratio), seed. Paths are relative to the
     list. Scores go to `out`, by default to `<list>-scores` beside the list.
@@ -114,7 +114,7 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
     if not rows:
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
     _reject_repeated_ids(path, [row.id for row in rows])
-    samples = [_located(path.parent.absolute(), row) for row in rows]
+    samples = [_with_absolute_paths(path.parent.absolute(), row) for row in rows]
     folder = out or path.with_name(f"{path.stem}-scores")
     run = {"label": folder.name if out else path.stem, "system": "external", "list": str(path)}
     return Source(folder, spread(samples, limit), run)
@@ -128,8 +128,8 @@ def _reject_repeated_ids(path: Path, ids: list[str]) -> None:
         )
 
 
-def _located(base: Path, row: Sample) -> Sample:
-    """The same with absolute paths; it is nobody's decode record."""
+def _with_absolute_paths(base: Path, row: Sample) -> Sample:
+    """Return the sample with absolute paths and without a decode record."""
     return dataclasses.replace(
         row,
         record=None,

@@ -45,19 +45,19 @@ class Difference:
 
 
 def ratio(sums: Array) -> Array:
-    """First column over second; NaN where the second is 0."""
+    """Return the first column over the second; NaN where the second is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(sums[..., 1] != 0, sums[..., 0] / sums[..., 1], np.nan)
 
 
 def average_seeds(keys: Sequence[Hashable], columns: Array) -> tuple[list[Hashable], Array]:
-    """Mean columns of rows with the same key (the utterance id): one row a key, in order."""
+    """Average rows with the same key (the utterance id): one row per key, in order."""
     order = list(dict.fromkeys(keys))
     return order, _group_sums(keys, columns) / _group_sums(keys, np.ones((len(columns), 1)))
 
 
 def cluster_sums(columns: Array, clusters: Sequence[Hashable] | None) -> Array:
-    """Columns summed within clusters [clusters, columns]; None: every row is its own."""
+    """Sum columns within clusters [clusters, columns]; None: every row is its own cluster."""
     return columns if clusters is None else _group_sums(clusters, columns)
 
 
@@ -68,7 +68,7 @@ def bootstrap(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Interval:
-    """A figure over rows `columns` [rows, columns] with a BCa interval (Efron, 1987).
+    """Estimate a figure over rows `columns` [rows, columns] with a BCa interval (Efron, 1987).
 
     n is the number of rows; fewer than `LEAST` units get no interval. Draws in which the figure is
     not defined (nothing was drafted) are left out. Its quantiles are widened as Student's are
@@ -97,7 +97,7 @@ def paired_bootstrap(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Difference:
-    """Figure of b minus figure of a over the same rows, both [rows, columns].
+    """Estimate the figure of b minus that of a over the same rows, both [rows, columns].
 
     The symmetric studentised bootstrap: each draw's distance from the figure is measured in that
     draw's own standard error. p is the share of draws, and one more, that lie as far out as 0 does,
@@ -141,7 +141,7 @@ def paired_bootstrap(
 
 
 def paired_t(a: Array, b: Array) -> float | None:
-    """Two-sided p of the paired t-test over per-utterance values; None below two pairs."""
+    """Return the two-sided p of the paired t-test over utterances; None below two pairs."""
     from scipy import stats
 
     def test(difference: Array) -> float:
@@ -153,14 +153,14 @@ def paired_t(a: Array, b: Array) -> float | None:
 
 
 def wilcoxon(a: Array, b: Array) -> float | None:
-    """Two-sided p of Wilcoxon's signed-rank test over per-utterance values, ties left out."""
+    """Return the two-sided p of Wilcoxon's signed-rank test over utterances, without ties."""
     from scipy import stats
 
     return _paired(a, b, lambda gap: float(stats.wilcoxon(gap[gap != 0]).pvalue))
 
 
 def welch(a: Array, b: Array) -> float | None:
-    """Two-sided p of Welch's t-test: seeds of one system against seeds of another."""
+    """Return the two-sided p of Welch's t-test between the seeds of two systems."""
     from scipy import stats
 
     if min(len(a), len(b)) < 2:
@@ -175,7 +175,7 @@ def welch(a: Array, b: Array) -> float | None:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given: several systems against one baseline."""
+    """Return Holm's adjusted p-values, in order, for several systems against one baseline."""
     order = np.argsort(p_values)
     factors = np.arange(len(p_values), 0, -1)
     adjusted = np.minimum(1.0, np.maximum.accumulate(np.asarray(p_values)[order] * factors))
@@ -205,16 +205,16 @@ def _group_sums(keys: Sequence[Hashable], columns: Array) -> Array:
 
 @functools.lru_cache(maxsize=4)
 def _resampled(units: int, draws: int, seed: int) -> Array:
-    """How often each unit is drawn, shape [draws, units]; rows sum to `units`."""
+    """Draw how often each unit occurs, shape [draws, units]; rows sum to `units`."""
     drawn = np.random.default_rng(seed).integers(0, units, size=(draws, units))
     flat = (drawn + units * np.arange(draws)[:, None]).ravel()
     return np.bincount(flat, minlength=draws * units).reshape(draws, units).astype(np.float64)
 
 
 def _bca_levels(value: float, drawn: Array, without: Array) -> list[float]:
-    """Which quantiles of the draws bound the interval; `without` has figures with a unit left out.
+    """Return the quantiles of the draws that bound the interval.
 
-    Bias (draws below the figure) and acceleration (skewness of the jackknife) move them.
+    Bias (draws below the figure) and acceleration (skewness of `without`, the jackknife) move them.
     """
     from scipy.special import ndtr, ndtri, stdtrit
 
@@ -233,7 +233,7 @@ def _bca_levels(value: float, drawn: Array, without: Array) -> list[float]:
 
 
 def _standard_errors(statistic: Statistic, counts: Array, units: Array) -> Array:
-    """Standard error of a figure of each draw [draws, units], by the figure's derivatives."""
+    """Estimate the figure's standard error in each draw [draws, units], by its derivatives."""
     sums, n = counts @ units, len(units)
     slopes = np.empty_like(sums)
     for column, step in enumerate(1e-4 * np.abs(units).mean(axis=0) + 1e-9):

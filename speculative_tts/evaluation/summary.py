@@ -1,4 +1,4 @@
-"""Figures of a run from its score rows: value, interval and n of every metric."""
+"""Compute a run's figures from its score rows: value, interval and n of every metric."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ UNITS = ("utterance", "speaker")
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How intervals are drawn: number of draws, the unit (utterance or speaker), and the seed."""
+    """Settings of the bootstrap: number of draws, the unit (utterance or speaker), the seed."""
 
     draws: int = statistics.DRAWS
     unit: str = "utterance"
@@ -36,36 +36,36 @@ class Bootstrap:
 
 
 def select(rows: Sequence[ScoreRow], metric: Metric) -> tuple[list[ScoreRow], Array]:
-    """Rows that take part in a metric, and their columns [rows, columns]."""
+    """Return the rows that take part in a metric, and their columns [rows, columns]."""
     pairs = [(row, metric.columns(row)) for row in rows]
-    kept = [(row, values) for row, values in pairs if None not in values]
-    columns = np.array([values for _, values in kept], dtype=np.float64, ndmin=2)
-    return [row for row, _ in kept], columns
+    taking_part = [(row, values) for row, values in pairs if None not in values]
+    columns = np.array([values for _, values in taking_part], dtype=np.float64, ndmin=2)
+    return [row for row, _ in taking_part], columns
 
 
 def unit_of(row: ScoreRow, unit: str) -> Hashable:
-    """What the bootstrap draws: the utterance, or its speaker (where the list names one)."""
+    """Return the bootstrap's unit of a row: the utterance, or its speaker if the list names one."""
     return row.speaker if unit == "speaker" and row.speaker else row.id
 
 
 def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interval:
-    """A metric over rows, seeds of an utterance averaged first; n counts utterances."""
-    kept, columns = select(rows, metric)
-    if not kept:
+    """Estimate a metric over rows, averaging the seeds of an utterance; n counts utterances."""
+    taking_part, columns = select(rows, metric)
+    if not taking_part:
         return Interval(None)
-    ids, columns = statistics.average_seeds([row.id for row in kept], columns)
-    units = {row.id: unit_of(row, how.unit) for row in kept}
+    ids, columns = statistics.average_seeds([row.id for row in taking_part], columns)
+    units = {row.id: unit_of(row, how.unit) for row in taking_part}
     clusters = [units[str(key)] for key in ids]
     return statistics.bootstrap(columns, metric.statistic, clusters, how.draws, how.seed)
 
 
 def figures(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, dict[str, Any]]:
-    """Every metric as {value, low, high, n}; null where nothing was measured."""
+    """Return every metric as {value, low, high, n}; None where nothing was measured."""
     return {name: asdict(interval(rows, metric, how)) for name, metric in METRICS.items()}
 
 
 def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
-    """The part of `summary.json` that is made of score rows."""
+    """Return the part of `summary.json` that is computed from score rows."""
     scored = [row for row in rows if row.error is None]
     failed = [row for row in rows if row.error is not None]
     flags = [flag for row in scored for flag in row.flags]
@@ -82,7 +82,7 @@ def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
 
 
 def read_scores(folder: Path) -> list[ScoreRow]:
-    """Rows of a scored run folder; ValueError when it has not been scored."""
+    """Read the rows of a scored run folder; raise ValueError if it has not been scored."""
     path = folder / SCORES
     if not path.is_file():
         raise ValueError(f"{folder} has no {SCORES}; run sst-eval on it first")

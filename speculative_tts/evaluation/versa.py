@@ -1,9 +1,9 @@
-"""Lists for VERSA (wavlab-speech/versa), so that its many metrics hear the same audio.
+"""Write lists for VERSA (wavlab-speech/versa), so that its metrics measure the same audio.
 
-A folder a run: `pred.scp` (`id path` a line, Kaldi's form), `gt.scp` (recordings of the text, where
-the list has them), `spk.scp` (voice prompts), `text` (`id words`); and one `metrics.yaml` of the
-metrics that stand beside this package's. The printed commands run it, prompts in the place of its
-ground truth: its `speaker` compares with that, and published similarities are to the prompt.
+Each run gets a folder with `pred.scp` (lines `id path`, Kaldi's form), `gt.scp` (recordings of the
+text, if the list has them), `spk.scp` (voice prompts) and `text` (`id words`); one `metrics.yaml`
+has the metrics comparable to this package's. The printed commands pass the prompts as ground truth:
+VERSA's `speaker` compares with that, and published similarities are to the prompt.
 """
 
 import shlex
@@ -27,7 +27,7 @@ METRICS = """\
 
 
 def write(sources: Iterable[Source], folder: Path) -> list[str]:
-    """Write everything; returns a command for each run."""
+    """Write lists and metrics; return a command for each run."""
     metrics = folder / "metrics.yaml"
     write_atomic(metrics, METRICS.encode())
     commands = []
@@ -35,8 +35,8 @@ def write(sources: Iterable[Source], folder: Path) -> list[str]:
         own = folder / source.folder.name
         _list(own / "pred.scp", ((one.id, one.audio) for one in source.samples))
         _list(own / "text", ((one.id, one.text) for one in source.samples))
-        _list(own / "gt.scp", _there(source.samples, "reference_audio"))
-        prompts = _list(own / "spk.scp", _there(source.samples, "prompt_audio"))
+        _list(own / "gt.scp", _present(source.samples, "reference_audio"))
+        prompts = _list(own / "spk.scp", _present(source.samples, "prompt_audio"))
         command = ["python", "versa/bin/scorer.py", "--io", "soundfile"]
         places = {"score_config": metrics, "pred": own / "pred.scp", "text": own / "text"}
         if prompts == len(source.samples):  # VERSA leaves out what is not in every list
@@ -47,12 +47,12 @@ def write(sources: Iterable[Source], folder: Path) -> list[str]:
     return commands
 
 
-def _there(samples: Iterable[Sample], name: str) -> list[tuple[str, str]]:
+def _present(samples: Iterable[Sample], name: str) -> list[tuple[str, str]]:
     return [(one.id, path) for one in samples if (path := getattr(one, name))]
 
 
 def _list(path: Path, rows: Iterable[tuple[str, str]]) -> int:
-    """Rows `id value`, in the order of ids, as Kaldi wants them; returns how many."""
+    """Write rows `id value` sorted by id, as Kaldi requires; return their number."""
     lines = [
         f"{key} {Path(value).absolute() if path.suffix else value}" for key, value in sorted(rows)
     ]

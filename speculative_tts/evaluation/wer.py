@@ -75,18 +75,18 @@ def normalise(text: str) -> str:
 
 
 class Transcriber:
-    """Base of judges that hear words: they hear the output, and their edits are counted."""
+    """Base of judges that transcribe the output, whose edits are counted."""
 
     def files(self, sample: Sample) -> list[str]:
-        """The output."""
+        """Return the output's file."""
         return [sample.audio]
 
     def normaliser(self) -> Normaliser:
-        """What text and transcript pass before they are compared."""
+        """Return the function that normalises text and transcript before they are compared."""
         return normalise
 
     def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
-        """Transcript, edit counts of words and characters, flags."""
+        """Return transcript, edit counts of words and characters, and flags."""
         plain = self.normaliser()
         return [
             compare(plain(sample.text), plain(measured.get(sample.audio) or ""))
@@ -104,7 +104,7 @@ def compare(reference: str, hypothesis: str) -> Columns:
 
 
 def word_edits(reference: str, hypothesis: str) -> Columns:
-    """Edit counts by words, and whether the first was lost.
+    """Count edits by words, and note whether the first word was lost.
 
     An empty reference has no first word, and counts every heard word as an insertion.
     """
@@ -120,7 +120,7 @@ def word_edits(reference: str, hypothesis: str) -> Columns:
 
 
 def character_edits(reference: str, hypothesis: str) -> Columns:
-    """Edit counts by characters, spaces included."""
+    """Count edits by characters, spaces included."""
     if not reference:
         return _counts("character_", 0, 0, 0, 0, len(hypothesis))
     import jiwer

@@ -1,1 +1,1 @@
-"""Listening tests: the page that raters see, the server that collects answers, their scores."""
+"""Run listening tests: the page that raters see, the server for answers, and the scores."""

@@ -1,7 +1,7 @@
-"""Raters' answers: what one may be, where they are kept, and whose count.
+"""Check, store and read raters' answers, and decide whose count.
 
-A sheet is what a browser sends or downloads. Answers of all browsers stand in one SQLite file
-(`Store`) or in a file each.
+A sheet is what a browser sends or downloads. The answers of all browsers are in one SQLite file
+(`Store`), or in one file per browser.
 """
 
 import json
@@ -26,8 +26,8 @@ TABLE = (
     "name TEXT, vals TEXT, seconds REAL, plays INTEGER, "
     "at TEXT DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (session, trial))"
 )
-HIGH, LOW = 4, 2  # of 1 to 5: the least for a high check, the most for a low one
-HIDDEN, EXCUSED = 90, 0.15  # BS.1534: hidden references below 90, and the share that may be
+HIGH, LOW = 4, 2  # on 1 to 5: least rating of a high check, largest of a low one
+HIDDEN, EXCUSED = 90, 0.15  # BS.1534: this share of hidden references may be rated below 90
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Rated:
-    """An answer with the trial that it answers."""
+class RatedTrial:
+    """A trial with its answer."""
 
     trial: Trial
     values: Sequence[float]
@@ -61,30 +61,30 @@ class Rated:
 
 @dataclass(frozen=True)
 class Screened:
-    """Sheets that count, and for those left out why."""
+    """The raters who count, and those left out by reason."""
 
-    kept: dict[str, list[Rated]]
+    counted: dict[str, list[RatedTrial]]
     failed: tuple[str, ...]
     unfinished: tuple[str, ...]
     repeated: tuple[str, ...]
 
     @property
-    def told(self) -> list[str]:
-        """A line for each reason."""
-        reasons = {
+    def reasons(self) -> list[str]:
+        """One line for each reason to leave raters out."""
+        by_reason = {
             "failed attention checks": self.failed,
             "did not finish": self.unfinished,
             "stands for a number already counted": self.repeated,
         }
         return [
             f"left out, {why}: {len(raters)} ({', '.join(raters)})"
-            for why, raters in reasons.items()
+            for why, raters in by_reason.items()
             if raters
         ]
 
 
-def checked(key: Key, values: Any, where: object) -> Sheet:
-    """A sheet of JSON values. ValueError for what no page of this test sends."""
+def parse_sheet(key: Key, values: Any, where: object) -> Sheet:
+    """Build a sheet from JSON values; raise ValueError for what this test's page never sends."""
     if not isinstance(values, dict):
         raise ValueError(f"{where} is not a sheet of answers; give an object")
     sheet = typed(Sheet, values, where)
@@ -95,11 +95,11 @@ def checked(key: Key, values: Any, where: object) -> Sheet:
     if not SESSION.fullmatch(sheet.session) or len(sheet.name) > LONGEST_NAME:
         raise ValueError(f"{where}: session or name is not what the page sends")
     for answer in sheet.answers:
-        _check(key, sheet.rater, answer, where)
+        _check_answer(key, sheet.rater, answer, where)
     return sheet
 
 
-def _check(key: Key, rater: int, answer: Answer, where: object) -> None:
+def _check_answer(key: Key, rater: int, answer: Answer, where: object) -> None:
     trials, scale = key.raters[rater - 1], key.scale
     if answer.trial >= len(trials):
         raise ValueError(f"{where}: trial {answer.trial}, rater {rater} has {len(trials)}")
@@ -112,18 +112,18 @@ def _check(key: Key, rater: int, answer: Answer, where: object) -> None:
 
 
 class Store:
-    """Answers in one SQLite file: what `add` returned from is on disk."""
+    """Answers in one SQLite file; they are on disk when `add` returns."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._base = sqlite3.connect(path)
-        self._base.execute("PRAGMA journal_mode=DELETE")  # all in one file, also while it is open
+        self._base.execute("PRAGMA journal_mode=DELETE")  # one file, also while it is open
         self._base.execute("PRAGMA synchronous=EXTRA")
         with self._base:
             self._base.execute(TABLE)
 
     def add(self, sheet: Sheet) -> None:
-        """Keep a sheet's answers; one that comes again, of the same browser, takes its place."""
+        """Store a sheet's answers; a later answer of the same browser replaces the earlier one."""
         rows = [
             (
                 *(sheet.session, one.trial, sheet.test, sheet.rater, sheet.name),
@@ -144,7 +144,7 @@ class Store:
 
 
 def read_answers(place: Path, key: Key) -> list[Sheet]:
-    """Sheets of a server's file, or of all files in a folder. ValueError where there is none."""
+    """Read the sheets of a server's file or of a folder; raise ValueError where there is none."""
     if place.is_dir():
         files = sorted([*place.glob("*.json"), *place.glob("*.sqlite")])
     else:
@@ -155,22 +155,22 @@ def read_answers(place: Path, key: Key) -> list[Sheet]:
             f"answers={place} holds no answers (*.json of raters, or {DATABASE} of sst-listen "
             "serve); give answers=<folder>"
         )
-    return _joined(sheets)
+    return _join(sheets)
 
 
 def _sheets(file: Path, key: Key) -> list[Sheet]:
     if file.suffix != ".sqlite":
-        return [checked(key, read_json(file, "ask the rater for it again"), file)]
-    found = []
+        return [parse_sheet(key, read_json(file, "ask the rater for it again"), file)]
+    sheets = []
     for test, rater, name, session, trial, values, seconds, plays in _rows(file):
         answer = {"trial": trial, "values": json.loads(values), "seconds": seconds, "plays": plays}
         row = {"test": test, "rater": rater, "name": name, "session": session, "answers": [answer]}
-        found.append(checked(key, row, file))
-    return found
+        sheets.append(parse_sheet(key, row, file))
+    return sheets
 
 
 def _rows(file: Path) -> list[tuple[Any, ...]]:
-    """All answers in a server's file."""
+    """Read all answers in a server's file."""
     base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)
     try:
         return base.execute(
@@ -184,48 +184,48 @@ def _rows(file: Path) -> list[tuple[Any, ...]]:
         base.close()
 
 
-def answered(place: Path) -> bool:
-    """Are there answers in a folder?"""
+def has_answers(place: Path) -> bool:
+    """Return True if a folder holds answers."""
     return any(place.glob("*.json")) or any(_rows(one) for one in place.glob("*.sqlite"))
 
 
-def _joined(sheets: Iterable[Sheet]) -> list[Sheet]:
-    """A sheet a browser: what it downloaded and what it sent are the same answers."""
-    found: dict[tuple[str, int], dict[int, Answer]] = defaultdict(dict)
+def _join(sheets: Iterable[Sheet]) -> list[Sheet]:
+    """Join the sheets of each browser: it may have both sent and downloaded the same answers."""
+    answers: dict[tuple[str, int], dict[int, Answer]] = defaultdict(dict)
     last: dict[tuple[str, int], Sheet] = {}
     for one in sheets:
         last[one.session, one.rater] = one
-        found[one.session, one.rater] |= {answer.trial: answer for answer in one.answers}
+        answers[one.session, one.rater] |= {answer.trial: answer for answer in one.answers}
     return [
-        Sheet(one.test, one.rater, one.name, one.session, list(found[which].values()))
-        for which, one in last.items()
+        Sheet(one.test, one.rater, one.name, one.session, list(answers[browser].values()))
+        for browser, one in last.items()
     ]
 
 
 def screen(key: Key, sheets: Sequence[Sheet], *, partial: bool = False) -> Screened:
-    """Whose answers count: raters who finished and passed every check, once a number.
+    """Choose the raters who count: those who finished and passed every check, one per number.
 
-    Of a number that two browsers have, the sheet with most answers counts.
+    If two browsers used one number, the sheet with more answers counts.
     """
-    kept: dict[str, list[Rated]] = {}
+    counted: dict[str, list[RatedTrial]] = {}
     failed, unfinished, repeated = [], [], []
     for one in sorted(sheets, key=lambda sheet: (sheet.rater, -len(sheet.answers), sheet.session)):
         trials = key.raters[one.rater - 1]
-        rated = [Rated(trials[answer.trial], answer.values) for answer in one.answers]
+        rated = [RatedTrial(trials[answer.trial], answer.values) for answer in one.answers]
         name = f"rater {one.rater}"
-        if name in kept:
+        if name in counted:
             repeated.append(name)
         elif not _attends(key, rated):
             failed.append(name)
         elif len(rated) < len(trials) and not partial:
             unfinished.append(name)
         else:
-            kept[name] = rated
-    return Screened(kept, tuple(failed), tuple(unfinished), tuple(repeated))
+            counted[name] = rated
+    return Screened(counted, tuple(failed), tuple(unfinished), tuple(repeated))
 
 
-def _attends(key: Key, rated: Sequence[Rated]) -> bool:
-    """Did a rater pass every check that they met?"""
+def _attends(key: Key, rated: Sequence[RatedTrial]) -> bool:
+    """Return True if a rater passed every check they met."""
     if key.test is ListeningTest.mushra:
         hidden = [
             value
@@ -237,8 +237,8 @@ def _attends(key: Key, rated: Sequence[Rated]) -> bool:
     return all(_passed(key, one) for one in rated if key.is_check(one.trial))
 
 
-def _passed(key: Key, one: Rated) -> bool:
-    """Is the recording rated high, the corrupted one low, and of a pair the recording better?"""
+def _passed(key: Key, one: RatedTrial) -> bool:
+    """Return True if a check has its right answer: high, low, or the recording as better."""
     last = key.clips[one.trial.clips[-1]].role
     if len(one.trial.clips) == 2:
         return one.values[0] > 0 if last is Role.high else one.values[0] < 0

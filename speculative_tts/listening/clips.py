@@ -1,4 +1,4 @@
-"""Blind names given out, and the sounds behind them: what systems said, checks, anchors."""
+"""Give clips blind names and prepare their sounds: outputs of systems, checks, anchors."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,57 +10,57 @@ import numpy as np
 
 from speculative_tts.evaluation.sources import Source
 from speculative_tts.listening import sound
-from speculative_tts.listening.design import PAIRS, Heard
-from speculative_tts.listening.key import Clip, Role, Trial
+from speculative_tts.listening.design import PAIRS, PlannedTrial
+from speculative_tts.listening.key import BlindClip, Role, Trial
 from speculative_tts.schema.listen import ListeningTest
 
 GOOD, BAD = "An example of what is as good as it gets.", "An example of what is as bad as it gets."
 
 
 @dataclass(frozen=True)
-class Utterance:
-    """What all systems said, and recordings of its speaker."""
+class SharedUtterance:
+    """An utterance that all systems spoke, with recordings of its speaker."""
 
     id: str
     text: str
     speaker: str
     audio: tuple[Path, ...]  # by system
     recording: Path | None  # of these words, or at least of this speaker
-    recorded: str | None  # what the recording says, where that is known
+    recorded: str | None  # the recording's text, where it is known
     prompt: Path | None
 
 
 class Clips:
-    """Blind names given out, and how the sound behind each is made."""
+    """Clips by blind name, and how each one's sound is made."""
 
     def __init__(
         self,
         test: ListeningTest,
         sources: Sequence[Source],
-        said: Sequence[Utterance],
+        utterances: Sequence[SharedUtterance],
         rng: np.random.Generator,
     ) -> None:
-        self.test, self.sources, self.said, self.rng = test, sources, said, rng
-        self.known: dict[str, Clip] = {}
-        self.made: dict[str, partial[sound.Sound]] = {}
-        self._names: dict[tuple[Clip, str], str] = {}
-        self._recorded = [one for one in said if one.recording]
+        self.test, self.sources, self.utterances, self.rng = test, sources, utterances, rng
+        self.known: dict[str, BlindClip] = {}
+        self.sounds: dict[str, partial[sound.Sound]] = {}
+        self._names: dict[tuple[BlindClip, str], str] = {}
+        self._recorded = [one for one in utterances if one.recording]
 
-    def name(self, clip: Clip, path: Path, how: str = "load") -> str:
-        """A file's blind name: the same for the same clip, of which it says nothing."""
+    def name(self, clip: BlindClip, path: Path, how: str = "load") -> str:
+        """Return a clip's blind name, always the same for one clip; it says nothing about it."""
         if (clip, how) not in self._names:
             name = f"{self.rng.bytes(8).hex()}.wav"
             self._names[clip, how], self.known[name] = name, clip
             seed = int(self.rng.integers(2**32))
-            self.made[name] = partial(_sound, path, how, seed)
+            self.sounds[name] = partial(_load, path, how, seed)
         return self._names[clip, how]
 
-    def trial(self, heard: Heard, show_text: bool) -> Trial:
-        """An utterance by its systems."""
-        one = self.said[heard.utterance]
+    def trial(self, planned: PlannedTrial, show_text: bool) -> Trial:
+        """Return the trial of an utterance by the planned systems."""
+        one = self.utterances[planned.utterance]
         clips = [
-            self.name(Clip(Role.system, one.id, self.sources[s].label), one.audio[s])
-            for s in heard.systems
+            self.name(BlindClip(Role.system, one.id, self.sources[s].label), one.audio[s])
+            for s in planned.systems
         ]
         text = one.text if show_text else None
         if self.test is ListeningTest.mushra:
@@ -70,7 +70,7 @@ class Clips:
         return Trial(clips, self._voice(one) if self.test is ListeningTest.smos else None, text)
 
     def check(self, turn: int, *, high: bool, show_text: bool = False) -> Trial:
-        """A trial whose answer anybody knows; by its looks nobody can tell it from others."""
+        """Return a trial with an obvious answer, which looks like any other trial."""
         one = self._recorded[turn % len(self._recorded)]
         text = one.recorded if show_text else None
         good, bad = self._good(one), self._bad(one)
@@ -80,7 +80,7 @@ class Clips:
         return Trial([good if high else bad], voice, text)
 
     def training(self) -> list[Trial]:
-        """What raters see first: the ends of the scale, told."""
+        """Return the first trials, which show both ends of the scale with a note."""
         if not self._recorded:
             return []
         one = self._recorded[-1]
@@ -95,31 +95,31 @@ class Clips:
             notes = [GOOD, BAD]
         return [dataclasses.replace(t, note=n) for t, n in zip(shown, notes, strict=True)]
 
-    def _voice(self, one: Utterance) -> str:
+    def _voice(self, one: SharedUtterance) -> str:
         assert one.prompt is not None
-        return self.name(Clip(Role.prompt, one.id), one.prompt)
+        return self.name(BlindClip(Role.prompt, one.id), one.prompt)
 
-    def _good(self, one: Utterance) -> str:
+    def _good(self, one: SharedUtterance) -> str:
         return self._recording(one, Role.high, "load")
 
-    def _bad(self, one: Utterance) -> str:
+    def _bad(self, one: SharedUtterance) -> str:
         if self.test is not ListeningTest.smos:
             return self._recording(one, Role.low, "corrupted")
         others = [two for two in self._recorded if two.speaker != one.speaker] or [one]
         other = others[sum(map(ord, one.id)) % len(others)]
         assert other.recording is not None
-        return self.name(Clip(Role.low, one.id), other.recording, "raised")
+        return self.name(BlindClip(Role.low, one.id), other.recording, "raised")
 
-    def _anchor(self, one: Utterance) -> str:
+    def _anchor(self, one: SharedUtterance) -> str:
         return self._recording(one, Role.anchor, "dull")
 
-    def _recording(self, one: Utterance, role: Role, how: str) -> str:
+    def _recording(self, one: SharedUtterance, role: Role, how: str) -> str:
         assert one.recording is not None
-        return self.name(Clip(role, one.id), one.recording, how)
+        return self.name(BlindClip(role, one.id), one.recording, how)
 
 
-def _sound(path: Path, how: str, seed: int) -> sound.Sound:
-    """A file as it is, or worse."""
+def _load(path: Path, how: str, seed: int) -> sound.Sound:
+    """Load a file unchanged, or degraded as `how` says."""
     loaded = sound.load(path)
     if how == "corrupted":
         return sound.corrupted(loaded, np.random.default_rng(seed))

@@ -1,8 +1,8 @@
-"""Means of values that raters gave to utterances: both were drawn, and both count.
+"""Estimate means of ratings, where both the raters and the utterances are samples.
 
-Ratings of a rater, and ratings of an utterance, resemble each other; taken as independent they give
-intervals that are too short. The standard error is the two-way one of Cameron, Gelbach and Miller
-(2011); its quantiles come from a bootstrap that draws raters and utterances (Owen, 2007, the
+Ratings of one rater, and ratings of one utterance, resemble each other; taken as independent they
+give intervals that are too short. The standard error is the two-way one of Cameron, Gelbach and
+Miller (2011); its quantiles come from a bootstrap that draws raters and utterances (Owen, 2007, the
 pigeonhole bootstrap) and measures each draw's mean in that draw's own standard error.
 """
 
@@ -20,14 +20,14 @@ BATCH = 500  # draws at a time
 
 @dataclass(frozen=True)
 class Spread:
-    """Standard deviations of a value: of one alone, between raters, between utterances."""
+    """Standard deviations of a rating: of a single one, between raters, between utterances."""
 
     noise: float
     raters: float
     utterances: float
 
     def error(self, raters: float, samples: float, utterances: float) -> float:
-        """Standard error of the mean over `raters` who judge `samples` of `utterances` each."""
+        """Return the standard error of the mean of `raters` who judge `samples` utterances each."""
         return float(
             (
                 self.raters**2 / raters
@@ -39,8 +39,8 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Crossed:
-    """Sums and counts of values by rater and utterance, each [raters, utterances]."""
+class CrossedRatings:
+    """Sums, counts and sums of squares of ratings, each [raters, utterances]."""
 
     sums: Array
     counts: Array
@@ -48,15 +48,15 @@ class Crossed:
 
     @property
     def n(self) -> int:
-        """Values."""
+        """Number of ratings."""
         return int(self.counts.sum())
 
     def estimate(self, draws: int, seed: int) -> Difference:
-        """The mean with its interval, and the two-sided p of no difference from 0.
+        """Estimate the mean with its interval, and the two-sided p of no difference from 0.
 
-        Neither below `LEAST` raters or utterances. With no true difference p < 0.05 came up in 2 to
-        8 % of 600 experiments of each of seven kinds (10 to 30 raters, 12 to 300 utterances, none
-        to strong leanings of both).
+        There is neither below `LEAST` raters or utterances. With no true difference p < 0.05 came
+        up in 2 to 8 % of 600 experiments of each of seven kinds (10 to 30 raters, 12 to 300
+        utterances, no to strong differences between them).
         """
         raters, utterances = self.counts.shape
         if not self.n:
@@ -71,7 +71,7 @@ class Crossed:
         return Difference(value, value - reach, value + reach, p, self.n)
 
     def spread(self) -> Spread:
-        """Method of moments; a variance that comes out negative is none."""
+        """Estimate the standard deviations by moments; a negative variance counts as 0."""
         n, left = self.counts.sum(), self.sums - self.counts * self.sums.sum() / self.counts.sum()
         by_rater, by_utterance = self.counts.sum(axis=1), self.counts.sum(axis=0)
         cells = float(np.sum(left**2))
@@ -86,10 +86,10 @@ class Crossed:
         return Spread(noise**0.5, raters**0.5, utterances**0.5)
 
     def _distances(self, value: float, draws: int, seed: int) -> Array:
-        """How far from `value` the means of draws are, in their own standard errors."""
+        """Return the distances of the draws' means from `value`, in their own standard errors."""
         rng = np.random.default_rng(seed)
         raters, utterances = self.counts.shape
-        found = []
+        distances = []
         for start in range(0, draws, BATCH):
             size = min(BATCH, draws - start)
             drawn = [
@@ -97,12 +97,12 @@ class Crossed:
                 for n in (raters, utterances)
             ]
             means, errors = self._estimates(drawn[0], drawn[1])
-            known = errors > 0  # a draw without a rated cell has neither
-            found.append(np.abs(means[known] - value) / errors[known])
-        return np.concatenate(found)
+            known = errors > 0  # a draw without a rated cell has no mean and no error
+            distances.append(np.abs(means[known] - value) / errors[known])
+        return np.concatenate(distances)
 
     def _estimates(self, raters: Array, utterances: Array) -> tuple[Array, Array]:
-        """Means and standard errors of draws: how often each rater and utterance is in them."""
+        """Return means and standard errors of draws, given the counts of raters and utterances."""
 
         def total(cells: Array) -> Array:
             weighted: Array = np.sum((raters @ cells) * utterances, axis=1)
@@ -117,8 +117,8 @@ class Crossed:
         return means, np.sqrt(np.maximum(both - alone, np.maximum(alone, 0))) / n
 
 
-def crossed(values: Iterable[tuple[str, str, float]]) -> Crossed:
-    """Of (rater, utterance, value)."""
+def cross(values: Iterable[tuple[str, str, float]]) -> CrossedRatings:
+    """Sum up ratings given as (rater, utterance, value)."""
     rows = list(values)
     raters = {key: i for i, key in enumerate(dict.fromkeys(row[0] for row in rows))}
     utterances = {key: i for i, key in enumerate(dict.fromkeys(row[1] for row in rows))}
@@ -128,13 +128,14 @@ def crossed(values: Iterable[tuple[str, str, float]]) -> Crossed:
         sums[place] += value
         counts[place] += 1
         squares[place] += value**2
-    return Crossed(sums, counts, squares)
+    return CrossedRatings(sums, counts, squares)
 
 
 def power(difference: float, error: float, freedom: float, level: float = 1 - LEVEL) -> float:
-    """How likely a difference is found, two-sided, with a standard error of so many degrees.
+    """Return the power to detect a difference, two-sided, given its standard error.
 
-    Student's t moved to where the difference is; the noncentral one underflows.
+    `freedom` are the error's degrees of freedom. Student's t is shifted by the difference, because
+    the noncentral t underflows.
     """
     from scipy import stats
 
@@ -147,7 +148,7 @@ def power(difference: float, error: float, freedom: float, level: float = 1 - LE
 def power_of(
     difference: float, spread: Spread, raters: int, samples: int, utterances: int | None = None
 ) -> float:
-    """How likely a test finds a difference; without `utterances` each rater has others."""
+    """Return a test's power to detect a difference; without `utterances` each rater has others."""
     pool = utterances or raters * samples
     error = spread.error(raters, samples, pool)
     return power(difference, error, max(1, min(raters, pool) - 1))
@@ -161,7 +162,7 @@ def raters_for(
     wanted: float = 0.8,
     most: int = 1000,
 ) -> int | None:
-    """The fewest raters who find a difference with power `wanted`; None: more than `most`."""
+    """Return the fewest raters that detect a difference with power `wanted`; None: above `most`."""
     low, high = 2, most
     if power_of(difference, spread, most, samples, utterances) < wanted:
         return None

@@ -1,4 +1,4 @@
-"""Who hears what, in which order: balanced over raters, utterances, systems and positions."""
+"""Plan each rater's trials, balanced over raters, utterances, systems and positions."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ PAIRS = (ListeningTest.cmos, ListeningTest.ab)
 
 
 @dataclass(frozen=True)
-class Heard:
+class PlannedTrial:
     """One trial: an utterance by one system, by a pair in this order, or by all of them."""
 
     utterance: int
@@ -18,9 +18,9 @@ class Heard:
 
 
 def williams(n: int) -> list[list[int]]:
-    """A balanced Latin square (Williams, 1949): orders of n systems.
+    """Return a balanced Latin square (Williams, 1949): orders of n systems.
 
-    Each system stands equally often in each place, and each follows each other one equally often.
+    Each system is equally often in each place, and follows each other one equally often. There are
     n rows where n is even, 2 n where it is odd.
     """
     first = [(k + 1) // 2 if k % 2 else (n - k // 2) % n for k in range(n)]
@@ -28,8 +28,8 @@ def williams(n: int) -> list[list[int]]:
     return rows if n % 2 == 0 else rows + [row[::-1] for row in rows]
 
 
-def choices(test: ListeningTest, systems: int) -> list[tuple[int, ...]]:
-    """What an utterance is heard as: each system, each other one against the first, or all."""
+def presentations(test: ListeningTest, systems: int) -> list[tuple[int, ...]]:
+    """Return the system tuples an utterance is presented by: single, against the first, or all."""
     if test in PAIRS:
         return [(0, other) for other in range(1, systems)]
     if test is ListeningTest.mushra:
@@ -45,31 +45,32 @@ def assign(
     utterances: int,
     systems: int,
     rng: np.random.Generator,
-) -> list[list[Heard]]:
-    """The trials of every rater.
+) -> list[list[PlannedTrial]]:
+    """Return the trials of every rater.
 
-    A rater hears `samples` utterances, each by every system; neighbouring raters go on where the
-    one before stopped, so all utterances are heard equally often (give or take one rater). Which
-    system comes first, second, ... is a row of the Williams square, another for each utterance and
-    rater. The same utterance comes back after all others have been heard.
+    A rater hears `samples` utterances, each by every system; a rater continues where the one before
+    stopped, so all utterances are heard equally often (give or take one rater). The order of
+    systems is a row of the Williams square, another one for each utterance and rater. An utterance
+    comes back only after all others.
     """
     if samples > utterances:
         raise ValueError(
             f"samples={samples} is more than the {utterances} utterances that all systems spoke; "
             f"give samples={utterances}, or other systems"
         )
-    heard_as = choices(test, systems)
-    square = williams(len(heard_as))
+    shown_as = presentations(test, systems)
+    square = williams(len(shown_as))
     plan = []
     for rater in range(raters):
         order = rng.permutation(samples)
         trials = []
-        for place in range(len(heard_as)):
+        for place in range(len(shown_as)):
             for k in order:
                 lap, utterance = divmod(rater * samples + int(k), utterances)
                 row = square[(rater + int(k) + lap) % len(square)]
-                shown = heard_as[row[place]]
-                trials.append(Heard(utterance, _order(test, shown, rater + int(k) + place, rng)))
+                shown = shown_as[row[place]]
+                systems_shown = _order(test, shown, rater + int(k) + place, rng)
+                trials.append(PlannedTrial(utterance, systems_shown))
         plan.append(trials)
     return plan
 
@@ -77,12 +78,12 @@ def assign(
 def _order(
     test: ListeningTest, shown: tuple[int, ...], turn: int, rng: np.random.Generator
 ) -> tuple[int, ...]:
-    """Pairs both ways round equally often; many in any order."""
+    """Order a trial's systems: pairs both ways equally often, more than two at random."""
     if test in PAIRS:
         return shown[::-1] if turn % 2 else shown
     return tuple(int(one) for one in rng.permutation(shown)) if len(shown) > 1 else shown
 
 
-def places(trials: int, checks: int) -> list[int]:
-    """Where checks stand among trials: evenly spread, none at the beginning."""
+def check_places(trials: int, checks: int) -> list[int]:
+    """Return the places of checks among trials: evenly spread, none at the beginning."""
     return [(i + 1) * trials // (checks + 1) for i in range(checks)]

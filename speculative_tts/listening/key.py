@@ -1,6 +1,6 @@
-"""The key to a listening test: what every blind clip is, and which trials each rater has.
+"""Define the key to a listening test: the identity of every blind clip, and each rater's trials.
 
-It stays with the experimenter (`key.json`); raters get `Trial`s alone (`public`).
+It stays with the experimenter (`key.json`); raters get the trials alone (`public`).
 """
 
 import dataclasses
@@ -21,10 +21,10 @@ KEY, SITE, ANSWERS = "key.json", "site", "answers"
 
 
 class Role(Enum):
-    """Why a clip is in the test."""
+    """Purpose of a clip in the test."""
 
     system = "system"
-    prompt = "prompt"  # the voice that others are likened to
+    prompt = "prompt"  # the voice to compare with
     reference = "reference"  # a recording, shown as such or hidden among systems
     anchor = "anchor"  # that recording without its treble
     high = "high"  # a check that anybody rates high
@@ -32,8 +32,8 @@ class Role(Enum):
 
 
 @dataclass(frozen=True)
-class Clip:
-    """What a blind file is."""
+class BlindClip:
+    """Identity of a blind file."""
 
     role: Role
     utterance: str
@@ -42,9 +42,9 @@ class Clip:
 
 @dataclass(frozen=True)
 class Trial:
-    """One screen: files to be judged, in order; beside them perhaps a reference and the text.
+    """One screen: files to be judged, in order, with an optional reference and text.
 
-    A `note` stands on the training page.
+    The training page shows the `note`.
     """
 
     clips: list[str]
@@ -54,21 +54,21 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Scale:
-    """The numbers that an answer may be, `least` to `most` in steps of 1, and what they mean.
+class RatingScale:
+    """The allowed answers, `least` to `most` in steps of 1, and their meanings.
 
-    One for every clip is a slider's, whose words are of a number and of those after it.
+    With one answer per clip it is a slider, whose words name the range from a number on.
     """
 
     question: str
     least: int
     most: int
     words: dict[str, str]
-    number: int = 1  # answers a trial; 0: one a clip
+    number: int = 1  # answers per trial; 0: one per clip
 
 
 SCALES = {
-    ListeningTest.mos: Scale(
+    ListeningTest.mos: RatingScale(
         "How natural does the speech sound?",
         1,
         5,
@@ -80,7 +80,7 @@ SCALES = {
             "5": "Excellent: completely natural",
         },
     ),
-    ListeningTest.smos: Scale(
+    ListeningTest.smos: RatingScale(
         "How similar is the voice to the reference voice?",
         1,
         5,
@@ -92,7 +92,7 @@ SCALES = {
             "5": "Extremely similar: the same person",
         },
     ),
-    ListeningTest.cmos: Scale(
+    ListeningTest.cmos: RatingScale(
         "How natural is the second clip compared with the first?",
         -3,
         3,
@@ -106,13 +106,13 @@ SCALES = {
             "3": "Much better",
         },
     ),
-    ListeningTest.ab: Scale(
+    ListeningTest.ab: RatingScale(
         "Which of the two sounds more natural?",
         -1,
         1,
         {"-1": "The first", "0": "No preference", "1": "The second"},
     ),
-    ListeningTest.mushra: Scale(
+    ListeningTest.mushra: RatingScale(
         "How close is each clip to the reference in quality?",
         0,
         100,
@@ -123,7 +123,7 @@ SCALES = {
 
 
 @dataclass(frozen=True)
-class System:
+class ComparedSystem:
     """A system under test: its name, and the folder of its run."""
 
     name: str
@@ -133,37 +133,37 @@ class System:
 
 @dataclass(frozen=True)
 class Key:
-    """All of a test."""
+    """A whole test: its systems, clips and trials."""
 
     id: str
     test: ListeningTest
-    systems: list[System]  # the first is the baseline
-    clips: dict[str, Clip]
+    systems: list[ComparedSystem]  # the first is the baseline
+    clips: dict[str, BlindClip]
     training: list[Trial]
     raters: list[list[Trial]]
     samples: Whole
     made: dict[str, Any] = field(default_factory=dict)  # settings and provenance
 
     @property
-    def scale(self) -> Scale:
-        """What an answer may be."""
+    def scale(self) -> RatingScale:
+        """The scale of the answers."""
         return SCALES[self.test]
 
     def numbers(self, trial: Trial) -> int:
-        """How many an answer to this trial has."""
+        """Return the number of values in an answer to this trial."""
         return self.scale.number or len(trial.clips)
 
     def is_check(self, trial: Trial) -> bool:
-        """Does a trial only see whether its rater attends?"""
+        """Return True if a trial only checks the rater's attention."""
         return any(self.clips[one].role in (Role.high, Role.low) for one in trial.clips)
 
     def write(self, folder: Path) -> None:
-        """The key as a file, beside the site and never in it."""
+        """Write the key beside the site, never inside it."""
         write_json(folder / KEY, plain(self))
 
 
 def read_key(folder: Path) -> Key:
-    """The key in a test's folder. ValueError where there is none."""
+    """Read the key in a test's folder; raise ValueError where there is none."""
     path = folder / KEY
     key = typed(Key, read_json(path, f"sst-listen make folder={folder} writes one"), path)
     known = key.clips.keys()
@@ -173,14 +173,14 @@ def read_key(folder: Path) -> Key:
     return key
 
 
-def identity(clips: dict[str, Clip], raters: list[list[Trial]]) -> str:
-    """Which test it is: a hash of who hears what."""
+def hash_test(clips: dict[str, BlindClip], raters: list[list[Trial]]) -> str:
+    """Return the test's id: a hash of all clips and trials."""
     text = json.dumps([sorted(clips), [[dataclasses.asdict(one) for one in r] for r in raters]])
     return text_hash(text)[:12]
 
 
 def public(key: Key) -> dict[str, Any]:
-    """What raters' browsers get: nothing that says which clip is what."""
+    """Return the data for raters' browsers, without the identity of any clip."""
     return {
         "id": key.id,
         "test": key.test.name,

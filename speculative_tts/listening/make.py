@@ -1,4 +1,4 @@
-"""Runs become a test: a folder for raters' browsers, and the key that stays at home."""
+"""Make a listening test from runs: a folder for raters' browsers, and a key that stays private."""
 
 import dataclasses
 import json
@@ -14,16 +14,16 @@ from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.files import write_atomic
 from speculative_tts.listening import sound
-from speculative_tts.listening.answers import answered
-from speculative_tts.listening.clips import Clips, Utterance
-from speculative_tts.listening.design import assign, places
+from speculative_tts.listening.answers import has_answers
+from speculative_tts.listening.clips import Clips, SharedUtterance
+from speculative_tts.listening.design import assign, check_places
 from speculative_tts.listening.key import (
     ANSWERS,
     SITE,
+    ComparedSystem,
     Key,
-    System,
     Trial,
-    identity,
+    hash_test,
     public,
 )
 from speculative_tts.listening.p808 import export, require_method
@@ -32,12 +32,12 @@ from speculative_tts.schema.listen import ListenConfig, ListeningTest
 
 AUDIO = "audio"
 PAGE = ("index.html", "style.css", "test.js", "server.js")
-MOST_SYSTEMS = 12  # of one test; who has more forgot to choose
+MOST_SYSTEMS = 12  # per test; with more, the user forgot to choose
 
 
 @dataclass(frozen=True)
-class Made:
-    """A test that was written, and what the user must be told."""
+class WrittenTest:
+    """A test that was written, with remarks for the user."""
 
     key: Key
     clips: int
@@ -45,30 +45,30 @@ class Made:
     remarks: tuple[str, ...]
 
 
-def make(config: ListenConfig) -> Made:
-    """Write the test of a configuration. Raises ValueError for runs that cannot make one."""
+def make(config: ListenConfig) -> WrittenTest:
+    """Write the test of a configuration; raise ValueError for runs that cannot make one."""
     folder = Path(config.folder)
     _refuse_answered(folder)
     if config.p808 is not None:
         require_method(config.test)
     rng = np.random.default_rng(config.seed)
     sources = _systems(config)
-    said = _utterances(sources, config, rng)
+    utterances = _utterances(sources, config, rng)
     plan = assign(
         config.test,
         raters=config.raters,
         samples=config.samples,
-        utterances=len(said),
+        utterances=len(utterances),
         systems=len(sources),
         rng=rng,
     )
-    clips = Clips(config.test, sources, said, rng)
+    clips = Clips(config.test, sources, utterances, rng)
     raters = [
-        _with_checks([clips.trial(one, config.show_text) for one in heard], clips, config, turn)
-        for turn, heard in enumerate(plan)
+        _with_checks([clips.trial(one, config.show_text) for one in trials], clips, config, turn)
+        for turn, trials in enumerate(plan)
     ]
     key = Key(
-        identity(clips.known, raters),
+        hash_test(clips.known, raters),
         config.test,
         [_system(one) for one in sources],
         clips.known,
@@ -81,42 +81,42 @@ def make(config: ListenConfig) -> Made:
     key.write(folder)
     if config.p808 is not None:
         export(folder / SITE / AUDIO, folder, key, config.p808)
-    return Made(key, len(clips.known), len(said), tuple(remarks))
+    return WrittenTest(key, len(clips.known), len(utterances), tuple(remarks))
 
 
 def _refuse_answered(folder: Path) -> None:
     answers = folder / ANSWERS
-    if answered(answers):
+    if has_answers(answers):
         raise ValueError(
             f"{answers} holds answers to the test that is there; give another folder=<path>"
         )
 
 
 def _systems(config: ListenConfig) -> list[Source]:
-    """The systems to be heard, the baseline first."""
-    found = find_runs(Path(config.runs))
+    """Return the systems to be compared, the baseline first."""
+    systems = find_runs(Path(config.runs))
     if config.list is not None:
-        found.append(read_external(Path(config.list)))
-    names = {_name(one): one for one in found}
+        systems.append(read_external(Path(config.list)))
+    names = {_name(one): one for one in systems}
     if config.systems:
-        found = list(
+        systems = list(
             {_name(one): one for want in config.systems for one in _named(want, names)}.values()
         )
-    if len(found) > MOST_SYSTEMS:
+    if len(systems) > MOST_SYSTEMS:
         raise ValueError(
-            f"{len(found)} systems are too many for one test ({MOST_SYSTEMS} at most); choose with "
-            f"systems=[{_name(found[0])},{_name(found[1])}]"
+            f"{len(systems)} systems are too many for one test ({MOST_SYSTEMS} at most); choose "
+            f"with systems=[{_name(systems[0])},{_name(systems[1])}]"
         )
     if config.baseline is not None:
-        first = _named(config.baseline, {_name(one): one for one in found})
-        found = [*first, *(one for one in found if one not in first)]
-    if len(found) < 2 and config.test not in (ListeningTest.mos, ListeningTest.smos):
+        first = _named(config.baseline, {_name(one): one for one in systems})
+        systems = [*first, *(one for one in systems if one not in first)]
+    if len(systems) < 2 and config.test not in (ListeningTest.mos, ListeningTest.smos):
         raise ValueError(f"test={config.test.name} compares systems, and there is one; give more")
-    return [_labelled(one) for one in found]
+    return [_labelled(one) for one in systems]
 
 
-def _system(source: Source) -> System:
-    return System(
+def _system(source: Source) -> ComparedSystem:
+    return ComparedSystem(
         source.label, str(source.folder.absolute()), source.run.get("system") != "external"
     )
 
@@ -129,44 +129,44 @@ def _labelled(source: Source) -> Source:
     return dataclasses.replace(source, run=source.run | {"label": _name(source)})
 
 
-def _named(wanted: str, there: dict[str, Source]) -> list[Source]:
-    """The one system whose name is, or begins with, what is wanted."""
-    fitting = [wanted] if wanted in there else [one for one in there if one.startswith(wanted)]
+def _named(wanted: str, systems: dict[str, Source]) -> list[Source]:
+    """Return the one system whose name is `wanted` or begins with it."""
+    fitting = [wanted] if wanted in systems else [one for one in systems if one.startswith(wanted)]
     if len(fitting) != 1:
         raise ValueError(
             f"systems: {wanted} names {len(fitting)} of the systems that are there; give "
-            f"{'more of a name' if fitting else 'how one begins'}: {', '.join(sorted(there))}"
+            f"{'more of a name' if fitting else 'how one begins'}: {', '.join(sorted(systems))}"
         )
-    return [there[fitting[0]]]
+    return [systems[fitting[0]]]
 
 
 def _utterances(
     sources: Sequence[Source], config: ListenConfig, rng: np.random.Generator
-) -> list[Utterance]:
-    """What every system spoke, in an order drawn at random."""
+) -> list[SharedUtterance]:
+    """Return the utterances that every system spoke, in random order."""
     by_id = [{one.id: one for one in source.samples} for source in sources]
     shared = [
         key
         for key in by_id[0]
         if all(key in one and readable(Path(one[key].audio)) for one in by_id)
     ]
-    said = [_utterance([one[key] for one in by_id]) for key in shared]
+    spoken = [_utterance([one[key] for one in by_id]) for key in shared]
     needs = {
-        ListeningTest.smos: ("prompt", [one for one in said if one.prompt]),
-        ListeningTest.mushra: ("recording", [one for one in said if one.recording]),
+        ListeningTest.smos: ("prompt", [one for one in spoken if one.prompt]),
+        ListeningTest.mushra: ("recording", [one for one in spoken if one.recording]),
     }
-    lacking, said = needs.get(config.test, ("audio", said))
-    if not said or (config.checks and not any(one.recording for one in said)):
-        what = lacking if not said else "recording for the attention checks (checks=0: none)"
+    missing, usable = needs.get(config.test, ("audio", spoken))
+    if not usable or (config.checks and not any(one.recording for one in usable)):
+        what = missing if not usable else "recording for the attention checks (checks=0: none)"
         raise ValueError(
             f"no utterance that all of {', '.join(map(_name, sources))} spoke has a readable "
             f"{what}; give runs of one test list"
         )
-    chosen = [said[i] for i in rng.permutation(len(said))]
+    chosen = [usable[i] for i in rng.permutation(len(usable))]
     return chosen[: config.utterances]
 
 
-def _utterance(samples: Sequence[Sample]) -> Utterance:
+def _utterance(samples: Sequence[Sample]) -> SharedUtterance:
     first = samples[0]
     prompt, reference = (
         Path(path) if path and readable(Path(path)) else None
@@ -175,20 +175,20 @@ def _utterance(samples: Sequence[Sample]) -> Utterance:
     audio = tuple(Path(one.audio) for one in samples)
     recorded = first.text if reference else None
     recording = reference or prompt
-    return Utterance(first.id, first.text, first.speaker, audio, recording, recorded, prompt)
+    return SharedUtterance(first.id, first.text, first.speaker, audio, recording, recorded, prompt)
 
 
 def _with_checks(
     trials: list[Trial], clips: Clips, config: ListenConfig, rater: int
 ) -> list[Trial]:
-    """A rater's trials with checks among them, good and bad in turn.
+    """Insert checks into a rater's trials, good and bad in turn.
 
-    MUSHRA has its own in every trial: the hidden reference.
+    A MUSHRA trial needs none: it has a hidden reference.
     """
     if config.test is ListeningTest.mushra:
         return trials
     result = list(trials)
-    where = places(len(trials), config.checks)
+    where = check_places(len(trials), config.checks)
     for i in reversed(range(config.checks)):
         result.insert(
             where[i], clips.check(rater + i, high=(rater + i) % 2 == 0, show_text=config.show_text)
@@ -197,18 +197,18 @@ def _with_checks(
 
 
 def _write_site(site: Path, key: Key, clips: Clips, loudness: float) -> list[str]:
-    """Page, trials and sounds; returns remarks."""
+    """Write page, trials and sounds; return remarks for the user."""
     gains, peaks = {}, {}
-    for name, made in clips.made.items():
-        one = made()
+    for name, load in clips.sounds.items():
+        one = load()
         gains[name] = one.gain(loudness)
         peaks[name] = one.peak * gains[name]
     loudest = max(peaks, key=lambda name: peaks[name])
     softer = min(1.0, sound.PEAK / max(peaks[loudest], sound.PEAK))
     for stale in (site / AUDIO).glob("*.wav"):
         stale.unlink()
-    for name, made in clips.made.items():
-        one = made().times(gains[name] * softer)
+    for name, load in clips.sounds.items():
+        one = load().times(gains[name] * softer)
         write_wave(site / AUDIO / name, one.wave, one.rate)
     page = resources.files("speculative_tts.listening") / "site"
     for name in PAGE:

@@ -1,8 +1,8 @@
-"""The same test for a crowd: tables and clips of Microsoft's P.808 toolkit (its master_script).
+"""Export a test for crowdsourcing: tables and clips for Microsoft's P.808 toolkit (master_script).
 
-Its page, its tasks and its payment are the toolkit's own; so are its trapping clips, which its
-create_trapping_stimuli makes of clips. A file's name has its condition, the system's number, as
-`condition_pattern` finds it; which is which stands in clips.csv, which stays at home.
+The toolkit has its own page, tasks and payment, and its create_trapping_stimuli makes the trapping
+clips. A file's name contains its condition, the system's number, where `condition_pattern` finds
+it; clips.csv, which stays private, says which system that is.
 """
 
 import csv
@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from speculative_tts.files import copy_atomic, write_atomic
-from speculative_tts.listening.key import Clip, Key, Role
+from speculative_tts.listening.key import BlindClip, Key, Role
 from speculative_tts.schema.listen import ListeningTest
 
 FOLDER, CLIPS = "p808", "clips"
 PATTERN = r".*_c(?P<condition_num>\d{1,2})_.*.wav"
 METHODS = {ListeningTest.mos: "acr", ListeningTest.cmos: "ccr"}
-GOLD = {Role.high: 5, Role.low: 1}  # answers to gold clips; the toolkit takes one beside them too
+GOLD = {Role.high: 5, Role.low: 1}  # right answers; the toolkit also accepts their neighbours
 Row = Sequence[str | int]
 
 
 def require_method(test: ListeningTest) -> str:
-    """The toolkit's name of a test. ValueError for one that it does not have."""
+    """Return the toolkit's name of a test; raise ValueError for one that it does not have."""
     if test not in METHODS:
         raise ValueError(
             f"p808 has no test={test.name}; give test=mos (ACR) or test=cmos (CCR), or p808=null"
@@ -31,14 +31,14 @@ def require_method(test: ListeningTest) -> str:
 
 
 def export(site_audio: Path, folder: Path, key: Key, address: str) -> Path:
-    """Write the tables, and the clips under the names that they have there; returns the folder."""
+    """Write the tables, and the clips under the toolkit's names; return the folder."""
     method, place = require_method(key.test), folder / FOLDER
     named = _names(key)
     for clip, name in named.items():
         copy_atomic(site_audio / clip, place / CLIPS / name)
     at = {clip: f"{address.rstrip('/')}/{name}" for clip, name in named.items()}
     tables = _acr(key, at) if method == "acr" else _ccr(key, at)
-    tables["clips.csv"] = _known(key, named)
+    tables["clips.csv"] = _identities(key, named)
     for name, rows in tables.items():
         text = io.StringIO()
         csv.writer(text).writerows(rows)
@@ -47,12 +47,12 @@ def export(site_audio: Path, folder: Path, key: Key, address: str) -> Path:
 
 
 def _names(key: Key) -> dict[str, str]:
-    """By blind name: condition and utterance of a system's clip; a number for what is no system."""
+    """Name clips by condition and utterance; clips of no system get a number."""
     systems = {one.name: i for i, one in enumerate(key.systems)}
-    said = {name: i for i, name in enumerate(sorted({c.utterance for c in key.clips.values()}))}
+    numbers = {name: i for i, name in enumerate(sorted({c.utterance for c in key.clips.values()}))}
     names = {}
     for i, (blind, clip) in enumerate(sorted(key.clips.items())):
-        utterance = f"u{said[clip.utterance]:04d}"
+        utterance = f"u{numbers[clip.utterance]:04d}"
         condition = f"c{systems[clip.system]:02d}" if clip.system else f"g{i:04d}"
         names[blind] = f"listening_{condition}_{utterance}.wav"
     return names
@@ -74,7 +74,7 @@ def _acr(key: Key, at: Mapping[str, str]) -> dict[str, list[Row]]:
 
 
 def _ccr(key: Key, at: Mapping[str, str]) -> dict[str, list[Row]]:
-    """Each other system against the baseline; in training the corrupted beside the recording."""
+    """Pair each other system with the baseline; training pairs recordings with corrupted ones."""
     systems = [(name, one) for name, one in key.clips.items() if one.role is Role.system]
     baseline = {one.utterance: name for name, one in systems if one.system == key.systems[0].name}
     pairs = [
@@ -89,8 +89,8 @@ def _ccr(key: Key, at: Mapping[str, str]) -> dict[str, list[Row]]:
     }
 
 
-def _known(key: Key, named: Mapping[str, str]) -> list[Row]:
-    def row(clip: Clip, name: str) -> Row:
+def _identities(key: Key, named: Mapping[str, str]) -> list[Row]:
+    def row(clip: BlindClip, name: str) -> Row:
         return [name, clip.role.name, clip.system, clip.utterance]
 
     rows = (row(key.clips[blind], name) for blind, name in named.items())

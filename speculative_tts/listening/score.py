@@ -1,4 +1,4 @@
-"""Answers become figures: means with intervals, differences, agreement, and rows for tables."""
+"""Score a test's answers: means with intervals, differences, agreement, and figures for tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,19 +7,18 @@ from typing import Literal
 
 import numpy as np
 
-from speculative_tts.evaluation.heard import Mean, write_heard
+from speculative_tts.evaluation.ratings import MeanRating, write_rating
 from speculative_tts.evaluation.statistics import LEVEL, Difference, holm
-from speculative_tts.listening.answers import Rated, Screened
-from speculative_tts.listening.crossed import Spread, crossed
+from speculative_tts.listening.answers import RatedTrial, Screened
+from speculative_tts.listening.crossed import Spread, cross
 from speculative_tts.listening.design import PAIRS
 from speculative_tts.listening.key import Key, Role
 from speculative_tts.records import write_json
 from speculative_tts.schema.listen import ListeningTest
 
 Rating = tuple[str, str, float]  # rater, utterance, value
-Measured = Literal["nominal", "ordinal", "interval"]
-# what kind of numbers answers are, for Krippendorff's alpha
-AGREEMENT: dict[ListeningTest, Measured] = {
+Level = Literal["nominal", "ordinal", "interval"]  # of measurement, for Krippendorff's alpha
+AGREEMENT: dict[ListeningTest, Level] = {
     ListeningTest.mos: "ordinal",
     ListeningTest.smos: "ordinal",
     ListeningTest.cmos: "ordinal",
@@ -30,21 +29,21 @@ AGREEMENT: dict[ListeningTest, Measured] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """How much better a system is than the baseline, by raters who heard both."""
+    """Difference between a system and the baseline, by raters who heard both."""
 
     baseline: str
     system: str
     difference: Difference
     p_holm: float | None
     spread: Spread
-    preferred: tuple[int, int, int] | None = None  # baseline, neither, system
+    preferred: tuple[int, int, int] | None = None  # votes for baseline, neither, system
 
 
 @dataclass(frozen=True)
 class Scores:
-    """All that a test says."""
+    """All figures of a test."""
 
-    means: dict[str, Mean]  # by system
+    means: dict[str, MeanRating]  # by system
     pairs: tuple[Pair, ...]
     alpha: float | None
     raters: int
@@ -52,22 +51,22 @@ class Scores:
 
 
 def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
-    """Figures of the raters who count. ValueError when none does."""
-    if not screened.kept:
-        raise ValueError(f"no rater counts: {'; '.join(screened.told)}; ask more raters")
+    """Compute the figures of the raters who count; raise ValueError when none does."""
+    if not screened.counted:
+        raise ValueError(f"no rater counts: {'; '.join(screened.reasons)}; ask more raters")
     real = {
         rater: [one for one in rated if not key.is_check(one.trial)]
-        for rater, rated in screened.kept.items()
+        for rater, rated in screened.counted.items()
     }
     if key.test in PAIRS:
         ratings: dict[str, list[Rating]] = {}
         differences = _preferences(key, real)
     else:
         ratings = _ratings(key, real)
-        differences = _within(key, ratings)
+        differences = _differences(key, ratings)
     means = {name: _mean(key, own, draws, seed) for name, own in ratings.items()}
-    found = {name: crossed(rows) for name, rows in differences.items() if rows}
-    estimates = {name: one.estimate(draws, seed) for name, one in found.items()}
+    by_system = {name: cross(rows) for name, rows in differences.items() if rows}
+    estimates = {name: one.estimate(draws, seed) for name, one in by_system.items()}
     corrected = holm([1.0 if one.p is None else one.p for one in estimates.values()])
     pairs = [
         Pair(
@@ -75,7 +74,7 @@ def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
             name,
             one,
             None if one.p is None else p,
-            found[name].spread(),
+            by_system[name].spread(),
             _votes(differences[name]) if key.test in PAIRS else None,
         )
         for (name, one), p in zip(estimates.items(), corrected, strict=True)
@@ -83,22 +82,22 @@ def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
     return Scores(means, tuple(pairs), alpha(key, real), len(real), screened)
 
 
-def _ratings(key: Key, real: Mapping[str, Sequence[Rated]]) -> dict[str, list[Rating]]:
-    """By system, in the order of the key."""
-    found: dict[str, list[Rating]] = {one.name: [] for one in key.systems}
+def _ratings(key: Key, real: Mapping[str, Sequence[RatedTrial]]) -> dict[str, list[Rating]]:
+    """Return the ratings of each system, in the key's order."""
+    ratings: dict[str, list[Rating]] = {one.name: [] for one in key.systems}
     for rater, rated in real.items():
         for one in rated:
             for name, value in zip(one.trial.clips, one.values, strict=True):
                 clip = key.clips[name]
                 if clip.role is Role.system:
-                    found[clip.system].append((rater, clip.utterance, value))
-    return {name: rows for name, rows in found.items() if rows}
+                    ratings[clip.system].append((rater, clip.utterance, value))
+    return {name: rows for name, rows in ratings.items() if rows}
 
 
-def _within(key: Key, ratings: Mapping[str, Sequence[Rating]]) -> dict[str, list[Rating]]:
-    """Of every other system: its ratings minus the baseline's by the same rater on the same words.
+def _differences(key: Key, ratings: Mapping[str, Sequence[Rating]]) -> dict[str, list[Rating]]:
+    """Subtract from each system's ratings the baseline's by the same rater on the same words.
 
-    What a rater or a sentence is like anyhow cancels.
+    Effects of the rater and of the sentence cancel.
     """
     baseline = {row[:2]: row[2] for row in ratings.get(key.systems[0].name, ())}
     return {
@@ -111,17 +110,17 @@ def _within(key: Key, ratings: Mapping[str, Sequence[Rating]]) -> dict[str, list
     }
 
 
-def _preferences(key: Key, real: Mapping[str, Sequence[Rated]]) -> dict[str, list[Rating]]:
-    """Of every other system: how much better than the baseline it was said to be."""
-    found: dict[str, list[Rating]] = {one.name: [] for one in key.systems[1:]}
+def _preferences(key: Key, real: Mapping[str, Sequence[RatedTrial]]) -> dict[str, list[Rating]]:
+    """Return each other system's answers, positive where it was preferred to the baseline."""
+    votes: dict[str, list[Rating]] = {one.name: [] for one in key.systems[1:]}
     for rater, rated in real.items():
         for one in rated:
             first, second = (key.clips[name] for name in one.trial.clips)
-            if second.system in found:
-                found[second.system].append((rater, second.utterance, one.values[0]))
+            if second.system in votes:
+                votes[second.system].append((rater, second.utterance, one.values[0]))
             else:
-                found[first.system].append((rater, first.utterance, -one.values[0]))
-    return found
+                votes[first.system].append((rater, first.utterance, -one.values[0]))
+    return votes
 
 
 def _votes(rows: Iterable[Rating]) -> tuple[int, int, int]:
@@ -129,10 +128,10 @@ def _votes(rows: Iterable[Rating]) -> tuple[int, int, int]:
     return sum(v < 0 for v in values), sum(v == 0 for v in values), sum(v > 0 for v in values)
 
 
-def _mean(key: Key, rows: Sequence[Rating], draws: int, seed: int) -> Mean:
+def _mean(key: Key, rows: Sequence[Rating], draws: int, seed: int) -> MeanRating:
     from scipy import stats
 
-    one = crossed(rows).estimate(draws, seed)
+    one = cross(rows).estimate(draws, seed)
     values = np.array([row[2] for row in rows])
     n, half, sd = len(values), None, None
     if n > 1:
@@ -140,11 +139,11 @@ def _mean(key: Key, rows: Sequence[Rating], draws: int, seed: int) -> Mean:
         half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * sd / n**0.5
     assert one.value is not None
     raters = len({row[0] for row in rows})
-    return Mean(one.value, one.low, one.high, half, sd, n, raters, key.id)
+    return MeanRating(one.value, one.low, one.high, half, sd, n, raters, key.id)
 
 
-def alpha(key: Key, real: Mapping[str, Sequence[Rated]]) -> float | None:
-    """Krippendorff's alpha of raters who judged the same clips; None where nothing differs."""
+def alpha(key: Key, real: Mapping[str, Sequence[RatedTrial]]) -> float | None:
+    """Return Krippendorff's alpha of raters who judged the same clips; None if nothing differs."""
     import krippendorff
 
     rows: list[dict[str, float]] = []
@@ -170,12 +169,12 @@ def alpha(key: Key, real: Mapping[str, Sequence[Rated]]) -> float | None:
 
 
 def write(folder: Path, key: Key, scores: Scores) -> tuple[list[Path], list[Path]]:
-    """scores.json in the test's folder, and a figure in each run's for sst-report.
+    """Write scores.json into the test's folder, and a figure into each run's for sst-report.
 
-    Returns what was written, and the folders of runs that are gone.
+    Return the written files, and the folders of runs that are gone.
     """
     whole = asdict(scores)
-    del whole["screened"]["kept"]
+    del whole["screened"]["counted"]
     whole["left_out"] = whole.pop("screened")
     written = [folder / "scores.json"]
     write_json(written[0], {"test": key.test.name, "id": key.id, **whole})
@@ -185,7 +184,7 @@ def write(folder: Path, key: Key, scores: Scores) -> tuple[list[Path], list[Path
         if mean is None or not system.run:
             continue
         if place.is_dir():
-            written.append(write_heard(place, key.test.name, mean))
+            written.append(write_rating(place, key.test.name, mean))
         else:
             gone.append(place)
     return written, gone

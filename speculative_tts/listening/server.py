@@ -1,7 +1,7 @@
-"""Shows a test to browsers and keeps what they answer: one process, one writer, no lost answer.
+"""Serve a test to browsers and store their answers: one process, one writer, no lost answer.
 
-`POST answers` is answered with 200 once the answers are on disk. Nothing that a browser sends names
-a file, and nothing of it is shown to another browser.
+`POST answers` returns 200 once the answers are on disk. Nothing that a browser sends names a file,
+and none of it is shown to another browser.
 """
 
 import json
@@ -19,10 +19,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from speculative_tts.files import held
-from speculative_tts.listening.answers import DATABASE, Store, checked
+from speculative_tts.listening.answers import DATABASE, Store, parse_sheet
 from speculative_tts.listening.key import ANSWERS, SITE, Key, read_key
 
-LARGEST = 1_000_000  # bytes of a sheet; a thousand answers are a tenth of it
+LARGEST = 1_000_000  # bytes of a sheet; a thousand answers take a tenth of that
 COLLECT = 'window.COLLECT = "answers";\n'
 HEADERS = {
     "Content-Security-Policy": (
@@ -36,7 +36,7 @@ HEADERS = {
 
 
 def application(folder: Path, key: Key, store: Store) -> Starlette:
-    """The site in a test's folder, and where its answers go."""
+    """Return the web application for a test's folder; answers go to `store`."""
 
     async def answers(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
@@ -47,7 +47,7 @@ def application(folder: Path, key: Key, store: Store) -> Starlette:
             if len(body) > LARGEST:
                 return _refused(f"more than {LARGEST} bytes", 413)
         try:
-            sheet = checked(key, json.loads(body), "answers")
+            sheet = parse_sheet(key, json.loads(body), "answers")
         except (ValueError, RecursionError) as error:
             return _refused(str(error), 400)
         store.add(sheet)
@@ -64,7 +64,7 @@ def application(folder: Path, key: Key, store: Store) -> Starlette:
 
 
 def serve(folder: Path, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve until interrupted; `ready` is told the address. ValueError where it cannot be had."""
+    """Serve until interrupted; `ready` gets the address. Raise ValueError if it is not free."""
     key = read_key(folder)
     if not (folder / SITE / "index.html").is_file():
         raise ValueError(f"{folder / SITE} is gone; make the test again")
@@ -88,7 +88,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 async def _collect(_: Request) -> Response:
-    """In place of the site's own, which has no server."""
+    """Return server.js, which makes the page send its answers; the static site's file does not."""
     return Response(COLLECT, media_type="text/javascript")
 
 

@@ -1,4 +1,4 @@
-"""Clips as raters hear them: equally loud; and the sounds of checks and anchors."""
+"""Prepare clips for raters: equal loudness, and the degraded sounds of checks and anchors."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,27 +9,27 @@ import soundfile
 from speculative_tts.codecs.audio import SILENCE, Wave, read_wave
 
 BLOCK = 0.4  # seconds over which BS.1770 measures
-PEAK = 0.98  # of the loudest sample of a test
-HALF_SECOND = 0.5  # of silence for a system that said nothing
+PEAK = 0.98  # largest sample value in a test
+HALF_SECOND = 0.5  # seconds of silence for a system that said nothing
 ANCHOR_HZ = 3500.0  # BS.1534's low anchor
 MNRU_DB = 0.0  # signal to modulated noise of the low check: ITU-T P.810's worst
-RAISED = 1.5  # how much higher the voice of another speaker is in the low check
+RAISED = 1.5  # factor by which the low check raises another speaker's voice
 
 
 @dataclass(frozen=True)
 class Sound:
-    """A wave and its rate."""
+    """A wave and its sample rate."""
 
     wave: Wave
     rate: int
 
     @property
     def peak(self) -> float:
-        """The loudest sample."""
+        """The largest absolute sample."""
         return float(np.abs(self.wave).max(initial=0.0))
 
     def gain(self, loudness: float) -> float:
-        """What brings it to a loudness in LUFS (ITU-R BS.1770); 1 for silence."""
+        """Return the gain that reaches a loudness in LUFS (ITU-R BS.1770); 1 for silence."""
         import pyloudnorm
 
         if self.peak < SILENCE:
@@ -40,24 +40,24 @@ class Sound:
         return float(10 ** ((loudness - measured) / 20)) if np.isfinite(measured) else 1.0
 
     def times(self, gain: float) -> "Sound":
-        """Louder or softer."""
+        """Return the sound multiplied by a gain."""
         return Sound((self.wave * gain).astype(np.float32), self.rate)
 
 
 def load(path: Path) -> Sound:
-    """A file at its own rate; one without samples is half a second of silence."""
+    """Load a file at its own rate; one without samples becomes half a second of silence."""
     wave = read_wave(path, rate := soundfile.info(path).samplerate, allow_empty=True)
     return Sound(wave if len(wave) else np.zeros(int(HALF_SECOND * rate), np.float32), rate)
 
 
 def corrupted(sound: Sound, rng: np.random.Generator) -> Sound:
-    """Speech under noise as loud as itself that follows its envelope (MNRU, ITU-T P.810)."""
+    """Add noise as loud as the speech that follows its envelope (MNRU, ITU-T P.810)."""
     noise = rng.standard_normal(len(sound.wave)) * 10 ** (-MNRU_DB / 20)
     return Sound((sound.wave * (1 + noise)).astype(np.float32), sound.rate)
 
 
 def raised(sound: Sound) -> Sound:
-    """The same, faster and higher: nobody takes it for the speaker it was."""
+    """Raise pitch and speed so far that the speaker is unrecognisable."""
     import soxr
 
     wave = soxr.resample(sound.wave, sound.rate * RAISED, sound.rate)
@@ -65,7 +65,7 @@ def raised(sound: Sound) -> Sound:
 
 
 def dull(sound: Sound) -> Sound:
-    """Without what is above 3.5 kHz."""
+    """Remove everything above 3.5 kHz."""
     from scipy import signal
 
     if sound.rate <= 2 * ANCHOR_HZ:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from speculative_tts.evaluation import heard
+from speculative_tts.evaluation import ratings
 from speculative_tts.evaluation.metric import Better, Quantity
 from speculative_tts.evaluation.registry import METRICS
 
@@ -52,7 +52,7 @@ def whole(name: str) -> str:
 
 def quantities() -> dict[str, Quantity]:
     """All of them by name, in the order of captions."""
-    return {**METRICS, **heard.QUANTITIES, **MADE}
+    return {**METRICS, **ratings.QUANTITIES, **MADE}
 
 
 def quantity(name: str) -> Quantity:

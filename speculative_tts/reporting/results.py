@@ -6,7 +6,7 @@ from typing import Any
 
 from speculative_tts.evaluation.aggregate import aggregate
 from speculative_tts.evaluation.compare import Comparison
-from speculative_tts.evaluation.heard import QUANTITIES as HEARD
+from speculative_tts.evaluation.ratings import QUANTITIES as HEARD
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.reporting.runs import Run
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.evaluation.heard import read_heard
+from speculative_tts.evaluation.ratings import read_ratings
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.limits import Whole
 from speculative_tts.typed import read_json, typed
@@ -126,7 +126,7 @@ def _read(folder: Path) -> Run:
         raise ValueError(f"not scored; {scoring}")
     written, provenance = read_json(folder / "summary.json", AGAIN), folder / "provenance.json"
     summary = typed(_Summary, written, folder / "summary.json")
-    written["metrics"] |= read_heard(folder)
+    written["metrics"] |= read_ratings(folder)
     if summary.run.get("complete") is False:
         raise ValueError(f"scored before it was finished; {scoring}")
     run = Run(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.evaluation.heard import QUANTITIES as HEARD
+from speculative_tts.evaluation.ratings import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
 from speculative_tts.reporting import foreign

@@ -63,7 +63,7 @@ class SentencesTrainingConfig:
 
 @dataclass
 class TrainTargetConfig:
-    """sst-train-target: the tiny target; `training.target.Recipe` adds what nobody changes.
+    """sst-train-target: the tiny target; `training.target.TargetRecipe` adds fixed settings.
 
     `family=valle` chooses the other architecture, `family=tiny_fine` the fine target, which grows
     out of the trained one; both set steps and folders that suit.

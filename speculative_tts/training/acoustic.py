@@ -1,9 +1,9 @@
 """Embeddings of speech codes that keep the codec's geometry.
 
 Trained freely, a small target gives each code its own direction, and codes that sound alike end up
-hardly closer than others.  PCG's groups live on that closeness, and a listener's ear does too.  So
-after each step the table is pulled towards a rotated and scaled copy of the codebook: the rotation
-is the one that fits the table best, hence still learnt, the distances are the codec's.
+hardly closer than others. PCG's groups and listeners both depend on that closeness. So
+after each step the table is pulled towards a rotated and scaled copy of the codebook. The rotation
+is the one that fits the table best, so training decides it; the distances are the codec's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class AcousticPull:
-    """Moves embeddings a share of the way to `scale * (codebook - mean) @ rotation + offset`."""
+    """Move embeddings a share of the way to `scale * (codebook - mean) @ rotation + offset`."""
 
     def __init__(self, codebook: Float[Tensor, "codes features"], share: float) -> None:
         if not 0 <= share <= 1:
@@ -24,7 +24,7 @@ class AcousticPull:
         self._share = share
 
     def image(self, table: Float[Tensor, "codes hidden"]) -> Float[Tensor, "codes hidden"]:
-        """The codebook in the table's space, as spread about the table's mean as the table is.
+        """Return the codebook mapped into the table's space, with the table's mean and spread.
 
         The rotation is the polar factor of the least-squares map from codebook to table (orthogonal
         Procrustes would weigh directions by the codebook's variance; this weighs them alike).

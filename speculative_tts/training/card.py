@@ -1,6 +1,6 @@
-"""The model card of an exported draft: figures from scored runs, how it was made and is used.
+"""Write the model card of an exported draft: figures of scored runs, its making and its use.
 
-Nothing is said that no file says: what was not measured reads so.
+Every statement comes from a file; a figure that was not measured is called "not measured".
 """
 
 import json
@@ -21,62 +21,63 @@ UNKNOWN = "not measured"
 FIGURES = ("acceptance_length", "tv", "wer", "speedup")
 EXACT = (
     "Acceptance by position counts every drafted token, those after a rejection too. Under the "
-    "exact rule, whose own TV is 0, that of token 1 is 1 less the TV between the draft's law and "
-    "the target's."
+    "exact rule, whose own TV is 0, that of token 1 is 1 less the TV between the draft's and "
+    "the target's distribution."
 )
 
 
-def card(config: ExportConfig, made: Exported, runs: Sequence[Run]) -> str:
-    """README.md of the folder."""
-    words = (layer_words if made.layer else draft_words)(config, made)
+def make_card(config: ExportConfig, exported: Exported, runs: Sequence[Run]) -> str:
+    """Return the text of the folder's README.md."""
+    words = (layer_words if exported.layer else draft_words)(config, exported)
     table = Table(
         name="card",
         title=words.title,
         warning="" if runs else "Nothing was measured: no runs were given.",
         caption=[*(quantity(name).caption for name in ("acceptance_length", "tv")), EXACT],
-        notes=[*mixed(runs), *_notes(config, made, words), *_formats(runs)],
+        notes=[*mixed(runs), *_notes(config, exported, words), *_formats(runs)],
         origin=origin(runs),
         blocks=[_figures(runs, config.lookahead)],
     )
     return f"{_front(config, words.tag)}{markdown(table)}\n{words.use}"
 
 
-def runs_of(config: ExportConfig) -> list[Run]:
-    """Scored runs of the draft with these weights, alone or drafting, and of its target.
+def find_scored_runs(config: ExportConfig) -> list[Run]:
+    """Return the scored runs of this draft, alone or drafting, and of its target.
 
-    ValueError when there is none.
+    Raise ValueError when there is no run of the draft.
     """
     if config.runs is None:
         return []
     weights = {name: content_hash(Path(getattr(config, name).path)) for name in ("draft", "target")}
-    found = find_runs(Path(config.runs))
-    used = [one for one in found.runs if _of(one, "target") == weights["target"]]
-    own = [one for one in used if _drafting(one) == weights["draft"]]
+    runs = find_runs(Path(config.runs)).runs
+    same_target = [run for run in runs if _weights_hash(run, "target") == weights["target"]]
+    own = [run for run in same_target if _drafter_hash(run) == weights["draft"]]
     if not own:
         raise ValueError(
             f"runs={config.runs} holds no scored run of this draft with this target; make one: "
             "sst-decode rule=exact (drafter=recurrent of a recurrent layer), then sst-eval"
         )
-    return [one for one in used if one in own or one.config.get("system") == "target"]
+    return [run for run in same_target if run in own or run.config.get("system") == "target"]
 
 
-def _drafting(run: Run) -> str | None:
-    """Hash of what drafts in a run, or speaks alone. Every run names a draft, few use it."""
+def _drafter_hash(run: Run) -> str | None:
+    """Return the hash of the weights that draft in a run, or that speak alone in it."""
     system, drafter = run.config.get("system"), run.config.get("drafter.name")
     if (system, drafter) == ("speculative", "recurrent"):
         return run.provenance.get("recurrent")
-    alone = system == "draft"
-    return _of(run, "draft") if alone or (system, drafter) == ("speculative", "lm") else None
+    alone = system == "draft"  # every run names a draft, but few use it
+    uses_draft = alone or (system, drafter) == ("speculative", "lm")
+    return _weights_hash(run, "draft") if uses_draft else None
 
 
-def _of(run: Run, role: str) -> str | None:
-    """Hash of a run's target or draft."""
+def _weights_hash(run: Run, role: str) -> str | None:
+    """Return the hash of a run's target or draft; None if the run did not record it."""
     weights = run.provenance.get("weights")
     return weights.get(role) if isinstance(weights, dict) else None
 
 
 def _figures(runs: Sequence[Run], lookahead: int) -> Block:
-    """A line a run."""
+    """Return the block of measured figures, one line per run."""
     results = [result((run,)) for run in runs]
     deepest = max((len(one.per_position.get("acceptance", ())) for one in results), default=0)
     positions = range(1, (deepest or lookahead) + 1)
@@ -97,30 +98,30 @@ def _cell(one: Result, name: str) -> Cell:
     return Cell(measure.scaled(how.scale), how.digits)
 
 
-def _notes(config: ExportConfig, made: Exported, words: Words) -> Iterator[str]:
-    size = f"{made.parameters / 1e6:.2f} million parameters ({', '.join(made.dtypes)})"
-    yield f"Shape: {words.shape}, {made.config['vocab_size']} rows of vocabulary, {size}."
+def _notes(config: ExportConfig, exported: Exported, words: Words) -> Iterator[str]:
+    size = f"{exported.parameters / 1e6:.2f} million parameters ({', '.join(exported.dtypes)})"
+    yield f"Shape: {words.shape}, {exported.config['vocab_size']} rows of vocabulary, {size}."
     yield from words.training
-    yield f"Rows of speech: {_ranges(made.rows)}, codes first and then what ends an utterance."
-    sampler = ", ".join(f"{key} {value:g}" for key, value in made.sampler.items())
+    yield f"Rows of speech: {_ranges(exported.rows)}, codes first and then what ends an utterance."
+    sampler = ", ".join(f"{key} {value:g}" for key, value in exported.sampler.items())
     yield f"Sampler of the target: {sampler}. {words.sampler}"
     yield f"Licence: {config.licence or 'not stated'}."
     yield f"Exported by: `{' '.join(command_line())}`."
 
 
 def _formats(runs: Sequence[Run]) -> Iterator[str]:
-    """Of recurrent layers, which draft in a number format of their own."""
-    found = {str(run.config["drafter.dtype"]) for run in runs if "drafter.dtype" in run.config}
-    if found:
-        yield f"Layer and head in these runs (drafter.dtype): {', '.join(sorted(found))}."
-    few = {run.config["drafter.codes"] for run in runs if run.config.get("drafter.codes")}
-    if few:
-        some = ", ".join(map(str, sorted(few)))
+    """Name the number formats and head sizes that recurrent drafters used in the runs."""
+    formats = {str(run.config["drafter.dtype"]) for run in runs if "drafter.dtype" in run.config}
+    if formats:
+        yield f"Layer and head in these runs (drafter.dtype): {', '.join(sorted(formats))}."
+    limits = {run.config["drafter.codes"] for run in runs if run.config.get("drafter.codes")}
+    if limits:
+        some = ", ".join(map(str, sorted(limits)))
         yield f"Of the head in some of these runs (drafter.codes): the {some} most frequent codes."
 
 
 def _ranges(rows: Sequence[int]) -> str:
-    """0 to 2048; of rows that do not follow each other all runs of them."""
+    """Return row numbers as text: "0 to 2048", or the first five runs of consecutive rows."""
     starts = [i for i, row in enumerate(rows) if not i or row != rows[i - 1] + 1]
     ends = [*(i - 1 for i in starts[1:]), len(rows) - 1]
     spans = [f"{rows[a]} to {rows[b]}" for a, b in zip(starts, ends, strict=True)]
@@ -128,7 +129,7 @@ def _ranges(rows: Sequence[int]) -> str:
 
 
 def _front(config: ExportConfig, tag: str) -> str:
-    """What a hub reads."""
+    """Return the YAML front matter that a model hub reads."""
     lines = ["library_name: transformers", "pipeline_tag: text-to-speech"]
     lines += [f"license: {json.dumps(config.licence)}"] if config.licence else []
     lines += [f"tags: [speculative-decoding, {tag}]"]

@@ -1,4 +1,4 @@
-"""What a card says of a draft, or of a recurrent layer, beside its figures: how made, how used."""
+"""Write the texts of a model card: how a draft or a recurrent layer was made and is used."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,11 +31,11 @@ SERVE = """
 
     vllm serve {verifier} --speculative-config "$(cat {folder}/{file})"
 
-Not run where this was written. `{format}` says the same as the library speculators has it, which knows no type of draft that is a model by itself.
+This command was not run here. `{format}` has the same settings in the format of the library speculators, which has no type for a draft that is a model by itself.
 """  # noqa: E501
 LAYER_USE = """## With transformers
 
-No `assistant_model`: transformers hands that tokens alone, and this layer reads the target's states, those that the target's head reads, behind its final norm.
+No `assistant_model`: transformers hands that tokens alone, and this layer reads the target's states, those that the target's head reads, after its final norm.
 
 ```python
 import torch
@@ -44,13 +44,13 @@ from transformers import AutoModel, AutoModelForCausalLM
 target = AutoModelForCausalLM.from_pretrained({verifier!r}{trust})
 drafter = AutoModel.from_pretrained({folder!r}, trust_remote_code=True, dtype=target.dtype)
 with torch.no_grad():
-    said = target(prompt, output_hidden_states=True)
-newest = said.logits[:, -1].argmax(-1)  # or as you draw it
-states = said.hidden_states[-1][:, -1]  # which it was drawn from
-drafted = drafter.draft(states, newest, {lookahead})  # the likeliest tokens behind `newest`
+    output = target(prompt, output_hidden_states=True)
+newest = output.logits[:, -1].argmax(-1)  # or draw it
+states = output.hidden_states[-1][:, -1]  # the states it was drawn from
+drafted = drafter.draft(states, newest, {lookahead})  # the likeliest tokens after `newest`
 ```
 
-`logits, states = drafter(states, newest)` is one step of it, for who draws drafts and verifies them by the law that they were drawn from. Embedding and head are the target's, in its vocabulary; rows that are never said have a bias of -inf.
+`logits, states = drafter(states, newest)` is one step of it, for drawing drafts and verifying them by the distribution that they were drawn from. Embedding and head are the target's, in its vocabulary; rows that are never drawn have a bias of -inf.
 
 ## Elsewhere
 
@@ -60,7 +60,7 @@ Neither vLLM nor the library speculators has a type of this shape, h <- h + out 
 
 @dataclass(frozen=True)
 class Words:
-    """Texts of one kind of draft."""
+    """Texts of a card for one kind of draft."""
 
     title: str
     shape: str  # begins a sentence that ends with vocabulary and parameters
@@ -70,26 +70,26 @@ class Words:
     tag: str  # for a hub
 
 
-def draft_words(config: ExportConfig, made: Exported) -> Words:
-    """Of a model by itself."""
+def draft_words(config: ExportConfig, exported: Exported) -> Words:
+    """Return the texts for a draft that is a model by itself."""
     own = config.draft.path == config.target.path
     name = config.target.name
-    words = _names(config, trust=bool(made.classes))
-    serve = SERVE.format(**words) if any(file.name == VLLM for file in made.files) else ""
-    shape = made.config
+    words = _template_values(config, trust=bool(exported.classes))
+    serve = SERVE.format(**words) if any(file.name == VLLM for file in exported.files) else ""
+    shape = exported.config
     return Words(
-        title=f"{name}, for its drafts" if own else f"{_called(config)}, a draft of {name}",
+        title=f"{name}, for its drafts" if own else f"{_draft_name(config)}, a draft of {name}",
         shape=f"{shape['num_hidden_layers']} layers of {shape['hidden_size']}",
-        training=list(_inherited(Path(config.draft.path) / INHERITANCE)),
+        training=list(_describe_inheritance(Path(config.draft.path) / INHERITANCE)),
         sampler="generation_config.json has what transformers has a name for.",
         use=USE.format(**words) + serve,
         tag="draft-model",
     )
 
 
-def layer_words(config: ExportConfig, made: Exported) -> Words:
-    """Of a recurrent layer."""
-    shape = made.config
+def layer_words(config: ExportConfig, exported: Exported) -> Words:
+    """Return the texts for a recurrent layer."""
+    shape = exported.config
     (target,) = shape["speculators_config"]["verifier"]["architectures"]
     return Words(
         title=f"A recurrent drafter of {config.target.name}",
@@ -97,22 +97,22 @@ def layer_words(config: ExportConfig, made: Exported) -> Words:
             f"states of {shape['hidden_size']}, {shape['blocks']} x {shape['width']} units within, "
             "with the target's embedding and head"
         ),
-        training=list(_on_states(Path(config.draft.path) / DESCRIPTION)),
+        training=list(_describe_recurrent(Path(config.draft.path) / DESCRIPTION)),
         sampler="The folder does not hold it.",
-        use=LAYER_USE.format(**_names(config, trust=target not in CLASSES.values())),
+        use=LAYER_USE.format(**_template_values(config, trust=target not in CLASSES.values())),
         tag="recurrent-drafter",
     )
 
 
-def _called(config: ExportConfig) -> str:
-    """The draft's name, or of another folder than its configuration's that of the folder."""
+def _draft_name(config: ExportConfig) -> str:
+    """Return the configured draft's name; the folder's name if `path` was overridden."""
     name, path = config.draft.name, config.draft.path
-    there = configuration(f"draft/{name}").get("path") if name in configurations("draft") else None
-    return name if there in (None, named(path)) else Path(path).name
+    known = configuration(f"draft/{name}").get("path") if name in configurations("draft") else None
+    return name if known in (None, named(path)) else Path(path).name
 
 
-def _names(config: ExportConfig, *, trust: bool) -> Mapping[str, Any]:
-    """What the texts are filled with."""
+def _template_values(config: ExportConfig, *, trust: bool) -> Mapping[str, Any]:
+    """Return the values that fill the placeholders of the texts."""
     return {
         "verifier": config.verifier or config.target.name,
         "folder": config.out,
@@ -123,24 +123,24 @@ def _names(config: ExportConfig, *, trust: bool) -> Mapping[str, Any]:
     }
 
 
-def _inherited(path: Path) -> Iterator[str]:
-    """What inheritance.json says."""
+def _describe_inheritance(path: Path) -> Iterator[str]:
+    """Describe the training recorded in a draft's inheritance.json."""
     if not path.is_file():
         yield UNRECORDED
         return
-    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    settings = made["settings"]
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    settings = record["settings"]
     yield (
-        f"Training: layers {', '.join(map(str, made['layers']))} of {made['target']} "
-        f"(SHA-256 {made['target_sha256'][:16]}), {len(made['trained'])} tensors trained for "
+        f"Training: layers {', '.join(map(str, record['layers']))} of {record['target']} "
+        f"(SHA-256 {record['target_sha256'][:16]}), {len(record['trained'])} tensors trained for "
         f"{_losses(settings)}, {settings['steps']} steps of {settings['batch_size']} sequences"
-        f"{_begun(settings)}.{_best(made.get('summary', {}))}"
+        f"{_start(settings)}.{_best_step(record.get('summary', {}))}"
     )
     yield _data(settings)
 
 
-def _best(summary: Mapping[str, Any]) -> str:
-    """Whose weights they are, where not the last step's."""
+def _best_step(summary: Mapping[str, Any]) -> str:
+    """Name the step whose weights were kept; empty if it is the last one."""
     step = summary.get("best_step")
     if step is None or step == summary.get("steps"):
         return ""
@@ -148,44 +148,46 @@ def _best(summary: Mapping[str, Any]) -> str:
     return f" The weights are {whose}, the best on the dev list."
 
 
-def _on_states(path: Path) -> Iterator[str]:
-    """What recurrent.json says, of which a layer made by hand has no settings."""
-    made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    settings = made["about"].get("settings")
+def _describe_recurrent(path: Path) -> Iterator[str]:
+    """Describe the training recorded in recurrent.json; a layer made by hand records none."""
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    settings = record["about"].get("settings")
     if settings is None:
         yield UNRECORDED
         return
     weighed = ", each as often as own drafts come to it" if settings.get("own_drafts") else ""
     yield (
-        f"Training: on the frozen states of {settings['target']} (SHA-256 {made['target'][:16]}), "
+        f"Training: on the frozen states of {settings['target']} "
+        f"(SHA-256 {record['target'][:16]}), "
         f"{settings['n'] - 1} tokens ahead{weighed}, for {_losses(settings)}, "
-        f"{settings['steps']} steps of {settings['batch_size']} positions{_begun(settings)}."
-        f"{_mean(made['about'].get('mean_of', []))}"
+        f"{settings['steps']} steps of {settings['batch_size']} positions{_start(settings)}."
+        f"{_mean(record['about'].get('mean_of', []))}"
     )
     yield _data(settings)
 
 
-def _begun(settings: Mapping[str, Any]) -> str:
-    """With what, where not with the target's own weights or new ones."""
+def _start(settings: Mapping[str, Any]) -> str:
+    """Name the earlier training that this one started from; empty if there is none."""
     init = settings.get("init")
     return f", begun with an earlier one (SHA-256 {init[:16]})" if init else ""
 
 
 def _mean(sources: Sequence[str]) -> str:
-    """Whose mean the weights are."""
+    """Name the layers whose weights were averaged; empty if there are none."""
     of = " and ".join(one[:16] for one in sources)
     return f" The weights are the mean of those of SHA-256 {of}." if of else ""
 
 
 def _data(settings: Mapping[str, Any]) -> str:
-    """Whose tokens were learnt from; settings of before there was a choice name none."""
+    """Name the training data; settings older than `codes_from` mean recorded codes."""
     own = f"the target's own tokens in `{settings.get('own')}`"
     recorded = f"the codes in `{settings['codes']}`"
-    said = {"recorded": recorded, "target": own, "mix": f"{recorded} and {own}"}
-    return f"Data: {said[settings.get('codes_from', 'recorded')]}."
+    sources = {"recorded": recorded, "target": own, "mix": f"{recorded} and {own}"}
+
+    return f"Data: {sources[settings.get('codes_from', 'recorded')]}."
 
 
 def _losses(settings: Mapping[str, Any]) -> str:
-    """What was learnt."""
+    """Name the losses that had a weight."""
     weights: Mapping[str, float] = settings["losses"]
     return " and ".join(LOSSES[name] for name, weight in weights.items() if weight)

@@ -1,9 +1,9 @@
-"""Checkpoint folders: what a draft inherits, and the draft with its provenance.
+"""Read the checkpoint that a draft inherits from, and write the draft with its provenance.
 
 A folder holds config.json, model.safetensors (or shards with an index), and small companions:
-speech.json, tokenizer files. `inheritance.json` in a draft names the source by the SHA-256 of its
-weights, the layers and what was trained. A CosyVoice folder is read as a merged vocabulary whose
-head has speech rows only, and a draft of it is written as it is laid out.
+speech.json, tokenizer files. A draft's `inheritance.json` names the target by the SHA-256 of its
+weights, the copied layers and the trained tensors. A CosyVoice folder is read as a merged
+vocabulary whose head has speech rows only, and a draft of it is written in the same layout.
 """
 
 import logging
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """config.json and all tensors of a checkpoint as stored. ValueError when one is broken.
+    """Return config.json and all tensors of a checkpoint; raise ValueError when one is broken.
 
     A head that only repeats tied embeddings is left out.
     """
@@ -60,9 +60,9 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _untied_if_stored(
     folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A checkpoint that ties embedding and head and yet stores both (LLaSA-3B).
+    """Resolve a checkpoint that ties embedding and head but stores both (LLaSA-3B).
 
-    Equal ones are one. If they differ the stored head counts, as in `models.families.code_rows`.
+    Equal copies count as tied. If they differ the stored head is used, as in `code_rows`.
     """
     if not is_tied(config) or HEAD not in tensors:
         return config, tensors
@@ -77,7 +77,7 @@ def _untied_if_stored(
 
 
 def source_hash(folder: Path) -> str:
-    """SHA-256 over the weight files of a checkpoint, in name order."""
+    """Return the SHA-256 over the weight files of a checkpoint, in name order."""
     return files_hash(sorted({*folder.glob("model*.safetensors"), *folder.glob("llm.*")}))
 
 
@@ -87,14 +87,14 @@ def build_model(
     dtype: torch.dtype,
     device: torch.device | None = None,
 ) -> PreTrainedModel:
-    """The transformers model of config and state dict, its parameters copies of the tensors.
+    """Build the transformers model of config and state dict; its parameters copy the tensors.
 
-    No weight is made before it is read, and each goes straight to its device (None: the CPU).
-    ValueError when config and tensors do not fit.
+    Weights are never initialised, and each goes straight to its device (None: the CPU).
+    Raise ValueError when config and tensors do not fit.
     """
     settings = {key: value for key, value in config.items() if key not in ("torch_dtype", "dtype")}
     head = tensors.get(HEAD)
-    with init_empty_weights():  # buffers are made: no checkpoint has them
+    with init_empty_weights():  # buffers are still created: no checkpoint stores them
         model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
             AutoConfig.for_model(**settings), dtype=dtype
         )
@@ -120,8 +120,8 @@ def build_model(
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a draft is made from: a target's configuration, tensors and weights' SHA-256."""
+class TargetCheckpoint:
+    """A target that a draft is made from: configuration, tensors and the weights' SHA-256."""
 
     folder: Path
     config: dict[str, Any]
@@ -129,13 +129,13 @@ class Source:
     digest: str
 
     @classmethod
-    def read(cls, folder: Path) -> "Source":
-        """A checkpoint folder. ValueError when something is missing or broken."""
+    def read(cls, folder: Path) -> "TargetCheckpoint":
+        """Read a checkpoint folder; raise ValueError when something is missing or broken."""
         config, tensors = read_checkpoint(folder)
         return cls(folder, config, tensors, source_hash(folder))
 
     def model(self, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
-        """The target itself, frozen."""
+        """Build the frozen target."""
         model = build_model(self.config, self.tensors, dtype, device)
         model.requires_grad_(False).train(mode=False)
         return model
@@ -148,7 +148,7 @@ def write_draft(
     tensors: Mapping[str, Tensor],
     inheritance: Mapping[str, Any],
 ) -> None:
-    """Write an ordinary checkpoint; each file is whole or absent, config.json comes last."""
+    """Write the draft as an ordinary checkpoint: each file whole or absent, config.json last."""
     if cosyvoice.found(source):
         write_json(folder / INHERITANCE, dict(inheritance))
         write_checkpoint(folder, source, tensors, list(inheritance["layers"]))
@@ -161,7 +161,7 @@ def write_draft(
 
 
 def copy_companions(source: Path, folder: Path) -> None:
-    """Tokenizer, template and what else stands beside the weights."""
+    """Copy tokenizer, template and the other small files beside the weights."""
     for pattern in _COMPANIONS:
         for file in sorted(source.glob(pattern)):
             copy_atomic(file, folder / file.name)

@@ -1,4 +1,4 @@
-"""Make a layer-inherited draft: inherit, train, select, export; cut-off work goes on."""
+"""Make a layer-inherited draft: inherit, train, select, export; an interrupted run is resumed."""
 
 import dataclasses
 import logging
@@ -15,19 +15,26 @@ from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.train import CodesFrom, TrainDraftConfig
 from speculative_tts.training.checkpoint import (
-    Source,
+    TargetCheckpoint,
     build_model,
     read_checkpoint,
     source_hash,
     write_draft,
 )
-from speculative_tts.training.data.pairs import CUT, LOST, Batch, Data, load_data
+from speculative_tts.training.data.pairs import CUT, LOST, Data, SequenceBatch, load_data
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.grouped import coarse_laws
+from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Plan, Training
-from speculative_tts.training.losses import GROUP, Coarse, check_weights, each, needs_target, tv
+from speculative_tts.training.loop import Learning, Training, TrainingPlan
+from speculative_tts.training.losses import (
+    GROUP,
+    Coarse,
+    check_weights,
+    needs_target,
+    tv,
+    ungrouped,
+)
 from speculative_tts.training.objective import (
     Objective,
     Sampler,
@@ -39,16 +46,16 @@ from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.schedule import cosine
 from speculative_tts.training.state import TRAINING, copy_into, done_before, settings_of
 
-STRANGE = 0.2  # total variation: 8-bit weights move laws by 0.0x
-SAMPLING = ("temperature", "top_k", "top_p")  # of a checkpoint; what it does not say is off
+MAX_DISTANCE = 0.2  # total variation: 8-bit weights move distributions by less than 0.1
+SAMPLING = ("temperature", "top_k", "top_p")  # read from the checkpoint; an absent one is off
 
 logger = logging.getLogger(__name__)
 
 
 class DraftTraining(Training):
-    """The draft of an objective; the parameters of its best dev evaluation are kept.
+    """Train the draft of an objective; the parameters of the best dev evaluation are kept.
 
-    Batches are weighed by their speech positions. `sampler` is the target's.
+    Batches are weighted by their speech positions. `sampler` is the target's.
     """
 
     def __init__(
@@ -66,7 +73,7 @@ class DraftTraining(Training):
             recompute_activations(objective.draft)
         rate = cosine(steps=config.steps, warmup=config.warmup)
         learning = Learning(objective, parameters, build_optimizers(parameters, config), rate)
-        plan = Plan(
+        plan = TrainingPlan(
             config.steps, config.save_every, config.eval_every, accumulate=config.accumulate
         )
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
@@ -74,29 +81,29 @@ class DraftTraining(Training):
         self._size, self._first = config.batch_size, config.first_sequence
         self.selects = f"dev_{config.select.name}"
 
-    def batch(self, step: int, number: int) -> Batch:  # noqa: ARG002 - the data is the same throughout
-        """Samples `number` batch_size and on, behind those that are passed over."""
+    def batch(self, step: int, number: int) -> SequenceBatch:  # noqa: ARG002 - the data is the same throughout
+        """Return the `number`-th batch of samples after the skipped `first_sequence` ones."""
         begin = self._first + number * self._size
         numbers = range(begin, begin + self._size)
         return self._data.batch(numbers).to(self.accelerator.device)
 
-    def weight(self, batch: Batch) -> float:
-        """Speech positions."""
+    def weight(self, batch: SequenceBatch) -> float:
+        """Return the number of speech positions."""
         return int((batch.targets != IGNORED).sum())
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Sequences that lost their end."""
+    def counts(self, batch: SequenceBatch) -> dict[str, int]:
+        """Return how many sequences lost their end."""
         return {CUT: batch.cut}
 
     def evaluate(self) -> dict[str, Any]:
-        """Dev figures, expected acceptance among them where it selects: it needs the target."""
+        """Return the dev figures, with expected acceptance (needs the target) if it selects."""
         return self.dev_figures(acceptance=self.selects == "dev_acceptance")
 
     @torch.no_grad()
     def dev_figures(self, *, acceptance: bool) -> dict[str, float]:
-        """Mean loss (nats), token accuracy and, if wanted, expected acceptance.
+        """Return mean loss (nats), token accuracy and, with `acceptance`, expected acceptance.
 
-        Processes take batches in turn; every process gets the same figures.
+        The batches are split over the processes; every process gets the same figures.
         """
         accelerator, objective = self.accelerator, self.objective
         sums = torch.zeros(4, dtype=torch.float64)
@@ -115,7 +122,7 @@ class DraftTraining(Training):
 
 
 def freeze(model: nn.Module, trained: list[str]) -> dict[str, nn.Parameter]:
-    """Let only the parameters `trained` learn; returns them by name."""
+    """Freeze all parameters but `trained`; return those by name."""
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():
         parameter.requires_grad_(name in trained)
@@ -123,10 +130,8 @@ def freeze(model: nn.Module, trained: list[str]) -> dict[str, nn.Parameter]:
 
 
 def recompute_activations(model: Any) -> None:
-    """Keep layers' inputs only; transformers does so in training mode alone (there is no dropout).
-
-    The method's older name is deprecated.
-    """
+    """Keep only the layers' inputs; transformers does so in training mode (there is no dropout)."""
+    # older versions of transformers have only the second name, newer ones deprecate it
     newer = getattr(model, "activation_checkpointing_enable", None)
     (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
     model.train()
@@ -135,7 +140,7 @@ def recompute_activations(model: Any) -> None:
 def build_optimizers(
     parameters: dict[str, nn.Parameter], config: TrainDraftConfig
 ) -> list[torch.optim.Optimizer]:
-    """AdamW, or with `muon` AdamW but for the layers' matrices; no weight decay on vectors."""
+    """Return AdamW, plus Muon for the layers' matrices if `muon`; vectors have no weight decay."""
     groups: dict[str, list[nn.Parameter]] = {"layers": [], "tables": [], "vectors": []}
     for name, parameter in parameters.items():
         inside = "layers" if ".layers." in name else "tables"
@@ -151,14 +156,14 @@ def build_optimizers(
 
 
 def sampler_of(layout: Layout) -> Sampler:
-    """The target's sampler on a head's logits [n, vocab] cut to speech rows."""
+    """Return the target's sampler for a head's logits [n, vocab], cut to speech rows."""
     order = layout.order(text_rows=bool(layout.sampling.get("text_rows")))
     sampler = speech_sampler(layout)
     return lambda logits: sampler(logits[..., order.to(logits.device)])
 
 
 def speech_sampler(layout: Layout) -> Sampler:
-    """The same on logits [n, speech ids]; it may stop at any position."""
+    """Return the target's sampler for logits [n, speech ids]; it may stop at any position."""
     named = {name: layout.sampling[name] for name in SAMPLING if name in layout.sampling}
     sampler = LogitsSampler(**named)  # type: ignore[arg-type] # numbers of a JSON file
 
@@ -171,18 +176,18 @@ def speech_sampler(layout: Layout) -> Sampler:
 
 
 def temperature_of(layout: Layout) -> float:
-    """At which laws are compared."""
+    """Return the temperature at which distributions are compared."""
     return layout.sampling.get("temperature") or 1.0
 
 
-def _coarse(config: TrainDraftConfig, layout: Layout, device: torch.device) -> Coarse:
-    """Of laws over a head's rows, which has rows of text too."""
-    rows, by_ids = layout.order(text_rows=False), coarse_laws(config.groups, layout, device)
-    return lambda law: by_ids(law[:, rows.to(law.device)])
+def _group_map(config: TrainDraftConfig, layout: Layout, device: torch.device) -> Coarse:
+    """Return the map from distributions over a head's rows, text included, to those of groups."""
+    rows, by_ids = layout.order(text_rows=False), group_distributions(config.groups, layout, device)
+    return lambda probs: by_ids(probs[:, rows.to(probs.device)])
 
 
 def _weights(config: TrainDraftConfig) -> dict[str, float]:
-    """Of the losses. ValueError for settings that do not belong together."""
+    """Return the losses' weights; raise ValueError for settings that do not belong together."""
     weights = dataclasses.asdict(config.losses)
     check_weights(weights)
     if config.laws and config.codes_from is CodesFrom.recorded:
@@ -195,12 +200,12 @@ def _weights(config: TrainDraftConfig) -> dict[str, float]:
 def make_draft(
     config: TrainDraftConfig, accelerator: Accelerator, track: Log = silent
 ) -> dict[str, Any]:
-    """Train the draft of `config` into `config.out`, or go on with it; returns its summary.
+    """Train the draft of `config` into `config.out`, or resume it; return its summary.
 
-    Dev acceptance and the distillation losses are by the target's own sampler.
+    Dev acceptance and the distillation losses use the target's own sampler.
     """
     weights = _weights(config)
-    source = Source.read(Path(config.target.path))
+    source = TargetCheckpoint.read(Path(config.target.path))
     inherited = inherit(source.config, source.tensors, config)
     folder = Path(config.out) / TRAINING
     settings = _settings(config, source.digest, accelerator.num_processes)
@@ -219,7 +224,7 @@ def make_draft(
         weights,
         lambda: source.model(dtype, accelerator.device),
         temperature_of(layout),
-        _coarse(config, layout, accelerator.device) if weights[GROUP] else each,
+        _group_map(config, layout, accelerator.device) if weights[GROUP] else ungrouped,
     )
     data = load_data(config, config.batch_size, laws=config.laws)
     if accelerator.is_main_process:  # a target of its own: the training may need none in memory
@@ -246,7 +251,7 @@ def make_draft(
 
 @torch.no_grad()
 def _check_data(config: TrainDraftConfig, target: Any, data: Data, device: torch.device) -> None:
-    """Warn of codes that are another codec's. ValueError for laws that are another target's."""
+    """Warn of another codec's codes; raise ValueError for another target's distributions."""
     batch = data.dev[0].to(device)
     at = batch.targets != IGNORED
     warn_of_other_codes(speech_logits(target, batch.inputs, at), batch.targets[at])
@@ -255,16 +260,17 @@ def _check_data(config: TrainDraftConfig, target: Any, data: Data, device: torch
         return
     at = ~batch.laws.rest.isnan()
     logits = speech_logits(target, batch.inputs, at).float()
-    apart = float(tv(logits, batch.laws.at(at).logits(logits)).mean())
-    if apart > STRANGE:
+    distance = float(tv(logits, batch.laws.at(at).logits(logits)).mean())
+    if distance > MAX_DISTANCE:
         raise ValueError(
-            f"the laws in {config.own} are {apart:.2f} away from the target's (total variation, "
-            f"{STRANGE} at most); make them with sst-own-codes and this target, or give laws=false"
+            f"the laws in {config.own} are {distance:.2f} away from the target's (total variation, "
+            f"{MAX_DISTANCE} at most); make them with sst-own-codes and this target, or give "
+            "laws=false"
         )
 
 
 def _earlier(folder: Path, inherited: Inherited) -> dict[str, Tensor]:
-    """The trained parameters of an earlier draft of this shape. ValueError when it is another."""
+    """Read the trained parameters of an earlier draft; raise ValueError if its shape differs."""
     config, tensors = read_checkpoint(folder)
     for key, value in inherited.config.items():
         if key != "layer_types" and config.get(key) != value:  # num_hidden_layers says it shorter
@@ -276,7 +282,7 @@ def _earlier(folder: Path, inherited: Inherited) -> dict[str, Tensor]:
 
 
 def _settings(config: TrainDraftConfig, digest: str, processes: int) -> dict[str, Any]:
-    """What decides the result; the target's hash stands for its path."""
+    """Return the settings that decide the result, with the target's hash for its path."""
     init = None if config.init is None else source_hash(Path(config.init))
     made_of = {"target": config.target.name, "target_sha256": digest, "init": init}
     if config.target.instruction is not None:
@@ -286,7 +292,7 @@ def _settings(config: TrainDraftConfig, digest: str, processes: int) -> dict[str
 
 def _export(
     config: TrainDraftConfig,
-    source: Source,
+    source: TargetCheckpoint,
     inherited: Inherited,
     trained: dict[str, Tensor],
     settings: dict[str, Any],

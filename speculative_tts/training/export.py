@@ -1,11 +1,11 @@
-"""A draft for other libraries: transformers' assistant_model, vLLM's draft_model, and its card.
+"""Export a draft for other libraries: transformers' assistant_model, vLLM's draft_model.
 
-The folder is as `save_pretrained` writes one, with the whole vocabulary: where a head has rows of
-speech alone the others are filled in, and are never said. A head with a bias, CosyVoice 2's, needs
-a class of its own (`integrations.biased_head`), which vLLM does not have. The library `speculators`
-has no type for a draft that is a model by itself (its types all read the target's states): what its
-format says of any draft is in speculators.json, and vLLM's setting in vllm.json. A recurrent layer
-goes another way (`training.export_layer`).
+The folder looks as `save_pretrained` writes it, with the whole vocabulary: where a head has speech
+rows only the others are filled in and never drawn. A head with a bias, CosyVoice 2's, needs a class
+of its own (`integrations.biased_head`), which vLLM does not have. The library `speculators` has no
+type for a draft that is a model by itself (its types all read the target's states); the fields that
+its format gives any draft are in speculators.json, and vLLM's setting in vllm.json. A recurrent
+layer is exported by `training.export_layer`.
 """
 
 from dataclasses import dataclass, replace
@@ -45,14 +45,14 @@ GENERATION = "generation_config.json"
 
 @dataclass(frozen=True)
 class Folder:
-    """A checkpoint as other libraries have it: its vocabulary in the order of its own tokenizer."""
+    """A checkpoint as other libraries read it: its vocabulary in its own tokenizer's order."""
 
     path: Path
     layout: Layout
 
     @classmethod
     def of(cls, checkpoint: CheckpointConfig) -> "Folder":
-        """ValueError for what is no model of a shape that these libraries run."""
+        """Open a checkpoint; raise ValueError for a shape that these libraries cannot run."""
         path = Path(checkpoint.path)
         if (path / heads.DESCRIPTION).is_file():
             raise ValueError(
@@ -70,31 +70,31 @@ class Folder:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """Its config.json."""
+        """The checkpoint's config.json."""
         if is_official(self.path):
             return cosyvoice.read_checkpoint(self.path).config
         return read_json(self.path / CONFIG)
 
     @property
     def size(self) -> int:
-        """Rows of the vocabulary."""
+        """Number of vocabulary rows."""
         return int(self.config["vocab_size"])
 
     @cached_property
     def rows(self) -> Tensor:
-        """Row of each speech id: int64 [speech_vocab_size]."""
+        """Vocabulary row of each speech id: int64 [speech_vocab_size]."""
         if is_merged(self.path):
             return merged_ids(self.path)[1][: self.layout.speech_vocab_size]
         return self.layout.order(text_rows=False)
 
     def silent(self, settings: Settings) -> Tensor:
-        """Which rows are never said: bool [size]."""
+        """Mark the rows that are never drawn: bool [size]."""
         silent = torch.full((self.size,), not settings.text_rows)
         silent[self.rows] = False
         return silent
 
     def tensors(self) -> tuple[dict[str, Any], State]:
-        """config.json and weights with the whole head."""
+        """Return config.json and the weights, with a row of the head for every vocabulary row."""
         if is_merged(self.path):
             return self.config, read_state(self.path)
         config, state = read_checkpoint(self.path)
@@ -108,7 +108,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: the card's facts."""
+    """Facts about an exported folder, for its card."""
 
     config: dict[str, Any]
     parameters: int
@@ -119,26 +119,26 @@ class Exported:
 
     @property
     def classes(self) -> set[str]:
-        """Which of transformers' Auto classes find theirs in the folder."""
+        """Names of transformers' Auto classes whose code lies in the folder."""
         return {*self.config.get("auto_map", {})}
 
     @property
     def layer(self) -> bool:
-        """Is it a recurrent layer, no model by itself?"""
+        """True for a recurrent layer, which is no model by itself."""
         return "AutoModel" in self.classes
 
     @property
     def unserved(self) -> str | None:
-        """Why vLLM cannot serve it."""
+        """Reason why vLLM cannot serve it; None if it can."""
         if self.layer:
             return "vLLM has no class of a recurrent layer"
         return "the head has a bias, for which vLLM has no class" if self.classes else None
 
 
 def export(config: ExportConfig) -> Exported:
-    """Write the draft of `config` into `config.out`, all but its card; config.json comes last.
+    """Write the draft of `config`, without its card, into `config.out`; config.json comes last.
 
-    ValueError for a draft that does not fit the libraries or its target.
+    Raise ValueError for a draft that does not fit the libraries or its target.
     """
     out, like = Path(config.out), config.target
     draft = Folder.of(replace(config.draft, rows=like.rows, instruction=like.instruction))
@@ -147,7 +147,7 @@ def export(config: ExportConfig) -> Exported:
     check_pair(target.layout, draft.layout, settings)
     _check_rows(target, draft)
     stored, state = draft.tensors()
-    made = configuration(stored, biased=BIAS in state)
+    own_config = configuration(stored, biased=BIAS in state)
     copy_companions(draft.path, out)
     files = {GENERATION: generation(draft, settings, config.lookahead)}
     forget(out, CONFIG, VLLM, SPECULATORS)
@@ -156,20 +156,20 @@ def export(config: ExportConfig) -> Exported:
     elif draft.path != target.path:
         files[VLLM] = vllm(config)
         files[SPECULATORS] = speculators(config, [CLASSES[target.config["model_type"]]])
-    return write(out, state, files | {CONFIG: made}, target)
+    return write(out, state, files | {CONFIG: own_config}, target)
 
 
 def forget(out: Path, *names: str) -> None:
-    """Take files of an earlier export away, perhaps of a draft of another shape.
+    """Remove files of an earlier export, perhaps of a draft of another shape.
 
-    Without config.json it is no model, until all is written.
+    Without config.json the folder is no model until everything is written.
     """
     for name in names:
         (out / name).unlink(missing_ok=True)
 
 
 def write(out: Path, state: State, files: dict[str, dict[str, Any]], target: Folder) -> Exported:
-    """Write weights, then `files` in their order, of which the last is config.json."""
+    """Write weights, then `files` in their order; the last is config.json."""
     own = {name: tensor.contiguous() for name, tensor in state.items()}
     write_atomic(out / WEIGHTS, save(own, metadata={"format": "pt"}))
     for name, content in files.items():
@@ -185,7 +185,7 @@ def write(out: Path, state: State, files: dict[str, dict[str, Any]], target: Fol
 
 
 def _check_rows(target: Folder, draft: Folder) -> None:
-    """Both libraries take a token's row in the one for its row in the other."""
+    """Raise ValueError unless every token has the same row in both: the libraries assume it."""
     if target.size != draft.size or not torch.equal(target.rows, draft.rows):
         raise ValueError(
             f"vocabularies of target {target.path} ({target.size} rows) and draft {draft.path} "
@@ -194,7 +194,7 @@ def _check_rows(target: Folder, draft: Folder) -> None:
 
 
 def configuration(stored: dict[str, Any], *, biased: bool) -> dict[str, Any]:
-    """config.json of the folder. ValueError for a bias that no class has."""
+    """Return the folder's config.json; raise ValueError for a bias that no class supports."""
     kind = stored["model_type"]
     config = {k: v for k, v in stored.items() if k not in ("_name_or_path", "transformers_version")}
     if not biased:
@@ -211,10 +211,10 @@ def configuration(stored: dict[str, Any], *, biased: bool) -> dict[str, Any]:
 
 
 def generation(draft: Folder, settings: Settings, lookahead: int) -> dict[str, Any]:
-    """generation_config.json: the target's sampler as far as there are names for it.
+    """Return generation_config.json: the target's sampler as far as transformers has names for it.
 
-    Every round drafts `lookahead` tokens, as ours do; transformers would look at the draft's
-    confidence otherwise.
+    Every round drafts `lookahead` tokens, as ours do; by default transformers adapts to the draft's
+    confidence.
     """
     stops = draft.rows[list(draft.layout.stop_ids)].tolist()
     sampler = {"do_sample": settings.temperature > 0}
@@ -233,7 +233,7 @@ def generation(draft: Folder, settings: Settings, lookahead: int) -> dict[str, A
 
 
 def vllm(config: ExportConfig) -> dict[str, Any]:
-    """What `vllm serve --speculative-config` takes."""
+    """Return the JSON object that `vllm serve --speculative-config` reads."""
     lookahead = config.lookahead
     return {"method": "draft_model", "model": config.out, "num_speculative_tokens": lookahead}
 
@@ -241,7 +241,7 @@ def vllm(config: ExportConfig) -> dict[str, Any]:
 def speculators(
     config: ExportConfig, architectures: list[str], algorithm: str = "draft_model"
 ) -> dict[str, Any]:
-    """A `SpeculatorsConfig` of the library; `architectures` are the target's."""
+    """Return a `SpeculatorsConfig` of that library; `architectures` are the target's."""
     proposal = {"proposal_type": "greedy", "speculative_tokens": config.lookahead}
     verifier = {
         "name_or_path": config.verifier or config.target.name,

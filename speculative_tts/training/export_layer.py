@@ -1,10 +1,10 @@
-"""A recurrent drafter for other libraries: a folder that transformers' AutoModel loads.
+"""Export a recurrent drafter for other libraries: a folder that transformers' AutoModel loads.
 
-No `assistant_model`: that protocol hands a draft tokens, and the layer reads the target's states.
-Nor has vLLM or the library `speculators` a type of its shape, h <- h + out silu(inner [h, e]). So
-the code stands in the folder (`integrations.recurrent_drafter`), and with it the target's embedding
-and head, in the order of the target's own vocabulary: who has them drafts without this package.
-config.json is laid out as speculators' are, under a `speculators_model_type` of our own.
+It is no `assistant_model`: that protocol gives a draft tokens, and the layer reads the target's
+states. Neither vLLM nor the library `speculators` has a type of its shape, h <- h + out silu(inner
+[h, e]). So the code is in the folder (`integrations.recurrent_drafter`) with the target's embedding
+and head, in the order of the target's own vocabulary: the folder drafts without this package.
+config.json follows speculators' layout, with a `speculators_model_type` of ours.
 """
 
 from pathlib import Path
@@ -38,14 +38,14 @@ CODE = "modeling_recurrent_drafter"
 
 
 def is_layer(folder: Path) -> bool:
-    """Does it hold a recurrent layer?"""
+    """Return True if the folder holds a recurrent layer."""
     return (folder / DESCRIPTION).is_file()
 
 
 def export_layer(config: ExportConfig) -> Exported:
-    """Write the layer in `config.draft.path` into `config.out`, all but its card.
+    """Write the layer in `config.draft.path`, without its card, into `config.out`.
 
-    ValueError for one of another target, or of one that these libraries cannot run.
+    Raise ValueError for a layer of another target, or of one that these libraries cannot run.
     """
     target, out = Folder.of(config.target), Path(config.out)
     layer = layer_of(Path(config.draft.path), target.path)
@@ -55,16 +55,16 @@ def export_layer(config: ExportConfig) -> Exported:
     own = _state(layer, state, silent)
     forget(out, CONFIG, VLLM, SPECULATORS, GENERATION)
     write_atomic(out / f"{CODE}.py", Path(recurrent_drafter.__file__).read_bytes())
-    made = _configuration(layer, own) | {
+    layer_config = _configuration(layer, own) | {
         "speculators_config": speculators(config, verifier, algorithm="recurrent")
     }
-    return write(out, own, {CONFIG: made}, target)
+    return write(out, own, {CONFIG: layer_config}, target)
 
 
 def _state(layer: LayerTensors, target: State, silent: torch.Tensor) -> State:
-    """The layer beside the target's embedding and head; `silent` rows have a bias of -inf."""
+    """Return the layer, the target's embedding and its head; `silent` rows get a bias of -inf."""
     embedding = target[EMBEDDING]
-    head = target[HEAD] if HEAD in target else embedding.clone()  # tied: both are stored
+    head = target[HEAD] if HEAD in target else embedding.clone()  # of a tied target store both
     bias = target.get(BIAS, head.new_zeros(len(head)))
     return {
         "embed_tokens.weight": embedding,
@@ -79,7 +79,7 @@ def _state(layer: LayerTensors, target: State, silent: torch.Tensor) -> State:
 
 
 def _configuration(layer: LayerTensors, state: State) -> dict[str, Any]:
-    """config.json without what speculators adds."""
+    """Return config.json without the fields that speculators adds."""
     settings, model = recurrent_drafter.RecurrentDrafterConfig, recurrent_drafter.RecurrentDrafter
     hidden, width = layer.sizes
     code = {"AutoConfig": settings, "AutoModel": model}

@@ -1,4 +1,4 @@
-"""An untrained VALL-E for a corpus: the official shapes and spreads, and the corpus's phonemes."""
+"""Write an untrained VALL-E for a corpus: official shapes and spreads, the corpus's phonemes."""
 
 from pathlib import Path
 
@@ -20,9 +20,9 @@ EMPTY = "<eps>"  # in every official table of symbols
 def fresh_checkpoint(
     config: FreshConfig, options: Options, folder: Path, language: str
 ) -> PhonemeLayout:
-    """Write an untrained folder for the texts and layers of a codes store; returns its layout.
+    """Write an untrained checkpoint for the texts and layers of a codes store; return its layout.
 
-    ValueError when the store has no codes, or more symbols than the official text embedding.
+    Raise ValueError when the store has no codes, or more symbols than the official text embedding.
     """
     symbols, layers = {EMPTY}, 0
     paths = sorted(Path(config.codes or "").glob("*.parquet"))
@@ -33,7 +33,7 @@ def fresh_checkpoint(
             table = pq.read_table(path, columns=["text", "residual_codes"])
         for text in table.column("text").to_pylist():
             symbols.update(phonemes(text, language))
-        layers = max([layers, *(1 + len(found.as_py()) for found in table.column(1)[:1])])
+        layers = max([layers, *(1 + len(residual) for residual in table.column(1)[:1].to_pylist())])
     known = Symbols.of(symbols)
     torch.manual_seed(config.seed)
     shape = ValleConfig(

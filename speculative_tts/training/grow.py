@@ -1,7 +1,7 @@
-"""A trained target made finer and deeper: what the fine tiny target begins as.
+"""Make a trained target finer and deeper: the starting point of the fine tiny target.
 
-A code of a finer codebook starts as the closest code of the coarser one, moved by what a linear map
-makes of the difference of the two entries, so that it is nearly understood before any training.
+A code of a finer codebook starts as the closest code of the coarser one, moved by a linear map of
+the difference of the two entries, so that the model nearly knows it before any training.
 Inserted layers start as copies that add nothing: the deeper model is the same function, exactly.
 """
 
@@ -20,19 +20,19 @@ from speculative_tts.training.checkpoint import read_checkpoint
 from speculative_tts.training.inherit import EMBEDDING, HEAD
 
 RIDGE = 0.02
-"""Of the linear map, in mean variances of a feature."""
+"""Ridge penalty of the linear map, in mean variances of a feature."""
 
 _LAYER = re.compile(r"^model\.layers\.(\d+)\.(.+)$")
 _ADDS = ("self_attn.o_proj.", "mlp.down_proj.")
-"""Through these a layer adds to what it was given."""
+"""Projections through which a layer adds to its input."""
 
 
-def grown(
+def grow_target(
     folder: Path, coarse: TinyCodec, fine: TinyCodec, layout: SpeechLayout, layers: int
 ) -> dict[str, Tensor]:
-    """Float32 tensors of a target with `layers` layers that speaks `fine`'s codes in `layout`.
+    """Return float32 tensors of a target with `layers` layers that speaks `fine`'s codes.
 
-    `folder` is a target that speaks `coarse`'s. ValueError when it is not, or is deeper.
+    `folder` holds a target that speaks `coarse`'s; raise ValueError if it does not, or is deeper.
     """
     before = SpeechLayout.from_folder(folder)
     if before.n_codes != coarse.n_codes or before.words != layout.words:
@@ -52,7 +52,7 @@ def grown(
 def same_space(
     coarse: TinyCodec, fine: TinyCodec
 ) -> tuple[Float32[np.ndarray, "coarse 108"], Float32[np.ndarray, "fine 108"]]:
-    """Both codebooks in the weighted space of the coarse one."""
+    """Return both codebooks in the weighted space of the coarse one."""
     ratio = np.tile(coarse.weights / fine.weights, FRAMES_PER_TOKEN)
     return coarse.codebook, fine.codebook * ratio
 
@@ -62,7 +62,7 @@ def refine(
     coarse: Float[Tensor, "coarse features"],
     fine: Float[Tensor, "fine features"],
 ) -> Float[Tensor, "fine hidden"]:
-    """Rows for the entries of a finer codebook, from those of a coarser one."""
+    """Return rows for the entries of a finer codebook, from those of a coarser one."""
     centred = coarse - coarse.mean(0)
     gram = centred.T @ centred
     ridge = RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
@@ -73,16 +73,16 @@ def refine(
 
 
 def deepen(tensors: Mapping[str, Tensor], layers: int, wanted: int) -> dict[str, Tensor]:
-    """The same function with `wanted` layers: copies spread evenly that add nothing."""
+    """Spread the layers over `wanted` ones without changing the function: copies add nothing."""
     if wanted < layers:
         raise ValueError(f"layers {wanted} are fewer than the {layers} of init; give more")
     sources = [index * layers // wanted for index in range(wanted)]
-    grown = {name: tensor for name, tensor in tensors.items() if not _LAYER.match(name)}
+    deeper = {name: tensor for name, tensor in tensors.items() if not _LAYER.match(name)}
     for name, tensor in tensors.items():
-        if found := _LAYER.match(name):
-            places = [index for index, source in enumerate(sources) if source == int(found[1])]
+        if match := _LAYER.match(name):
+            places = [index for index, source in enumerate(sources) if source == int(match[1])]
             for index in places:
-                adds = index == places[0] or not found[2].startswith(_ADDS)
+                adds = index == places[0] or not match[2].startswith(_ADDS)
                 copy = tensor.clone() if adds else torch.zeros_like(tensor)
-                grown[f"model.layers.{index}.{found[2]}"] = copy
-    return grown
+                deeper[f"model.layers.{index}.{match[2]}"] = copy
+    return deeper

@@ -1,4 +1,4 @@
-"""A trunk with multi-token heads on it, as one module that makes losses."""
+"""Multi-token heads on a trunk, as one module that computes losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from speculative_tts.models.heads import HeadTensors, heads_of, save_heads
 from speculative_tts.schema.train import HeadKind
-from speculative_tts.training.data.pairs import Batch
+from speculative_tts.training.data.pairs import SequenceBatch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.loop import Values
-from speculative_tts.training.trunk import Trunk
+from speculative_tts.training.trunk import TrainableTrunk
 
 
 class HeadsModule(nn.Module):
@@ -31,7 +31,7 @@ class HeadsModule(nn.Module):
         self.block_bias = nn.Parameter(torch.zeros(more, hidden)) if residual else None
 
     def forward(self, hidden: Tensor, head: int) -> Tensor:
-        """Logits [positions, vocab] of head `head` (from 1)."""
+        """Return logits [positions, vocab] of head `head` (counted from 1)."""
         index = head - 1
         if self.block_weight is not None and self.block_bias is not None:
             inner = F.linear(hidden, self.block_weight[index], self.block_bias[index])
@@ -40,7 +40,7 @@ class HeadsModule(nn.Module):
         return F.linear(hidden, self.weight[index], bias)
 
     def tensors(self, own: Tensor, bias: Tensor | None, dtype: torch.dtype) -> HeadTensors:
-        """All n heads as they are stored, the target's first."""
+        """Return all n heads as they are stored, the target's own first."""
 
         def whole(first: Tensor | None, rest: Tensor | None) -> Tensor | None:
             if first is None or rest is None:
@@ -61,7 +61,7 @@ class HeadsModule(nn.Module):
 
 @dataclass(frozen=True)
 class States:
-    """Final hidden states [positions, hidden] and what each head predicts there [positions, n]."""
+    """Final hidden states [positions, hidden] and each head's target token [positions, n]."""
 
     hidden: Tensor
     targets: Tensor
@@ -70,19 +70,19 @@ class States:
         return len(self.hidden)
 
     def at(self, positions: slice | Tensor, ahead: int = 0) -> "States":
-        """Some positions, as heads read them.
+        """Return some positions in float32, with the states of the `ahead` positions after each.
 
-        With the states of `ahead` positions behind each: [positions, 1 + ahead, hidden].
+        With `ahead` the hidden states are [positions, 1 + ahead, hidden].
         """
         if not ahead:
             return States(self.hidden[positions].float(), self.targets[positions])
-        behind = torch.arange(len(self))[positions, None] + torch.arange(1 + ahead)
-        hidden = self.hidden[behind.clamp(max=len(self) - 1)]
+        following = torch.arange(len(self))[positions, None] + torch.arange(1 + ahead)
+        hidden = self.hidden[following.clamp(max=len(self) - 1)]
         return States(hidden.float(), self.targets[positions])
 
 
-def states_of(trunk: Trunk, batch: Batch, n: int) -> States:
-    """Hidden states of a batch's speech positions, and the n tokens that follow each."""
+def states_of(trunk: TrainableTrunk, batch: SequenceBatch, n: int) -> States:
+    """Return hidden states of a batch's speech positions, and the n tokens that follow each."""
     targets = trunk.speech_ids(batch.targets)
     speech = targets != IGNORED
     ahead = head_targets(targets, n, trunk.stop_id)[speech]
@@ -90,10 +90,10 @@ def states_of(trunk: Trunk, batch: Batch, n: int) -> States:
 
 
 def head_targets(targets: Tensor, n: int, stop_id: int) -> Tensor:
-    """Targets of n heads: [batch, length] -> [batch, length, n].
+    """Return the targets of n heads: [batch, length] -> [batch, length, n].
 
-    `targets` are those of the next token, IGNORED outside speech. Behind the end is the stop id;
-    a sequence that was cut has none, and nobody knows what is behind it: IGNORED.
+    `targets` are those of the next token, IGNORED outside speech. After the end comes the stop id;
+    a sequence that was cut has none, and what follows it is unknown: IGNORED.
     """
     ended = (targets == stop_id).any(1)[:, None, None]
     padded = F.pad(targets, (0, n - 1), value=IGNORED)
@@ -103,41 +103,41 @@ def head_targets(targets: Tensor, n: int, stop_id: int) -> Tensor:
 
 
 class HeadedTrunk(nn.Module):
-    """Heads on a trunk, which is trained along or frozen."""
+    """Heads on a trunk, which is frozen or trained with them."""
 
-    def __init__(self, trunk: Trunk, n: int, kind: HeadKind, *, train_trunk: bool) -> None:
+    def __init__(self, trunk: TrainableTrunk, n: int, kind: HeadKind, *, train_trunk: bool) -> None:
         super().__init__()
         self.heads = HeadsModule(trunk.weight, trunk.bias, n, kind)
         self.model = trunk.model.requires_grad_(train_trunk)
         self.trunk, self.n, self.train_trunk = trunk, n, train_trunk
-        self.ahead = 0  # positions behind whose states are read too
+        self.ahead = 0  # following positions whose states are read too
 
     def go_on(self, folder: Path, target: Path) -> None:
-        """Begin with earlier heads. ValueError for those of another target, kind or number."""
+        """Start from earlier heads; raise ValueError for another target, kind or number."""
         stored = heads_of(folder, target)
         more = (stored.bias, stored.block_weight, stored.block_bias)
         tensors = [*(part[1:] for part in more if part is not None), *stored.weight[1:]]
         copy_in_order(self.heads, tensors, folder)
 
-    def states(self, batch: Batch) -> States:
-        """Hidden states of a batch's speech positions."""
+    def states(self, batch: SequenceBatch) -> States:
+        """Return hidden states of a batch's speech positions."""
         return states_of(self.trunk, batch, self.n)
 
-    def forward(self, batch: Batch | States) -> tuple[Tensor, Values]:
-        """The losses of the heads that are trained, summed over positions (nats)."""
+    def forward(self, batch: SequenceBatch | States) -> tuple[Tensor, Values]:
+        """Return the loss of the trained heads, summed over positions (nats)."""
         states = batch if isinstance(batch, States) else self.states(batch)
         heads = range(0 if self.train_trunk else 1, self.n)
         return torch.stack([self.sums(states, head)[0] for head in heads]).sum(), {}
 
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:
-        """Nats, right tokens and positions of each head: float64 [n, 3]."""
+        """Return nats, right tokens and positions of each head: float64 [n, 3]."""
         known = (states.targets != IGNORED).sum(0).tolist()
         counts = [(*map(float, self.sums(states, head)), known[head]) for head in range(self.n)]
         return torch.tensor(counts, dtype=torch.float64)
 
     def figures(self, sums: Float[Tensor, "n 3"]) -> dict[str, Any]:
-        """Of `dev_sums`, added up."""
+        """Return the dev figures of summed `dev_sums`."""
         return mean_figures(sums)
 
     def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
@@ -146,7 +146,7 @@ class HeadedTrunk(nn.Module):
         save_heads(folder, tensors, target=target, about=about)
 
     def sums(self, states: States, head: int) -> tuple[Tensor, Tensor]:
-        """Cross entropy of a head and its right tokens; head 0 is the target's own."""
+        """Return a head's summed cross entropy and its right tokens; head 0 is the target's own."""
         hidden, wanted = states.hidden, states.targets[:, head].long()
         logits = self.trunk.own(hidden) if head == 0 else self.heads(hidden, head)
         right = (logits.detach().argmax(-1) == wanted).float().sum()
@@ -156,7 +156,7 @@ class HeadedTrunk(nn.Module):
 
 @torch.no_grad()
 def copy_in_order(module: nn.Module, tensors: Sequence[Tensor], folder: Path) -> None:
-    """Copy into the module's parameters, in their order. ValueError where sizes differ."""
+    """Copy into the module's parameters, in their order; raise ValueError where sizes differ."""
     named = dict(module.named_parameters())
     sizes = [[*of.shape] for of in named.values()], [[*of.shape] for of in tensors]
     if sizes[0] != sizes[1]:
@@ -169,7 +169,7 @@ def copy_in_order(module: nn.Module, tensors: Sequence[Tensor], folder: Path) ->
 
 
 def mean_figures(sums: Float[Tensor, "parts 3"]) -> dict[str, Any]:
-    """The sum of mean losses and each part's accuracy, of nats, right ones and positions."""
+    """Return the sum of mean losses, and each part's accuracy, of (nats, right, positions) rows."""
     means = sums[:, :2] / sums[:, 2:]
     accuracies = [round(share, 4) for share in means[:, 1].tolist()]
     return {"dev_loss": float(means[:, 0].sum()), "dev_accuracies": accuracies}

@@ -1,10 +1,10 @@
-"""Training of multi-token heads: n linear heads (or Medusa's blocks) on a target's hidden states.
+"""Train multi-token heads: n linear heads (or Medusa's blocks) on a target's hidden states.
 
 The loss is the sum of the heads' cross entropies (Nguyen et al., 2025, eq. 3): head i predicts the
-token i places after the next one, and the stop id behind the end. On a frozen trunk its hidden
+token i places after the next one, and the stop id after the end. On a frozen trunk the hidden
 states are computed once and kept in memory (half precision), and heads are trained on minibatches
-of them; the target's own head is head 0 and stays. Or the trunk and its head are trained along, as
-`training.joint` does.
+of them; the target's own head is head 0 and stays as it is. `training.joint` instead trains the
+trunk and its head with them.
 """
 
 import dataclasses
@@ -30,29 +30,29 @@ from speculative_tts.schema.train import (
     Optimiser,
     TrainHeadsConfig,
 )
-from speculative_tts.training.data.pairs import LOST, Batch, Data, load_data
+from speculative_tts.training.data.pairs import LOST, Data, SequenceBatch, load_data
 from speculative_tts.training.draft import speech_sampler, temperature_of
-from speculative_tts.training.grouped import coarse_laws
+from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizers, train_jointly
 from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Plan, Training
-from speculative_tts.training.losses import GROUP, check_weights, each
+from speculative_tts.training.loop import Learning, Training, TrainingPlan
+from speculative_tts.training.losses import GROUP, check_weights, ungrouped
 from speculative_tts.training.objective import warn_of_other_codes
-from speculative_tts.training.recurrent import WIDTH, Recurrence, RecurrentTrunk
+from speculative_tts.training.recurrent import WIDTH, RecurrentTrunk, TrainableRecurrence
 from speculative_tts.training.schedule import cosine, eden_steps
 from speculative_tts.training.state import TRAINING, done_before, settings_of
-from speculative_tts.training.trunk import Trunk, load_trunk
+from speculative_tts.training.trunk import TrainableTrunk, load_trunk
 
 STATE_BATCH = 16  # sequences run through a frozen trunk at once
-DEV_POSITIONS = 4096  # at once
+DEV_POSITIONS = 4096  # evaluated at once
 
 logger = logging.getLogger(__name__)
 Predictor = HeadedTrunk | RecurrentTrunk
 
 
 class HeadsTraining(Training):
-    """Heads on positions drawn from the kept hidden states of a frozen trunk."""
+    """Train heads on positions drawn from the stored hidden states of a frozen trunk."""
 
     def __init__(
         self, config: TrainHeadsConfig, headed: Predictor, data: Data, accelerator: Accelerator
@@ -64,51 +64,53 @@ class HeadsTraining(Training):
         learning = Learning(
             headed.train(mode=False), parameters, optimizers, rate(warmup=config.warmup)
         )
-        plan = Plan(config.steps, config.save_every, config.eval_every, clip=float(config.n - 1))
+        plan = TrainingPlan(
+            config.steps, config.save_every, config.eval_every, clip=float(config.n - 1)
+        )
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
         self.headed, self._config, self._data = headed, config, data
 
     def ready(self) -> None:
-        """The pass over all utterances."""
-        _ = self._kept
+        """Compute the hidden states of all utterances."""
+        _ = self._states
 
     def batch(self, step: int, number: int) -> States:  # noqa: ARG002 - nothing changes
-        """Positions, a function of (seed, number)."""
+        """Return random positions, a function of (seed, number)."""
         generator = torch.Generator().manual_seed(self._config.seed * 1_000_003 + number)
-        kept, size = self._kept, self._config.batch_size
-        chosen = torch.randint(len(kept), (min(size, len(kept)),), generator=generator)
-        return kept.at(chosen, self.headed.ahead)
+        states, size = self._states, self._config.batch_size
+        chosen = torch.randint(len(states), (min(size, len(states)),), generator=generator)
+        return states.at(chosen, self.headed.ahead)
 
     def weight(self, batch: States) -> float:
-        """Positions."""
+        """Return the number of positions."""
         return len(batch)
 
     def evaluate(self) -> dict[str, Any]:
-        """Sum of the heads' losses, and each head's accuracy."""
-        states, headed = self._kept_dev, self.headed
+        """Return the sum of the heads' losses, and each head's accuracy."""
+        states, headed = self._dev_states, self.headed
         spans = (slice(b, b + DEV_POSITIONS) for b in range(0, len(states), DEV_POSITIONS))
         parts = [headed.dev_sums(states.at(span, headed.ahead)) for span in spans]
         return headed.figures(torch.stack(parts).sum(0))
 
     @property
-    def said(self) -> Int[Tensor, " positions"]:
-        """The token that follows at each position."""
-        return self._kept.targets[:, 0].long()
+    def next_tokens(self) -> Int[Tensor, " positions"]:
+        """The token that follows at each training position."""
+        return self._states.targets[:, 0].long()
 
     @cached_property
-    def _kept(self) -> States:
-        """Hidden states of config.sequences training sequences."""
+    def _states(self) -> States:
+        """Hidden states of the first config.sequences training sequences."""
         count = self._config.sequences
         numbers = (range(s, min(s + STATE_BATCH, count)) for s in range(0, count, STATE_BATCH))
         return self._collect(map(self._data.batch, numbers), -(-count // STATE_BATCH))
 
     @cached_property
-    def _kept_dev(self) -> States:
+    def _dev_states(self) -> States:
         return self._collect(self._data.dev, len(self._data.dev))
 
     @torch.no_grad()
-    def _collect(self, batches: Iterable[Batch], total: int) -> States:
-        """Hidden states of every speech position, float16, with their targets (int32)."""
+    def _collect(self, batches: Iterable[SequenceBatch], total: int) -> States:
+        """Compute hidden states of every speech position (float16), with their targets (int32)."""
         hidden, targets, cut = [], [], 0
         for batch in progress(
             batches, total=total, desc="hidden states", unit="batch", disable=None
@@ -125,9 +127,9 @@ class HeadsTraining(Training):
 def train_heads(
     config: TrainHeadsConfig, accelerator: Accelerator, track: Log = silent
 ) -> dict[str, Any]:
-    """Train the heads of `config` into config.out, or go on; returns the dev figures.
+    """Train the heads of `config` into config.out, or resume; return the dev figures.
 
-    Raises ValueError when the folder holds another training, or the loss is not a number.
+    Raise ValueError when the folder holds another training, or the loss is not a number.
     """
     out, target = Path(config.out), require(Path(config.target.path))
     begun = {} if config.init is None else {"init": target_hash(Path(config.init))}
@@ -144,7 +146,7 @@ def train_heads(
         return done
     torch.manual_seed(config.seed)
     trunk = load_trunk(config.target)
-    headed = _predictor(config, trunk, accelerator)
+    headed = _build_predictor(config, trunk, accelerator)
     if config.init is not None:
         headed.go_on(Path(config.init), target)
     trainings, figures = (
@@ -158,13 +160,15 @@ def train_heads(
             target = Path(config.target_out or out / "target")
             trunk.export(target, settings)
         headed.save(out, target, about)
-    for training in trainings:  # the first says that all is done
+    for training in trainings:  # the first one's mark says that all is done
         training.end(figures)
     return figures
 
 
-def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator) -> Predictor:
-    """What is trained. ValueError for settings of another kind."""
+def _build_predictor(
+    config: TrainHeadsConfig, trunk: TrainableTrunk, accelerator: Accelerator
+) -> Predictor:
+    """Build the module to train; raise ValueError for settings of another kind."""
     n, weights = config.n, dataclasses.asdict(config.losses)
     if config.kind is not HeadKind.recurrent:
         own = config.losses != LossConfig(), config.width is not None, config.blocks > 1
@@ -188,11 +192,11 @@ def _predictor(config: TrainHeadsConfig, trunk: Trunk, accelerator: Accelerator)
         )
     check_weights(weights)
     layout, device = load_layout(config.target), accelerator.device
-    hidden, blocks = trunk.embedding.shape[1], config.blocks  # said here where there is none
-    layer = Recurrence(hidden, config.width or WIDTH * hidden // blocks, blocks)
+    hidden, blocks = trunk.embedding.shape[1], config.blocks  # raises where there is none
+    layer = TrainableRecurrence(hidden, config.width or WIDTH * hidden // blocks, blocks)
     return RecurrentTrunk(
         trunk, n, layer, weights, speech_sampler(layout), temperature_of(layout),
-        coarse_laws(config.groups, layout, device) if weights[GROUP] else each,
+        group_distributions(config.groups, layout, device) if weights[GROUP] else ungrouped,
         own_drafts=config.own_drafts,
     )  # fmt: skip
 
@@ -204,7 +208,7 @@ def _train_frozen(
     settings: dict[str, Any],
     track: Log,
 ) -> tuple[list[Training], dict[str, Any]]:
-    """Heads alone, and their last figures."""
+    """Train heads on a frozen trunk; return the training and its last figures."""
     data = load_data(config, STATE_BATCH)
     if accelerator.is_main_process:
         _check_codes(headed, data.dev[0].to(accelerator.device))
@@ -212,12 +216,12 @@ def _train_frozen(
     training.start(settings)
     training.run(track)
     if isinstance(headed, RecurrentTrunk):
-        headed.count(training.said)
+        headed.count(training.next_tokens)
     return [training], training.figures
 
 
 @torch.no_grad()
-def _check_codes(headed: Predictor, batch: Batch) -> None:
-    """Warn of codes that are another codec's."""
+def _check_codes(headed: Predictor, batch: SequenceBatch) -> None:
+    """Warn if the codes seem to be another codec's."""
     states = headed.states(batch)
     warn_of_other_codes(headed.trunk.own(states.hidden), states.targets[:, 0])

@@ -1,8 +1,8 @@
-"""A draft inherited from layers of its target (SSD, arXiv 2505.15380, section 2.2).
+"""Inherit a draft from layers of its target (SSD, arXiv 2505.15380, section 2.2).
 
 The draft has the target's architecture with fewer layers: copies of the chosen ones, and of
 everything that is not a layer (embeddings, final norm, head). Pure functions on a configuration and
-a state dict; reading and writing is `training.checkpoint`'s.
+a state dict; `training.checkpoint` reads and writes the files.
 """
 
 import re
@@ -21,7 +21,7 @@ _LAYER = re.compile(r"^(model\.layers\.)(\d+)(\..+)$")
 
 
 def check_layers(layers: Sequence[int], n_layers: int) -> list[int]:
-    """The chosen layers if they are distinct, ascending and in [0, n_layers); else ValueError."""
+    """Return the layers; raise ValueError unless distinct, ascending and in [0, n_layers)."""
     if not layers:
         raise ValueError("layers [] names no layer; choose at least one layer of the target")
     for layer in layers:
@@ -40,7 +40,7 @@ def check_layers(layers: Sequence[int], n_layers: int) -> list[int]:
 def inherit_config(
     config: Mapping[str, Any], layers: Sequence[int], *, untie: bool = False
 ) -> dict[str, Any]:
-    """config.json of a draft with the target's `layers`; `untie` gives it a head of its own."""
+    """Return config.json of a draft with the target's `layers`; `untie` gives it its own head."""
     family = config.get("model_type")
     if family not in FAMILIES:
         raise ValueError(
@@ -63,7 +63,7 @@ def inherit_config(
 
 
 def _implied_layer_types(config: Mapping[str, Any], n_layers: int) -> list[str] | None:
-    """Older Qwen2 configurations slide the window from layer number `max_window_layers` on."""
+    """Return layer types of older Qwen2 configurations: windows from `max_window_layers` on."""
     if not config.get("use_sliding_window"):
         return None
     first = int(config.get("max_window_layers", n_layers))
@@ -73,7 +73,7 @@ def _implied_layer_types(config: Mapping[str, Any], n_layers: int) -> list[str] 
 
 
 def draft_names(names: Iterable[str], layers: Sequence[int]) -> dict[str, str]:
-    """The draft's tensor names -> the target's; tensors of layers not chosen are left out."""
+    """Map the draft's tensor names to the target's; layers not chosen are left out."""
     position = {layer: index for index, layer in enumerate(layers)}
     inherited = {}
     for name in names:
@@ -92,7 +92,7 @@ def inherit_tensors(
     *,
     untie: bool = False,
 ) -> dict[str, Tensor]:
-    """State dict of the draft: the target's tensors unchanged (dtype, biases), layers renumbered.
+    """Return the draft's state dict: the target's tensors unchanged, layers renumbered.
 
     A tied target's head is its embedding matrix and is not stored again, unless `untie` gives the
     draft a copy of it.
@@ -106,17 +106,17 @@ def inherit_tensors(
 
 
 def is_tied(config: Mapping[str, Any]) -> bool:
-    """Do embeddings and head share one matrix? Both families default to no."""
+    """Return True if embeddings and head share one matrix; both families default to False."""
     return bool(config.get("tie_word_embeddings", False))
 
 
 def trained_parameters(
     names: Iterable[str], *, train_layers: int, train_head: bool, train_embeddings: bool
 ) -> list[str]:
-    """Which parameters are trained: the first `train_layers` layers, the head, the embeddings.
+    """Choose the trained parameters: the first `train_layers` layers, the head, the embeddings.
 
     The paper trains the first two of eight layers and the head; embeddings, upper layers and final
-    norm are frozen. ValueError when nothing would be trained or there are fewer layers than
+    norm are frozen. Raise ValueError when nothing would be trained or there are fewer layers than
     `train_layers`.
     """
     names = list(names)
@@ -154,7 +154,7 @@ class Inherited:
 def inherit(
     config: Mapping[str, Any], tensors: Mapping[str, Tensor], policy: TrainDraftConfig
 ) -> Inherited:
-    """Pick layers and apply the freeze policy.
+    """Pick the draft's layers and the parameters to train.
 
     A tied target gets an untied draft when its head is trained and its embeddings are frozen, the
     paper's policy.

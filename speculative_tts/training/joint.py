@@ -1,7 +1,7 @@
-"""A trunk trained with its heads, and a VALL-E's NAR, by batches of bounded length.
+"""Train a trunk together with its heads, and a VALL-E's NAR, on batches of bounded length.
 
 With `optimiser=scaled_adam` this is the public VALL-E recipe that Nguyen et al. (2025) name:
-gradients of sums, not clipped but by ScaledAdam itself, Eden, dropout as the checkpoint says, each
+gradients of sums, clipped by ScaledAdam only, Eden, dropout as the checkpoint says, each
 utterance without a voice prompt. Heads and trunk learn the sum of all heads' cross entropies. The
 parameters of the best dev loss are kept.
 """
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from speculative_tts.models.families.valle.nar import LONGEST_PREFIX, ValleNAR, draw_prefix
 from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
-from speculative_tts.training.data.pairs import CUT, LOST, Batch
+from speculative_tts.training.data.pairs import CUT, LOST, SequenceBatch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.data.splits import (
     AnyBatch,
@@ -31,20 +31,20 @@ from speculative_tts.training.data.splits import (
 )
 from speculative_tts.training.headed import HeadedTrunk, mean_figures
 from speculative_tts.training.journal import Log
-from speculative_tts.training.loop import Learning, Plan, Training, Values
+from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
 from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.scaled_adam import ScaledAdam
 from speculative_tts.training.schedule import Rate, cosine, eden_steps
 from speculative_tts.training.state import TRAINING
 
-NAR = "nar"  # folder of its training, in the other's
+NAR = "nar"  # the folder of its training, inside the AR's
 USLM_PREFIX = 150  # frames of an acoustic prompt at most, in USLM's code
 
 logger = logging.getLogger(__name__)
 
 
 class BoundedTraining(Training, Generic[AnyBatch]):
-    """What AR and NAR share: epochs, the recipe, selection by all dev batches."""
+    """Base of AR and NAR training: epochs, the recipe, selection on all dev batches."""
 
     selects = "dev_log_likelihood"
 
@@ -72,7 +72,7 @@ class BoundedTraining(Training, Generic[AnyBatch]):
             )
         parameters = {n: p for n, p in module.named_parameters() if p.requires_grad}
         optimizers = build_optimizers(list(parameters.values()), config)
-        plan = Plan(
+        plan = TrainingPlan(
             steps,
             config.save_every,
             config.eval_every,
@@ -86,12 +86,12 @@ class BoundedTraining(Training, Generic[AnyBatch]):
         self.splits: Splits[AnyBatch] = splits
 
     def batch(self, step: int, number: int) -> Any:  # noqa: ARG002 - nothing changes
-        """Batch `number` of those of about one length."""
+        """Return batch `number`, on the training's device."""
         return self.splits.train[number].to(self.accelerator.device)
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, Any]:
-        """Of all dev batches, which processes take in turn."""
+        """Return the figures over all dev batches, which are split over the processes."""
         accelerator = self.accelerator
         own = range(accelerator.process_index, len(self.splits.dev), accelerator.num_processes)
         self.module.eval()
@@ -105,62 +105,62 @@ class BoundedTraining(Training, Generic[AnyBatch]):
 
     @property
     def parts(self) -> int:
-        """Heads, or stages."""
+        """Number of heads or stages."""
         raise NotImplementedError
 
     def dev_sums(self, batch: AnyBatch, number: int) -> Tensor:
-        """Nats, right codes and positions of each part: float64 [parts, 3]."""
+        """Return nats, right codes and positions of each part: float64 [parts, 3]."""
         raise NotImplementedError
 
 
-class JointTraining(BoundedTraining[Batch]):
-    """A trunk with its heads."""
+class JointTraining(BoundedTraining[SequenceBatch]):
+    """Train a trunk with its heads."""
 
     def __init__(
         self,
         config: TrainHeadsConfig,
         headed: HeadedTrunk,
-        splits: Splits[Batch],
+        splits: Splits[SequenceBatch],
         accelerator: Accelerator,
     ) -> None:
         folder, epochs = Path(config.out) / TRAINING, config.joint.epochs
         super().__init__(folder, config, headed, splits, accelerator, epochs)
         self._headed = headed
 
-    def weight(self, batch: Batch) -> float:
-        """Positions."""
+    def weight(self, batch: SequenceBatch) -> float:
+        """Return the number of speech positions."""
         return int((batch.targets != IGNORED).sum())
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Sequences that lost their end."""
+    def counts(self, batch: SequenceBatch) -> dict[str, int]:
+        """Return how many sequences lost their end."""
         return {CUT: batch.cut}
 
     @property
     def parts(self) -> int:
-        """Heads."""
+        """Number of heads, the target's own among them."""
         return self._headed.n
 
-    def dev_sums(self, batch: Batch, number: int) -> Tensor:  # noqa: ARG002 - nothing is drawn
-        """Of each head."""
+    def dev_sums(self, batch: SequenceBatch, number: int) -> Tensor:  # noqa: ARG002 - nothing is drawn
+        """Return nats, right codes and positions of each head."""
         return self._headed.dev_sums(self._headed.states(batch))
 
 
-class StagedNAR(nn.Module):
-    """A NAR at some of its stages, the first `prefix` frames given."""
+class SummedNAR(nn.Module):
+    """The loss of a NAR over some of its stages, with the first `prefix` frames given."""
 
     def __init__(self, nar: ValleNAR) -> None:
         super().__init__()
         self.nar = nar
 
     def forward(self, batch: tuple[LayeredBatch, list[int], int]) -> tuple[Tensor, Values]:
-        """The sum over stages and frames (nats), as the official code scales it."""
+        """Return the sum over stages and frames (nats), scaled as in the official code."""
         layered, stages, prefix = batch
-        given = vars(layered).values()
-        return torch.stack([self.nar(*given, stage, prefix).loss() for stage in stages]).sum(), {}
+        inputs = vars(layered).values()
+        return torch.stack([self.nar(*inputs, stage, prefix).loss() for stage in stages]).sum(), {}
 
 
-class NARTraining(BoundedTraining[LayeredBatch]):
-    """The NAR of an AR: one stage a step, or USLM's two."""
+class JointNARTraining(BoundedTraining[LayeredBatch]):
+    """Train the NAR that belongs to an AR: one stage per step, or two as USLM does."""
 
     def __init__(
         self,
@@ -177,11 +177,11 @@ class NARTraining(BoundedTraining[LayeredBatch]):
         # the heads and embeddings of stages that are not drawn take no part in a step
         accelerator.ddp_handler = DistributedDataParallelKwargs(find_unused_parameters=True)
         folder, epochs = Path(config.out) / TRAINING / NAR, config.joint.nar_epochs
-        super().__init__(folder, config, StagedNAR(nar), splits, accelerator, epochs)
+        super().__init__(folder, config, SummedNAR(nar), splits, accelerator, epochs)
         self._nar, self._config = nar, config
 
     def batch(self, step: int, number: int) -> tuple[LayeredBatch, list[int], int]:
-        """Utterances, the stages that are trained, and how many frames are given."""
+        """Return utterances, the stages to train, and how many frames are given."""
         batch: LayeredBatch = super().batch(step, number)
         generator = torch.Generator().manual_seed(self._config.seed * 1_000_003 + number)
         second = self._config.joint.second_layer and self.parts > 1
@@ -189,21 +189,21 @@ class NARTraining(BoundedTraining[LayeredBatch]):
         return batch, [1, drawn] if second else [drawn], self._prefix(batch, generator)
 
     def weight(self, batch: tuple[LayeredBatch, list[int], int]) -> float:
-        """Frames."""
+        """Return the number of frames."""
         return int(batch[0].code_lengths.sum())
 
     @property
     def parts(self) -> int:
-        """Stages: layers but the first."""
+        """Number of stages: one per layer but the first."""
         return self._nar.config.quantizers - 1
 
     def dev_sums(self, batch: LayeredBatch, number: int) -> Tensor:
-        """Of each stage, behind a prompt that is a function of the batch's number."""
+        """Return each stage's sums, after a prompt whose length depends on the batch's number."""
         prefix = self._prefix(batch, torch.Generator().manual_seed(number))
         sums = []
         for stage in range(1, self.parts + 1):
-            found = self._nar(*vars(batch).values(), stage, prefix)
-            logits, wanted = found.logits.float(), found.targets
+            predicted = self._nar(*vars(batch).values(), stage, prefix)
+            logits, wanted = predicted.logits.float(), predicted.targets
             end = logits.shape[-1]
             nats = F.cross_entropy(logits.mT, wanted, ignore_index=end, reduction="sum")
             right, known = (logits.argmax(-1) == wanted).sum(), (wanted != end).sum()
@@ -211,7 +211,7 @@ class NARTraining(BoundedTraining[LayeredBatch]):
         return torch.stack(sums).double().cpu()
 
     def _prefix(self, batch: LayeredBatch, generator: torch.Generator) -> int:
-        """Frames of a prompt in the checkpoint's prefix mode; those of mode 0 have none."""
+        """Draw the prompt's frames for the checkpoint's prefix mode; mode 0 has no prompt."""
         if self._nar.config.prefix_mode == 0:
             return 0
         longest = USLM_PREFIX if self._config.joint.second_layer else LONGEST_PREFIX
@@ -221,7 +221,7 @@ class NARTraining(BoundedTraining[LayeredBatch]):
 def build_optimizers(
     parameters: Sequence[nn.Parameter], config: TrainHeadsConfig
 ) -> list[torch.optim.Optimizer]:
-    """AdamW, ScaledAdam with the paper's settings, or AdamW for vectors and Muon for matrices."""
+    """Return AdamW, ScaledAdam (the paper's settings), or AdamW for vectors, Muon for matrices."""
     rate, decay = config.learning_rate, config.weight_decay
     if config.optimiser is Optimiser.scaled_adam:
         return [ScaledAdam(parameters, lr=rate)]
@@ -238,7 +238,7 @@ def train_jointly(
     settings: dict[str, Any],
     track: Log,
 ) -> tuple[list[Training], dict[str, Any]]:
-    """Trunk and heads, then the NAR if there is one to train; their best dev figures."""
+    """Train trunk and heads, then the NAR if asked; return the trainings and best dev figures."""
     trunk = headed.trunk
     if config.joint.nar_epochs and trunk.nar is None:
         raise ValueError(f"{config.target.path} has no NAR; leave joint.nar_epochs out")
@@ -248,24 +248,24 @@ def train_jointly(
             "train heads on it as it is (train_trunk=false)"
         )
     nar = trunk.nar if config.joint.nar_epochs else None
-    # before the AR's hours: codes that a NAR cannot learn from are told
+    # opened before the AR's hours, so that codes a NAR cannot learn from are reported at once
     layered = None if nar is None else nar_splits(config, nar.config.quantizers)
     training = JointTraining(config, headed, ar_splits(config), accelerator)
     training.start(settings)
-    figures = _best(training, track)
+    figures = _run_and_take_best(training, track)
     if cut := training.counted(CUT):
         logger.warning("%d training sequences %s", cut, LOST)
         figures[CUT] = cut
     if nar is None or layered is None:
         return [training], figures
-    second = NARTraining(config, nar, layered, accelerator)
+    second = JointNARTraining(config, nar, layered, accelerator)
     steps = training.plan.steps
-    found = _best(second, lambda row: track({**row, "step": steps + row["step"]}))
-    return [training, second], figures | {f"nar_{name}": value for name, value in found.items()}
+    own = _run_and_take_best(second, lambda row: track({**row, "step": steps + row["step"]}))
+    return [training, second], figures | {f"nar_{name}": value for name, value in own.items()}
 
 
-def _best(training: BoundedTraining[Any], track: Log) -> dict[str, Any]:
-    """Train, and take the parameters of the best dev loss."""
+def _run_and_take_best(training: BoundedTraining[Any], track: Log) -> dict[str, Any]:
+    """Train, and give the module the parameters of the best dev loss; return the figures."""
     left_out = training.splits.train.buckets.left_out
     training.run(track)
     best = training.take_best()

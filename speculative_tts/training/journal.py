@@ -1,4 +1,4 @@
-"""metrics.jsonl of a training: rows of steps and of evaluations, each step once."""
+"""Keep a training's metrics.jsonl: rows of steps and of evaluations, each step once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,15 +13,15 @@ Log = Callable[[dict[str, Any]], None]
 
 
 def silent(row: dict[str, Any]) -> None:
-    """What processes other than the main one log."""
+    """Log nothing, in processes other than the main one."""
 
 
 @contextmanager
 def journal(folder: Path, last_step: int, track: Log = silent) -> Iterator[Log]:
-    """Appends rows after those up to `last_step`, and hands them to `track` (wandb) too.
+    """Open the journal to append rows after `last_step`; each row also goes to `track` (wandb).
 
-    Rows after `last_step` are of steps that a killed training did after its last saved state: they
-    are dropped, because these steps are done again.
+    Rows after `last_step` come from steps that a killed training did after its last saved state:
+    they are dropped, because these steps are done again.
     """
     path = folder / METRICS
     if path.is_file():
@@ -30,7 +30,7 @@ def journal(folder: Path, last_step: int, track: Log = silent) -> Iterator[Log]:
 
     def write(row: dict[str, Any]) -> None:
         appender.append(row)
-        appender.sync()  # no row lacks that a saved state is beyond
+        appender.sync()  # so that a saved state never has steps whose rows are lost
         track(row)
 
     try:

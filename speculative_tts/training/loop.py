@@ -1,11 +1,11 @@
-"""The one training loop: resumable at any step, data parallel under torchrun, the best one kept.
+"""Run every training by one loop: resumable at any step, data parallel, keeping the best state.
 
 A trainer is a `Training` with its own `batch`, and where it needs them `weight`, `ready`, `stepped`
-and `evaluate`; what it learns is a module that makes the loss of a batch. Randomness is keyed by
+and `evaluate`; the module it trains computes the loss of a batch. Randomness is keyed by
 (seed, number of the batch): step s takes the batches from s G on, with G = accumulate x processes,
-in the order of the processes. So a killed training that goes on from its last state ends bit for
-bit (on a CPU) where an undisturbed one ends; and two processes, or two batches added up, do what
-one of twice the size does.
+in the order of the processes. So a killed training resumed from its last state ends bit for bit (on
+a CPU) where an undisturbed one ends; and two processes, or two accumulated batches, equal one batch
+of twice the size.
 """
 
 import contextlib
@@ -43,24 +43,24 @@ Values = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How long a training is, and what happens how often, in steps; all of it at the last."""
+class TrainingPlan:
+    """Length of a training, and the intervals in steps of what also happens at the last one."""
 
     steps: int
     save_every: int
     eval_every: int
     log_every: int = 1
-    accumulate: int = 1  # batches of a process that make one step
-    clip: float = 1.0  # norm of the gradient
-    summed: bool = False  # gradients of sums, not of means over all that is weighed
-    seed: int = 0  # of dropout
+    accumulate: int = 1  # batches per process and step
+    clip: float = 1.0  # largest norm of the gradient
+    summed: bool = False  # use gradients of sums instead of weighted means
+    seed: int = 0  # seed of dropout
 
 
 @dataclass(frozen=True)
 class Learning:
-    """What is trained, and how.
+    """The module to train, with its optimisers and learning rate.
 
-    `module` makes of a batch the loss and values to log, all sums over what `Training.weight`
+    `module` turns a batch into the loss and values to log, all sums over what `Training.weight`
     counts. `optimizers` hold the base rates that `rate` scales.
     """
 
@@ -71,9 +71,9 @@ class Learning:
 
 
 def accelerator_for(device: Device, dtype: DType = DType.float32) -> Accelerator:
-    """Where a training runs, and in which precision; float32 weights in any case.
+    """Return the accelerator of a device and precision; weights are float32 in any case.
 
-    Processes hold the whole model each. ValueError when a launcher would shard it.
+    Each process holds the whole model. Raise ValueError when a launcher would shard it.
     """
     precision = "bf16" if dtype is DType.bfloat16 else "no"
     accelerator = Accelerator(cpu=device is Device.cpu, mixed_precision=precision)
@@ -89,15 +89,15 @@ def accelerator_for(device: Device, dtype: DType = DType.float32) -> Accelerator
 class Training:
     """One training in `folder`; `run` goes on from the newest state there."""
 
-    selects: str | None = None  # the figure that chooses the best parameters, which are kept
+    selects: str | None = None  # figure by which the best parameters are chosen and kept
 
     def __init__(
-        self, folder: Path, plan: Plan, learning: Learning, accelerator: Accelerator
+        self, folder: Path, plan: TrainingPlan, learning: Learning, accelerator: Accelerator
     ) -> None:
         self.folder, self.plan, self.accelerator = folder, plan, accelerator
         self.parameters = dict(learning.parameters)
         self.module = learning.module.to(accelerator.device)
-        self.step = 0  # done
+        self.step = 0  # steps done
         self.figures: dict[str, Any] = {}  # of the last evaluation
         self.best: Best | None = None
         self._wrapped: Callable[[Any], tuple[Tensor, Values]]
@@ -106,29 +106,29 @@ class Training:
         self._bases = [[g["lr"] for g in o.param_groups] for o in self._optimizers]
 
     def batch(self, step: int, number: int) -> Any:
-        """Batch `number` (0, 1, ... over all steps and processes), on the accelerator's device."""
+        """Return batch `number`, counted over all steps and processes, on the device."""
         raise NotImplementedError
 
     def weight(self, batch: Any) -> float:  # noqa: ARG002 - of trainers that weigh batches
-        """What the module's sums are over; by default they are means, and batches count alike."""
+        """Return the number of terms in the module's sums; 1 if they are means already."""
         return 1.0
 
     def counts(self, batch: Any) -> dict[str, int]:  # noqa: ARG002 - of trainers that count
-        """What the journal has the sums of, a step and all processes."""
+        """Return counts that the journal sums over a step's batches and all processes."""
         return {}
 
     def ready(self) -> None:
-        """Called before the first step of a process: makes what its batches share."""
+        """Prepare what the batches share; called before a process's first step."""
 
     def stepped(self) -> None:
-        """Called after each optimiser step."""
+        """Change parameters after an optimiser step, if a trainer needs to."""
 
     def evaluate(self) -> dict[str, Any]:
-        """Figures for the journal, the same in every process; nothing if there are none."""
+        """Return figures for the journal, the same in every process; empty if there are none."""
         return {}
 
     def run(self, track: Log = silent) -> None:
-        """Train up to `plan.steps`, and evaluate and save as the plan says."""
+        """Train up to `plan.steps`, evaluating and saving as the plan says."""
         state, main = load_state(self.folder), self.accelerator.is_main_process
         if state:
             self._restore(state)
@@ -153,12 +153,12 @@ class Training:
                     self._save()
 
     def run_step(self) -> dict[str, Any]:
-        """One optimiser step on this process's batches; its row of the journal."""
+        """Do one optimiser step on this process's batches; return its row of the journal."""
         accelerator, each = self.accelerator, self.plan.accumulate
         first = (self.step * accelerator.num_processes + accelerator.process_index) * each
         batches = [self.batch(self.step, first + index) for index in range(each)]
         total = float(self.over_all(torch.tensor(sum(map(self.weight, batches)))))
-        # Gradients are averaged over processes: make that the mean over all that is weighed.
+        # Gradients are averaged over processes: turn that into the weighted mean over all batches.
         share = accelerator.num_processes / (1.0 if self.plan.summed else total)
         sums = []
         for index, batch in enumerate(batches):
@@ -184,17 +184,17 @@ class Training:
         return row
 
     def _backward(self, batch: Any, share: float, *, last: bool) -> Values:
-        """Add a batch's gradients, its loss times `share`. Processes meet at the last batch."""
+        """Add the gradients of a batch's loss times `share`; processes synchronise at the last."""
         accelerator = self.accelerator
-        waits = contextlib.nullcontext() if last else accelerator.no_sync(self._wrapped)
-        with waits:
+        synchronised = contextlib.nullcontext() if last else accelerator.no_sync(self._wrapped)
+        with synchronised:
             with accelerator.autocast():
                 loss, values = self._wrapped(batch)
             accelerator.backward(loss * share)
         return {"loss": loss.detach()} | {name: value.detach() for name, value in values.items()}
 
     def _update(self) -> float:
-        """Move the parameters; the learning rate of the first ones."""
+        """Update the parameters; return the learning rate of the first group."""
         for optimizer, bases in zip(self._optimizers, self._bases, strict=True):
             for group, base in zip(optimizer.param_groups, bases, strict=True):
                 group["lr"] = self._rate(base, self.step)
@@ -203,25 +203,25 @@ class Training:
         return float(self._optimizers[0].param_groups[0]["lr"])
 
     def over_all(self, value: Tensor) -> Tensor:
-        """The sum over processes, in double precision."""
+        """Return the sum over processes, in double precision."""
         own = value.to(self.accelerator.device, torch.float64)
         total: Tensor = self.accelerator.reduce(own, "sum")
         return total
 
     def counted(self, name: str) -> int:
-        """A count of `counts` over all steps up to here, by the journal; of the main process."""
+        """Sum one of `counts` over the journal's steps; 0 outside the main process."""
         if not self.accelerator.is_main_process:
             return 0
         rows = read_jsonl(self.folder / METRICS, "step")
         return sum(row.get(name, 0) for row in rows)
 
     def start(self, settings: Mapping[str, Any]) -> None:
-        """Note what is going to be trained."""
+        """Record the settings of the training that begins."""
         if self.accelerator.is_main_process:
             begin(self.folder, settings)
 
     def end(self, summary: Mapping[str, Any], *, keep: bool = False) -> None:
-        """Note that what the training was for is written; `keep` its state, to go on from."""
+        """Record that the training's product is written; `keep` its state to extend it later."""
         if self.accelerator.is_main_process:
             finish(self.folder, summary)
             if not keep:
@@ -242,13 +242,13 @@ class Training:
             self.best = Best(self.step, value, self._copies())
 
     def _copies(self) -> dict[str, Tensor]:
-        """The trained parameters on the CPU; one copy is enough for all processes of a training."""
+        """Copy the trained parameters to the CPU, in the main process only."""
         if not self.accelerator.is_main_process:
             return {}
         return {n: p.detach().to("cpu", copy=True) for n, p in self.parameters.items()}
 
     def take_best(self) -> Best:
-        """Give the module of every process the best parameters; returns what is known of them."""
+        """Give the module of every process the best parameters; return the best evaluation."""
         assert self.best is not None, "only a training that selects has a best evaluation"
         if self.accelerator.is_main_process:
             copy_into(self.parameters, self.best.parameters, "the best state")

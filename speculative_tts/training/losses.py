@@ -1,12 +1,12 @@
 """Losses of a draft at speech positions, as pure functions over logits.
 
 Convention: q = target distribution, p = draft distribution, as in the SSD and PCG papers. Every
-function returns one value a position, shape (n,), in nats (tv: in [0, 1]); the mean over positions
-is the caller's. `ce` is the papers' loss. The others pull p towards q: under the exact rule the
+function returns one value per position, shape (n,), in nats (tv: in [0, 1]); the caller averages
+over positions. `ce` is the papers' loss. The others pull p towards q: under the exact rule the
 acceptance probability of a position is alpha = sum_x min(p(x), q(x)) = 1 - TV(p, q) (Leviathan et
 al., arXiv 2211.17192, corollary 3.6), so `tv` and `lk` descend on acceptance itself. PCG's rule
-accepts groups of tokens: with the coarse laws P_c and Q_c alpha is sum_k min(P_c(k), Q_c(k)), and
-`group` is its `lk`.
+accepts groups of tokens: with their distributions P_c and Q_c, alpha = sum_k min(P_c(k), Q_c(k)),
+and `group` is its `lk`.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,56 +20,56 @@ from torch.nn import functional
 Logits = Float[Tensor, "n vocab"]
 Losses = Float[Tensor, " n"]
 Coarse = Callable[[Tensor], Tensor]
-"""Laws of tokens [n, vocab] -> laws of their groups [n, groups]."""
+"""Map from distributions over tokens [n, vocab] to those over their groups [n, groups]."""
 
 
 def cross_entropy(draft_logits: Logits, labels: Int[Tensor, " n"]) -> Losses:
-    """-log p(label) (SSD section 2.2)."""
+    """Return -log p(label) (SSD section 2.2)."""
     return functional.cross_entropy(draft_logits.float(), labels, reduction="none")
 
 
-def each(law: Tensor) -> Tensor:
-    """Groups of one token."""
-    return law
+def ungrouped(probs: Tensor) -> Tensor:
+    """Return the distribution unchanged: every token is a group of its own."""
+    return probs
 
 
-def acceptance(target_logits: Logits, draft_logits: Logits, coarse: Coarse = each) -> Losses:
-    """Alpha = sum_x min(p(x), q(x)), the exact rule's probability of accepting a drafted token.
+def acceptance(target_logits: Logits, draft_logits: Logits, coarse: Coarse = ungrouped) -> Losses:
+    """Return alpha = sum_x min(p(x), q(x)), the exact rule's probability of accepting a token.
 
-    With `coarse` PCG's, by groups.
+    With `coarse` it is PCG's probability of accepting a group.
     """
     q, p = (coarse(logits.float().softmax(-1)) for logits in (target_logits, draft_logits))
     return torch.minimum(p, q).sum(-1)
 
 
 def kl(target_logits: Logits, draft_logits: Logits) -> Losses:
-    """KL(q || p) = sum_x q(x) log(q(x) / p(x)) (DistillSpec, arXiv 2310.08461, forward KL)."""
+    """Return the forward KL(q || p) = sum_x q(x) log(q(x) / p(x)) (DistillSpec, 2310.08461)."""
     log_q, log_p = target_logits.float().log_softmax(-1), draft_logits.float().log_softmax(-1)
     return functional.kl_div(log_p, log_q, reduction="none", log_target=True).sum(-1)
 
 
 def tv(target_logits: Logits, draft_logits: Logits) -> Losses:
-    """TV(p, q) = 1 - alpha (DistillSpec's total variation distance)."""
+    """Return TV(p, q) = 1 - alpha (DistillSpec's total variation distance)."""
     return 1 - acceptance(target_logits, draft_logits)
 
 
-def lk(target_logits: Logits, draft_logits: Logits, coarse: Coarse = each) -> Losses:
-    """-log alpha (LK losses, arXiv 2602.23881): `tv` with gradients larger by 1 / alpha."""
+def lk(target_logits: Logits, draft_logits: Logits, coarse: Coarse = ungrouped) -> Losses:
+    """Return -log alpha (LK losses, arXiv 2602.23881): `tv` with gradients larger by 1 / alpha."""
     return -acceptance(target_logits, draft_logits, coarse).clamp_min(1e-6).log()
 
 
 DISTILLATION: dict[str, Callable[[Logits, Logits], Losses]] = {"kl": kl, "tv": tv, "lk": lk}
-GROUP = "group"  # lk of the coarse laws
+GROUP = "group"  # lk over groups
 KNOWN = ("ce", *DISTILLATION, GROUP)
 
 
 def needs_target(weights: Mapping[str, float]) -> bool:
-    """Does this mix of losses look at the target's distribution?"""
+    """Return True if this mix of losses reads the target's distribution."""
     return any(weights.get(name, 0.0) != 0 for name in KNOWN[1:])
 
 
 def check_weights(weights: Mapping[str, float]) -> None:
-    """ValueError for unknown names, negative weights and an empty mix."""
+    """Raise ValueError for unknown names, negative weights and an empty mix."""
     for name, weight in weights.items():
         if name not in KNOWN:
             raise ValueError(f"loss {name!r} is unknown; choose from {', '.join(KNOWN)}")
@@ -85,12 +85,12 @@ def mix(
     labels: Int[Tensor, " n"],
     target_logits: Logits | None = None,
     temperature: float = 1.0,
-    coarse: Coarse = each,
+    coarse: Coarse = ungrouped,
 ) -> Losses:
-    """Weighted sum of the losses; all but ce need `target_logits` (no gradient).
+    """Return the weighted sum of the losses; all but ce need `target_logits` (no gradient).
 
-    They compare the distributions at the sampler's `temperature`, group those of `coarse` of them;
-    ce is at temperature 1.
+    All but ce compare distributions at the sampler's `temperature` (`group` after `coarse`); ce is
+    at temperature 1.
     """
     total = draft_logits.new_zeros(labels.shape, dtype=torch.float32)
     if weight := weights.get("ce", 0.0):

@@ -1,4 +1,4 @@
-"""Muon for matrices, AdamW for the rest.
+"""Optimise matrices by Muon and all other parameters by AdamW.
 
 Muon (Jordan et al. 2024) makes each momentum matrix nearly orthogonal before stepping.  torch's
 own iterates in bfloat16, which CPUs without AMX do slowly; this one also stacks equal shapes.
@@ -20,7 +20,7 @@ NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 def orthogonalise(
     matrices: Float[Tensor, "n rows columns"], iterations: int = 5
 ) -> Float[Tensor, "n rows columns"]:
-    """Each matrix with its singular values moved to about 1."""
+    """Move the singular values of each matrix to about 1."""
     a, b, c = NEWTON_SCHULZ
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
@@ -33,7 +33,7 @@ def orthogonalise(
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalised, scaled to AdamW's usual root mean square (0.2)."""
+    """Step by orthogonalised momentum, scaled to AdamW's usual root mean square (0.2)."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
-        """One step for every matrix that has a gradient."""
+        """Do one step for every matrix that has a gradient."""
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = {}
             for param in group["params"]:
@@ -75,14 +75,14 @@ class Muon(torch.optim.Optimizer):
 def adamw(
     params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """AdamW as all trainings here use it."""
+    """Return AdamW with the betas that all trainings here use."""
     return torch.optim.AdamW(params, lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay)
 
 
 def muon_and_adamw(
     model: nn.Module, extras: nn.Module, rates: tuple[float, float], weight_decay: float
 ) -> list[torch.optim.Optimizer]:
-    """AdamW, at the second rate, for all but the trunk's matrices, which Muon trains at the first.
+    """Return AdamW at the second rate, but for the trunk's matrices Muon at the first.
 
     `extras` are trained along with the model and thrown away.
     """
@@ -95,10 +95,10 @@ def muon_and_adamw(
 
 
 def split_parameters(module: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """(matrices inside the trunk, everything else): what Muon and AdamW train.
+    """Return (matrices inside the trunk, everything else), for Muon and for AdamW.
 
-    The matrices of VALL-E's adaptive norms only ever see one vector a stage: a gradient of rank one
-    made orthogonal would be noise.
+    The matrices of VALL-E's adaptive norms see one vector per stage: orthogonalising their gradient
+    of rank one would make noise.
     """
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []

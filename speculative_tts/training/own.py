@@ -1,14 +1,14 @@
-"""A target's own codes of the training texts: what its drafts and heads will be asked for.
+"""Decode a target's own codes of the training texts, for its drafts and heads to learn from.
 
-Recorded codes are another's speech; a drafter is judged on what the target says after what the
-target said. Each text of a codes store is decoded with the target's own sampler in the voice of
-another recording of its speaker, and lies in a store of the same kind, which trainers of drafts and
-heads read by `codes_from=target` or `mix`. Utterances that did not end are left out: they would
-teach not to end.
+A drafter has to predict what the target says after its own codes, and recorded codes are other
+speech. Each text of a codes store is decoded with the target's own sampler in the voice of another
+recording of its speaker. The result is a store of the same kind, which trainers of drafts and heads
+read by `codes_from=target` or `mix`. Utterances that did not end are left out: they would teach
+not to end.
 
-With `laws` a row has the law of every token that was drawn too (`training.laws`), and the voice
-prompt they follow, which a trainer that reads them must give; its codes have laws as well, so that
-as much is learnt of a sequence as without: half as much would pay for nothing.
+With `laws` a row also has the target's distribution at every drawn token (`training.laws`), and the
+voice prompt they depend on, which a trainer must give too. The prompt's codes have distributions as
+well, so that a sequence teaches as many positions as without.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.own import OwnCodesConfig
 from speculative_tts.shards import check_job, shard
 from speculative_tts.training.data.columns import read_shard
-from speculative_tts.training.laws import law_columns, laws_of
+from speculative_tts.training.laws import law_columns, top_distributions
 from speculative_tts.training.state import TRAINING, begin, done_before, settings_of
 
 COLUMNS = ["id", "speaker", "split", "text", "codes"]
@@ -43,9 +43,9 @@ Row = dict[str, Any]
 
 
 def own_codes(config: OwnCodesConfig) -> dict[str, int]:
-    """Make the shards of this job that `config.out` lacks; how much is in all of the job's.
+    """Make this job's shards that `config.out` lacks; return counts over all of the job's shards.
 
-    Raises ValueError where the folder has codes of other settings, or nothing could be said.
+    Raise ValueError where the folder has codes of other settings, or no text reached its end.
     """
     check_job(config.job, config.jobs)
     recorded, out = sorted(Path(config.codes).glob("train-*.parquet")), Path(config.out)
@@ -54,42 +54,42 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
     weights = content_hash(Path(config.target.path))
     settings = settings_of(replace(config, job=0, jobs=1), target_weights=weights)
     done_before(out / TRAINING, settings)
-    asked = EngineConfig(
+    engine_config = EngineConfig(
         target=config.target,
         codec=config.codec,
         sampling=config.sampling,
         runtime=config.runtime,
     )
-    engine = build_engine(asked, System.target)
+    engine = build_engine(engine_config, System.target)
     if config.laws is not None and engine.settings.text_rows:
         raise ValueError(
             "laws are kept of codes and the end, sampling.text_rows=true draws other rows too; "
             "give sampling.text_rows=false, or leave laws out"
         )
-    facts = {"utterances": 0, "left_out": 0, "codes": 0}
+    counts = {"utterances": 0, "left_out": 0, "codes": 0}
     for path in recorded[config.job :: config.jobs]:
-        made = out / path.name.replace("train-", "train-own-")
-        if not made.is_file():
-            said = _said(engine, path, config)
+        own = out / path.name.replace("train-", "train-own-")
+        if not own.is_file():
+            rows = _decode_shard(engine, path, config)
             begin(out / TRAINING, settings)
-            with writing(made) as file:
-                pq.write_table(pa.Table.from_pylist(said), file)
-        codes, texts = pq.read_table(made, columns=["codes"])["codes"], pq.read_metadata(path)
-        facts["utterances"] += len(codes)
-        facts["left_out"] += len(range(texts.num_rows)[: config.limit]) - len(codes)
-        facts["codes"] += len(pc.list_flatten(codes))
-    return facts
+            with writing(own) as file:
+                pq.write_table(pa.Table.from_pylist(rows), file)
+        codes, texts = pq.read_table(own, columns=["codes"])["codes"], pq.read_metadata(path)
+        counts["utterances"] += len(codes)
+        counts["left_out"] += len(range(texts.num_rows)[: config.limit]) - len(codes)
+        counts["codes"] += len(pc.list_flatten(codes))
+    return counts
 
 
-def _said(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
-    """The texts of a shard that were said to their end."""
+def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
+    """Decode the texts of a shard; return the rows of those that reached their end."""
     with shard(path):
         rows = read_shard(path, COLUMNS, engine.target.layout.n_codes).to_pylist()
-    asked = list(_asked(path.stem, rows, config))
-    said, why = [], "look at the target, its sampler and max length"
-    starts = range(0, len(asked), PIECE)
+    prompted = list(_with_voices(path.stem, rows, config))
+    ended, why = [], "look at the target, its sampler and max length"
+    starts = range(0, len(prompted), PIECE)
     for start in progress(starts, total=len(starts), desc=path.name, unit="piece", disable=None):
-        part = {id_: (row, prompt) for id_, row, prompt in asked[start : start + PIECE]}
+        part = {id_: (row, prompt) for id_, row, prompt in prompted[start : start + PIECE]}
         try:
             requests = [engine.request(id_, one, config.seed) for id_, (_, one) in part.items()]
         except ValueError as error:
@@ -98,19 +98,21 @@ def _said(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
             codes, why = engine.codes(outcome), outcome.failure or why
             if outcome.stopped and codes:
                 row, prompt = part[request.id]
-                said.append(row | {"codes": codes})
+                ended.append(row | {"codes": codes})
                 if config.laws is not None:
-                    laws = laws_of(
+                    laws = top_distributions(
                         engine.target, request, prompt.codes, outcome.tokens, config.laws
                     )
-                    said[-1] |= law_columns(laws, prompt, engine.target.vocab_size)
-    if not said:
+                    ended[-1] |= law_columns(laws, prompt, engine.target.vocab_size)
+    if not ended:
         raise ValueError(f"{path}: no text was said to its end; {why}")
-    return sorted(said, key=lambda row: row["id"])
+    return sorted(ended, key=lambda row: row["id"])
 
 
-def _asked(name: str, rows: list[Row], config: OwnCodesConfig) -> Iterator[tuple[str, Row, Prompt]]:
-    """Texts with voice prompts: another recording of the speaker, a function of seed and place."""
+def _with_voices(
+    name: str, rows: list[Row], config: OwnCodesConfig
+) -> Iterator[tuple[str, Row, Prompt]]:
+    """Prompt each text with another recording of its speaker, a function of seed and place."""
     of_speaker = defaultdict(list)
     for index, row in enumerate(rows):
         of_speaker[row["speaker"]].append(index)

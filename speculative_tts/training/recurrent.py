@@ -1,17 +1,18 @@
-"""A recurrent drafter on a frozen trunk: its layer, its losses step by step, its figures.
+"""Train a recurrent drafter on a frozen trunk: its layer, its losses step by step, its figures.
 
-Step j reads its own state of step j - 1 and the j-th token of the data behind the newest one, and
-says the law of the token after that. The target's law there is at hand: its state is the trunk's
-of that position, which is kept.
+Step j reads its own state of step j - 1 and the j-th token after the newest one, and predicts the
+distribution of the token after that. The target's distribution there follows from the trunk's
+stored state at that position.
 
-A draft counts only where all before it were accepted. With `own_drafts` a step is learnt as often
-as the layer's own drafts come to it, without drawing any. Let p be its law and q the target's: of
-drafts x ~ p the exact rule accepts min(1, q(x) / p(x)), and what is behind accepted ones is
+A drafted token matters only if all before it were accepted. With `own_drafts` a step is weighted by
+how often the layer's own drafts reach it, without drawing any. Let p be its distribution and q the
+target's: the exact rule accepts a draft x ~ p with probability min(1, q(x) / p(x)), so the mean of
+any f over accepted drafts is
 
-    sum_x p(x) min(1, q(x) / p(x)) f(x) = sum_x q(x) min(1, p(x) / q(x)) f(x),
+    sum_x p(x) min(1, q(x) / p(x)) f(x) = sum_x q(x) min(1, p(x) / q(x)) f(x).
 
-so tokens of the target itself (sst-own-codes) do, each weighted by min(1, p(x) / q(x)). A recorded
-token that the target never says has no weight. Otherwise all tokens of the data count alike.
+So tokens of the target itself (sst-own-codes) serve, each weighted by min(1, p(x) / q(x)). A
+recorded token that the target never draws has no weight. Otherwise all tokens count alike.
 """
 
 from collections.abc import Iterator
@@ -24,19 +25,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from speculative_tts.models.recurrent import BlockTensors, LayerTensors, layer_of, save_layer
-from speculative_tts.training.data.pairs import Batch
+from speculative_tts.training.data.pairs import SequenceBatch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.headed import States, copy_in_order, mean_figures, states_of
 from speculative_tts.training.loop import Values
 from speculative_tts.training.losses import Coarse, mix
 from speculative_tts.training.objective import Sampler
-from speculative_tts.training.trunk import Trunk
+from speculative_tts.training.trunk import TrainableTrunk
 
-WIDTH = 8  # times the target's, of all blocks; half as wide accepts 0.02 to 0.03 less at every step
+WIDTH = 8  # all blocks' width over the target's; half of it accepts 0.02 to 0.03 less at each step
 
 
-class Block(nn.Module):
-    """At first it changes nothing."""
+class RecurrentBlock(nn.Module):
+    """One residual block, initialised to change nothing."""
 
     def __init__(self, hidden: int, width: int) -> None:
         super().__init__()
@@ -45,36 +46,36 @@ class Block(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, states: Tensor, inputs: Tensor) -> Tensor:
-        """States and inputs of tokens, [positions, hidden], to states."""
+        """Map states and token inputs, both [positions, hidden], to new states."""
         more: Tensor = self.out(F.silu(self.inner(torch.cat([states, inputs], -1))))
         return states + more
 
     def tensors(self) -> BlockTensors:
-        """As they are stored."""
-        both = (self.inner.weight, self.inner.bias, self.out.weight, self.out.bias)
-        return BlockTensors(*(tensor.half() for tensor in both))
+        """Return the weights as they are stored."""
+        parts = (self.inner.weight, self.inner.bias, self.out.weight, self.out.bias)
+        return BlockTensors(*(tensor.half() for tensor in parts))
 
 
-class Recurrence(nn.Module):
-    """As `models.recurrent.RecurrentLayer`; at first what the target said before is said again."""
+class TrainableRecurrence(nn.Module):
+    """Trainable twin of `models.recurrent.RecurrentLayer`; initially it returns its state."""
 
     def __init__(self, hidden: int, width: int, blocks: int) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block(hidden, width) for _ in range(blocks))
+        self.blocks = nn.ModuleList(RecurrentBlock(hidden, width) for _ in range(blocks))
 
     def forward(self, states: Tensor, inputs: Tensor) -> Tensor:
-        """The states behind tokens of these inputs, [positions, hidden]."""
+        """Return the states after tokens of these inputs, [positions, hidden]."""
         for block in self.blocks:
             states = block(states, inputs)
         return states
 
 
 class RecurrentTrunk(nn.Module):
-    """The layer on a frozen trunk, trained over n - 1 steps; `sampler` is the target's."""
+    """Compute the layer's losses on a frozen trunk over n - 1 steps; `sampler` is the target's."""
 
     def __init__(
-        self, trunk: Trunk, n: int, layer: Recurrence, weights: dict[str, float], sampler: Sampler,
-        temperature: float, coarse: Coarse, *, own_drafts: bool,
+        self, trunk: TrainableTrunk, n: int, layer: TrainableRecurrence, weights: dict[str, float],
+        sampler: Sampler, temperature: float, coarse: Coarse, *, own_drafts: bool,
     ) -> None:  # fmt: skip
         super().__init__()
         self.layer = layer
@@ -84,22 +85,22 @@ class RecurrentTrunk(nn.Module):
         self._compared = (temperature, coarse)
         self.frequent: Tensor | None = None  # speech ids, the most frequent first
 
-    def states(self, batch: Batch) -> States:
-        """Hidden states of a batch's speech positions, of a sequence side by side."""
+    def states(self, batch: SequenceBatch) -> States:
+        """Return hidden states of a batch's speech positions, each sequence's in order."""
         return states_of(self.trunk, batch, self.n)
 
-    def count(self, said: Int[Tensor, " n"]) -> None:
-        """Which ids are frequent among these; of equally frequent ones the lower first."""
-        counts = said.bincount(minlength=len(self.trunk.weight))
+    def count(self, tokens: Int[Tensor, " n"]) -> None:
+        """Rank the ids by how often they occur in `tokens`; the lower of two equal ones first."""
+        counts = tokens.bincount(minlength=len(self.trunk.weight))
         self.frequent = counts.argsort(descending=True, stable=True).cpu()
 
     def go_on(self, folder: Path, target: Path) -> None:
-        """Begin with an earlier layer. ValueError for one of another target or of other sizes."""
+        """Start from an earlier layer; raise ValueError for another target or other sizes."""
         tensors = [part for block in layer_of(folder, target).blocks for part in block]
         copy_in_order(self.layer, tensors, folder)
 
     def forward(self, states: States) -> tuple[Tensor, Values]:
-        """The losses of the steps, summed over positions."""
+        """Return the loss summed over steps and positions."""
         losses, reached = [], states.hidden.new_ones(len(states))
         for going, step in self._steps(states):
             losses.append((reached[going] * mix(self._weights, *step, *self._compared)).sum())
@@ -109,7 +110,7 @@ class RecurrentTrunk(nn.Module):
 
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:
-        """Loss, right tokens, expected acceptance and positions of each step: [n - 1, 4]."""
+        """Return loss, right tokens, expected acceptance and positions of each step: [n - 1, 4]."""
         rows = []
         for _, (logits, wanted, target) in self._steps(states):
             p, q = self._sampler(logits), self._sampler(target)
@@ -122,26 +123,28 @@ class RecurrentTrunk(nn.Module):
         return torch.tensor(rows, dtype=torch.float64)
 
     def figures(self, sums: Float[Tensor, "steps 4"]) -> dict[str, Any]:
-        """The sum of mean losses, each step's accuracy and expected acceptance."""
+        """Return the sum of mean losses, and each step's accuracy and expected acceptance."""
         accepted = (sums[:, 2] / sums[:, 3]).tolist()
         figures = mean_figures(sums[:, [0, 1, 3]])
         return figures | {"dev_acceptances": [round(share, 4) for share in accepted]}
 
     def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
-        """Write the layer, and which ids are frequent."""
-        blocks = tuple(block.tensors() for block in self.layer.blocks if isinstance(block, Block))
+        """Write the layer and the ranking of ids."""
+        blocks = tuple(
+            block.tensors() for block in self.layer.blocks if isinstance(block, RecurrentBlock)
+        )
         save_layer(folder, LayerTensors(blocks, self.frequent), target=target, about=about)
 
     @torch.no_grad()
     def _passes(self, logits: Tensor, wanted: Tensor, target: Tensor) -> Tensor:
-        """min(1, p(x) / q(x)) of the tokens wanted, by the target's sampler; 0 where q is."""
+        """Return min(1, p(x) / q(x)) of the next tokens, by the target's sampler; 0 where q is."""
         p, q = (self._sampler(of).gather(1, wanted[:, None])[:, 0] for of in (logits, target))
         return torch.where(q > 0, (p / q).clamp(max=1), 0)
 
     def _steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
-        """Positions of each step, the layer's logits, the token wanted and the target's logits.
+        """Yield each step's positions, the layer's logits, the next tokens, the target's logits.
 
-        Those whose sequence goes on: nothing is drafted behind the end, or known behind a cut.
+        Positions whose sequence ended or was cut take no part: nothing follows that is known.
         """
         trunk, state = self.trunk, states.hidden[:, 0]
         for step in range(1, self.n):

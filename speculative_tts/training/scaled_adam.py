@@ -1,4 +1,4 @@
-"""ScaledAdam, the optimiser of the public VALL-E recipe (from icefall).
+"""Implement ScaledAdam, the optimiser of the public VALL-E recipe (from icefall).
 
 ScaledAdam is Adam whose step is relative: it is multiplied by the parameter's root mean square, so
 that the same learning rate (0.05) serves every matrix. A second Adam-like step, every fourth
@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 SIZE_PERIOD = 4  # updates between changes of a parameter's size
-SCALAR_RATE = 0.1  # of the learning rate, for sizes and parameters of one element
+SCALAR_RATE = 0.1  # share of the learning rate for sizes and for parameters of one element
 SMALLEST_RMS, LARGEST_RMS, LARGEST_SCALAR = 1e-5, 3.0, 10.0
 EPS = 1e-8
 
 
 class ScaledAdam(torch.optim.Optimizer):
-    """Relative Adam (see the module). `clipping_scale`: times the median gradient norm is clipped.
+    """Adam with relative steps; gradients are clipped at `clipping_scale` x their median norm.
 
-    As in the official class, what is clipped is the gradient of sizes only.
+    As in the official class, only the gradients of sizes are clipped.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ScaledAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
-        """One update of every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             if not params:
@@ -55,7 +55,7 @@ class ScaledAdam(torch.optim.Optimizer):
                 _update(p, state, group, scale)
 
     def _clipping(self, group: dict[str, Any], params: list[Tensor]) -> float:
-        """Factor of gradients: a multiple of the last period's median norm, over the norm."""
+        """Return the clipping factor: a multiple of the last period's median norm over the norm."""
         first = self.state[params[0]]
         step = int(first.get("step", 0))
         if group["clipping_scale"] is None or step == 0:
@@ -129,7 +129,7 @@ def _step(p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
 
 
 def _scalar_step(p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-    """Plain Adam without correction of the momentum."""
+    """Update by plain Adam without correction of the momentum."""
     beta1, beta2 = group["betas"]
     grad, square = _grad(p), state["square"]
     square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)

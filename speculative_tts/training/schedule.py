@@ -1,4 +1,4 @@
-"""Learning rates as functions of the step: (base rate, steps done) -> rate of the next step."""
+"""Define learning rates as functions: (base rate, steps done) -> rate of the next step."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ Rate = Callable[[float, int], float]
 
 
 def cosine(*, steps: int, warmup: int) -> Rate:
-    """Linear rise, then a cosine down to zero at the last step."""
+    """Return a rate that rises linearly, then falls as a cosine to zero at the last step."""
 
     def rate(base: float, step: int) -> float:
         if step < warmup:
@@ -19,7 +19,7 @@ def cosine(*, steps: int, warmup: int) -> Rate:
 
 
 def trapezoid(*, steps: int, warmup: int, decay: int) -> Rate:
-    """Linear rise, constant, linear fall to zero over the last `decay` steps."""
+    """Return a rate that rises linearly, stays, and falls to zero over the last `decay` steps."""
 
     def rate(base: float, step: int) -> float:
         rise = min(1.0, (step + 1) / max(1, warmup))
@@ -37,7 +37,7 @@ def eden(
     batches: float = 5000,
     epochs: float = 4,
 ) -> float:
-    """Rate of icefall's VALL-E recipe after `batch` batches in `epoch` (from 0).
+    """Return the rate of icefall's VALL-E recipe after `batch` batches, in `epoch` (from 0).
 
     The warm-up begins at a half. Checked on values of the official class.
     """
@@ -50,7 +50,7 @@ def eden(
 def eden_steps(
     *, warmup: int, accumulate: int = 1, processes: int = 1, epoch: int | None = None
 ) -> Rate:
-    """Eden where an epoch has so many batches; None: there are no epochs.
+    """Return Eden's rate for epochs of `epoch` batches; None: there are no epochs.
 
     As in the recipe, a process counts its own batches, of which `accumulate` make a step.
     """

@@ -41,7 +41,7 @@ from speculative_tts.training.data.phones import (
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.guided import GuidedLM, Look, Shape
 from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Plan, Training, Values
+from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
 from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.state import TRAINING, done_before, settings_of
 
@@ -203,7 +203,7 @@ class SentenceTraining(Training):
             adamw(others, config.other_lr, 0.0),
         ]
         learning = Learning(model, dict(model.lm.named_parameters()), optimizers, self._rate_at)
-        plan = Plan(config.steps, config.save_every, config.watch_every, log_every=10)
+        plan = TrainingPlan(config.steps, config.save_every, config.watch_every, log_every=10)
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
         self.model, self.layout, self._config = model.train(), layout, config
         voices = read_spoken(Path(config.prepared) / "codes", "train", layout)

@@ -1,7 +1,8 @@
-"""A training's folder: what it is, how far it is, that it is done; a killed training goes on.
+"""Keep a training's folder: its settings, its newest states and its summary.
 
-settings.json says what decides the result, state-<step>.pt all that the rest depends on (whole or
-absent, the newest two are kept), summary.json the last figures: a training that has it is done.
+settings.json holds what decides the result; state-<step>.pt all that the remaining steps depend on
+(whole or absent, the newest two are kept), so that a killed training resumes; summary.json the last
+figures: a training that has it is done.
 """
 
 from collections.abc import Mapping
@@ -20,8 +21,8 @@ from speculative_tts.typed import read_json
 
 TRAINING = "training"  # the folder, beside what is exported
 SETTINGS, SUMMARY = "settings.json", "summary.json"
-KEPT = 2
-WITHOUT_EFFECT = (  # on what is learnt
+KEPT = 2  # states
+WITHOUT_EFFECT = (  # settings that do not change what is learnt
     "out",
     "target_out",
     "threads",
@@ -54,9 +55,9 @@ class State:
 
 
 def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
-    """What decides the result of a configuration, as JSON values; `made_of` stands for paths.
+    """Return the settings that decide the result, as JSON values; `made_of` stands for paths.
 
-    Without what came later and has the value of before (`schema.laws.Since`).
+    A later setting at the value that stands for earlier runs is left out (`schema.laws.Since`).
     """
     left_out = {*WITHOUT_EFFECT, *unchanged(config)}
     return {k: v for k, v in plain(config).items() if k not in left_out} | made_of
@@ -65,9 +66,9 @@ def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
 def done_before(
     folder: Path, settings: Mapping[str, Any], *, extend: bool = False
 ) -> dict[str, Any] | None:
-    """The summary if this training is done.
+    """Return the summary if this training is done.
 
-    Raises ValueError when the folder holds one with other settings; with `extend` that goes on.
+    Raise ValueError if the folder's training has other settings; with `extend` it may be continued.
     """
     path = folder / SETTINGS
     before = read_json(path) if path.is_file() else settings
@@ -87,13 +88,13 @@ def done_before(
 
 
 def begin(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write what is going to be trained; it is not done."""
+    """Write the settings of a training that begins, and mark it as not done."""
     (folder / SUMMARY).unlink(missing_ok=True)
     write_json(folder / SETTINGS, dict(settings))
 
 
 def finish(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Say that the training is done: what it was for is written."""
+    """Mark the training as done, once its product is written."""
     write_json(folder / SUMMARY, dict(summary))
 
 
@@ -106,7 +107,7 @@ def save_state(folder: Path, state: State) -> None:
 
 
 def load_state(folder: Path) -> State | None:
-    """The newest state of `folder`, None when there is none. ValueError when it cannot be read."""
+    """Load the newest state, None if there is none; raise ValueError if it cannot be read."""
     paths = sorted(folder.glob(_PATTERN))
     if not paths:
         return None
@@ -122,14 +123,14 @@ def load_state(folder: Path) -> State | None:
 
 
 def clear_states(folder: Path) -> None:
-    """Remove all states and what a killed writer left of one."""
+    """Remove all states, and partial ones that a killed writer left."""
     for pattern in (_PATTERN, f".{_PATTERN}.*.tmp"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
 
 
 def copy_into(parameters: Mapping[str, Tensor], stored: Mapping[str, Tensor], named: str) -> None:
-    """Copy stored values into parameters of these names. ValueError when they do not fit."""
+    """Copy stored values into the parameters of these names; raise ValueError if they differ."""
     shapes = {name: parameter.shape for name, parameter in parameters.items()}
     if shapes != {name: value.shape for name, value in stored.items()}:
         raise ValueError(f"{named} is of another model; give another out, or delete it")

@@ -1,8 +1,8 @@
 """Train the tiny target: a Qwen2 in CosyVoice 2's shape that follows its text.
 
-Trained plainly on this little speech, such a model learns to babble and ignores its text.  Two
-things help: a curriculum from one word to eight, and two linear probes of the final hidden state,
-trained with the model and thrown away, that name the word being spoken and the word after it.
+Plainly trained on this little speech, such a model babbles and ignores its text. Two
+things help: a curriculum from one word to eight, and two linear probes of the final hidden state
+that name the word being spoken and the word after it, trained with the model and thrown away.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from speculative_tts.training.checkpoint import source_hash
 from speculative_tts.training.data.recordings import (
     FLUENT,
     IGNORED,
-    Batch,
     BatchConfig,
-    Recordings,
+    LabelledBatch,
+    RecordingsBySpeaker,
     collate,
     draw_sequences,
     load_recordings,
 )
-from speculative_tts.training.grow import grown
+from speculative_tts.training.grow import grow_target
 from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Plan, Training, Values
+from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
 from speculative_tts.training.optimiser import muon_and_adamw
 from speculative_tts.training.schedule import trapezoid
 from speculative_tts.training.state import TRAINING, done_before, settings_of
-from speculative_tts.training.watch import Sampling, Watch
+from speculative_tts.training.watch import TinySampling, Watch
 
 TARGET = "target"  # the exported checkpoint, beside the training
 
@@ -61,12 +61,12 @@ class ModelConfig:
 
 
 @dataclass
-class Recipe(TrainTargetConfig):
-    """Everything that decides a training run: the command's keys and what nobody changes."""
+class TargetRecipe(TrainTargetConfig):
+    """Everything that decides a training run: the command's keys and fixed settings."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     batch: BatchConfig = field(default_factory=BatchConfig)
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: TinySampling = field(default_factory=TinySampling)
     weight_decay: float = 0.05
     clip: float = 1.0
     log_every: int = 10
@@ -74,7 +74,7 @@ class Recipe(TrainTargetConfig):
 
 
 class Probes(nn.Module):
-    """Linear readers of the final hidden state: the word spoken and the word after it."""
+    """Linear probes of the final hidden state for the word spoken and the word after it."""
 
     def __init__(self, hidden_size: int, n_classes: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Probes(nn.Module):
 
 
 def build_model(config: ModelConfig, layers: int, layout: SpeechLayout, seed: int) -> Any:
-    """A fresh Qwen2ForCausalLM over the merged vocabulary."""
+    """Build a fresh Qwen2ForCausalLM over the merged vocabulary."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(seed)
@@ -105,14 +105,14 @@ def build_model(config: ModelConfig, layers: int, layout: SpeechLayout, seed: in
 
 
 class ProbedTarget(nn.Module):
-    """The target and its probes; makes the loss of a batch, means over its speech positions."""
+    """Compute the loss of the target and its probes, means over a batch's speech positions."""
 
     def __init__(self, model: Any, probes: Probes, probe_weight: float) -> None:
         super().__init__()
         self.model, self.probes, self.probe_weight = model, probes, probe_weight
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Values]:
-        """What is minimised; the target's own loss and the probes' losses and accuracy."""
+    def forward(self, batch: LabelledBatch) -> tuple[Tensor, Values]:
+        """Return the loss to minimise, and the parts to log."""
         hidden = self.model.model(input_ids=batch.inputs, use_cache=False).last_hidden_state
         speech = batch.targets != IGNORED
         states: Float[Tensor, "tokens hidden"] = hidden[speech]
@@ -129,19 +129,19 @@ class ProbedTarget(nn.Module):
 
 
 def accuracy(logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -> Tensor:
-    """Share of labels that are the likeliest class."""
+    """Return the share of labels that are the likeliest class."""
     return (logits.argmax(dim=-1) == labels).float().mean()
 
 
 class TargetTraining(Training):
-    """Draws batches by the curriculum; the codec's geometry pulls at embeddings after each step."""
+    """Train on batches drawn by the curriculum; after each step embeddings are pulled (`pull`)."""
 
     def __init__(
         self,
         out: Path,
-        config: Recipe,
+        config: TargetRecipe,
         layout: SpeechLayout,
-        data: Recordings,
+        data: RecordingsBySpeaker,
         accelerator: Accelerator,
         *,
         begin: Mapping[str, Tensor] | None = None,
@@ -162,7 +162,7 @@ class TargetTraining(Training):
             muon_and_adamw(model, probes, rates, config.weight_decay),
             trapezoid(steps=config.steps, warmup=config.warmup_steps, decay=config.decay_steps),
         )
-        plan = Plan(
+        plan = TrainingPlan(
             config.steps, config.save_every, config.watch_every, config.log_every, clip=config.clip
         )
         super().__init__(out / TRAINING, plan, learning, accelerator)
@@ -170,19 +170,19 @@ class TargetTraining(Training):
         self._config, self._layout, self._data = config, layout, data
         self._out, self._pull, self._watch = out, pull, watch
 
-    def batch(self, step: int, number: int) -> Batch:
-        """Sequences as long as the curriculum has come to."""
+    def batch(self, step: int, number: int) -> LabelledBatch:
+        """Draw sequences of the length that the curriculum allows at this step."""
         rng = np.random.default_rng([self._config.seed, number])
         sequences = draw_sequences(rng, self._data, self._config.batch, step)
         return collate(sequences, self._layout)
 
     def stepped(self) -> None:
-        """Pull the embeddings of codes."""
+        """Pull the embeddings of codes towards the codec's geometry."""
         if self._pull is not None:
             self._pull(self.model.model.embed_tokens.weight[: self._layout.n_codes])
 
     def evaluate(self) -> dict[str, Any]:
-        """Export the target, and listen to it."""
+        """Export the target and return the figures of its evaluation list."""
         folder = self._out / TARGET
         if self.accelerator.is_main_process:
             export_target(self.model, self._layout, folder)
@@ -202,20 +202,22 @@ def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
     layout.save(folder)
 
 
-def begun(
-    config: Recipe, source: Path, codec: TinyCodec, layout: SpeechLayout
+def initial_weights(
+    config: TargetRecipe, source: Path, codec: TinyCodec, layout: SpeechLayout
 ) -> dict[str, Tensor]:
-    """The weights of `source`, grown to what is asked for; it speaks codec's codes or codec/'s."""
+    """Grow the weights of `source`, which speaks the codes of `codec` or of the corpus's codec/."""
     same = SpeechLayout.from_folder(source).n_codes == codec.n_codes
-    spoken = codec if same else TinyCodec.load(Path(config.prepared) / "codec")
-    return grown(source, spoken, codec, layout, config.layers)
+    source_codec = codec if same else TinyCodec.load(Path(config.prepared) / "codec")
+    return grow_target(source, source_codec, codec, layout, config.layers)
 
 
-def train_target(config: Recipe, accelerator: Accelerator, track: Log = silent) -> dict[str, Any]:
-    """Train on what `prepare_tiny` left in `config.prepared`; again after a kill it goes on.
+def train_target(
+    config: TargetRecipe, accelerator: Accelerator, track: Log = silent
+) -> dict[str, Any]:
+    """Train on the corpus that `prepare_tiny` wrote to `config.prepared`, or resume after a kill.
 
-    So does a training that was done with other settings, more steps above all. Leaves the training
-    and the exported target/ in `config.out`; returns the last figures.
+    A finished training also continues under other settings, such as more steps. The training and
+    the exported target/ are in `config.out`; return the last figures.
     """
     corpus, out = Path(config.prepared), Path(config.out)
     if config.init is not None:
@@ -227,7 +229,9 @@ def train_target(config: Recipe, accelerator: Accelerator, track: Log = silent) 
         return done
     codec = TinyCodec.load(corpus / config.codes_of)
     layout = SpeechLayout.merged(codec.n_codes, WORDS, asdict(config.sampling))
-    begin = None if config.init is None else begun(config, Path(config.init), codec, layout)
+    begin = (
+        None if config.init is None else initial_weights(config, Path(config.init), codec, layout)
+    )
     pull = AcousticPull(torch.from_numpy(codec.codebook).float(), config.acoustic_pull)
     watch = Watch.load(
         corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed

@@ -1,4 +1,4 @@
-"""A target as heads see it: hidden states of its trunk and its own head, cut to speech ids."""
+"""Load a target for training heads: its trunk, and its own head cut to speech ids."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ from speculative_tts.training.data.recordings import IGNORED
 
 
 @dataclass(frozen=True)
-class Trunk:
-    """The target's trunk and its own head, which has a row for each speech id among others."""
+class TrainableTrunk:
+    """A target's trunk and its own head, which has a row for each speech id among others."""
 
     model: nn.Module  # all parameters of trunk and head
     hidden: Callable[[Tensor], Tensor]  # ids [batch, length] -> hidden states [batch, length, dim]
@@ -36,7 +36,7 @@ class Trunk:
     nar: ValleNAR | None = None  # of a VALL-E
 
     def own(self, hidden: Tensor) -> Tensor:
-        """The head's logits over speech ids."""
+        """Return the own head's logits over speech ids."""
         return nn.functional.linear(hidden, self.weight, self.bias)
 
     @property
@@ -46,7 +46,7 @@ class Trunk:
 
     @property
     def embedding(self) -> Tensor:
-        """Inputs of speech ids: [vocab, hidden]. ValueError where they are no rows of a table."""
+        """Embeddings of speech ids: [vocab, hidden]; ValueError for a target without a table."""
         if not isinstance(self.model, PreTrainedModel):
             raise ValueError(
                 "a VALL-E is not fed rows of an embedding alone, as kind=recurrent needs; "
@@ -58,12 +58,12 @@ class Trunk:
 
     @property
     def bias(self) -> Tensor | None:
-        """Its bias, if it has one."""
+        """The head's bias at the speech rows, if it has one."""
         bias: Tensor | None = self.head.bias
         return None if bias is None else bias[self.rows]
 
     def speech_ids(self, targets: Tensor) -> Tensor:
-        """The next tokens of a batch as speech ids, IGNORED where nothing is learnt."""
+        """Return the targets of a batch as speech ids, IGNORED where nothing is learnt."""
         if isinstance(self.rows, slice):
             return targets
         ids = torch.full((self.head.out_features,), IGNORED)
@@ -73,8 +73,8 @@ class Trunk:
         )
 
 
-def load_trunk(config: CheckpointConfig) -> Trunk:
-    """The trunk of a target of any family."""
+def load_trunk(config: CheckpointConfig) -> TrainableTrunk:
+    """Load the trunk of a target of any family."""
     target = Path(config.path)
     layout, family = load_layout(config), family_of(target)
     if isinstance(layout, RowLayout):
@@ -85,7 +85,7 @@ def load_trunk(config: CheckpointConfig) -> Trunk:
     return _transformers(target, slice(layout.speech_vocab_size), layout.eos_id)
 
 
-def _transformers(target: Path, rows: slice | Tensor, stop_id: int) -> Trunk:
+def _transformers(target: Path, rows: slice | Tensor, stop_id: int) -> TrainableTrunk:
     source, tensors = read_checkpoint(target)
     model: Any = build_model(source, tensors, torch.float32)
 
@@ -102,11 +102,11 @@ def _transformers(target: Path, rows: slice | Tensor, stop_id: int) -> Trunk:
         about = {"heads": settings, "layers": list(range(source["num_hidden_layers"]))}
         write_draft(folder, target, source, tensors | trained, about)
 
-    return Trunk(model, hidden, model.get_output_embeddings(), rows, stop_id, export)
+    return TrainableTrunk(model, hidden, model.get_output_embeddings(), rows, stop_id, export)
 
 
-def _valle(target: Path, layout: SpeechLayout) -> Trunk:
-    """Of a VALL-E, its AR; `export` writes the NAR too, as it is then."""
+def _valle(target: Path, layout: SpeechLayout) -> TrainableTrunk:
+    """Load the AR of a VALL-E; `export` also writes the NAR in its state at that time."""
     valle, begin = load_valle(target), first_code(layout)
     ar = valle.ar
     if ar.config.prepend_bos:
@@ -124,13 +124,13 @@ def _valle(target: Path, layout: SpeechLayout) -> Trunk:
     rows = slice(layout.speech_vocab_size)
     hidden = partial(hidden_states, ar, begin=begin)
     nar = valle.nar if valle.config.quantizers > 1 else None
-    return Trunk(ar, hidden, ar.ar_predict_layer, rows, layout.eos_id, export, nar)
+    return TrainableTrunk(ar, hidden, ar.ar_predict_layer, rows, layout.eos_id, export, nar)
 
 
 def hidden_states(ar: ValleAR, ids: Tensor, begin: int) -> Tensor:
-    """Final hidden states of inputs [batch, length] whose code 0 is `begin`; zero at text.
+    """Return the final hidden states of ids [batch, length] whose code 0 is `begin`; zero at text.
 
-    Returns [batch, length, dim].
+    The result is [batch, length, dim].
     """
     is_code, is_text = ids >= begin, (ids >= 0) & (ids < begin)
     texts, codes = (
@@ -139,12 +139,12 @@ def hidden_states(ar: ValleAR, ids: Tensor, begin: int) -> Tensor:
     text = pad_sequence(texts, batch_first=True)
     audio = pad_sequence([row - begin for row in codes], batch_first=True)
 
-    def behind(rows: list[Tensor], width: int) -> Tensor:
+    def is_padding(rows: list[Tensor], width: int) -> Tensor:
         lengths = torch.tensor([len(row) for row in rows], device=ids.device)
         return torch.arange(width, device=ids.device) >= lengths[:, None]
 
-    silent = behind(codes, audio.shape[1])
-    states = ar.hidden(text, audio, behind(texts, text.shape[1]), silent)
+    silent = is_padding(codes, audio.shape[1])
+    states = ar.hidden(text, audio, is_padding(texts, text.shape[1]), silent)
     out = states.new_zeros(*ids.shape, states.shape[-1])
     out[is_code] = states[~silent]
     return out

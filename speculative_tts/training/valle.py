@@ -1,11 +1,11 @@
 """Train the tiny VALL-E: an AR of layer 1 with multi-token heads, and a NAR of the other layers.
 
-What made the CosyVoice-2-shaped target follow its text makes this one too (`training.target`): a
-curriculum from one word to eight, and probes that name the word spoken and the next one. Absolute
-positions need more help: text rows name their neighbours, and two heads are told where to attend
+As for the CosyVoice-2-shaped target (`training.target`), two things make the model follow its text:
+a curriculum from one word to eight, and probes that name the word spoken and the next one. Absolute
+positions need more help: text rows name their neighbours, and two heads are taught where to attend
 (`training.valle_losses`). The multi-token heads (Nguyen et al., ICASSP 2025, eq. 3) are trained
 jointly from scratch: head i predicts the code i steps on from the same hidden state. Unlike the
-paper's plain sum over all positions, further heads count `prediction_weight` at some positions. The
+paper's sum over all positions, further heads weigh `prediction_weight` at some positions. The
 NAR sees an acoustic prompt as in prefix mode 1, and its labels are spread over codes that sound
 alike (`nar_losses`).
 """
@@ -37,13 +37,13 @@ from speculative_tts.training.data.layered import ValleBatch, collate_valle
 from speculative_tts.training.data.recordings import (
     FLUENT,
     BatchConfig,
-    Recordings,
+    RecordingsBySpeaker,
     Stage,
     draw_sequences,
     load_recordings,
 )
 from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Plan, Training, Values
+from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
 from speculative_tts.training.optimiser import muon_and_adamw
 from speculative_tts.training.schedule import trapezoid
 from speculative_tts.training.state import (
@@ -56,19 +56,20 @@ from speculative_tts.training.state import (
 )
 from speculative_tts.training.valle_losses import Extras, ar_losses, nar_losses, nearby
 from speculative_tts.training.valle_start import fresh_valle, sound_alike
-from speculative_tts.training.watch import Sampling, Watch
+from speculative_tts.training.watch import TinySampling, Watch
 
 BEGIN, END, FIRST_WORD = 1, 2, 3
-"""Text ids as the official front end makes them: 0 pads, from 3 on come the symbols, sorted."""
+"""Text ids of the official front end: 0 pads, the sorted symbols start at 3."""
 
 WHOLE = 1 << 30
+"""End of the last stage: beyond any training."""
 
 TARGET, HEADS = "target", "heads"  # what is exported, beside the training
 
 
 @dataclass(frozen=True)
 class StageConfig:
-    """Length and learning rates of a stage."""
+    """Length and learning rates of one training stage."""
 
     steps: int
     warmup_steps: int = 40
@@ -88,17 +89,17 @@ class TrainValleConfig:
     dim: int = 160
     heads: int = 5
     layers: int = 6
-    """Width and layers that half a core can train in an hour."""
+    """Sizes that half a core can train in an hour."""
     nar_scale: float = 0.6
-    """The NAR's width, heads and layers over the AR's: it only refines what the AR says."""
+    """The NAR's width, heads and layers over the AR's: it only refines the AR's codes."""
     nar_spread: float = 0.3
-    """How wide the codes lie that the NAR is to say, over the mean square of a layer's codes."""
+    """Variance of the NAR's spread labels, over the mean square of a layer's codes."""
     predictions: int = 8
     """Multi-token heads, the AR's own among them."""
     prediction_weight: float = 0.3
-    """Of each further head's cross entropy; the paper's is 1."""
+    """Weight of each further head's cross entropy; the paper's is 1."""
     prediction_stride: int = 3
-    """Further heads are trained on every so many positions, others at each step."""
+    """Further heads are trained on one position in so many, different ones at each step."""
     probe_weight: float = 0.5
     ar: StageConfig = field(default_factory=lambda: StageConfig(steps=1500, decay_steps=600))
     nar: StageConfig = field(default_factory=lambda: StageConfig(steps=1000, decay_steps=500))
@@ -112,12 +113,12 @@ class TrainValleConfig:
             single_share=0.0, stages=(Stage(450, 5), Stage(WHOLE, 8))
         )
     )
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: TinySampling = field(default_factory=TinySampling)
     weight_decay: float = 0.05
     watch_rows_step: int = 4
     seed: int = 1
     init: Path | None = None
-    """A run of this trainer to begin with, all lengths of utterances from the first step."""
+    """A run of this trainer to start from, with all lengths of utterances from the first step."""
     first_shard: int = 0
 
     def __post_init__(self) -> None:
@@ -126,7 +127,7 @@ class TrainValleConfig:
             self.nar_batch = replace(self.nar_batch, stages=FLUENT)
 
     def model(self, layout: SpeechLayout, quantizers: int) -> ValleConfig:
-        """The official options of this model; no dropout, for no recording is seen often."""
+        """Return the model's options; no dropout, for no recording is seen often."""
         return ValleConfig(
             dim=self.dim,
             heads=self.heads,
@@ -140,8 +141,8 @@ class TrainValleConfig:
         )
 
 
-def valle_layout(codec: ResidualTinyCodec, sampling: Sampling) -> SpeechLayout:
-    """Speech ids as everywhere; text ids are rows of VALL-E's own text embedding."""
+def valle_layout(codec: ResidualTinyCodec, sampling: TinySampling) -> SpeechLayout:
+    """Return the layout whose text ids are rows of VALL-E's own text embedding."""
     return SpeechLayout(
         n_codes=codec.n_codes,
         stop_ids=(codec.n_codes,),
@@ -157,38 +158,38 @@ def valle_layout(codec: ResidualTinyCodec, sampling: Sampling) -> SpeechLayout:
 
 
 class JointAR(nn.Module):
-    """The AR with its probes and heads."""
+    """Compute the loss of the AR with its probes and heads."""
 
     def __init__(self, ar: ValleAR, extras: Extras, config: TrainValleConfig) -> None:
         super().__init__()
         self.ar, self.extras, self._config = ar, extras, config
 
     def forward(self, batch: tuple[ValleBatch, slice]) -> tuple[Tensor, Values]:
-        """What is minimised, and losses; further heads see some positions."""
+        """Return the loss to minimise and the parts to log; further heads see some positions."""
         c = self._config
         own, probes, further, logged = ar_losses(self.ar, self.extras, *batch)
         return own + c.probe_weight * probes + c.prediction_weight * further.sum(), logged
 
 
-class StagedNAR(nn.Module):
-    """The NAR, a stage at a time."""
+class TinyStagedNAR(nn.Module):
+    """Compute the loss of the NAR at one stage."""
 
     def __init__(self, nar: ValleNAR, near: Float[Tensor, "layers codes codes"]) -> None:
         super().__init__()
         self.nar, self._near = nar, near
 
     def forward(self, batch: tuple[ValleBatch, int, int]) -> tuple[Tensor, Values]:
-        """The mean loss over predicted frames."""
+        """Return the mean loss over predicted frames."""
         return nar_losses(self.nar, *batch, self._near)
 
 
 @dataclass(frozen=True)
 class ValleRun:
-    """The models of a run and what they learn from."""
+    """Models and data of a training run."""
 
     config: TrainValleConfig
     layout: SpeechLayout
-    data: Recordings
+    data: RecordingsBySpeaker
     accelerator: Accelerator
     valle: Valle
     extras: Extras
@@ -199,11 +200,11 @@ class ValleRun:
         cls,
         config: TrainValleConfig,
         layout: SpeechLayout,
-        data: Recordings,
+        data: RecordingsBySpeaker,
         accelerator: Accelerator,
         codec: ResidualTinyCodec,
     ) -> ValleRun:
-        """AR and heads, fresh or of `config.init`; the NAR and the probes are fresh."""
+        """Build AR and heads, fresh or from `config.init`, and a fresh NAR and probes."""
         valle = fresh_valle(config.model(layout, codec.n_layers), config.seed)
         classes = layout.n_codes + 1
         extras = Extras(config.dim, len(layout.words) + 1, config.predictions - 1, classes)
@@ -217,7 +218,7 @@ class ValleRun:
         return cls(config, layout, data, accelerator, valle, extras, near)
 
     def batch(self, config: BatchConfig, step: int, number: int) -> ValleBatch:
-        """Sequences as long as the curriculum has come to."""
+        """Draw sequences of the length that the curriculum allows at this step."""
         rng = np.random.default_rng([self.config.seed, number])
         sequences = draw_sequences(rng, self.data, config, step)
         return collate_valle(sequences, self.layout, self.config.predictions)
@@ -237,7 +238,7 @@ class ValleRun:
 
 
 class StageTraining(Training):
-    """What AR and NAR share: Muon for matrices of the trunk, AdamW for all else."""
+    """Base of AR and NAR training: Muon for the trunk's matrices, AdamW for all else."""
 
     def __init__(
         self,
@@ -252,43 +253,43 @@ class StageTraining(Training):
         optimizers = muon_and_adamw(model, nn.ModuleList(extras), rates, run.config.weight_decay)
         rate = trapezoid(steps=stage.steps, warmup=stage.warmup_steps, decay=stage.decay_steps)
         learning = Learning(module.train(), dict(module.named_parameters()), optimizers, rate)
-        plan = Plan(
+        plan = TrainingPlan(
             stage.steps, stage.save_every, stage.watch_every, stage.log_every, clip=stage.clip
         )
         super().__init__(folder, plan, learning, run.accelerator)
         self._run, self._watch = run, watch
 
 
-class ARTraining(StageTraining):
-    """The AR with heads and probes."""
+class TinyARTraining(StageTraining):
+    """Train the AR with heads and probes."""
 
     def __init__(self, out: Path, run: ValleRun, watch: Watch | None = None) -> None:
         module = JointAR(run.valle.ar, run.extras, run.config)
         super().__init__(out / TRAINING / "ar", run, module, run.config.ar, watch)
 
     def batch(self, step: int, number: int) -> tuple[ValleBatch, slice]:
-        """Sequences, and the positions that further heads see."""
+        """Return sequences, and the positions that further heads see."""
         stride = self._run.config.prediction_stride
         some = slice(step % stride, None, stride)
         return self._run.batch(self._run.config.batch, step, number), some
 
     def evaluate(self) -> dict[str, Any]:
-        """What is heard of the first layer."""
+        """Evaluate the speech of the first layer alone."""
         if self._watch is None:
             return {}
         return self._watch(ValleLM(self._run.valle.ar, layout=self._run.layout))
 
 
-class NARTraining(StageTraining):
-    """The NAR, its stages in turn, after an AR; it is listened to at the end."""
+class TinyNARTraining(StageTraining):
+    """Train the NAR after the AR, its stages in turn; it is evaluated at the end only."""
 
     def __init__(self, out: Path, run: ValleRun, watch: Watch | None = None) -> None:
         stage = replace(run.config.nar, watch_every=run.config.nar.steps)
-        module = StagedNAR(run.valle.nar, run.near)
+        module = TinyStagedNAR(run.valle.nar, run.near)
         super().__init__(out / TRAINING / "nar", run, module, stage, watch)
 
     def batch(self, step: int, number: int) -> tuple[ValleBatch, int, int]:
-        """Sequences, the stage that is trained, and how many frames are given as a prompt."""
+        """Return sequences, the stage to train, and how many frames are given as a prompt."""
         config, nar = self._run.config, self._run.valle.nar
         batch = self._run.batch(config.nar_batch, step, number)
         generator = torch.Generator().manual_seed(config.seed * 1_000_003 + number)
@@ -296,7 +297,7 @@ class NARTraining(StageTraining):
         return batch, stage, draw_prefix(batch.code_lengths, generator)
 
     def evaluate(self) -> dict[str, Any]:
-        """What is heard of all layers."""
+        """Evaluate the speech of all layers."""
         if self._watch is None:
             return {}
         valle, layout = self._run.valle, self._run.layout
@@ -310,13 +311,13 @@ def train_valle(
     accelerator: Accelerator,
     track: Log = silent,
 ) -> dict[str, Any]:
-    """Train AR, heads and NAR on what `prepare_residual` left; run again after a kill to continue.
+    """Train AR, heads and NAR on the corpus of `prepare_residual`, or resume after a kill.
 
-    Leaves the training of both stages, and the exported target/ and heads/ in `out`; returns the
-    last figures.
+    The trainings of both stages and the exported target/ and heads/ are in `out`; return the last
+    figures.
     """
-    begun = None if config.init is None else target_hash(config.init / TARGET)
-    settings = settings_of(config, prepared=str(corpus), init=begun)
+    init = None if config.init is None else target_hash(config.init / TARGET)
+    settings = settings_of(config, prepared=str(corpus), init=init)
     done = done_before(out / TRAINING, settings, extend=True)
     if done is not None:
         return done
@@ -329,8 +330,8 @@ def train_valle(
     run = ValleRun.build(config, layout, data, accelerator, codec)
     if accelerator.is_main_process:
         begin(out / TRAINING, settings)
-    ARTraining(out, run, watch).run(track)
-    nar = NARTraining(out, run, watch)
+    TinyARTraining(out, run, watch).run(track)
+    nar = TinyNARTraining(out, run, watch)
     nar.run(lambda row: track({**row, "step": config.ar.steps + row["step"]}))
     if accelerator.is_main_process:
         run.export(out)

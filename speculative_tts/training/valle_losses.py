@@ -1,4 +1,4 @@
-"""Losses of the tiny VALL-E: the AR with probes and multi-token heads, one stage of the NAR."""
+"""Compute the tiny VALL-E's losses: the AR with probes and heads, and one stage of the NAR."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Logged = dict[str, Tensor]
 
 
 class Extras(nn.Module):
-    """What is trained with the AR but is no part of it: probes, and heads 2, 3, ..
+    """Modules trained with the AR that are no part of it: probes, and heads 2, 3, ..
 
     `probes` read the audio rows' final states. `neighbours` read the text rows early on: absolute
     positions make it slow to learn which word comes next, unless text rows know their neighbours.
@@ -38,13 +38,13 @@ class Extras(nn.Module):
 def ar_losses(
     model: ValleAR, extras: Extras, batch: ValleBatch, some: slice
 ) -> tuple[Tensor, Tensor, Float[Tensor, " heads"], Logged]:
-    """Of a batch, means over positions in nats: the AR's own, all probes' and each further head's.
+    """Return mean losses in nats: the AR's own, all probes' together and each further head's.
 
-    The further heads see the positions `some` of all. Also returns what to log.
+    The further heads see the positions `some`. The last item has the values to log.
     """
-    inside = look_inside(model, batch)
+    inner = capture_states(model, batch)
     spoken = batch.targets[..., 0] != IGNORED
-    audio: Float[Tensor, "n dim"] = inside.final[spoken]
+    audio: Float[Tensor, "n dim"] = inner.final[spoken]
     targets: Int64[Tensor, "n heads"] = batch.targets[spoken]
     logits = model.ar_predict_layer(audio)
     own = cross_entropy(logits, targets[:, 0])
@@ -52,8 +52,8 @@ def ar_losses(
     current = cross_entropy(extras.probes.current(audio), batch.current_word[spoken])
     guesses, words = extras.probes.following(audio), batch.next_word[spoken]
     following = cross_entropy(guesses, words)
-    neighbours = neighbour_losses(extras.neighbours(inside.early), batch.neighbours)
-    guidance = guidance_loss(middle_layer(model).self_attn, inside.middle, batch)
+    neighbours = neighbour_losses(extras.neighbours(inner.early), batch.neighbours)
+    guidance = guidance_loss(middle_layer(model).self_attn, inner.middle, batch)
     further, further_hits = further_losses(extras.predictions, audio[some], targets[some, 1:])
     logged = {
         "loss": own,
@@ -69,36 +69,36 @@ def ar_losses(
 
 
 @dataclass(frozen=True)
-class Inside:
-    """What a pass of the AR goes through."""
+class InnerStates:
+    """States inside a pass of the AR that the losses read."""
 
     final: Float[Tensor, "batch frames dim"]  # audio rows, after the last norm
     early: Float[Tensor, "batch text dim"]  # text rows, after the first third of the layers
     middle: Float[Tensor, "batch rows dim"]  # text and audio rows, where the middle layer attends
 
 
-def look_inside(model: ValleAR, batch: ValleBatch) -> Inside:
-    """Run the AR, teacher-forced, and keep what the losses read."""
+def capture_states(model: ValleAR, batch: ValleBatch) -> InnerStates:
+    """Run the AR, teacher-forced, and capture the states that the losses read."""
     layers = model.ar_decoder.layers
     parts = {"early": layers[max(0, len(layers) // 3 - 1)], "middle": middle_layer(model).norm1}
-    kept: dict[str, Tensor] = {}
+    captured: dict[str, Tensor] = {}
 
-    def keep(name: str, output: Tensor) -> None:
-        kept[name] = output
+    def capture(name: str, output: Tensor) -> None:
+        captured[name] = output
 
     hooks = [
-        part.register_forward_hook(lambda _m, _i, output, name=name: keep(name, output))
+        part.register_forward_hook(lambda _m, _i, output, name=name: capture(name, output))
         for name, part in parts.items()
     ]
     size = batch.text.shape[1]
     final = model.hidden(batch.text, batch.codes[..., 0], *_padding(batch))
     for hook in hooks:
         hook.remove()
-    return Inside(final, kept["early"][:, :size], kept["middle"])
+    return InnerStates(final, captured["early"][:, :size], captured["middle"])
 
 
 def middle_layer(model: ValleAR) -> Layer:
-    """Half of the layers come before it: they hear words before two of its heads look for them."""
+    """Return the middle layer: half of the layers work before two of its heads look for words."""
     layer = model.ar_decoder.layers[len(model.ar_decoder.layers) // 2]
     assert isinstance(layer, Layer)
     return layer
@@ -107,10 +107,10 @@ def middle_layer(model: ValleAR) -> Layer:
 def guidance_loss(
     attention: Attention, middle: Float[Tensor, "batch rows dim"], batch: ValleBatch
 ) -> Tensor:
-    """Two heads of the middle layer are to attend to the word spoken and to the next one.
+    """Return the loss that teaches two heads to attend to the word spoken and to the next one.
 
-    Minus the mean log weight on the right word, as in guided attention (Tachibana et al., 2018) but
-    with the word boundaries known: it tells attention at once what it would find out late.
+    It is minus the mean log weight on the right word, as in guided attention (Tachibana et al.,
+    2018) with known word boundaries, so that attention learns at once what it would find out late.
     """
     texts, heads = batch.text.shape[1], batch.places.shape[2]
     rows, dim = middle.shape[1], middle.shape[2]
@@ -130,7 +130,7 @@ def guidance_loss(
 
 
 def _padding(batch: ValleBatch) -> tuple[Tensor, Tensor]:
-    """Which text and which audio rows are padding."""
+    """Return the masks of text rows and of audio rows that are padding."""
     return (
         padding(batch.text_lengths, batch.text.shape[1]),
         padding(batch.code_lengths, batch.codes.shape[1]),
@@ -140,7 +140,7 @@ def _padding(batch: ValleBatch) -> tuple[Tensor, Tensor]:
 def neighbour_losses(
     logits: Float[Tensor, "batch text classes"], neighbours: Int64[Tensor, "batch text 2"]
 ) -> Tensor:
-    """Naming the words before and after every text id; the sum of both means."""
+    """Return the mean losses of naming the words before and after every text id, summed."""
     known = neighbours[..., 0] != IGNORED
     before, after = logits[known].chunk(2, -1)
     labels = neighbours[known]
@@ -152,7 +152,7 @@ def further_losses(
     states: Float[Tensor, "n dim"],
     targets: Int64[Tensor, "n heads"],
 ) -> tuple[Float[Tensor, " heads"], Float[Tensor, " heads"]]:
-    """Cross entropy (nats) and accuracy of each head, means over positions."""
+    """Return cross entropy (nats) and accuracy of each head, means over positions."""
     heads, classes, _ = weights.shape
     if heads == 0:
         return states.new_zeros(0), states.new_zeros(0)
@@ -165,7 +165,7 @@ def further_losses(
 def nearby(
     books: Float[Tensor, "layers codes features"], spread: float
 ) -> Float[Tensor, "layers codes codes"]:
-    """Of every layer, how likely each code is taken for each other one: a Gaussian of distances.
+    """Return each layer's label distributions [codes, codes]: a Gaussian of codebook distances.
 
     Its variance is `spread` times the mean square of the layer's codes.
     """
@@ -181,11 +181,11 @@ def nar_losses(
     prefix: int,
     near: Float[Tensor, "layers codes codes"],
 ) -> tuple[Tensor, Logged]:
-    """Mean loss over the frames that one stage predicts behind the first `prefix`.
+    """Return the mean loss over the frames that one stage predicts after the first `prefix`.
 
-    Labels are spread over the codes that sound like the right one. What is left of a sound is hard
-    to foresee: the likeliest single code is then far from it, more often than no code at all would
-    be, and the one likeliest to be near is not.
+    Labels are spread over the codes that sound like the right one. A residual is hard to foresee:
+    the single likeliest code is often farther from it than no code at all would be; the code that
+    is likeliest to be near is not.
     """
     result = model(batch.text, batch.text_lengths, batch.codes, batch.code_lengths, stage, prefix)
     known = result.targets != result.logits.shape[-1]

@@ -1,8 +1,8 @@
-"""Fresh weights of the tiny VALL-E: official shapes, and a start for which little training does.
+"""Initialise the tiny VALL-E: official shapes, and a start from which little training suffices.
 
 VALL-E's absolute sine positions make it slow to learn to look a few places back, which everything
-else builds on (rotary positions get it for nothing). So some heads of the AR's first layer start by
-doing just that; training may move them anywhere.
+else builds on (rotary positions have it from the start). So some heads of the AR's first layer
+begin by looking back; training may change them freely.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from speculative_tts.models.families.valle.modules import Attention
 from speculative_tts.models.families.valle.nar import ValleNAR
 
 EMBEDDING_SPREAD = 0.3
-"""Of fresh embeddings. torch's own spread of 1 drowns positions and what the first layers add."""
+"""Spread of fresh embeddings; torch's 1 drowns positions and what the first layers add."""
 
 LOOK_BACK_GAIN = 1.7
-"""Of the looking heads' projections: about two thirds of the weight fall on the wanted place."""
+"""Gain of the looking heads' projections: about two thirds of the weight fall in place."""
 
 
 def fresh_valle(config: ValleConfig, seed: int) -> Valle:
-    """Both models, reproducibly; all but one head of the AR's first layer look 1, 2, .. back."""
+    """Build both models from a seed; all but one head of the AR's first layer look back."""
     torch.manual_seed(seed)
     valle = Valle.build(config)
     with torch.no_grad():
@@ -65,10 +65,10 @@ def look_back(attention: Attention, head: int, places: int) -> None:
 
 @torch.no_grad()
 def sound_alike(nar: ValleNAR, books: Float[Tensor, "layers codes features"], seed: int) -> None:
-    """Let codes of a layer that sound alike begin alike, where they are read and where predicted.
+    """Initialise rows of codes that sound alike with similar values, in inputs and outputs.
 
-    Their rows are random projections of the codebook. The NAR hears from the start what the codes
-    mean, and not only which are the same.
+    The rows are random projections of the codebook, so that the NAR knows from the start how codes
+    sound, and not only which are the same.
     """
     generator = torch.Generator().manual_seed(seed)
     for layer, book in enumerate(books):

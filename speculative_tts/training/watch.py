@@ -1,4 +1,4 @@
-"""What to watch while a target trains: does it follow its text, and can one hear that it does."""
+"""Evaluate a target while it trains: does it follow its text, by loss and by a recogniser?"""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from speculative_tts.models.prompt import Prompt, first_layer
 from speculative_tts.models.speech_lm import Refiner, SpeechLM
 
 RUNAWAY_RATIO, CUT_OFF_RATIO = 1.6, 0.5
-"""Against the reference's length, outside of which an utterance counts as a runaway or cut off."""
+"""Length over the reference's, beyond which an utterance counts as a runaway or as cut off."""
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """What a target's speech.json says of its sampler; the defaults are the tiny targets'."""
+class TinySampling:
+    """Sampler settings in a target's speech.json; the defaults are the tiny targets'."""
 
     temperature: float = 0.8
     top_k: int = 25
@@ -40,7 +40,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Watched:
-    """One evaluation row, what it asks for, and its reference as codes."""
+    """One row of the evaluation list, its prompt, and its reference as codes."""
 
     row: ListRow
     prompt: Prompt
@@ -49,12 +49,12 @@ class Watched:
 
 @dataclass(frozen=True)
 class Watch:
-    """Reads and samples every row of an evaluation list, and has a recogniser listen."""
+    """Score and sample every row of an evaluation list, and run a recogniser on the result."""
 
     rows: list[Watched]
     codec: TinyCodec | ResidualTinyCodec
     layout: SpeechLayout
-    sampling: Sampling
+    sampling: TinySampling
     seed: int
 
     @classmethod
@@ -63,11 +63,11 @@ class Watch:
         folder: Path,
         codec: TinyCodec | ResidualTinyCodec,
         layout: SpeechLayout,
-        sampling: Sampling,
+        sampling: TinySampling,
         every: int,
         seed: int,
     ) -> Watch:
-        """Each `every`-th row of an evaluation list."""
+        """Load each `every`-th row of an evaluation list."""
 
         def encoded(name: str) -> Tensor:
             return torch.from_numpy(codec.encode(read_audio(folder / name)))
@@ -83,21 +83,21 @@ class Watch:
         return cls(rows, codec, layout, sampling, seed)
 
     def __call__(self, model: SpeechLM, refiner: Refiner | None = None) -> dict[str, float]:
-        """Losses with the true text and another (nats a token), word errors, share of odd lengths.
+        """Return losses with the true and a random text, word error rate, share of odd lengths.
 
-        `refiner` fills the further layers of a codec that has them.
+        Losses are in nats a token. `refiner` fills the further layers of a codec that has them.
         """
-        said = self.sample(model)
+        samples = self.sample(model)
         true, other = self.text_gap(model)
         return {
             "dev_loss": true,
             "dev_loss_random_text": other,
-            "dev_word_error_rate": self._errors(said, refiner),
-            "dev_bad_length": sum(map(_is_odd, said, self.rows)) / len(self.rows),
+            "dev_word_error_rate": self._errors(samples, refiner),
+            "dev_bad_length": sum(map(_has_bad_length, samples, self.rows)) / len(self.rows),
         }
 
     def sample(self, model: SpeechLM) -> list[list[int]]:
-        """Codes of the first layer that the model says for each row."""
+        """Sample the first layer's codes of each row."""
         requests = [self._request(model, item) for item in self.rows]
         sampling = Sampler(self.sampling.temperature, self.sampling.top_k, self.sampling.top_p)
         outcomes = autoregressive(model, self.layout.stop_ids, sampling, requests)
@@ -113,7 +113,7 @@ class Watch:
 
     @torch.inference_mode()
     def text_gap(self, model: SpeechLM) -> tuple[float, float]:
-        """(loss with the true text, loss with random words in its place), nats a token."""
+        """Return the losses with the true text and with random words instead, nats a token."""
         rng = np.random.default_rng(self.seed)
         totals, count = [0.0, 0.0], 0
         for item in self.rows:
@@ -122,8 +122,8 @@ class Watch:
             count += len(targets)
             words = rng.choice(self.layout.words, size=len(item.row.text.split()))
             other = replace(item.prompt, text=" ".join(map(str, words)))
-            for index, asked in enumerate((item.prompt, other)):
-                prompt = model.prompt(model.prompt_ids(asked))
+            for index, text in enumerate((item.prompt, other)):
+                prompt = model.prompt(model.prompt_ids(text))
                 start = torch.tensor([len(prompt)])
                 cache = model.cache(1, len(prompt) + len(reference))
                 first = model.prefill([prompt], cache)
@@ -131,20 +131,20 @@ class Watch:
                 totals[index] += float(cross_entropy(logits, targets, reduction="sum"))
         return totals[0] / count, totals[1] / count
 
-    def _errors(self, said: list[list[int]], refiner: Refiner | None) -> float:
-        """Word errors over words, all rows together."""
-        hear = load_recogniser("words", self.layout.words)
+    def _errors(self, samples: list[list[int]], refiner: Refiner | None) -> float:
+        """Return word errors over words, all rows together."""
+        recognise = load_recogniser("words", self.layout.words)
         errors, words = 0, 0
-        for item, first in zip(self.rows, said, strict=True):
+        for item, first in zip(self.rows, samples, strict=True):
             row, codes = item.row, torch.tensor(first, dtype=torch.int64)
             if refiner is not None:
                 codes = refiner(item.prompt, first)
-            edits = word_edits(row.text, hear(self.codec.decode(codes.numpy())))
+            edits = word_edits(row.text, recognise(self.codec.decode(codes.numpy())))
             errors += edits["substitutions"] + edits["deletions"] + edits["insertions"]
             words += edits["words"]
         return errors / words
 
 
-def _is_odd(said: list[int], item: Watched) -> bool:
-    """Is this a runaway or cut-off utterance?"""
-    return not CUT_OFF_RATIO <= len(said) / item.reference.shape[-1] <= RUNAWAY_RATIO
+def _has_bad_length(sample: list[int], item: Watched) -> bool:
+    """Return True for a runaway or cut-off utterance."""
+    return not CUT_OFF_RATIO <= len(sample) / item.reference.shape[-1] <= RUNAWAY_RATIO

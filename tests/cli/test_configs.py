@@ -239,9 +239,9 @@ def test_help_of_many_keys_begins_with_ten_that_matter(
 
 
 def test_recipes_take_the_commands_keys() -> None:
-    pairs = [("speculative_tts.corpora.tiny", "sst-prepare")]
-    pairs += [("speculative_tts.training.target", "sst-train-target")]
-    for module, program in pairs:
+    recipes = [("speculative_tts.corpora.tiny", "TinyCorpusRecipe", "sst-prepare")]
+    recipes += [("speculative_tts.training.target", "TargetRecipe", "sst-train-target")]
+    for module, name, program in recipes:
         config = command(program).compose(["seed=7", "out=there"])
-        recipe = importlib.import_module(module).Recipe(**vars(config))
+        recipe = getattr(importlib.import_module(module), name)(**vars(config))
         assert (recipe.seed, recipe.out) == (7, "there")

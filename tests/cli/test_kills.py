@@ -20,7 +20,7 @@ from speculative_tts.commands.eval import main as evaluate
 from speculative_tts.schema.common import Device
 from speculative_tts.training.data.recordings import BatchConfig, Stage
 from speculative_tts.training.loop import accelerator_for
-from speculative_tts.training.target import ModelConfig, Recipe, train_target
+from speculative_tts.training.target import ModelConfig, TargetRecipe, train_target
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def test_training_of_a_target(tmp_path: Path) -> None:
 
 def train(corpus: str, out: str) -> None:
     """The command's recipe at a size of seconds."""
-    recipe = Recipe(
+    recipe = TargetRecipe(
         model=ModelConfig(hidden_size=16, intermediate_size=24, heads=2, kv_heads=1),
         layers=2,
         batch=BatchConfig(tokens=120, stages=(Stage(1 << 30, 2),)),

@@ -1,1 +1,1 @@
-"""The judges, one a file. Each imports what it needs when it is loaded, and downloads nothing."""
+"""Judges, one per file; each imports its libraries when it is loaded, and downloads nothing."""

@@ -1,4 +1,4 @@
-"""Words heard by NeMo's Conformer-Transducer large (MTP's judge): greedy, letters only."""
+"""Transcribe with NeMo's Conformer-Transducer large (MTP's judge): greedy, letters only."""
 
 import logging
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import Wave
-from speculative_tts.evaluation.judge import Measure, Measures, one_of
+from speculative_tts.evaluation.judge import Measure, Measures, single
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.weights import Published, offline
+from speculative_tts.evaluation.weights import PublishedModel, offline
 from speculative_tts.evaluation.wer import Transcriber
 
 
@@ -16,7 +16,7 @@ from speculative_tts.evaluation.wer import Transcriber
 class Conformer(Transcriber, LocalModel):
     """A NeMo transducer over subwords, from its .nemo file."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "conformer",
         "stt_en_conformer_transducer_large",
         ("stt_en_conformer_transducer_large.nemo",),
@@ -34,22 +34,22 @@ class Conformer(Transcriber, LocalModel):
     }
 
     def load(self) -> Measure:
-        """A function from a wave to its transcript."""
-        return one_of(self.load_many())
+        """Load the model as a function from a wave to its transcript."""
+        return single(self.load_many())
 
     def load_many(self) -> Measures:
-        """A function from waves to their transcripts."""
+        """Load the model as a function from waves to their transcripts."""
         library = offline("nemo.collections.asr.models")
         assert self.folder is not None
         logging.getLogger("nemo_logger").setLevel(logging.ERROR)
         path = self.published.weights(self.folder)
         model = library.EncDecRNNTBPEModel.restore_from(str(path), map_location=self.device)
         model = model.to(self.device).eval()
-        return lambda waves: heard(model, waves)
+        return lambda waves: transcribe(model, waves)
 
 
-def heard(model: Any, waves: Sequence[Wave]) -> list[str]:
-    """Transcripts; NeMo returns texts, hypotheses or (best, all) by version."""
+def transcribe(model: Any, waves: Sequence[Wave]) -> list[str]:
+    """Return transcripts; NeMo's versions return texts, hypotheses or (best, all)."""
     out = model.transcribe([*waves], batch_size=len(waves), verbose=False)
     best = out[0] if isinstance(out, tuple) else out
     return [str(getattr(one, "text", one)) for one in best]

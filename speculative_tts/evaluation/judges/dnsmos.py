@@ -1,8 +1,8 @@
-"""Naturalness by DNSMOS P.808 (Reddy et al., ICASSP 2021), the ONNX model of the speechmos wheel.
+"""Rate naturalness by DNSMOS P.808 (Reddy et al., ICASSP 2021), the speechmos wheel's ONNX model.
 
-The wheel is not imported (it pulls librosa); its model file is read and its features are computed
-here. As there, audio shorter than 9.01 s is repeated, and the scores of windows one second apart
-are averaged.
+The wheel is not imported (it needs librosa); its model file is read and its features are computed
+here. As in the wheel, audio shorter than 9.01 s is repeated, and the scores of windows one second
+apart are averaged.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from speculative_tts.evaluation.weights import WheelFile
 
 MODEL = WheelFile("speechmos", "dnsmos_models/model_v8.onnx")
 WINDOW_SECONDS = 9.01
-HOP = 160  # samples a frame
+HOP = 160  # samples per frame
 DYNAMIC_RANGE = 80.0  # dB below the loudest bin
 
 METRICS = {"dnsmos": opinion("dnsmos", "DNSMOS", "dnsmos-p808", "P.808")}
@@ -39,11 +39,11 @@ class Dnsmos(Opinion, WheelModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Model file."""
+        """Hash of the model file."""
         return {"model_sha256": MODEL.fingerprint()}
 
     def load(self) -> Measure:
-        """A function from a wave to its score."""
+        """Load the model as a function from a wave to its score."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -59,7 +59,7 @@ class Dnsmos(Opinion, WheelModel):
 
 
 def windows(wave: Wave) -> npt.NDArray[np.float32]:
-    """Log-mel windows of a wave, scaled as in training, shape [windows, 900 frames, 120 mels]."""
+    """Return a wave's log-mel windows, scaled as in training: [windows, 900 frames, 120 mels]."""
     length = int(WINDOW_SECONDS * SAMPLE_RATE)
     alone = len(wave)
     while len(wave) < length:
@@ -72,7 +72,7 @@ def windows(wave: Wave) -> npt.NDArray[np.float32]:
 
 
 def _repeated(wave: Wave, period: int) -> Array:
-    """Mel power of a wave that repeats itself, but its ends: frames of one period do for all."""
+    """Return the mel power of a repeating wave, except at its ends, from one period's frames."""
     if period % HOP or len(wave) < 3 * period:
         return mels(wave)
     once, first = period // HOP, mels(wave[: 2 * period + HOP])
@@ -80,10 +80,10 @@ def _repeated(wave: Wave, period: int) -> Array:
 
 
 def _of_window(whole: Array, window: Wave, start: int) -> Array:
-    """Mel power of a window that begins at a sample of a wave: the wave's `whole`, but its ends.
+    """Return the mel power of a window of a wave, reusing `whole` except at the window's ends.
 
-    Windows overlap by eight ninths. Only the frames at their ends see what is not in the wave:
-    silence around the window.
+    Windows overlap by eight ninths. Only the frames at their ends differ from the wave's: they see
+    the silence around the window.
     """
     first = start // HOP
     power = whole[first : first + len(window) // HOP].copy()
@@ -93,12 +93,12 @@ def _of_window(whole: Array, window: Wave, start: int) -> Array:
 
 
 def mels(wave: Wave) -> Array:
-    """Mel power, shape [frames, 120 mels]."""
+    """Return the mel power, shape [frames, 120 mels]."""
     return mel_power(wave, fft=321, hop=HOP, mels=120)
 
 
 def log_mel(power: Array) -> Array:
-    """Mel power in dB below its maximum, cut at -80, as (dB + 40) / 40; [frames, 120 mels]."""
+    """Convert mel power to dB below its maximum, cut at -80, as (dB + 40) / 40."""
     power = np.maximum(power, 1e-10)
     decibel = 10.0 * np.log10(power / power.max())
     return np.asarray((np.maximum(decibel, -DYNAMIC_RANGE) + 40.0) / 40.0)

@@ -1,4 +1,4 @@
-"""ECAPA-TDNN (Desplanques et al., Interspeech 2020) as UniSpeech's speaker checkpoints have it.
+"""Implement ECAPA-TDNN (Desplanques et al., Interspeech 2020) for UniSpeech's checkpoints.
 
 Module names are those of the checkpoint's tensors. Each 1-D block is convolution, ReLU, batch norm.
 """
@@ -16,12 +16,12 @@ class _Block(nn.Module):
         self.bn = nn.BatchNorm1d(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, inputs, frames] -> [batch, outputs, frames]."""
+        """Map [batch, inputs, frames] to [batch, outputs, frames]."""
         return self.bn(torch.relu(self.conv(x)))  # type: ignore[no-any-return]
 
 
 class _Res2(nn.Module):
-    """Dilated convolutions over 8 channel slices, each adding the one before; the last is kept."""
+    """Dilated convolutions over 8 channel slices, each adding the one before but the last."""
 
     def __init__(self, channels: int, dilation: int, scale: int = 8) -> None:
         super().__init__()
@@ -33,12 +33,12 @@ class _Res2(nn.Module):
         self.bns = nn.ModuleList(nn.BatchNorm1d(self.width) for _ in range(scale - 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, frames] -> the same shape."""
+        """Map [batch, channels, frames] to the same shape."""
         slices = torch.split(x, self.width, 1)
-        made: list[Tensor] = []
+        outputs: list[Tensor] = []
         for conv, norm, part in zip(self.convs, self.bns, slices, strict=False):
-            made.append(norm(torch.relu(conv(part + made[-1] if made else part))))
-        return torch.cat([*made, slices[-1]], 1)
+            outputs.append(norm(torch.relu(conv(part + outputs[-1] if outputs else part))))
+        return torch.cat([*outputs, slices[-1]], 1)
 
 
 class _Squeeze(nn.Module):
@@ -50,7 +50,7 @@ class _Squeeze(nn.Module):
         self.linear2 = nn.Linear(bottleneck, channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, frames] -> the same shape."""
+        """Map [batch, channels, frames] to the same shape."""
         weights = torch.sigmoid(self.linear2(torch.relu(self.linear1(x.mean(2)))))
         return x * weights.unsqueeze(2)
 
@@ -66,7 +66,7 @@ class _SeRes2(nn.Module):
         self.SE_Connect = _Squeeze(channels, bottleneck)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, frames] -> the same shape."""
+        """Map [batch, channels, frames] to the same shape."""
         inner = self.Conv1dReluBn2(self.Res2Conv1dReluBn(self.Conv1dReluBn1(x)))
         return x + self.SE_Connect(inner)  # type: ignore[no-any-return]
 
@@ -80,7 +80,7 @@ class _Pool(nn.Module):
         self.linear2 = nn.Conv1d(attention, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, frames] -> [batch, 2 channels]."""
+        """Map [batch, channels, frames] to [batch, 2 channels]."""
         weights = torch.softmax(self.linear2(torch.tanh(self.linear1(x))), dim=2)
         mean = (weights * x).sum(2)
         variance = (weights * x**2).sum(2) - mean**2
@@ -88,7 +88,7 @@ class _Pool(nn.Module):
 
 
 class Ecapa(nn.Module):
-    """Features to one embedding; the weights of hidden layers are its `feature_weight`."""
+    """Map hidden layers, mixed by `feature_weight`, to one embedding."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Ecapa(nn.Module):
         self.linear = nn.Linear(2 * pooled, embedding)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden layers [layers, batch, frames, features] -> [batch, embedding]."""
+        """Map hidden layers [layers, batch, frames, features] to [batch, embedding]."""
         weights = torch.softmax(self.feature_weight, 0)
         mixed = torch.einsum("l,lbtf->bft", weights, hidden) + 1e-6
         first = self.layer1(self.instance_norm(mixed))

@@ -1,4 +1,4 @@
-"""Voices compared by ERes2Net (Chen et al., Interspeech 2023; SSD's judge), through modelscope.
+"""Compare voices by ERes2Net (Chen et al., Interspeech 2023; SSD's judge), through modelscope.
 
 The checkpoint is the one CosyVoice's authors name, trained on VoxCeleb at 16 kHz (revision v1.0.2);
 other ERes2Net checkpoints give other values.
@@ -12,15 +12,15 @@ import numpy as np
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, lengthened, rounded
-from speculative_tts.evaluation.weights import Published, offline
+from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, pad_short, to_numbers
+from speculative_tts.evaluation.weights import PublishedModel, offline
 
 
 @dataclass(frozen=True)
 class Eres2Net(VoiceComparison, LocalModel):
-    """ERes2Net, 192 numbers a voice, from Kaldi filterbanks with the mean taken off."""
+    """ERes2Net embeddings of 192 numbers, from Kaldi filterbanks without their mean."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "eres2net",
         "speech_eres2net_sv_en_voxceleb_16k",
         ("configuration.json", "pretrained_eres2net.ckpt"),
@@ -31,12 +31,12 @@ class Eres2Net(VoiceComparison, LocalModel):
     decoding: ClassVar[dict[str, Any]] = {"engine": "modelscope", "floor": FLOOR}
 
     def load(self) -> Measure:
-        """A function from a wave to its embedding."""
+        """Load the model as a function from a wave to its embedding."""
         library = offline("modelscope.pipelines")
         device = "gpu" if self.device == "cuda" else self.device
         verify = library.pipeline("speaker-verification", model=str(self.folder), device=device)
 
         def embed(wave: Wave) -> list[float]:
-            return rounded(verify([np.asarray(lengthened(wave))], output_emb=True)["embs"][0])
+            return to_numbers(verify([np.asarray(pad_short(wave))], output_emb=True)["embs"][0])
 
         return embed

@@ -1,4 +1,4 @@
-"""Checkpoints in fairseq's names (WavLM, wav2vec 2.0) as transformers' modules name them."""
+"""Rename tensors of fairseq checkpoints (WavLM, wav2vec 2.0) to transformers' names."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 WEIGHT_NORM = "encoder.pos_conv_embed.conv.parametrizations.weight.original"
-RULES = (  # the first that matches; fairseq -> transformers
+RULES = (  # fairseq -> transformers, the first match counts
     (r"^mask_emb$", "masked_spec_embed"),
     (r"^layer_norm\.", "feature_projection.layer_norm."),
     (r"^post_extract_proj\.", "feature_projection.projection."),
@@ -29,8 +29,8 @@ RULES = (  # the first that matches; fairseq -> transformers
 )
 
 
-def renamed(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors below `prefix`, by transformers' names of WavLMModel and Wav2Vec2Model."""
+def rename_tensors(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors below `prefix` by the names of WavLMModel and Wav2Vec2Model."""
     below = (name for name in state if name.startswith(prefix))
     return {_rename(name.removeprefix(prefix)): state[name] for name in below}
 

@@ -1,4 +1,4 @@
-"""Voices compared by GE2E embeddings (Wan et al., ICASSP 2018), Resemblyzer's weights.
+"""Compare voices by GE2E embeddings (Wan et al., ICASSP 2018), with Resemblyzer's weights.
 
 They were trained on LibriSpeech-other, VoxCeleb 1 and 2, and are read from the installed wheel
 without importing it, since its dependencies no longer install everywhere. Features are computed
@@ -17,14 +17,14 @@ from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.features import mel_power
 from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.local_model import WheelModel
-from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, rounded
+from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, to_numbers
 from speculative_tts.evaluation.weights import WheelFile
 
 WEIGHTS = WheelFile("resemblyzer", "pretrained.pt")
-LEVEL = -30.0  # dBFS; quieter audio is raised to it
+LEVEL = -30.0  # dBFS; quieter audio is amplified to it
 FRAMES = 160  # frames of one window (1.6 s)
-HOP = 160  # samples a frame
-STEP = 77  # frames between windows (1.3 windows a second)
+HOP = 160  # samples per frame
+STEP = 77  # frames between windows (1.3 windows per second)
 COVERAGE = 0.75  # share of the last window that must be audio
 
 
@@ -40,7 +40,7 @@ class Ge2e(VoiceComparison, WheelModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Weights and front end."""
+        """Weights and options of the front end."""
         return {
             "weights_sha256": WEIGHTS.fingerprint(),
             "silence_trimming": False,
@@ -48,12 +48,12 @@ class Ge2e(VoiceComparison, WheelModel):
         }
 
     def load(self) -> Measure:
-        """A function from a wave to its embedding (256 numbers, unit length)."""
+        """Load the model as a function from a wave to its embedding (256 numbers, unit length)."""
         return load_encoder()
 
 
 def window_starts(samples: int) -> list[int]:
-    """First frames of the windows over a wave; the last is left out when under 3/4 audio."""
+    """Return the windows' first frames; the last window is left out when under 3/4 audio."""
     frames = -(-(samples + 1) // HOP)
     starts = list(range(0, max(1, frames - FRAMES + STEP + 1), STEP))
     covered = (samples - starts[-1] * HOP) / (FRAMES * HOP)
@@ -61,7 +61,7 @@ def window_starts(samples: int) -> list[int]:
 
 
 def windows(wave: Wave) -> npt.NDArray[np.float32]:
-    """Mel windows of a wave padded to fill the last, shape [windows, 160 frames, 40 mels]."""
+    """Return a wave's mel windows, padded to fill the last: [windows, 160 frames, 40 mels]."""
     level = 20.0 * np.log10(max(float(np.sqrt(np.mean(np.square(wave, dtype=np.float64)))), 1e-10))
     if level < LEVEL:
         wave = (wave * 10.0 ** ((LEVEL - level) / 20.0)).astype(np.float32)
@@ -72,7 +72,7 @@ def windows(wave: Wave) -> npt.NDArray[np.float32]:
 
 
 def load_encoder() -> Callable[[Wave], list[float]]:
-    """The encoder as a function from a wave to its embedding."""
+    """Load the encoder as a function from a wave to its embedding."""
     import torch
 
     checkpoint = torch.load(WEIGHTS.path(), map_location="cpu", weights_only=True)
@@ -91,6 +91,6 @@ def load_encoder() -> Callable[[Wave], list[float]]:
         _, (hidden, _) = lstm(torch.from_numpy(windows(wave)))
         parts = torch.nn.functional.normalize(torch.relu(linear(hidden[-1])), dim=1)
         mean = torch.nn.functional.normalize(parts.mean(dim=0), dim=0)
-        return rounded(mean)
+        return to_numbers(mean)
 
     return embed

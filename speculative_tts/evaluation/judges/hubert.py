@@ -1,4 +1,4 @@
-"""Words heard by HuBERT-large, fine-tuned on LibriSpeech (PCG's judge): greedy CTC, letters only.
+"""Transcribe with HuBERT-large, fine-tuned on LibriSpeech (PCG's judge): greedy CTC, letters only.
 
 `facebook/hubert-large-ls960-ft` holds the same weights as torchaudio's HUBERT_ASR_LARGE.
 """
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Measure, Measures, one_of
+from speculative_tts.evaluation.judge import Measure, Measures, single
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
+from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 from speculative_tts.evaluation.wer import Transcriber
 
 
@@ -18,7 +18,7 @@ from speculative_tts.evaluation.wer import Transcriber
 class Hubert(Transcriber, LocalModel):
     """HuBERT with a CTC head."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "hubert",
         "hubert-large-ls960-ft",
         ("config.json", "preprocessor_config.json", "vocab.json", WEIGHTS),
@@ -35,11 +35,11 @@ class Hubert(Transcriber, LocalModel):
     }
 
     def load(self) -> Measure:
-        """A function from a wave to its transcript."""
-        return one_of(self.load_many())
+        """Load the model as a function from a wave to its transcript."""
+        return single(self.load_many())
 
     def load_many(self) -> Measures:
-        """A function from waves to their transcripts."""
+        """Load the model as a function from waves to their transcripts."""
         import torch
 
         library = offline("transformers")
@@ -58,11 +58,11 @@ class Hubert(Transcriber, LocalModel):
             ids = [one[:count] for one, count in zip(best, frames.tolist(), strict=True)]
             return [str(text) for text in processor.batch_decode(ids)]
 
-        if model.config.feat_extract_norm == "group":  # what is padded changes its neighbours
+        if model.config.feat_extract_norm == "group":  # padding changes a wave's group norm
             return lambda waves: [transcribe([wave])[0] for wave in waves]
         return transcribe
 
 
 def padding(waves: Sequence[Wave]) -> dict[str, bool]:
-    """What a front end pads, and says that it did; nothing around one wave."""
+    """Return the front end's options that pad several waves and mask the padding."""
     return {"padding": True, "return_attention_mask": True} if len(waves) > 1 else {}

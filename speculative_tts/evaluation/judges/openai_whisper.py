@@ -1,4 +1,4 @@
-"""Words heard by OpenAI's own Whisper package (SSD's judge, run as its paper ran it).
+"""Transcribe with OpenAI's own Whisper package (SSD's judge, run as its paper ran it).
 
 The same weights as `judges.whisper` in their first form, large-v3.pt (or a smaller size's, which
 its name then says); greedy, English, the English normaliser that comes with the package. Long
@@ -14,7 +14,7 @@ from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.judges.whisper import size_name
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.weights import Published, offline
+from speculative_tts.evaluation.weights import PublishedModel, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
 
 FILE = "large-v3.pt"
@@ -28,7 +28,7 @@ URL = f"https://openaipublic.azureedge.net/main/whisper/models/{SHA256}/{FILE}"
 class OpenaiWhisper(Transcriber, LocalModel):
     """Whisper of any size by openai-whisper; the preset's is large-v3."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "openai_whisper",
         "openai-whisper-large-v3",
         (FILES,),
@@ -53,12 +53,12 @@ class OpenaiWhisper(Transcriber, LocalModel):
         return f"openai-whisper-{self.published.weights(self.folder).stem}"
 
     def normaliser(self) -> Normaliser:
-        """The package's English normaliser: numbers, contractions, spelling."""
+        """Return the package's English normaliser: numbers, contractions, spelling."""
         normalise = offline("whisper.normalizers").EnglishTextNormalizer()
         return lambda text: str(normalise(text))
 
     def load(self) -> Measure:
-        """A function from a wave to its transcript."""
+        """Load the model as a function from a wave to its transcript."""
         assert self.folder is not None
         library = offline("whisper")
         path = self.published.weights(self.folder)

@@ -1,8 +1,8 @@
-"""seed-tts-eval's words in Chinese: Paraformer by FunASR, counted by characters.
+"""Transcribe Chinese as seed-tts-eval does: Paraformer by FunASR, counted by characters.
 
 Both texts are written with simplified characters, lose their punctuation and are split into single
-characters, so the "WER" that this list's papers print is a character error rate; Latin letters keep
-their case. The front end's dither (noise of one 16-bit step) is off: a second hearing gives the
+characters, so the "WER" that this list's papers print is a character error rate. Latin letters keep
+their case. The front end's dither (noise of one 16-bit step) is off: a second run gives the
 same words. Source: run_wer.py of BytedanceSpeech/seed-tts-eval at 752f429.
 """
 
@@ -15,7 +15,7 @@ from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.judges.seedtts import REMOVED
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.weights import Published, offline
+from speculative_tts.evaluation.weights import PublishedModel, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
 
 
@@ -23,7 +23,7 @@ from speculative_tts.evaluation.wer import Normaliser, Transcriber
 class Paraformer(Transcriber, LocalModel):
     """Paraformer-zh (SeACo, 8,404 tokens)."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "paraformer",
         "paraformer-zh",
         ("config.yaml", "tokens.json", "am.mvn", "model.pt"),
@@ -43,13 +43,13 @@ class Paraformer(Transcriber, LocalModel):
     }
 
     def normaliser(self) -> Normaliser:
-        """Simplified characters without punctuation, a space between any two."""
+        """Return a normaliser to simplified characters without punctuation, separated by spaces."""
         simplified = offline("zhconv_rs").zhconv
         return lambda text: " ".join("".join(simplified(text, "zh-cn").translate(REMOVED).split()))
 
     def load(self) -> Measure:
-        """A function from a wave to its transcript."""
-        with redirect_stdout(io.StringIO()):  # it announces itself and ffmpeg
+        """Load the model as a function from a wave to its transcript."""
+        with redirect_stdout(io.StringIO()):  # it prints its version and ffmpeg's
             model = offline("funasr").AutoModel(
                 model=str(self.folder),
                 device=self.device,
@@ -60,7 +60,7 @@ class Paraformer(Transcriber, LocalModel):
         model.kwargs["frontend"].dither = 0.0
 
         def transcribe(wave: Wave) -> str:
-            (heard,) = model.generate(input=wave, fs=SAMPLE_RATE)
-            return str(heard["text"])
+            (result,) = model.generate(input=wave, fs=SAMPLE_RATE)
+            return str(result["text"])
 
         return transcribe

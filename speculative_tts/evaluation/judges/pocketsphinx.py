@@ -1,9 +1,9 @@
-"""Words heard by pocketsphinx, with one of two grammars.
+"""Transcribe with pocketsphinx, with one of two grammars.
 
-`words`: any sequence of a small vocabulary, the tiny system's; the recogniser can hear
-nothing else, so its rates compare with no other recogniser's. `general`: pocketsphinx's own trigram
-language model for open text; on real LibriTTS speech it errs on about 30 % of the words, so it
-ranks systems and says little about one alone.
+`words`: any sequence of a small vocabulary, the tiny system's; the recogniser can return nothing
+else, so its rates cannot be compared with another recogniser's. `general`: pocketsphinx's own
+trigram language model for open text; on real LibriTTS speech it errs on about 30 % of the words, so
+it can rank systems, but says little about one alone.
 """
 
 import functools
@@ -35,19 +35,19 @@ LABELS = {
     "words": "pocketsphinx, word grammar: not comparable with open recognisers",
     "general": "pocketsphinx, general language model: for ranking (about 30 % on real speech)",
 }
-PADDING = 0.25  # seconds of silence on either side of what is heard
+PADDING = 0.25  # seconds of silence added on either side of a wave
 DICTIONARY = WheelFile("pocketsphinx", "model/en-us/cmudict-en-us.dict")
 
 
 @functools.cache
 def dictionary() -> frozenset[str]:
-    """Words that pocketsphinx can recognise."""
+    """Return the words that pocketsphinx can recognise."""
     with DICTIONARY.path().open(encoding="utf-8") as file:
         return frozenset(line.split(None, 1)[0] for line in file)
 
 
 def choose_grammar(grammar: str, texts: Iterable[str], words: Sequence[str]) -> Grammar:
-    """Grammar of a run; `auto` is `words` when all words of all texts are in the vocabulary."""
+    """Choose a run's grammar; `auto` is `words` if all words of all texts are in the vocabulary."""
     if grammar == "auto":
         spoken = {word for text in texts for word in normalise(text).split()}
         return "words" if spoken and spoken <= set(words) else "general"
@@ -68,12 +68,12 @@ class Pocketsphinx(Transcriber, WheelModel):
 
     @property
     def id(self) -> str:
-        """Judge id, which names the grammar."""
+        """The judge's id, which names the grammar."""
         return f"pocketsphinx-{self.grammar}"
 
     @property
     def options(self) -> dict[str, Any]:
-        """Grammar, vocabulary, silence around the wave."""
+        """Grammar, vocabulary and silence around the wave."""
         vocabulary = {"words": " ".join(self.words)} if self.grammar == "words" else {}
         return {
             "grammar": self.grammar,
@@ -82,11 +82,11 @@ class Pocketsphinx(Transcriber, WheelModel):
         } | vocabulary
 
     def load(self) -> Measure:
-        """A function from a wave to its transcript."""
+        """Load the model as a function from a wave to its transcript."""
         return load_recogniser(self.grammar, self.words)
 
     def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
-        """Transcript, edit counts of words and characters, words without an entry, flags."""
+        """Return transcript, edit counts, words missing from the dictionary, and flags."""
         return [
             edit_columns(sample.text, measured.get(sample.audio) or "", self.grammar)
             for sample in samples
@@ -97,19 +97,19 @@ QUIET = {"loglevel": "FATAL", "logfn": os.devnull, "cmn": "batch"}
 
 
 def load_recogniser(grammar: Grammar, words: tuple[str, ...]) -> Measure:
-    """The recogniser as a function from a wave to a transcript ("" when nothing was recognised)."""
+    """Load the recogniser as a function from a wave to its transcript, perhaps empty."""
     from pocketsphinx import Config, Decoder
 
     return recogniser(word_decoder(words) if grammar == "words" else Decoder(Config(**QUIET)))
 
 
 def word_decoder(words: Sequence[str]) -> "Decoder":
-    """One that hears any sequence of words, all equally likely.
+    """Build a decoder for any sequence of words, all equally likely.
 
-    What pocketsphinx makes of `(a | b)+` in JSGF holds each word twice, as the last and as another:
-    the same transcripts for nearly twice the time. As there each word has a state of its own, since
-    of those that end together in one state the lattice holds the best alone, and the cost of going
-    on is in arcs without a word, which the lattice leaves out.
+    The automaton that pocketsphinx compiles from `(a | b)+` in JSGF holds each word twice, as the
+    last and as another one: it gives the same transcripts in nearly twice the time. As in that one,
+    each word has its own state, because of words that end in one state the lattice holds only the
+    best; and the cost of continuing is on arcs without a word, which the lattice leaves out.
     """
     from pocketsphinx import Config, Decoder
 
@@ -129,11 +129,11 @@ def word_decoder(words: Sequence[str]) -> "Decoder":
 
 
 def recogniser(decoder: "Decoder") -> Measure:
-    """A decoder as a function from a wave to a transcript.
+    """Turn a decoder into a function from a wave to its transcript.
 
-    The front end forgets the last utterance (otherwise 2 of 24 transcripts depend on the order),
-    and silence is put around the wave: without it a word at the very edge is often heard twice
-    (Flite at rate 1.25: 4.3 % against 1.1 % WER).
+    The front end is reset for each utterance (otherwise 2 of 24 transcripts depend on the order),
+    and silence is added around the wave: without it a word at the very edge is often recognised
+    twice (Flite at rate 1.25: 4.3 % against 1.1 % WER).
     """
 
     def transcribe(wave: Wave) -> str:
@@ -149,7 +149,7 @@ def recogniser(decoder: "Decoder") -> Measure:
 
 
 def edit_columns(text: str, hypothesis: str, grammar: Grammar) -> Columns:
-    """WER and CER columns of one utterance from what should be said and what was heard."""
+    """Return the WER and CER columns of one utterance from its text and transcript."""
     reference = normalise(text)
     unknown = sum(word not in dictionary() for word in reference.split())
     return {"grammar": grammar, "unknown_words": unknown} | compare(reference, hypothesis)

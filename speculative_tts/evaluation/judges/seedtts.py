@@ -1,8 +1,8 @@
-"""seed-tts-eval's words in English: Whisper large-v3 and that project's own normaliser.
+"""Transcribe English as seed-tts-eval does: Whisper large-v3 and that project's normaliser.
 
-Its normaliser takes punctuation out (hyphens without a space) and writes small letters; numbers are
-left, so "50" heard for "fifty" is an error: its published figures were made so (its issue 12). They
-are means of utterances' rates: `wer_mean` here, not the corpus rate. Source: run_wer.py of
+The normaliser removes punctuation (hyphens without a space) and lowers letters; numbers stay, so
+"50" for "fifty" is an error, as in the project's published figures (its issue 12). Those are means
+of utterances' rates: `wer_mean` here, not the corpus rate. Source: run_wer.py of
 BytedanceSpeech/seed-tts-eval at 752f429.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from speculative_tts.evaluation.judges.whisper import Whisper
 from speculative_tts.evaluation.wer import Normaliser
 
-CHINESE = (  # zhon's table of punctuation, which that project takes
+CHINESE = (  # zhon's table of punctuation, which that project uses
     "＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､\u3000、〃〈〉《》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟"  # noqa: RUF001
     "〰〾〿–—‘’‛“”„‟…‧﹏﹑﹔·！？｡。"  # noqa: RUF001
 )
@@ -22,7 +22,7 @@ REMOVED = str.maketrans("", "", (string.punctuation + CHINESE).replace("'", ""))
 
 @dataclass(frozen=True)
 class SeedTtsWhisper(Whisper):
-    """Whisper as seed-tts-eval counts it."""
+    """Whisper with seed-tts-eval's normaliser."""
 
     decoding: ClassVar[dict[str, Any]] = Whisper.decoding | {
         "label": "Whisper, greedy, seed-tts-eval's normaliser (its figure is the mean WER)",
@@ -30,14 +30,14 @@ class SeedTtsWhisper(Whisper):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those of Whisper, and this normaliser."""
+        """Whisper's options, and this normaliser."""
         return super().options | {"normaliser": "seed-tts-eval, English"}
 
     def normaliser(self) -> Normaliser:
-        """Punctuation but apostrophes out, small letters, single spaces."""
+        """Return the normaliser below."""
         return normalise
 
 
 def normalise(text: str) -> str:
-    """What both texts pass before they are compared."""
+    """Remove punctuation but apostrophes, lower letters, leave single spaces."""
     return " ".join(text.translate(REMOVED).lower().split())

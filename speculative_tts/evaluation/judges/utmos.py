@@ -1,4 +1,4 @@
-"""Naturalness by UTMOS22, the strong learner (Saeki et al., Interspeech 2022; MTP's judge).
+"""Rate naturalness by UTMOS22, the strong learner (Saeki et al., Interspeech 2022; MTP's judge).
 
 The weights are those of SpeechMOS's release (one file, fairseq's names): wav2vec 2.0 base, a domain
 and a judge embedding, a bidirectional LSTM and a projection, the mean over time, 2 x + 3.
@@ -12,7 +12,7 @@ from speculative_tts.evaluation.audio import Wave
 from speculative_tts.evaluation.judge import Measure, Opinion
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.metric import opinion
-from speculative_tts.evaluation.weights import Published, offline
+from speculative_tts.evaluation.weights import PublishedModel, offline
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +29,7 @@ class Utmos(Opinion, LocalModel):
     """UTMOS22 strong opinion score, 1 to 5."""
 
     metric: ClassVar = "utmos"
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "utmos",
         "utmos22_strong",
         (f"{FILE}|mos/{FILE}",),
@@ -40,7 +40,7 @@ class Utmos(Opinion, LocalModel):
     decoding: ClassVar[dict[str, Any]] = {"engine": "transformers", "dtype": "float32"}
 
     def load(self) -> Measure:
-        """A function from a wave to its score."""
+        """Load the model as a function from a wave to its score."""
         import torch
 
         library = offline("transformers")
@@ -53,17 +53,17 @@ class Utmos(Opinion, LocalModel):
 def predictor(
     state: "Mapping[str, Tensor]", config: "Wav2Vec2Config", device: str = "cpu"
 ) -> Measure:
-    """The predictor of a checkpoint's tensors; ValueError when it is of another shape."""
+    """Build the predictor from a checkpoint's tensors; raise ValueError for another shape."""
     import torch
     from torch import nn
 
-    from speculative_tts.evaluation.judges.fairseq import renamed
+    from speculative_tts.evaluation.judges.fairseq import rename_tensors
 
     trunk = offline("transformers").Wav2Vec2Model(config)
-    tensors = renamed(state, "wav2vec2.")
-    lacking = [name for name in trunk.state_dict() if name not in tensors]
-    if lacking or "domain_emb" not in state:
-        name = (lacking or ["domain_emb"])[0]
+    tensors = rename_tensors(state, "wav2vec2.")
+    missing = [name for name in trunk.state_dict() if name not in tensors]
+    if missing or "domain_emb" not in state:
+        name = (missing or ["domain_emb"])[0]
         raise ValueError(f"{FILE} has no tensor for {name}; get {URL}")
     trunk.load_state_dict({name: tensors[name] for name in trunk.state_dict()})
     context = torch.cat([state["domain_emb"], state["judge_emb"]], 1)  # [1, features]

@@ -1,4 +1,4 @@
-"""Voices compared by WavLM-large with an ECAPA head, UniSpeech's checkpoint (PCG's Sim-O).
+"""Compare voices by WavLM-large with an ECAPA head, UniSpeech's checkpoint (PCG's Sim-O).
 
 The checkpoint of seed-tts-eval, F5-TTS and ZipVoice: `wavlm_large_finetune.pth` holds WavLM-large
 in fairseq's names, weights of its 25 hidden layers, and ECAPA-TDNN. PCG names no checkpoint; its
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from speculative_tts.evaluation.audio import Wave
-from speculative_tts.evaluation.judge import Measure, Measures, one_of
+from speculative_tts.evaluation.judge import Measure, Measures, single
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, rounded
-from speculative_tts.evaluation.weights import Published, offline
+from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, to_numbers
+from speculative_tts.evaluation.weights import PublishedModel, offline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,9 +37,9 @@ LARGE: dict[str, Any] = {  # WavLM-large, as microsoft/wavlm-large's config.json
 
 @dataclass(frozen=True)
 class WavlmLarge(VoiceComparison, LocalModel):
-    """WavLM-large and ECAPA-TDNN, 256 numbers a voice."""
+    """WavLM-large and ECAPA-TDNN embeddings of 256 numbers."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "wavlm",
         "wavlm_large_finetune",
         (f"{FILE}|speaker_similarity/{FILE}",),
@@ -54,11 +54,11 @@ class WavlmLarge(VoiceComparison, LocalModel):
     }
 
     def load(self) -> Measure:
-        """A function from a wave to its embedding."""
-        return one_of(self.load_many())
+        """Load the model as a function from a wave to its embedding."""
+        return single(self.load_many())
 
     def load_many(self) -> Measures:
-        """A function from waves to their embeddings."""
+        """Load the model as a function from waves to their embeddings."""
         import torch
 
         library = offline("transformers")
@@ -71,26 +71,26 @@ class WavlmLarge(VoiceComparison, LocalModel):
 def encoder(
     state: "Mapping[str, Tensor]", config: "WavLMConfig", device: str = "cpu", **sizes: int
 ) -> Measures:
-    """The encoder of a checkpoint's tensors; `sizes` are `ecapa.Ecapa`'s when not the default.
+    """Build the encoder from a checkpoint's tensors; `sizes` are `ecapa.Ecapa`'s if not default.
 
-    ValueError, naming a tensor, when the checkpoint is of another shape.
+    Raise ValueError, naming a tensor, for a checkpoint of another shape.
     """
     import torch
 
     from speculative_tts.evaluation.judges.ecapa import Ecapa
-    from speculative_tts.evaluation.judges.fairseq import renamed
+    from speculative_tts.evaluation.judges.fairseq import rename_tensors
 
     trunk = offline("transformers").WavLMModel(config)
     head = Ecapa(config.num_hidden_layers + 1, config.hidden_size, **sizes)
     own = {name for name in state if not name.startswith(("feature_extract.", "loss_calculator."))}
     for module, tensors in (
-        (trunk, renamed(state, TRUNK)),
+        (trunk, rename_tensors(state, TRUNK)),
         (head, {name: state[name] for name in own}),
     ):
-        lacking = [name for name in module.state_dict() if name not in tensors]
-        if lacking:
+        missing = [name for name in module.state_dict() if name not in tensors]
+        if missing:
             raise ValueError(
-                f"{FILE} has no tensor for {lacking[0]}; give UniSpeech's WavLM-large + ECAPA "
+                f"{FILE} has no tensor for {missing[0]}; give UniSpeech's WavLM-large + ECAPA "
                 "checkpoint (judges.wavlm=<its folder>)"
             )
         module.load_state_dict({name: tensors[name] for name in module.state_dict()})
@@ -104,13 +104,13 @@ def encoder(
         frames = trunk._get_feat_extract_output_lengths(lengths).tolist()
         mask = torch.arange(int(lengths.max())) < lengths[:, None]
         padded = torch.nn.utils.rnn.pad_sequence(normal, batch_first=True)
-        seen = {"attention_mask": mask.to(device)} if len(waves) > 1 else {}
-        with warnings.catch_warnings():  # of transformers' own two masks
+        visible = {"attention_mask": mask.to(device)} if len(waves) > 1 else {}
+        with warnings.catch_warnings():  # transformers mixes two kinds of masks
             warnings.filterwarnings("ignore", "Support for mismatched key_padding_mask")
-            layers = torch.stack(trunk(padded, output_hidden_states=True, **seen).hidden_states)
-        # The head hears each alone: its convolutions would reach into what is padded.
+            layers = torch.stack(trunk(padded, output_hidden_states=True, **visible).hidden_states)
+        # The head gets each wave alone: its convolutions would reach into the padding.
         return [
-            rounded(head(layers[:, index : index + 1, :count])[0].cpu())
+            to_numbers(head(layers[:, index : index + 1, :count])[0].cpu())
             for index, count in enumerate(frames)
         ]
 

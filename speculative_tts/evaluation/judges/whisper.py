@@ -1,8 +1,9 @@
-"""Words heard by Whisper (SSD's judge is large-v3): greedy, English, its own normaliser.
+"""Transcribe with Whisper (SSD's judge is large-v3): greedy, English, its own English normaliser.
 
-Run by transformers. Audio above 30 s is heard in successive windows with timestamps, as Whisper's
-own long-form decoding does, without its temperature fallback. Other front ends (openai-whisper,
-faster-whisper) give other text for the same weights, so the summary names this one.
+transformers runs it. Audio above 30 s is transcribed in successive windows with timestamps, as
+Whisper's own long-form decoding does, without its temperature fallback. Other front ends
+(openai-whisper, faster-whisper) give other text for the same weights, so the summary names this
+one.
 """
 
 import json
@@ -11,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Measure, Measures, one_of
+from speculative_tts.evaluation.judge import Measure, Measures, single
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
+from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
 from speculative_tts.typed import read_json
 
-WINDOW = 30 * SAMPLE_RATE  # samples that Whisper hears at once
+WINDOW = 30 * SAMPLE_RATE  # samples of one window
 NORMALISER = "normalizer.json"  # British to American spelling
 SIZES = {
     (384, 4): "tiny",
@@ -35,7 +36,7 @@ MULTILINGUAL, V3_MELS = 51_865, 128  # fewest ids of those that know other langu
 class Whisper(Transcriber, LocalModel):
     """Whisper of any size; the preset's is large-v3."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "whisper",
         "whisper-large-v3",
         ("config.json", "preprocessor_config.json", "tokenizer.json|vocab.json", WEIGHTS),
@@ -67,7 +68,7 @@ class Whisper(Transcriber, LocalModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Also the number format, and whether the spelling table was there."""
+        """Weights, device and decoding, the number format and the normaliser's spelling table."""
         assert self.folder is not None
         spelling = (self.folder / NORMALISER).is_file()
         return super().options | {
@@ -76,7 +77,7 @@ class Whisper(Transcriber, LocalModel):
         }
 
     def normaliser(self) -> Normaliser:
-        """Whisper's English normaliser: numbers, contractions, spelling."""
+        """Return Whisper's English normaliser: numbers, contractions, spelling."""
         assert self.folder is not None
         path = self.folder / NORMALISER
         table = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -85,11 +86,11 @@ class Whisper(Transcriber, LocalModel):
         return lambda text: str(normalise(text))
 
     def load(self) -> Measure:
-        """A function from a wave to its transcript."""
-        return one_of(self.load_many())
+        """Load the model as a function from a wave to its transcript."""
+        return single(self.load_many())
 
     def load_many(self) -> Measures:
-        """A function from waves to their transcripts; one longer than a window is heard alone."""
+        """Load the model as a function of waves; one longer than a window is transcribed alone."""
         import torch
 
         library = offline("transformers")
@@ -140,14 +141,14 @@ def size_name(
 
 
 def apart(waves: Sequence[Wave], transcribe: Measures) -> list[str]:
-    """Waves of one window are heard together, longer ones one by one."""
+    """Transcribe waves of one window together, longer ones one by one."""
     short = [wave for wave in waves if len(wave) <= WINDOW]
     together = iter(transcribe(short) if short else [])
     return [next(together) if len(w) <= WINDOW else transcribe([w])[0] for w in waves]
 
 
 def _front_end(long: bool) -> dict[str, Any]:
-    """One window of 30 s, or all of a longer wave."""
+    """Return the front end's options for one window of 30 s, or for all of a longer wave."""
     if not long:
         return {"return_attention_mask": True}
     return {"return_attention_mask": True, "truncation": False, "padding": "longest"}

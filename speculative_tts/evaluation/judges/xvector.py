@@ -1,4 +1,4 @@
-"""Voices compared by x-vectors: WavLM-base-plus with an x-vector head (MTP's judge, most likely).
+"""Compare voices by x-vectors: WavLM-base-plus with an x-vector head (MTP's likely judge).
 
 The paper says "x-vector" only; its authors' earlier work uses this family (WavLM with a TDNN).
 """
@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.local_model import LocalModel
-from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, lengthened, rounded
-from speculative_tts.evaluation.weights import WEIGHTS, Published, offline
+from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, pad_short, to_numbers
+from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 
 
 @dataclass(frozen=True)
 class XVector(VoiceComparison, LocalModel):
-    """WavLM with an x-vector head, 512 numbers a voice."""
+    """WavLM with an x-vector head, embeddings of 512 numbers."""
 
-    published: ClassVar = Published(
+    published: ClassVar = PublishedModel(
         "xvector",
         "wavlm-base-plus-sv",
         ("config.json", "preprocessor_config.json", WEIGHTS),
@@ -32,7 +32,7 @@ class XVector(VoiceComparison, LocalModel):
     }
 
     def load(self) -> Measure:
-        """A function from a wave to its embedding."""
+        """Load the model as a function from a wave to its embedding."""
         import torch
 
         library = offline("transformers")
@@ -43,7 +43,7 @@ class XVector(VoiceComparison, LocalModel):
 
         @torch.inference_mode()
         def embed(wave: Wave) -> list[float]:
-            inputs = front_end(lengthened(wave), sampling_rate=SAMPLE_RATE, return_tensors="pt")
-            return rounded(model(inputs.input_values.to(self.device)).embeddings[0].cpu())
+            inputs = front_end(pad_short(wave), sampling_rate=SAMPLE_RATE, return_tensors="pt")
+            return to_numbers(model(inputs.input_values.to(self.device)).embeddings[0].cpu())
 
         return embed

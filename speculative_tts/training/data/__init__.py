@@ -1,1 +1,1 @@
-"""Sequences that trainings learn from; a batch is a function of data, seed and number."""
+"""Provide the sequences that trainings learn from; a batch depends on data, seed and number."""

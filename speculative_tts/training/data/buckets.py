@@ -1,7 +1,7 @@
-"""Batches of utterances of about one length, so that little of a batch only pads.
+"""Batch utterances of about one length, so that little of a batch is padding.
 
-What lhotse's bucketing sampler does for the public VALL-E recipe: the bound is on codes a batch,
-those that pad included, not on utterances.
+This follows lhotse's bucketing sampler of the public VALL-E recipe: the bound is on codes per
+batch, padding included, not on utterances.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Buckets:
     """Numbered batches (0, 1, ... endless) of at most `frames` codes, padding included.
 
     Each utterance comes once an epoch. Lengths are rounded up to whole buckets, so batches have the
-    same sizes in every epoch; who is in them, and their order, is drawn anew. Utterances that are
+    same sizes in every epoch; their members and their order are drawn anew. Utterances that are
     not between `shortest` and `longest`, or fit no batch, are left out.
     """
 
@@ -42,19 +42,19 @@ class Buckets:
             )
         self._seed, self._buckets = seed, -(-lengths[self._members] // STEP)
         self._starts = _starts(np.sort(self._buckets) * STEP, frames)
-        self._epoch = lru_cache(maxsize=2)(self._drawn)
+        self._epoch = lru_cache(maxsize=2)(self._draw_epoch)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Return the number of batches in an epoch."""
         return len(self._starts)
 
     def __getitem__(self, number: int) -> list[int]:
-        """The utterances of batch `number`, a function of (lengths, seed, number)."""
+        """Return the utterances of batch `number`, a function of (lengths, seed, number)."""
         epoch, place = divmod(number, len(self))
         members: list[int] = self._epoch(epoch)[place].tolist()
         return members
 
-    def _drawn(self, epoch: int) -> list[NDArray[np.int64]]:
+    def _draw_epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         rng = np.random.default_rng([self._seed, epoch])
         order = np.lexsort((rng.random(len(self._members)), self._buckets))
         batches = np.split(self._members[order], self._starts[1:])
@@ -62,7 +62,7 @@ class Buckets:
 
 
 def _starts(lengths: NDArray[np.int64], frames: int) -> list[int]:
-    """Where batches begin among utterances in order of length."""
+    """Return the index at which each batch begins, among utterances sorted by length."""
     starts = [0]
     for index, length in enumerate(lengths.tolist()):
         if index > starts[-1] and (index + 1 - starts[-1]) * length > frames:
@@ -71,15 +71,15 @@ def _starts(lengths: NDArray[np.int64], frames: int) -> list[int]:
 
 
 class Batches(Generic[Batch]):
-    """The batches of a split: what `make` makes of the utterances that `Buckets` puts together."""
+    """Batches of a split: `make` applied to the utterances that `Buckets` puts together."""
 
     def __init__(self, buckets: Buckets, make: Callable[[list[int]], Batch]) -> None:
         self.buckets, self._make = buckets, make
 
     def __len__(self) -> int:
-        """In an epoch."""
+        """Return the number of batches in an epoch."""
         return len(self.buckets)
 
     def __getitem__(self, number: int) -> Batch:
-        """Batch `number`."""
+        """Return batch `number`."""
         return self._make(self.buckets[number])

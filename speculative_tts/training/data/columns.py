@@ -1,8 +1,8 @@
-"""A split of a codes store as one memory-mapped file: Arrow columns, made once from its shards.
+"""Read a split of a codes store as one memory-mapped Arrow file, made once from its shards.
 
 Parquet is compressed and would have to be unpacked into each process, tens of gigabytes for
 50,000 hours. Here all processes of a machine share the pages of `<codes>/columns/<split>.arrow`:
-codes of 16 bits where they fit. The first process makes it, the others wait; it is made again when
+codes of 16 bits where they fit. The first process makes it, the others wait; it is rebuilt when
 the shards have changed.
 """
 
@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 
 from speculative_tts.files import held, writing
 from speculative_tts.shards import shard
-from speculative_tts.training.laws import COLUMNS, IDS, LOGS, REST, VOICE, VOICE_TEXT, Laws
+from speculative_tts.training.laws import (
+    COLUMNS,
+    IDS,
+    LOGS,
+    REST,
+    VOICE,
+    VOICE_TEXT,
+    TopDistributions,
+)
 
 FOLDER = "columns"
 RESIDUAL = "residual_codes"
@@ -33,20 +41,20 @@ SOURCE = b"made of"  # key of the file's metadata
 
 
 @dataclass(frozen=True)
-class Utterance:
-    """One recording of a codes store."""
+class StoredUtterance:
+    """One utterance of a codes store."""
 
     text: str
     codes: list[int]
     residual: tuple[list[int], ...] = ()  # further layers of codes, where they were asked for
-    laws: Laws | None = None  # of codes of `voice`, own codes and the end, where kept and asked for
-    voice: "Utterance | None" = None
+    laws: TopDistributions | None = None  # of the codes of `voice`, the own codes and the end
+    voice: "StoredUtterance | None" = None
 
 
 class Columns:
-    """Utterances by number: those of a speaker together, speakers in order of their names.
+    """Number utterances so that a speaker's are together, speakers in order of their names.
 
-    With `by_words` those of a speaker are in order of how many words they have. Further layers of
+    With `by_words` a speaker's utterances are in order of their number of words. Further layers of
     codes lie in a file of their own, `<split>-layers.arrow`, made for trainings that read them.
     """
 
@@ -61,7 +69,7 @@ class Columns:
             within = np.array([len(text.split()) for text in texts])
         self._order, self.starts = _by_name(speakers, within)
         self._layered = RESIDUAL in reader.schema.names
-        self._lawful = IDS in reader.schema.names
+        self._has_laws = IDS in reader.schema.names
 
     @classmethod
     def open(
@@ -74,76 +82,78 @@ class Columns:
         layers: bool = False,
         laws: bool = False,
     ) -> "Columns":
-        """Columns of `<split>-*.parquet` of the folders, with `layers` of all codes.
+        """Open `<split>-*.parquet` of the folders, with all `layers` of codes if asked.
 
-        The first folder keeps them; with `laws` its shards have the target's laws.
-        FileNotFoundError where one has no shards; ValueError for codes out of range, for shards
-        without the laws, or where the folder cannot be written.
+        The first folder holds the Arrow file; with `laws` its shards must have the target's
+        distributions. Raise FileNotFoundError where a folder has no shards; ValueError for codes
+        out of range, for shards without distributions, or where the folder cannot be written.
         """
-        found = [sorted(folder.glob(f"{split}-*.parquet")) for folder in folders]
-        for folder, shards in zip(folders, found, strict=True):
+        paths: list[Path] = []
+        for folder in folders:
+            shards = sorted(folder.glob(f"{split}-*.parquet"))
             if not shards:
                 raise FileNotFoundError(f"no {split}-*.parquet in {folder}; run sst-prepare first")
-        paths = [path for shards in found for path in shards]
-        more = "-layers" * layers + "-laws" * laws + "-mix" * (len(found) > 1)
-        made = folders[0] / FOLDER / f"{split}{more}.arrow"
-        if _source(made) != _signature(paths, n_codes):
+            paths += shards
+        suffix = "-layers" * layers + "-laws" * laws + "-mix" * (len(folders) > 1)
+        arrow = folders[0] / FOLDER / f"{split}{suffix}.arrow"
+        if _source(arrow) != _signature(paths, n_codes):
             try:
-                with held(made.parent):
-                    if _source(made) != _signature(paths, n_codes):  # another made it meanwhile
-                        _make(paths, n_codes, made, layers=layers, laws=laws)
+                with held(arrow.parent):
+                    if _source(arrow) != _signature(paths, n_codes):  # another made it meanwhile
+                        _make(paths, n_codes, arrow, layers=layers, laws=laws)
             except PermissionError as error:
                 raise ValueError(
-                    f"{made.parent} cannot be written; training keeps columns of the codes there: "
+                    f"{arrow.parent} cannot be written; training keeps columns of the codes there: "
                     "copy the codes to a folder where you may write"
                 ) from error
-        return cls(made, by_words=by_words)
+        return cls(arrow, by_words=by_words)
 
     def __len__(self) -> int:
-        """Utterances."""
+        """Return the number of utterances."""
         return len(self._order)
 
-    def __getitem__(self, number: int) -> Utterance:
-        """The utterance `number`."""
+    def __getitem__(self, number: int) -> StoredUtterance:
+        """Read utterance `number`."""
         place = int(self._order[number])
         index = int(np.searchsorted(self._ends, place, side="right"))
         batch = self._batches[index]
         row = place - int(self._ends[index]) + batch.num_rows
         codes = batch.column("codes")[row].values.to_numpy()
         residual = batch.column(RESIDUAL)[row].as_py() if self._layered else ()
-        said = Utterance(batch.column("text")[row].as_py(), codes.tolist(), tuple(residual))
-        if not self._lawful or not batch.column(IDS)[row].is_valid:
-            return said
+        text = batch.column("text")[row].as_py()
+        utterance = StoredUtterance(text, codes.tolist(), tuple(residual))
+        if not self._has_laws or not batch.column(IDS)[row].is_valid:
+            return utterance
         *laws, voice = (batch.column(n)[row].values.to_numpy() for n in (IDS, LOGS, REST, VOICE))
-        text = batch.column(VOICE_TEXT)[row].as_py()
-        prompt = Utterance(text, voice.tolist()) if len(voice) else None
-        return replace(said, laws=Laws.read(*laws), voice=prompt)
+        voice_text = batch.column(VOICE_TEXT)[row].as_py()
+        prompt = StoredUtterance(voice_text, voice.tolist()) if len(voice) else None
+        return replace(utterance, laws=TopDistributions.read(*laws), voice=prompt)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Codes of each utterance, by number."""
-        found = [pc.list_value_length(batch.column("codes")) for batch in self._batches]
-        return np.concatenate([one.to_numpy() for one in found])[self._order].astype(np.int64)
+        """Number of codes of each utterance."""
+        counts = [pc.list_value_length(batch.column("codes")) for batch in self._batches]
+        return np.concatenate([one.to_numpy() for one in counts])[self._order].astype(np.int64)
 
     @property
     def layers(self) -> set[int]:
-        """How many layers of codes utterances have."""
+        """Numbers of code layers that occur."""
         if not self._layered:
             return {1}
         further = (pc.list_value_length(batch.column(RESIDUAL)) for batch in self._batches)
         return {1 + count for one in further for count in one.unique().to_pylist()}
 
     def speaker(self, number: int) -> int:
-        """Which speaker says it: its utterances are numbered from starts[i] to starts[i + 1]."""
+        """Return an utterance's speaker; speaker i has the numbers starts[i] to starts[i + 1]."""
         return int(np.searchsorted(self.starts, number, side="right")) - 1
 
 
 def _by_name(
     speakers: pa.ChunkedArray, within: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places in the file in our order, and the first number of each speaker with the end.
+    """Return the file places in our order, and each speaker's first number with the end appended.
 
-    A speaker's are in order of `within`, then of the file.
+    A speaker's utterances are in order of `within`, then of the file.
     """
     coded = speakers.combine_chunks().dictionary_encode()
     names = coded.dictionary.to_pylist()
@@ -154,14 +164,14 @@ def _by_name(
 
 
 def _signature(paths: list[Path], n_codes: int) -> dict[str, Any]:
-    """What a file is made of, as JSON values."""
+    """Return the sizes and times of the shards that a file is made from, as JSON values."""
     states = [(path.name, path.stat()) for path in paths]
     shards = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
     return {"n_codes": n_codes, "shards": shards}
 
 
 def _source(path: Path) -> Any:
-    """The signature in a file's metadata; None where there is no file of this kind."""
+    """Return the signature in a file's metadata; None where there is no file of this kind."""
     if not path.is_file():
         return None
     try:
@@ -172,7 +182,7 @@ def _source(path: Path) -> Any:
 
 
 def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool, laws: bool) -> None:
-    """Write the file whole, a shard in memory at a time."""
+    """Write the whole file, with one shard in memory at a time."""
     codes = pa.list_(pa.uint16() if n_codes <= 1 << 16 else pa.int32())
     fields = [("speaker", pa.string()), ("text", pa.string()), ("codes", codes)]
     schema = pa.schema(
@@ -182,25 +192,25 @@ def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool, laws: bo
         {SOURCE: json.dumps(_signature(paths, n_codes)).encode()},
     )
     with writing(path) as file, pa.ipc.new_file(file, schema) as writer:
-        for table in _shards(paths, schema, n_codes):
+        for table in _read_tables(paths, schema, n_codes):
             writer.write_table(table)
 
 
 def _layer_fields(paths: list[Path], codes: pa.DataType) -> list[pa.Field]:
-    """The column of further layers. ValueError where a shard has none."""
+    """Return the field of further layers; raise ValueError where a shard has none."""
     _schema(paths, RESIDUAL, NO_LAYERS)
     return [pa.field(RESIDUAL, pa.list_(codes))]
 
 
 def _law_fields(paths: list[Path]) -> list[pa.Field]:
-    """Columns of laws. ValueError where a shard of the first folder has none."""
+    """Return the fields of distributions; raise ValueError where the first folder lacks them."""
     first = [path for path in paths if path.parent == paths[0].parent]
     schema = _schema(first, IDS, NO_LAWS)
     return [schema.field(name) for name in COLUMNS]
 
 
 def _schema(paths: list[Path], column: str, lacking: str) -> pa.Schema:
-    """Of the last of these shards. ValueError, `lacking`, where one has no such column."""
+    """Return the last shard's schema; raise ValueError naming `lacking` if one lacks the column."""
     for path in paths:
         with shard(path):
             schema = pq.read_schema(path)
@@ -209,20 +219,20 @@ def _schema(paths: list[Path], column: str, lacking: str) -> pa.Schema:
     return schema
 
 
-def _shards(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.Table]:
-    """A table each, with null for laws of recorded codes."""
+def _read_tables(paths: list[Path], schema: pa.Schema, n_codes: int) -> Iterator[pa.Table]:
+    """Yield a table per shard, with nulls where recorded codes have no distributions."""
     for path in paths:
         with shard(path):
-            lacks = {*COLUMNS} - {*pq.read_schema(path).names}
-            there = pa.schema([field for field in schema if field.name not in lacks])
-            table = read_shard(path, there.names, n_codes).cast(there)
+            missing = {*COLUMNS} - {*pq.read_schema(path).names}
+            present = pa.schema([field for field in schema if field.name not in missing])
+            table = read_shard(path, present.names, n_codes).cast(present)
         yield pa.concat_tables([schema.empty_table(), table], promote_options="default")
 
 
 def read_shard(path: Path, names: list[str], n_codes: int) -> pa.Table:
-    """These columns of a shard. ValueError where it lacks one, or has other codes than it should.
+    """Read columns of a shard, within `with shard(path)`.
 
-    To be read within `shard`.
+    Raise ValueError where it lacks one, or has codes outside [0, n_codes).
     """
     table = pq.read_table(path, columns=names)
     if missing := {*names} - {*table.column_names}:
@@ -233,10 +243,10 @@ def read_shard(path: Path, names: list[str], n_codes: int) -> pa.Table:
     if RESIDUAL in names:
         inner = pc.list_flatten(pc.list_flatten(table.column(RESIDUAL)))
         flat = pa.chunked_array([*flat.chunks, *inner.cast(flat.type).chunks])
-    ends = pc.min_max(flat).as_py()
-    if ends["min"] is None:
+    extremes = pc.min_max(flat).as_py()
+    if extremes["min"] is None:
         raise ValueError(f"{path} has no code of any utterance; make the codes with sst-prepare")
-    for code in ends.values():
+    for code in extremes.values():
         if not 0 <= code < n_codes:
             raise ValueError(
                 f"{path} has code {code}, the target only {n_codes} codes; "

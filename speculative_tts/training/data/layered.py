@@ -1,7 +1,7 @@
-"""Batches for a VALL-E-shaped target: text and layered codes of two takes of one speaker.
+"""Collate batches for a VALL-E-shaped target: text and layered codes of two takes of one speaker.
 
-The same draw as for the CosyVoice-2-shaped target (`training.batches`), laid out as VALL-E wants
-it: text and audio apart, each padded on the right.
+Sequences are drawn as for the CosyVoice-2-shaped target (`training.data.recordings`), laid out as
+VALL-E reads them: text and audio apart, each padded on the right.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from speculative_tts.training.data.recordings import IGNORED, Recording, word_la
 
 @dataclass(frozen=True)
 class ValleBatch:
-    """What row t of the audio reads (`codes`) and is asked for; IGNORED behind the end.
+    """Inputs (`codes`) and targets of each audio row; IGNORED after the end.
 
-    `places` are where in the text the word spoken and the word after it stand.
-    `neighbours` are the words before and after each text id. `targets[:, t, i]` is the code i + 1
-    steps on, the end id beyond the last; the words are those spoken at the next code.
+    `targets[:, t, i]` is the code i + 1 steps on, the end id beyond the last. `current_word` is the
+    word spoken at the next code, `next_word` the one after it, `places` where both are in the text.
+    `neighbours` are the words before and after each text id.
     """
 
     text: Int64[Tensor, "batch text"]
@@ -41,7 +41,7 @@ class ValleBatch:
 def collate_valle(
     sequences: list[tuple[Recording, ...]], layout: SpeechLayout, heads: int
 ) -> ValleBatch:
-    """Sequences of one or two recordings each."""
+    """Pad sequences of one or two recordings each into one batch."""
     rows = [_arrays(sequence, layout, heads) for sequence in sequences]
     text, neighbours, codes, targets, current, following, places = zip(*rows, strict=True)
     return ValleBatch(
@@ -60,7 +60,7 @@ def collate_valle(
 def _arrays(
     sequence: tuple[Recording, ...], layout: SpeechLayout, heads: int
 ) -> tuple[NDArray[np.int64], ...]:
-    """Text, its neighbours, codes [frames, layers], targets [frames, heads] and word labels."""
+    """Return text, neighbours, codes [frames, layers], targets [frames, heads] and word labels."""
     words, none = np.concatenate([r.words for r in sequence]), len(layout.words)
     text = np.array([layout.sos_id, *(words + layout.text_offset), layout.task_id])
     padded = np.array([none, none, *words, none, none])
@@ -73,9 +73,9 @@ def _arrays(
 
 
 def _places(sequence: tuple[Recording, ...]) -> NDArray[np.int64]:
-    """Places in the text of the word spoken (IGNORED in silence) and of the next: [frames + 1, 2].
+    """Return the text places of the word spoken and of the next one: [frames + 1, 2].
 
-    The end id stands behind the last word.
+    In silence no word is spoken: IGNORED. After the last word comes the end id.
     """
     firsts = np.cumsum([1, *(len(r.words) for r in sequence)])
     numbered = tuple(
@@ -88,13 +88,13 @@ def _places(sequence: tuple[Recording, ...]) -> NDArray[np.int64]:
 
 
 def _layers(recording: Recording) -> NDArray[np.int64]:
-    """Codes of all layers: [frames, layers]."""
+    """Return the codes of all layers: [frames, layers]."""
     if recording.residual_codes is None:
         return recording.codes[:, None]
     return np.column_stack([recording.codes, *recording.residual_codes])
 
 
 def _padded(rows: tuple[NDArray[np.int64], ...], value: int) -> Tensor:
-    """Arrays of different length but one width as [batch, longest, ...]."""
+    """Pad arrays of different length but one width to [batch, longest, ...]."""
     tensors = [torch.from_numpy(row) for row in rows]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value)

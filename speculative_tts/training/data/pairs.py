@@ -1,8 +1,8 @@
-"""Training and dev sequences in a target's vocabulary, numbered; what inference sees, as one row.
+"""Number training and dev sequences in a target's vocabulary, each laid out as at inference.
 
 A sequence is the prompt of an utterance after a voice prompt of its speaker, then the codes of both
 and the end. The voice prompt's codes are learnt too: they are speech of the same speaker. Where the
-target's laws are read, the voice prompt is the one that they follow.
+target's stored distributions are read, the voice prompt is the one they were computed with.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,118 +25,118 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import CodesFrom
-from speculative_tts.training.data.columns import Columns, Utterance
+from speculative_tts.training.data.columns import Columns, StoredUtterance
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.laws import Laws
+from speculative_tts.training.laws import TopDistributions
 
 CUT = "cut_sequences"  # in journals and summaries
 LOST = "were longer than the target's rows may be (target.rows.max_length) and lost their end"
-PADDING = -1  # of VALL-E's inputs; other targets are causal and never see what pads
+PADDING = -1  # of VALL-E's inputs; other targets are causal and never see padding
 DEV_SEED = 1_000_003  # dev sequences are the same for every training seed
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Right-padded sequences; `targets` are `inputs` one further on, IGNORED outside speech."""
+class SequenceBatch:
+    """Right-padded sequences; `targets` are the `inputs` one step later, IGNORED outside speech."""
 
     inputs: Int[Tensor, "batch time"]
     targets: Int[Tensor, "batch time"]
-    cut: int = 0  # sequences that were longer than the target's rows may be, and lost their end
-    laws: Laws | None = None  # the target's, of rows of its head; NaN where there are none
+    cut: int = 0  # sequences that lost their end: they were longer than the target's rows may be
+    laws: TopDistributions | None = None  # the target's, over its head's rows; NaN where unknown
 
-    def to(self, device: torch.device) -> "Batch":
-        """The batch on `device`."""
+    def to(self, device: torch.device) -> "SequenceBatch":
+        """Return the batch on `device`."""
         laws = self.laws and self.laws.to(device)
-        return Batch(self.inputs.to(device), self.targets.to(device), self.cut, laws)
+        return SequenceBatch(self.inputs.to(device), self.targets.to(device), self.cut, laws)
 
 
 @dataclass(frozen=True)
 class Data:
-    """`batch` makes a training batch of sample numbers (0, 1, ... endless); `dev` is fixed."""
+    """Training batches by sample numbers (0, 1, ... endless), and the fixed dev batches."""
 
-    batch: Callable[[Sequence[int]], Batch]
-    dev: Sequence[Batch]
+    batch: Callable[[Sequence[int]], SequenceBatch]
+    dev: Sequence[SequenceBatch]
 
 
 @dataclass(frozen=True)
-class Written:
-    """A sequence as ids with its end; the first `given` of them are inputs only."""
+class TokenSequence:
+    """Ids of a sequence with its end; the first `given` of them are inputs only."""
 
     ids: list[int]
     given: int
-    cut: bool = False  # are these not all
-    laws: Laws | None = None  # of all that are not given
+    cut: bool = False  # True if the end was cut off
+    laws: TopDistributions | None = None  # of all ids that are not given
 
 
 @dataclass(frozen=True)
-class Writing:
-    """How a target's family writes sequences."""
+class SequenceWriter:
+    """The way a target's family lays out its sequences."""
 
-    write: Callable[[Utterance | None, Utterance], Written]
+    write: Callable[[StoredUtterance | None, StoredUtterance], TokenSequence]
     padding: int  # of inputs
-    offset: int = 0  # of inputs over targets, where codes are numbered behind the text
-    by_words: bool = False  # number a speaker's utterances by length; shipped drafts saw them so
+    offset: int = 0  # inputs minus targets, where codes are numbered after the text
+    by_words: bool = False  # number a speaker's utterances by length, as for the shipped drafts
 
 
-class Pairs:
-    """Numbered sequences: each utterance once an epoch, in random order, after a random prompt.
+class PromptedSequences:
+    """Number sequences: each utterance once an epoch, in random order, after a random prompt.
 
-    The prompt is another recording of the speaker; there is none if there is no other.
+    The prompt is another recording of the speaker; a speaker's only recording has none.
     """
 
-    def __init__(self, columns: Columns, writing: Writing, seed: int) -> None:
-        self._columns, self._writing, self._seed = columns, writing, seed
+    def __init__(self, columns: Columns, writer: SequenceWriter, seed: int) -> None:
+        self._columns, self._writer, self._seed = columns, writer, seed
         self._order = lru_cache(maxsize=2)(self._shuffled)
 
     def __len__(self) -> int:
-        """Sequences in an epoch."""
+        """Return the number of sequences in an epoch."""
         return len(self._columns)
 
-    def pair(self, number: int) -> tuple[Utterance | None, Utterance]:
-        """Voice prompt and utterance of sample `number`, a function of (data, seed, number)."""
+    def pair(self, number: int) -> tuple[StoredUtterance | None, StoredUtterance]:
+        """Return voice prompt and utterance of a sample, a function of (data, seed, number)."""
         epoch, place = divmod(number, len(self))
         chosen = int(self._order(epoch)[place])
-        said = self._columns[chosen]
-        if said.laws is not None:
-            return said.voice, said
+        utterance = self._columns[chosen]
+        if utterance.laws is not None:
+            return utterance.voice, utterance
         speaker = self._columns.speaker(chosen)
         first, end = (int(n) for n in self._columns.starts[speaker : speaker + 2])
         if end - first == 1:
-            return None, said
+            return None, utterance
         rng = np.random.default_rng([self._seed, epoch, place])
         other = first + (chosen - first + int(rng.integers(1, end - first))) % (end - first)
-        return self._columns[other], said
+        return self._columns[other], utterance
 
-    def batch(self, numbers: Sequence[int]) -> Batch:
-        """Samples `numbers`, padded on the right."""
-        writing = self._writing
-        return collate([writing.write(*self.pair(number)) for number in numbers], writing)
+    def batch(self, numbers: Sequence[int]) -> SequenceBatch:
+        """Return the samples `numbers`, padded on the right."""
+        writer = self._writer
+        return collate([writer.write(*self.pair(number)) for number in numbers], writer)
 
     def _shuffled(self, epoch: int) -> NDArray[np.int64]:
         return np.random.default_rng([self._seed, epoch]).permutation(len(self))
 
 
-def collate(sequences: Sequence[Written], writing: Writing) -> Batch:
-    """Right-padded inputs, and targets one further on; IGNORED where nothing is learnt."""
+def collate(sequences: Sequence[TokenSequence], writer: SequenceWriter) -> SequenceBatch:
+    """Pad sequences on the right; targets are the inputs one step later, IGNORED if not learnt."""
     length = max(len(sequence.ids) for sequence in sequences) - 1
-    inputs = torch.full((len(sequences), length), writing.padding)
+    inputs = torch.full((len(sequences), length), writer.padding)
     targets = torch.full((len(sequences), length), IGNORED)
     for row, sequence in enumerate(sequences):
         ids, end = torch.tensor(sequence.ids), len(sequence.ids) - 1
         inputs[row, :end] = ids[:-1]
-        targets[row, sequence.given - 1 : end] = ids[sequence.given :] - writing.offset
+        targets[row, sequence.given - 1 : end] = ids[sequence.given :] - writer.offset
     cut = sum(sequence.cut for sequence in sequences)
-    return Batch(inputs, targets, cut, _padded_laws(sequences, length))
+    return SequenceBatch(inputs, targets, cut, _pad_laws(sequences, length))
 
 
-def _padded_laws(sequences: Sequence[Written], length: int) -> Laws | None:
-    """Beside the targets; None where no sequence has laws."""
+def _pad_laws(sequences: Sequence[TokenSequence], length: int) -> TopDistributions | None:
+    """Align the stored distributions with the targets; None if no sequence has any."""
     first = next((one.laws for one in sequences if one.laws is not None), None)
     if first is None:
         return None
     at = len(sequences), length
     ids = first.ids.new_zeros(*at, first.ids.shape[-1])
-    laws = Laws(ids, ids.float(), torch.full(at, torch.nan))
+    laws = TopDistributions(ids, ids.float(), torch.full(at, torch.nan))
     for row, one in enumerate(sequences):
         if one.laws is not None:
             begin, count = one.given - 1, max(0, len(one.ids) - one.given)
@@ -146,20 +146,27 @@ def _padded_laws(sequences: Sequence[Written], length: int) -> Laws | None:
 
 
 def write_rows(
-    layout: Layout, end: int, longest: int | None, prompt: Utterance | None, said: Utterance
-) -> Written:
-    """The prompt as at inference, codes, the row `end`; cut to `longest` as published rows are."""
+    layout: Layout,
+    end: int,
+    longest: int | None,
+    prompt: StoredUtterance | None,
+    said: StoredUtterance,
+) -> TokenSequence:
+    """Write the prompt as at inference, codes and the row `end`, cut to `longest` rows."""
     voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
     ids = layout.prompt_ids(Prompt(said.text, text, torch.tensor([*voice, *said.codes])))
     given, laws = len(ids) - len(voice) - len(said.codes), said.laws
     if laws is not None:
         laws = replace(laws, ids=layout.order(text_rows=False)[laws.ids])
     whole = [*ids, end]
-    return Written(whole[:longest], given, longest is not None and len(whole) > longest, laws)
+    cut = longest is not None and len(whole) > longest
+    return TokenSequence(whole[:longest], given, cut, laws)
 
 
-def write_valle(layout: SpeechLayout, prompt: Utterance | None, said: Utterance) -> Written:
-    """Text ids, then codes behind all text ids as in `models.families.valle.lm`'s prompts.
+def write_valle(
+    layout: SpeechLayout, prompt: StoredUtterance | None, said: StoredUtterance
+) -> TokenSequence:
+    """Write text ids, then codes numbered after all text ids, as in VALL-E's prompts.
 
     The very first code is an input only.
     """
@@ -167,34 +174,34 @@ def write_valle(layout: SpeechLayout, prompt: Utterance | None, said: Utterance)
     begin = first_code(layout)
     texts = [layout.sos_id, *layout.text_ids(said.text, text), layout.task_id]
     codes = [begin + code for code in (*voice, *said.codes, layout.eos_id)]
-    return Written([*texts, *codes], len(texts) + 1)
+    return TokenSequence([*texts, *codes], len(texts) + 1)
 
 
 def first_code(layout: SpeechLayout) -> int:
-    """The id of code 0 in VALL-E's inputs."""
+    """Return the id of code 0 in VALL-E's inputs."""
     return layout.text_offset + len(layout.words)
 
 
-def writing_of(target: CheckpointConfig) -> tuple[Layout, Writing]:
-    """The layout of a target, and how its family writes. ValueError if it is not trained here."""
+def sequence_writer(target: CheckpointConfig) -> tuple[Layout, SequenceWriter]:
+    """Return a target's layout and sequence writer; raise ValueError if it is not trained here."""
     layout = load_layout(target)
     if isinstance(layout, RowLayout):
         write = partial(write_rows, layout, layout.end, layout.config.max_length)
-        return layout, Writing(write, layout.end)
+        return layout, SequenceWriter(write, layout.end)
     if isinstance(layout, SpeechLayout) and family_of(Path(target.path)) is VALLE:
-        return layout, Writing(partial(write_valle, layout), PADDING, first_code(layout))
+        return layout, SequenceWriter(partial(write_valle, layout), PADDING, first_code(layout))
     if isinstance(layout, SpeechLayout):
         write = partial(write_rows, layout, layout.eos_id, None)
         tiny = not isinstance(layout, CosyVoiceLayout)
-        return layout, Writing(write, layout.eos_id, by_words=tiny)
+        return layout, SequenceWriter(write, layout.eos_id, by_words=tiny)
     raise ValueError(
         f"drafts of a {type(layout).__name__} checkpoint are not trained here; "
         "give a target whose codes are rows of one vocabulary"
     )
 
 
-class Asked(Protocol):
-    """What the settings of a draft's and of heads' training say of their data."""
+class DataSettings(Protocol):
+    """Settings of the data, shared by the trainings of drafts and of heads."""
 
     target: CheckpointConfig
     codes: str
@@ -204,8 +211,8 @@ class Asked(Protocol):
     dev_utterances: int | None
 
 
-def learnt_from(config: Asked) -> list[Path]:
-    """Folders of the codes that are learnt. ValueError if they are absent."""
+def learnt_from(config: DataSettings) -> list[Path]:
+    """Return the folders of the codes that are learnt; raise ValueError if one is absent."""
     codes, own = Path(config.codes), Path(config.own)
     if not codes.is_dir():
         raise ValueError(
@@ -223,17 +230,17 @@ def learnt_from(config: Asked) -> list[Path]:
     }[config.codes_from]
 
 
-def load_data(config: Asked, batch_size: int, *, laws: bool = False) -> Data:
-    """Train and dev sequences in the target's vocabulary. ValueError if their folders are absent.
+def load_data(config: DataSettings, batch_size: int, *, laws: bool = False) -> Data:
+    """Open train and dev sequences; raise ValueError if their folders are absent.
 
-    Dev sequences are recorded ones, whatever is learnt from. With `laws` those of the target's own
-    codes come along.
+    Dev sequences are always recorded ones. With `laws` the target's own codes come with its
+    distributions.
     """
     learnt = learnt_from(config)
-    layout, writing = writing_of(config.target)
-    open_ = partial(Columns.open, n_codes=layout.n_codes, by_words=writing.by_words)
-    train = Pairs(open_(learnt, "train", laws=laws), writing, config.seed)
-    dev = Pairs(open_([Path(config.codes)], "dev"), writing, DEV_SEED)
+    layout, writer = sequence_writer(config.target)
+    open_ = partial(Columns.open, n_codes=layout.n_codes, by_words=writer.by_words)
+    train = PromptedSequences(open_(learnt, "train", laws=laws), writer, config.seed)
+    dev = PromptedSequences(open_([Path(config.codes)], "dev"), writer, DEV_SEED)
     count = min(config.dev_utterances or len(dev), len(dev))
     batches = [
         dev.batch(range(start, min(start + batch_size, count)))

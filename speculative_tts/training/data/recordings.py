@@ -1,6 +1,6 @@
-"""Batches for the tiny target: two takes of one speaker, as inference joins prompt and target.
+"""Draw batches for the tiny target: two takes of one speaker, joined as at inference.
 
-How long they are grows with the step; which they are is up to the random numbers handed in.
+Their length grows with the step; the random generator handed in decides the rest.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Stage:
 
 
 FLUENT = (Stage(1 << 30, 8),)
-"""Of a target that speaks already: all lengths from the first step."""
+"""Stages for a target that speaks already: all lengths from the first step."""
 
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """How sequences are drawn and batched."""
+    """Settings of how sequences are drawn and batched."""
 
     tokens: int = 2000
-    """Padded positions a batch, about."""
+    """Approximate number of positions in a batch, padding included."""
     single_share: float = 0.2
     """Share of sequences that are one utterance without a prompt."""
     pool: int = 6
@@ -48,9 +48,9 @@ class BatchConfig:
 
 @dataclass(frozen=True)
 class Recording:
-    """One utterance: word indices, codes, and where words are (in tokens).
+    """One utterance: word indices, codes, and the positions of its words (in tokens).
 
-    `residual_codes` [layers - 1, tokens]: of a codec with several layers, all but the first.
+    `residual_codes` [layers - 1, tokens] has all layers but the first, of a codec with several.
     """
 
     words: NDArray[np.int64]
@@ -61,15 +61,15 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Recordings:
-    """All recordings by speaker and number of words."""
+class RecordingsBySpeaker:
+    """All recordings, by speaker and number of words."""
 
     by_speaker: tuple[dict[int, tuple[Recording, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Right-padded sequences; targets are `inputs` one further on, IGNORED outside speech."""
+class LabelledBatch:
+    """Right-padded sequences with word labels; `targets` are the `inputs` one step later."""
 
     inputs: Int64[Tensor, "rows length"]
     targets: Int64[Tensor, "rows length"]
@@ -77,7 +77,7 @@ class Batch:
     next_word: Int64[Tensor, "rows length"]
 
 
-def load_recordings(folder: Path, layout: SpeechLayout, first: int = 0) -> Recordings:
+def load_recordings(folder: Path, layout: SpeechLayout, first: int = 0) -> RecordingsBySpeaker:
     """Read the shards `folder/train-*.parquet` from `first` on."""
     index = {word: i for i, word in enumerate(layout.words)}
     speakers: dict[str, dict[int, list[Recording]]] = {}
@@ -102,7 +102,7 @@ def load_recordings(folder: Path, layout: SpeechLayout, first: int = 0) -> Recor
             )
             lengths = speakers.setdefault(row["speaker"], {})
             lengths.setdefault(len(words), []).append(recording)
-    return Recordings(
+    return RecordingsBySpeaker(
         tuple(
             {n: tuple(group) for n, group in sorted(speakers[name].items())}
             for name in sorted(speakers)
@@ -111,9 +111,9 @@ def load_recordings(folder: Path, layout: SpeechLayout, first: int = 0) -> Recor
 
 
 def draw_sequences(
-    rng: np.random.Generator, data: Recordings, config: BatchConfig, step: int
+    rng: np.random.Generator, data: RecordingsBySpeaker, config: BatchConfig, step: int
 ) -> list[tuple[Recording, ...]]:
-    """The sequences of a batch of step `step`: one or two recordings of a speaker each."""
+    """Draw the sequences of a batch of step `step`: one or two recordings of a speaker each."""
     max_words = next(s.max_words for s in config.stages if step < s.until_step)
     rough = config.tokens // (2 * 8 * max_words)
     pool = [_draw_sequence(rng, data, config, max_words) for _ in range(config.pool * rough)]
@@ -125,7 +125,7 @@ def draw_sequences(
 def _fill(
     pool: list[tuple[Recording, ...]], first: int, tokens: int
 ) -> list[tuple[Recording, ...]]:
-    """Neighbours in length around `first` whose padded size stays within `tokens`."""
+    """Return neighbours in length around `first` whose padded size stays within `tokens`."""
     low = high = first
     while True:
         grow_up = high + 1 < len(pool) and (high - first <= first - low or low == 0)
@@ -136,7 +136,7 @@ def _fill(
 
 
 def _draw_sequence(
-    rng: np.random.Generator, data: Recordings, config: BatchConfig, max_words: int
+    rng: np.random.Generator, data: RecordingsBySpeaker, config: BatchConfig, max_words: int
 ) -> tuple[Recording, ...]:
     by_length = data.by_speaker[int(rng.integers(len(data.by_speaker)))]
     count = 1 if rng.random() < config.single_share else 2
@@ -156,21 +156,21 @@ def _sequence_length(recordings: tuple[Recording, ...]) -> int:
     return 2 + sum(len(r.words) + len(r.codes) for r in recordings)
 
 
-def collate(sequences: list[tuple[Recording, ...]], layout: SpeechLayout) -> Batch:
-    """Sequences of one or two recordings each, padded on the right."""
+def collate(sequences: list[tuple[Recording, ...]], layout: SpeechLayout) -> LabelledBatch:
+    """Pad sequences of one or two recordings each on the right."""
     length = max(_sequence_length(sequence) for sequence in sequences)
     columns = np.full((4, len(sequences), length), IGNORED, dtype=np.int64)
     columns[0] = layout.eos_id
     for row, sequence in enumerate(sequences):
         for column, values in enumerate(sequence_arrays(sequence, layout)):
             columns[column, row, : len(values)] = values
-    return Batch(*(torch.from_numpy(column) for column in columns))
+    return LabelledBatch(*(torch.from_numpy(column) for column in columns))
 
 
 def sequence_arrays(
     sequence: tuple[Recording, ...], layout: SpeechLayout
 ) -> tuple[NDArray[np.int64], ...]:
-    """Inputs, targets, word spoken at the target and word after it, for one sequence.
+    """Return inputs, targets, the word spoken at the target and the word after it.
 
     Word classes are word indices; the class after the last is silence (for the word spoken) and the
     end of the text (for the next word).
@@ -191,7 +191,7 @@ def sequence_arrays(
 def word_labels(
     sequence: tuple[Recording, ...], none: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Word spoken and next word at every speech token and at end of speech; `none` for no word."""
+    """Label every speech token and the end with the word spoken and the next word, or `none`."""
     words = np.concatenate([r.words for r in sequence])
     padded = np.append(words, none)
     current, following, spoken = [], [], 0

@@ -1,4 +1,4 @@
-"""Train and dev utterances in batches of bounded length, as an AR and as a NAR read them."""
+"""Batch train and dev utterances by length, in the layouts that an AR and a NAR read."""
 
 import logging
 from collections.abc import Callable
@@ -17,10 +17,16 @@ from torch.nn.utils.rnn import pad_sequence
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.schema.train import TrainHeadsConfig
 from speculative_tts.training.data.buckets import Batches, Buckets
-from speculative_tts.training.data.columns import Columns, Utterance
-from speculative_tts.training.data.pairs import DEV_SEED, Batch, collate, learnt_from, writing_of
+from speculative_tts.training.data.columns import Columns, StoredUtterance
+from speculative_tts.training.data.pairs import (
+    DEV_SEED,
+    SequenceBatch,
+    collate,
+    learnt_from,
+    sequence_writer,
+)
 
-AnyBatch = TypeVar("AnyBatch", "Batch", "LayeredBatch")
+AnyBatch = TypeVar("AnyBatch", "SequenceBatch", "LayeredBatch")
 
 logger = logging.getLogger(__name__)
 
@@ -35,34 +41,34 @@ class LayeredBatch:
     code_lengths: Int64[Tensor, " batch"]
 
     def to(self, device: torch.device) -> "LayeredBatch":
-        """The batch on `device`."""
+        """Return the batch on `device`."""
         return LayeredBatch(*(tensor.to(device) for tensor in vars(self).values()))
 
 
 @dataclass(frozen=True)
 class Splits(Generic[AnyBatch]):
-    """Batches to learn from, and those of dev."""
+    """Training batches and dev batches."""
 
     train: Batches[AnyBatch]
     dev: Batches[AnyBatch]
 
 
-def ar_splits(config: TrainHeadsConfig) -> Splits[Batch]:
-    """Utterances as the target's family writes them."""
-    layout, writing = writing_of(config.target)
+def ar_splits(config: TrainHeadsConfig) -> Splits[SequenceBatch]:
+    """Batch utterances in the layout of the target's family."""
+    layout, writer = sequence_writer(config.target)
 
-    def make(said: list[Utterance]) -> Batch:
-        return collate([writing.write(None, one) for one in said], writing)
+    def make(said: list[StoredUtterance]) -> SequenceBatch:
+        return collate([writer.write(None, one) for one in said], writer)
 
     return _splits(config, layout.n_codes, config.joint.frames, make)
 
 
 def nar_splits(config: TrainHeadsConfig, quantizers: int) -> Splits[LayeredBatch]:
-    """Phonemes (or words), and codes of all layers. ValueError when a store has others."""
-    layout, _ = writing_of(config.target)
+    """Batch phonemes (or words) and codes of all layers; raise ValueError for other layers."""
+    layout, _ = sequence_writer(config.target)
     assert isinstance(layout, SpeechLayout)
 
-    def make(said: list[Utterance]) -> LayeredBatch:
+    def make(said: list[StoredUtterance]) -> LayeredBatch:
         texts = [
             torch.tensor([layout.sos_id, *layout.text_ids(one.text), layout.task_id])
             for one in said
@@ -82,12 +88,12 @@ def _splits(
     config: TrainHeadsConfig,
     n_codes: int,
     frames: int,
-    make: Callable[[list[Utterance]], AnyBatch],
+    make: Callable[[list[StoredUtterance]], AnyBatch],
     layers: int | None = None,
 ) -> Splits[AnyBatch]:
-    """Train and dev, which is recorded; some of dev if not all are wanted. `layers` of codes."""
+    """Split utterances with `layers` of codes; dev ones are recorded, at most `dev_utterances`."""
     joint, recorded = config.joint, [Path(config.codes)]
-    found: list[Batches[AnyBatch]] = []
+    splits: list[Batches[AnyBatch]] = []
     for split, folders, seed in (
         ("train", learnt_from(config), config.seed),
         ("dev", recorded, DEV_SEED),
@@ -115,15 +121,15 @@ def _splits(
                 joint.shortest,
                 min(frames, joint.longest or frames),
             )
-        found.append(Batches(buckets, partial(_made, make, columns, numbers)))
-    return Splits(*found)
+        splits.append(Batches(buckets, partial(_make_batch, make, columns, numbers)))
+    return Splits(*splits)
 
 
-def _made(
-    make: Callable[[list[Utterance]], AnyBatch],
+def _make_batch(
+    make: Callable[[list[StoredUtterance]], AnyBatch],
     columns: Columns,
     numbers: NDArray[np.int64],
     places: list[int],
 ) -> AnyBatch:
-    """The batch of some of a split's utterances."""
+    """Return the batch of the utterances at `places` of a split."""
     return make([columns[int(numbers[place])] for place in places])

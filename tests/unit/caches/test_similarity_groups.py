@@ -52,7 +52,7 @@ class Stages:
 
 
 def unit_vectors(n: int, size: int = 6, seed: int = 0) -> Tensor:
-    return groups.normalised(torch.randn(n, size, generator=torch.Generator().manual_seed(seed)))
+    return groups.normalise(torch.randn(n, size, generator=torch.Generator().manual_seed(seed)))
 
 
 def slow_sets(unit: Tensor, theta: float, cap: int | None) -> list[list[int]]:
@@ -105,7 +105,7 @@ def test_a_cosine_at_theta_is_not_above_it() -> None:
 
 
 def test_zero_vectors_are_similar_to_nothing() -> None:
-    unit = groups.normalised(torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 3.0]]))
+    unit = groups.normalise(torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 3.0]]))
     assert unit.norm(dim=1).tolist() == [0, 0, 1, 1]
     assert len(groups.similar_pairs(unit, 0.0).first) == 0
 
@@ -113,9 +113,9 @@ def test_zero_vectors_are_similar_to_nothing() -> None:
 def test_transposing_twice_gives_the_sets_back() -> None:
     unit = unit_vectors(50)
     sets = groups.distinct_sets(groups.similar_pairs(unit, 0.3), 0.3, 50)
-    offsets, values = groups.transposed(sets.offsets, sets.tokens, 50)
+    offsets, values = groups.transpose(sets.offsets, sets.tokens, 50)
     assert offsets.dtype == values.dtype == torch.int32
-    again = groups.transposed(offsets, values, len(sets.sizes))
+    again = groups.transpose(offsets, values, len(sets.sizes))
     assert torch.equal(again[0], sets.offsets)
     assert torch.equal(again[1], sets.tokens)
 

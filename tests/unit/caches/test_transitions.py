@@ -202,7 +202,7 @@ def test_shipped_counts_are_as_wide_as_their_largest_number(
 def test_a_row_that_was_seen_once_is_a_seen_row() -> None:
     """By the floor 0.3 of the uniform third, and 0.7 of what was seen."""
     once = Bigrams(np.array([0, 1, 1, 1]), np.array([1]), np.array([1]), np.array([1, 1, 0]))
-    logs = transitions.smoothed(once, Smoothing.floor, 0.3)
+    logs = transitions.smooth(once, Smoothing.floor, 0.3)
     third = [1 / 3] * 3
     assert {part.dtype.name for part in (logs.seen, logs.row, logs.column)} == {"float32"}
     np.testing.assert_allclose(dense(logs), [[0.1, 0.8, 0.1], third, third], rtol=1e-6)

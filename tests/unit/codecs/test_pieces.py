@@ -36,11 +36,11 @@ def smeared(reach_back: int, reach_ahead: int) -> Callable[[np.ndarray], Wave]:
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 50])
-@pytest.mark.parametrize("window", [Window(2, 5), Window(2, 4, behind=3), Window(3, 1, 3, HOP)])
+@pytest.mark.parametrize("window", [Window(2, 5), Window(2, 4, back=3), Window(3, 1, 3, HOP)])
 def test_pieces_are_the_whole(window: Window, step: int) -> None:
-    """Whatever comes at a time; with enough behind and ahead a fade has nothing to hide."""
+    """Whatever comes at a time; with enough before and ahead a fade has nothing to hide."""
     codes = np.arange(1, 41)
-    decode = smeared(3 if window.behind else 100, 2)
+    decode = smeared(3 if window.back else 100, 2)
     before = np.array([7, 9])
     whole = decode(np.concatenate([before, codes]))[2 * HOP :]
     pieces = told(Windowed(decode, window, None, before), codes, step)
@@ -54,7 +54,7 @@ def test_a_window_that_is_too_small_is_found_and_faded() -> None:
     decode = smeared(3, 2)
     whole = decode(codes)
     for fade in (0, HOP):
-        window = Window(0, 5, behind=0, fade=fade)
+        window = Window(0, 5, back=0, fade=fade)
         pieces = told(Windowed(decode, window, None, codes[:0]), codes, 1)
         assert np.abs(np.concatenate(pieces) - whole).max() > 1
     steep, soft = (
@@ -99,7 +99,7 @@ def test_xcodec2_is_near_the_whole_away_from_the_seams() -> None:
     alone = [codec.decode(codes[i : i + 25]) for i in range(0, 120, 25)]
     assert away(pieces) < 0.2
     assert away(alone) > 2 * away(pieces)
-    wide = Window(len(codes), 25, behind=None)  # hears everything
+    wide = Window(len(codes), 25, back=None)  # sees everything
     (all_of_it,) = told(Windowed(codec.decode, wide, None, prompt), codes, 4)
     np.testing.assert_allclose(all_of_it, whole, atol=1e-6)
-    assert WINDOW.behind == 150
+    assert WINDOW.back == 150

@@ -15,7 +15,7 @@ from speculative_tts.codecs import world
 from speculative_tts.codecs.postnet import NEIGHBOURS, Postnet
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec, stack_frames
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
-from speculative_tts.corpora.postnet import UNITS, said_and_meant, train_postnet, with_postnet
+from speculative_tts.corpora.postnet import UNITS, decoded_and_true, train_postnet, with_postnet
 
 SIZE = 6
 
@@ -175,7 +175,7 @@ def test_a_residual_codec_learns_by_each_number_of_layers() -> None:
     books = rng.normal(size=(3, 8, TOKEN_FEATURES)).astype(np.float32)
     layered = ResidualTinyCodec(books, np.ones(27, np.float32))
     features = [rng.normal(size=(20, 27))]
-    pairs = list(said_and_meant(layered, features))
+    pairs = list(decoded_and_true(layered, features))
     codes = layered.encode_features(features[0])
     assert len(pairs) == 3
     for layers, (said, truth) in enumerate(pairs, start=1):

@@ -263,7 +263,7 @@ def test_row_is_the_codecs_own() -> None:
     """The shipped codec's codes of a real clip are what the store holds."""
     codec = load_codec("tiny", assets.resolve("tiny:codec"))
     one = utterances()[0]
-    (row,) = extract.rows_of([one], codec, extract.Dropped())
+    (row,) = extract.encode_rows([one], codec, extract.Dropped())
     assert isinstance(row["codes"], list)
     assert 0 <= min(row["codes"]) <= max(row["codes"]) < codec.n_codes
     assert row["seconds"] == pytest.approx(len(row["codes"]) / 25.0)
@@ -283,6 +283,6 @@ def test_a_codec_that_can_encodes_several_at_once() -> None:
             return [np.full(3, index) for index, _ in enumerate(waves)]
 
     codec = Together()
-    rows = extract.rows_of(utterances()[:3], codec, extract.Dropped())  # type: ignore[arg-type]
+    rows = extract.encode_rows(utterances()[:3], codec, extract.Dropped())  # type: ignore[arg-type]
     assert codec.calls == [3]
     assert [row["codes"] for row in rows] == [[0, 0, 0], [1, 1, 1], [2, 2, 2]]

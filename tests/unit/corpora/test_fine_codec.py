@@ -19,7 +19,7 @@ from speculative_tts.corpora.residual import ResidualConfig
 
 COLUMNS = 27  # of a frame
 N_TAKES, N_FINE_TAKES = 60, 20
-RECIPE = tiny.Recipe(
+RECIPE = tiny.TinyCorpusRecipe(
     n_takes=N_TAKES,
     n_fine_takes=N_FINE_TAKES,
     takes_per_shard=20,
@@ -91,7 +91,7 @@ def test_each_has_a_postnet_of_what_its_codebook_heard(prepared: Path) -> None:
         (layered, shards[:2], RECIPE.residual.seed),
     ):
         assert codec.postnet
-        wanted = with_postnet(codec, features.frames_of(heard), 3, seed).postnet
+        wanted = with_postnet(codec, features.read_features(heard), 3, seed).postnet
         assert wanted
         for name, array in wanted.arrays.items():
             assert codec.postnet.arrays[name] == pytest.approx(array, abs=1e-3)

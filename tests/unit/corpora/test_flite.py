@@ -7,7 +7,7 @@ import pytest
 
 from speculative_tts.codecs import world
 from speculative_tts.corpora.features import MARGIN_SECONDS, trim
-from speculative_tts.corpora.flite import Utterance, speak, word_times
+from speculative_tts.corpora.flite import SpokenPhrase, speak, word_times
 
 SEGMENTS = [("pau", 0.2), ("w", 0.3), ("ah", 0.4), ("n", 0.5), ("t", 0.6), ("uw", 0.8), ("pau", 1)]
 
@@ -29,7 +29,7 @@ def test_wrong_phone_counts_are_an_error() -> None:
 @pytest.mark.parametrize("phase", [0, 1, 2, 3])
 def test_trimming_keeps_whole_tokens_and_the_timing(phase: int) -> None:
     frames = world.WorldFrames(np.arange(100.0), np.ones((100, 513)), np.ones((100, 513)))
-    utterance = Utterance(np.zeros(16000, dtype=np.float32), 0.2, (0.5, 0.8))
+    utterance = SpokenPhrase(np.zeros(16000, dtype=np.float32), 0.2, (0.5, 0.8))
     cut = trim(frames, utterance, phase)
     first = round((0.2 - MARGIN_SECONDS) * 100) - phase
     assert cut.frames.f0[0] == first

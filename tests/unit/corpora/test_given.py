@@ -16,7 +16,7 @@ from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.commands import decode, prepare
 from speculative_tts.corpora import given
-from speculative_tts.corpora.given import planned, write_given
+from speculative_tts.corpora.given import plan_rows, write_given
 from speculative_tts.records import read_jsonl, read_list, to_row, write_jsonl
 from speculative_tts.schema.prepare import PrepareConfig
 
@@ -24,7 +24,7 @@ SHIPPED = resolve("tiny:testset/list.jsonl")
 
 
 def test_the_shipped_list_is_what_is_planned() -> None:
-    rows, items = planned(PrepareConfig()), read_list(SHIPPED)
+    rows, items = plan_rows(PrepareConfig()), read_list(SHIPPED)
     assert len(rows) == 240 + 120
     assert {item.id for item in items} == {name for name in rows if name.startswith("test-")}
     assert all(" ".join(rows[item.id].words) == item.text for item in items)

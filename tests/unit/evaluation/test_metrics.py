@@ -101,7 +101,7 @@ def test_metrics_have_what_readers_need() -> None:
         Better.higher,
         Better.higher,
     ]
-    assert {"wer", "dnsmos", "utmos", "speedup"} <= {*compare.compared()}
+    assert {"wer", "dnsmos", "utmos", "speedup"} <= {*compare.compared_metrics()}
 
 
 def test_rows_are_read_as_they_were_written() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
 
 from speculative_tts.evaluation.judges.openai_whisper import FILE, SHA256, OpenaiWhisper
-from speculative_tts.evaluation.registry import RECOGNISERS, located
+from speculative_tts.evaluation.registry import RECOGNISERS, build_local
 from speculative_tts.schema.evaluate import JudgesConfig, Recogniser
 
 whisper = pytest.importorskip("whisper", reason="openai-whisper is in the extra papers")
@@ -117,7 +117,7 @@ def test_a_checkpoint_goes_there_and_back(
 def test_the_judge_hears_by_the_official_package(official: Any, tmp_path: Path) -> None:
     torch.save({"dims": SIZES, "model_state_dict": official.state_dict()}, tmp_path / FILE)
     config = JudgesConfig(recogniser=Recogniser.openai_whisper, openai_whisper=str(tmp_path))
-    judge = located(OpenaiWhisper, config)
+    judge = build_local(OpenaiWhisper, config)
     assert judge.missing() is None
     assert judge.options["engine"] == "openai-whisper"
     assert judge.version.startswith("openai-whisper 20")

@@ -17,11 +17,11 @@ from scored_runs import record
 from transformers import Wav2Vec2Config, Wav2Vec2Model, WavLMConfig, WavLMModel
 
 from speculative_tts.commands import eval as command
-from speculative_tts.evaluation.judge import BatchJudge, Sample, one_of, signature
-from speculative_tts.evaluation.judges.conformer import Conformer, heard
+from speculative_tts.evaluation.judge import BatchJudge, Sample, signature, single
+from speculative_tts.evaluation.judges.conformer import Conformer, transcribe
 from speculative_tts.evaluation.judges.ecapa import Ecapa
 from speculative_tts.evaluation.judges.eres2net import Eres2Net
-from speculative_tts.evaluation.judges.fairseq import renamed
+from speculative_tts.evaluation.judges.fairseq import rename_tensors
 from speculative_tts.evaluation.judges.hubert import Hubert
 from speculative_tts.evaluation.judges.openai_whisper import OpenaiWhisper
 from speculative_tts.evaluation.judges.paraformer import Paraformer
@@ -29,7 +29,7 @@ from speculative_tts.evaluation.judges.utmos import Utmos, predictor
 from speculative_tts.evaluation.judges.wavlm import TRUNK, WavlmLarge, encoder
 from speculative_tts.evaluation.judges.whisper import Whisper
 from speculative_tts.evaluation.judges.xvector import XVector
-from speculative_tts.evaluation.registry import JUDGES, located
+from speculative_tts.evaluation.registry import JUDGES, build_local
 from speculative_tts.evaluation.scoring import Source, plan
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.schema.evaluate import Encoder, EvalConfig, JudgesConfig, Recogniser
@@ -103,7 +103,7 @@ def test_a_tenth_of_a_second_of_silence_is_heard(tmp_path: Path) -> None:
     state, config, _, _ = wavlm_checkpoint()
     for embed in (
         XVector(tiny_judges.xvector(tmp_path / "x", **long)).load(),
-        one_of(encoder(state, config, **ECAPA)),
+        single(encoder(state, config, **ECAPA)),
     ):
         assert np.isfinite(embed(silence)).all()
     for judge in (
@@ -122,7 +122,7 @@ def test_xvector_is_a_voice(tmp_path: Path) -> None:
 
 
 def fairseq_names(state: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    """A transformers state in fairseq's names: the inverse of `fairseq.renamed`."""
+    """A transformers state in fairseq's names: the inverse of `fairseq.rename_tensors`."""
     norm = "encoder.pos_conv_embed.conv.parametrizations.weight.original"
     pairs = {
         "feature_projection.layer_norm": "layer_norm",
@@ -208,7 +208,7 @@ def test_full_size_trunks_match_the_checkpoints_names() -> None:
         (WavLMModel, WavLMConfig(**tiny_judges.TRUNK)),
     ):
         state = kind(config).state_dict()
-        assert renamed(fairseq_names(state, "p."), "p.").keys() == state.keys()
+        assert rename_tensors(fairseq_names(state, "p."), "p.").keys() == state.keys()
 
 
 WAVES = [NOISE[:length] * (index + 1) for index, length in enumerate((16_000, 9_000, 12_345))]
@@ -245,9 +245,11 @@ def test_nemo_answers_of_all_versions() -> None:
         return types.SimpleNamespace(transcribe=lambda waves, batch_size, verbose: answer)
 
     said = ["some words", "others"]
-    assert heard(model(said), [NOISE] * 2) == said
-    assert heard(model((said, ["all"])), [NOISE] * 2) == said
-    assert heard(model([types.SimpleNamespace(text=text) for text in said]), [NOISE] * 2) == said
+    assert transcribe(model(said), [NOISE] * 2) == said
+    assert transcribe(model((said, ["all"])), [NOISE] * 2) == said
+    assert (
+        transcribe(model([types.SimpleNamespace(text=text) for text in said]), [NOISE] * 2) == said
+    )
 
 
 def test_eres2net_is_asked_for_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,14 +278,14 @@ def test_a_missing_model_is_one_line_with_its_command(
 ) -> None:
     monkeypatch.setattr("speculative_tts.evaluation.local_model.installed", lambda *_: True)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    line = located(kind, JudgesConfig(models=str(tmp_path / "models"))).missing()
+    line = build_local(kind, JudgesConfig(models=str(tmp_path / "models"))).missing()
     assert f" lacks its model; {kind.published.command.split()[0]} " in line
     assert line.count("--exclude") == line.count("--exclude '")  # hf takes one pattern at a time
     assert "' '" not in line
     assert f"{tmp_path}/models/{kind.published.name}" in line
     assert "\n" not in line
     monkeypatch.setattr("speculative_tts.evaluation.local_model.installed", lambda *_: False)
-    both = located(kind, JudgesConfig()).missing()
+    both = build_local(kind, JudgesConfig()).missing()
     assert "pip install" in both
     assert both.endswith(f" && {kind.published.remedy(None)}")  # one line for all that is absent
 
@@ -303,17 +305,17 @@ def test_models_are_found_where_they_are_put(
         return folder
 
     below = put(tmp_path / "models" / kind.published.name)
-    assert located(kind, JudgesConfig(models=str(tmp_path / "models"))).folder == below
+    assert build_local(kind, JudgesConfig(models=str(tmp_path / "models"))).folder == below
     own = put(tmp_path / "own")
-    given = located(kind, JudgesConfig(**{kind.published.key: str(own)}))
+    given = build_local(kind, JudgesConfig(**{kind.published.key: str(own)}))
     assert given.folder == own
     assert signature(given) != signature(dataclasses.replace(given, folder=below))
     if kind.published.hub:
         name = f"models--{kind.published.hub.replace('/', '--')}"
         cached = put(hub / name / "snapshots" / "1")
-        assert located(kind, JudgesConfig()).folder == cached
+        assert build_local(kind, JudgesConfig()).folder == cached
     with pytest.raises(ValueError, match=rf"judges.{kind.published.key}=.* has no ") as caught:
-        located(kind, JudgesConfig(**{kind.published.key: str(tmp_path / "empty")}))
+        build_local(kind, JudgesConfig(**{kind.published.key: str(tmp_path / "empty")}))
     assert "\n" not in str(caught.value)
 
 

@@ -13,7 +13,7 @@ import yaml
 from speculative_tts.commands import eval as command
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.paraformer import Paraformer
-from speculative_tts.evaluation.registry import located
+from speculative_tts.evaluation.registry import build_local
 from speculative_tts.schema.evaluate import Recogniser
 
 REASON = "funasr is in the extra chinese"
@@ -81,7 +81,7 @@ def test_the_judge_hears_by_funasr(tmp_path: Path, capsys: pytest.CaptureFixture
     settings = ["judges=seedtts_zh", f"judges.models={tmp_path}"]
     config = command.main.compose(settings)
     assert config.judges.recogniser is Recogniser.paraformer
-    judge = located(Paraformer, config.judges)
+    judge = build_local(Paraformer, config.judges)
     assert judge.folder == folder
     assert judge.missing() is None
     assert judge.version.startswith("funasr 1.")

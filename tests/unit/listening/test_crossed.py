@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from speculative_tts.listening.crossed import (
-    Crossed,
+    CrossedRatings,
     Spread,
-    crossed,
+    cross,
     power_of,
     raters_for,
 )
@@ -19,28 +19,28 @@ def drawn(
     samples: int,
     utterances: int,
     mean: float,
-) -> Crossed:
+) -> CrossedRatings:
     """Differences as a test of this size would give them."""
     of_rater = rng.normal(0, spread.raters, raters)
     of_utterance = rng.normal(0, spread.utterances, utterances)
     places = [(i, (i * samples + k) % utterances) for i in range(raters) for k in range(samples)]
-    return crossed(
+    return cross(
         (str(i), str(j), mean + of_rater[i] + of_utterance[j] + rng.normal(0, spread.noise))
         for i, j in places
     )
 
 
 def test_the_mean_is_that_of_the_values() -> None:
-    one = crossed([("a", "u", 1.0), ("a", "v", 2.0), ("b", "v", 6.0), ("b", "v", 3.0)])
+    one = cross([("a", "u", 1.0), ("a", "v", 2.0), ("b", "v", 6.0), ("b", "v", 3.0)])
     found = one.estimate(100, 0)
     assert (found.value, found.n) == (3.0, 4)
     assert found.low is None  # two raters
-    assert crossed([]).estimate(100, 0).value is None
+    assert cross([]).estimate(100, 0).value is None
 
 
 def test_nothing_differs() -> None:
     rows = [(f"r{i}", f"u{j}", 4.0) for i in range(12) for j in range(12)]
-    found = crossed(rows).estimate(200, 0)
+    found = cross(rows).estimate(200, 0)
     assert (found.value, found.low, found.p) == (4.0, None, None)
 
 

@@ -6,13 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from speculative_tts.listening.design import Heard, assign, places, williams
+from speculative_tts.listening.design import PlannedTrial, assign, check_places, williams
 from speculative_tts.schema.listen import ListeningTest
 
 
 def plan(
     test: ListeningTest, raters: int, samples: int, utterances: int, systems: int
-) -> list[list[Heard]]:
+) -> list[list[PlannedTrial]]:
     rng = np.random.default_rng(0)
     return assign(
         test, raters=raters, samples=samples, utterances=utterances, systems=systems, rng=rng
@@ -63,9 +63,9 @@ def test_all_systems_on_one_screen() -> None:
 
 
 def test_checks_are_spread_and_none_is_first() -> None:
-    assert places(30, 4) == [6, 12, 18, 24]
-    assert places(2, 4) == [0, 0, 1, 1] or min(places(2, 4)) >= 0
-    assert places(10, 0) == []
+    assert check_places(30, 4) == [6, 12, 18, 24]
+    assert check_places(2, 4) == [0, 0, 1, 1] or min(check_places(2, 4)) >= 0
+    assert check_places(10, 0) == []
 
 
 def test_more_samples_than_utterances() -> None:

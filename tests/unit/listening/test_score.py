@@ -9,8 +9,8 @@ import pytest
 from listening_runs import make_runs, make_test, rated
 
 from speculative_tts.commands.listen import main
-from speculative_tts.evaluation.heard import Mean, write_heard
-from speculative_tts.listening.key import Key, System
+from speculative_tts.evaluation.ratings import MeanRating, write_rating
+from speculative_tts.listening.key import ComparedSystem, Key
 
 NAMES = ["target-s0-22222222", "speculative-tolerance-b0.4-k3-s0-33333333"]
 LOW, HIGH = 2.85, 3.15  # the truth of the two: 0.3 apart
@@ -87,8 +87,8 @@ def test_thirty_raters_find_nothing_where_nothing_is(key: Key, tmp_path: Path) -
 def test_a_run_gets_the_figure_for_reports(key: Key, runs: Path, tmp_path: Path) -> None:
     folder = with_key(key, tmp_path)
     answer(folder, rated(key, {NAMES[0]: LOW, NAMES[1]: HIGH}, 0))
-    other = Mean(3.0, None, None, 0.1, 1.0, 40, 4, "0" * 12)
-    write_heard(runs / NAMES[0], "smos", other)
+    other = MeanRating(3.0, None, None, 0.1, 1.0, 40, 4, "0" * 12)
+    write_rating(runs / NAMES[0], "smos", other)
     found = scored(folder)
     figures = json.loads((runs / NAMES[0] / "listening.json").read_text())
     assert figures["smos"]["value"] == 3.0  # of another test
@@ -99,7 +99,7 @@ def test_a_run_gets_the_figure_for_reports(key: Key, runs: Path, tmp_path: Path)
 def test_a_run_that_is_gone_is_told(
     key: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = [System(one.name, f"/nowhere/{one.name}") for one in key.systems]
+    gone = [ComparedSystem(one.name, f"/nowhere/{one.name}") for one in key.systems]
     folder = with_key(dataclasses.replace(key, systems=gone), tmp_path)
     answer(folder, rated(key, dict.fromkeys(NAMES, 3.0), 0))
     assert scored(folder, "draws=100")["raters"] == 30

@@ -7,15 +7,15 @@ import pytest
 from synthetic_runs import make_run
 
 from speculative_tts.commands.report import main
-from speculative_tts.evaluation.heard import Mean, read_heard, write_heard
+from speculative_tts.evaluation.ratings import MeanRating, read_ratings, write_rating
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.results import result
 from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.shown import REPORTS
 
 
-def heard(value: float) -> Mean:
-    return Mean(value, value - 0.2, value + 0.2, 0.11, 1.1, 300, 30, "0123456789ab")
+def heard(value: float) -> MeanRating:
+    return MeanRating(value, value - 0.2, value + 0.2, 0.11, 1.1, 300, 30, "0123456789ab")
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def test_ssd_table_2_is_written_once_people_have_listened(runs: Path, tmp_path: 
     assert not list((tmp_path / "before").rglob("table2.*"))
     for run in runs.iterdir():
         if "-s1-" not in run.name:
-            write_heard(run, "mos", heard(3.9 if run.name.startswith("target") else 3.7))
-            write_heard(run, "smos", heard(3.5))
+            write_rating(run, "mos", heard(3.9 if run.name.startswith("target") else 3.7))
+            write_rating(run, "smos", heard(3.5))
     assert main([*report, f"out={tmp_path / 'after'}"]) == 0
     with (tmp_path / "after" / "ssd" / "table2.csv").open() as file:
         table = {row["key"]: row for row in csv.DictReader(file)}
@@ -50,7 +50,7 @@ def test_ssd_table_2_is_written_once_people_have_listened(runs: Path, tmp_path: 
 
 def test_seeds_share_the_figure_of_the_one_that_was_heard(runs: Path, tmp_path: Path) -> None:
     found = [run for run in find_runs(runs).runs if run.name.startswith("draft")]
-    write_heard(found[0].folder, "mos", heard(3.1))
+    write_rating(found[0].folder, "mos", heard(3.1))
     found = [run for run in find_runs(runs).runs if run.name.startswith("draft")]
     both = result(tuple(found))
     assert both.measure("mos").value == 3.1
@@ -71,4 +71,4 @@ def test_the_other_papers_have_their_columns() -> None:
 def test_a_spoilt_file_names_itself(tmp_path: Path) -> None:
     (tmp_path / "listening.json").write_text('{"mos": {"value": "high"}}')
     with pytest.raises(ValueError, match=r"listening\.json: mos: value is .*give a number"):
-        read_heard(tmp_path)
+        read_ratings(tmp_path)

@@ -11,7 +11,7 @@ from speculative_tts.commands.train_heads import main as train_heads
 from speculative_tts.models.families.registry import load_layout
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.training.data.columns import Columns
-from speculative_tts.training.data.pairs import Pairs, writing_of
+from speculative_tts.training.data.pairs import PromptedSequences, sequence_writer
 from speculative_tts.training.draft import DraftTraining
 
 LLASA = Path(__file__).parents[2] / "golden/llasa/model_8b_style"
@@ -23,8 +23,10 @@ def middle(root: Path, *, alone: bool = False) -> tuple[int, int]:
     save_codes(root / "codes")
     target = CheckpointConfig("llasa", str(LLASA), rows=RowsConfig(max_length=10_000))
     columns = Columns.open([root / "codes"], "train", load_layout(target).n_codes)
-    writing = writing_of(target)[1]
-    pairs = [Pairs(columns, writing, seed=0).pair(number) for number in range(STEPS * SIZE)]
+    writing = sequence_writer(target)[1]
+    pairs = [
+        PromptedSequences(columns, writing, seed=0).pair(number) for number in range(STEPS * SIZE)
+    ]
     lengths = [len(writing.write(None if alone else voice, said).ids) for voice, said in pairs]
     limit = sorted(lengths)[len(lengths) // 2]
     return limit, sum(length > limit for length in lengths)

@@ -20,9 +20,15 @@ from speculative_tts.schema.train import (
     TrainHeadsConfig,
 )
 from speculative_tts.training import loop, objective
-from speculative_tts.training.checkpoint import Source, build_model, read_checkpoint
+from speculative_tts.training.checkpoint import TargetCheckpoint, build_model, read_checkpoint
 from speculative_tts.training.data.columns import Columns
-from speculative_tts.training.data.pairs import Batch, Pairs, Writing, load_data, write_rows
+from speculative_tts.training.data.pairs import (
+    PromptedSequences,
+    SequenceBatch,
+    SequenceWriter,
+    load_data,
+    write_rows,
+)
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.draft import DraftTraining, make_draft
 from speculative_tts.training.heads import train_heads
@@ -34,7 +40,7 @@ from speculative_tts.training.objective import (
     warn_of_other_codes,
 )
 
-WRITING = Writing(partial(write_rows, LAYOUT, LAYOUT.eos_id, None), LAYOUT.eos_id)
+WRITING = SequenceWriter(partial(write_rows, LAYOUT, LAYOUT.eos_id, None), LAYOUT.eos_id)
 
 
 @pytest.fixture
@@ -59,7 +65,7 @@ def train(config, track=silent):
 
 
 def pairs(codes, seed, split="train"):
-    return Pairs(Columns.open([codes], split, LAYOUT.n_codes), WRITING, seed)
+    return PromptedSequences(Columns.open([codes], split, LAYOUT.n_codes), WRITING, seed)
 
 
 def weights(folder):
@@ -203,7 +209,7 @@ def test_a_model_is_read_without_being_made_at_random_first(target):
 @pytest.mark.parametrize("distilled", [False, True])
 def test_the_target_is_loaded_when_it_is_needed_in_the_runs_dtype(config, monkeypatch, distilled):
     events = []
-    model, run = Source.model, DraftTraining.run
+    model, run = TargetCheckpoint.model, DraftTraining.run
 
     def loaded(source, dtype, device):
         events.append(dtype)
@@ -213,7 +219,7 @@ def test_the_target_is_loaded_when_it_is_needed_in_the_runs_dtype(config, monkey
         run(*arguments)
         events.append("trained")
 
-    monkeypatch.setattr(Source, "model", loaded)
+    monkeypatch.setattr(TargetCheckpoint, "model", loaded)
     monkeypatch.setattr(DraftTraining, "run", trained)
     losses = LossConfig(ce=0.0, tv=1.0) if distilled else LossConfig()
     train(dataclasses.replace(config, steps=1, dtype=DType.bfloat16, losses=losses))
@@ -288,7 +294,7 @@ def test_an_epoch_takes_every_utterance_once(codes):
 
 
 def test_batch_moves(codes):
-    batch = Batch(*torch.zeros(2, 1, 2, dtype=torch.int64)).to(torch.device("meta"))
+    batch = SequenceBatch(*torch.zeros(2, 1, 2, dtype=torch.int64)).to(torch.device("meta"))
     assert batch.inputs.is_meta
     assert batch.targets.is_meta
 
@@ -361,7 +367,7 @@ def test_goes_on_from_an_earlier_draft_of_the_same_shape(tmp_path, config):
 
 def test_what_init_has_heard_is_passed_over(config, monkeypatch):
     heard = []
-    monkeypatch.setattr(Pairs, "batch", recording(Pairs.batch, heard))
+    monkeypatch.setattr(PromptedSequences, "batch", recording(PromptedSequences.batch, heard))
     train(dataclasses.replace(config, steps=2, first_sequence=10))
     training = [numbers for numbers in heard if numbers.start >= 10]
     assert training == [range(10, 14), range(14, 18)]

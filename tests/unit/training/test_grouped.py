@@ -12,7 +12,7 @@ from speculative_tts.caches.store import save_entry
 from speculative_tts.schema.common import CheckpointConfig, Device
 from speculative_tts.schema.train import LossConfig, TrainDraftConfig
 from speculative_tts.training.draft import make_draft
-from speculative_tts.training.grouped import coarse_laws
+from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.loop import accelerator_for
 
 IDS = LAYOUT.speech_vocab_size
@@ -29,7 +29,7 @@ def save_groups(root: Path, ids: int = IDS) -> str:
 
 def test_laws_by_definition_and_their_gradient(tmp_path: Path) -> None:
     law = torch.rand(2, IDS, dtype=torch.float64).softmax(-1).requires_grad_()
-    coarse = coarse_laws(save_groups(tmp_path), LAYOUT, torch.device("cpu"))
+    coarse = group_distributions(save_groups(tmp_path), LAYOUT, torch.device("cpu"))
     torch.testing.assert_close(coarse(law), law @ COVER.weights().T)
     assert torch.autograd.gradcheck(coarse, law)
 
@@ -37,7 +37,7 @@ def test_laws_by_definition_and_their_gradient(tmp_path: Path) -> None:
 def test_groups_of_another_vocabulary_are_told(tmp_path: Path) -> None:
     said = r"of a vocabulary \[24, 30, \[24\]\] .*, the target's is \[24, 25, \[24\]\]; make its"
     with pytest.raises(ValueError, match=said):
-        coarse_laws(save_groups(tmp_path, 30), LAYOUT, torch.device("cpu"))
+        group_distributions(save_groups(tmp_path, 30), LAYOUT, torch.device("cpu"))
 
 
 def test_a_draft_learns_by_groups(tmp_path: Path, target: Path, codes: Path) -> None:

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.checkpoint import build_model
-from speculative_tts.training.grow import deepen, grown, refine
+from speculative_tts.training.grow import deepen, grow_target, refine
 
 COARSE = TinyCodec(
     np.random.default_rng(0).normal(size=(LAYOUT.n_codes, TOKEN_FEATURES)).astype(np.float32),
@@ -45,7 +45,7 @@ def test_a_deeper_target_is_the_same_function(
 ) -> None:
     folder, model = target
     ids = torch.arange(40)[None] % LAYOUT.vocab_size
-    tensors = grown(folder, COARSE, COARSE, LAYOUT, layers)
+    tensors = grow_target(folder, COARSE, COARSE, LAYOUT, layers)
     deeper = rebuilt(folder, tensors, num_hidden_layers=layers)
     assert torch.equal(logits(deeper, ids), logits(model, ids))
 
@@ -53,7 +53,7 @@ def test_a_deeper_target_is_the_same_function(
 def test_inserted_layers_can_learn(target: tuple[Path, PreTrainedModel]) -> None:
     """Only what a layer adds is zero; its gradient is not."""
     folder, _ = target
-    tensors = grown(folder, COARSE, COARSE, LAYOUT, 8)
+    tensors = grow_target(folder, COARSE, COARSE, LAYOUT, 8)
     deeper = rebuilt(folder, tensors, num_hidden_layers=8)
     deeper(input_ids=torch.arange(9)[None]).logits.square().sum().backward()
     inserted = [n for n, p in deeper.named_parameters() if p.ndim == 2 and not p.any()]
@@ -69,7 +69,7 @@ def test_the_same_codes_in_another_order_are_the_same_target(
     order = np.random.default_rng(1).permutation(LAYOUT.n_codes)
     scale = np.linspace(0.5, 2, 27).astype(np.float32)
     other = TinyCodec(COARSE.codebook[order] * np.tile(scale, 4), scale)
-    moved = rebuilt(folder, grown(folder, COARSE, other, LAYOUT, 4))
+    moved = rebuilt(folder, grow_target(folder, COARSE, other, LAYOUT, 4))
     places = torch.cat([torch.from_numpy(order), torch.arange(len(order), LAYOUT.vocab_size)])
     ids = torch.arange(LAYOUT.vocab_size)[None]
     expected = logits(model, places[ids])[..., places]
@@ -99,7 +99,7 @@ def test_what_cannot_grow_is_told(
     target: tuple[Path, PreTrainedModel], layout: SpeechLayout, layers: int, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        grown(target[0], COARSE, COARSE, layout, layers)
+        grow_target(target[0], COARSE, COARSE, layout, layers)
 
 
 def test_what_is_not_a_layer_is_kept() -> None:

@@ -23,8 +23,8 @@ from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
 from speculative_tts.training.loop import Training
-from speculative_tts.training.losses import each
-from speculative_tts.training.recurrent import Recurrence, RecurrentTrunk
+from speculative_tts.training.losses import ungrouped
+from speculative_tts.training.recurrent import RecurrentTrunk, TrainableRecurrence
 from speculative_tts.training.state import settings_of
 from speculative_tts.training.trunk import load_trunk
 
@@ -216,11 +216,11 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
     module = RecurrentTrunk(
         trunk,
         3,
-        Recurrence(16, 8, 1),
+        TrainableRecurrence(16, 8, 1),
         {"kl": 1.0},
         speech_sampler(layout),
         1.0,
-        each,
+        ungrouped,
         own_drafts=False,
     )
     fed: list[int] = []
@@ -262,9 +262,11 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
     hidden[:, 2] = torch.randn(vocab, 16)  # what the target knows behind each token
     said = torch.tensor([3, 0, 0]).repeat(vocab, 1)
     said[:, 1] = torch.arange(vocab)
-    chosen = sampler, 1.0, each
+    chosen = sampler, 1.0, ungrouped
     weighted, plain = (
-        RecurrentTrunk(trunk, 3, Recurrence(16, 8, 2), {"kl": 1.0}, *chosen, own_drafts=own)
+        RecurrentTrunk(
+            trunk, 3, TrainableRecurrence(16, 8, 2), {"kl": 1.0}, *chosen, own_drafts=own
+        )
         for own in (True, False)
     )
     for name, parameter in plain.layer.named_parameters():

@@ -15,7 +15,7 @@ from speculative_tts.models.families.valle.checkpoint import load_valle
 from speculative_tts.models.families.valle.layout import read_layout
 from speculative_tts.models.heads import read_heads, target_hash
 from speculative_tts.records import read_jsonl
-from speculative_tts.training.joint import BoundedTraining, NARTraining
+from speculative_tts.training.joint import BoundedTraining, JointNARTraining
 from speculative_tts.training.scaled_adam import ScaledAdam
 
 SMALL = ["device=cpu", "dtype=float32", "n=3", "warmup=4", "eval_every=5", "save_every=3"]
@@ -80,7 +80,7 @@ def test_it_is_the_published_optimiser(arguments: list[str], tmp_path: Path) -> 
     assert max(row["gradient_norm"] for row in rows) > 3  # of sums, beyond the other rule's clip
 
 
-@pytest.mark.parametrize("dies_in", [BoundedTraining, NARTraining])
+@pytest.mark.parametrize("dies_in", [BoundedTraining, JointNARTraining])
 def test_a_killed_training_ends_where_another_does(
     arguments: list[str],
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Laws that sst-own-codes keeps: those of a pass, what a draft learns from them, and refusals."""
+"""Distributions that sst-own-codes keeps: equal to a pass, learnt by a draft, refused if wrong."""
 
 from dataclasses import replace
 from functools import partial
@@ -18,10 +18,16 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import CodesFrom, TrainDraftConfig
 from speculative_tts.training import objective, own
-from speculative_tts.training.data.columns import Utterance
-from speculative_tts.training.data.pairs import Batch, Writing, collate, load_data, write_rows
+from speculative_tts.training.data.columns import StoredUtterance
+from speculative_tts.training.data.pairs import (
+    SequenceBatch,
+    SequenceWriter,
+    collate,
+    load_data,
+    write_rows,
+)
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.laws import Laws
+from speculative_tts.training.laws import TopDistributions
 from speculative_tts.training.losses import kl, tv
 from speculative_tts.training.objective import Objective
 from tests.fake_models import N_CODES, FakeModels, write_checkpoint
@@ -63,11 +69,11 @@ def speech_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objective, "_head", head)
 
 
-def batch_of(config: TrainDraftConfig, count: int = 8) -> Batch:
+def batch_of(config: TrainDraftConfig, count: int = 8) -> SequenceBatch:
     return load_data(config, count, laws=config.laws).batch(range(count))
 
 
-def loss(of: Objective, batch: Batch) -> float:
+def loss(of: Objective, batch: SequenceBatch) -> float:
     return float(of(batch)[0].detach())
 
 
@@ -114,15 +120,15 @@ def test_a_killed_run_goes_on_and_repeats_byte_for_byte(
     settings = (LONG, "laws=4")
     assert make(models, tmp_path, *settings, f"out={whole}") == 0
     first = len(read(whole / "train-own-0000.parquet"))
-    plain, calls = own.laws_of, iter(range(100))
+    plain, calls = own.top_distributions, iter(range(100))
 
-    def killed(*arguments: Any) -> Laws:
+    def killed(*arguments: Any) -> TopDistributions:
         if next(calls) > first:
             raise KeyboardInterrupt
         return plain(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(own, "laws_of", killed)
+        patch.setattr(own, "top_distributions", killed)
         assert make(models, tmp_path, *settings) == 130
     assert names(cut) == ["train-own-0000.parquet"]
     assert make(models, tmp_path, *settings) == 0
@@ -139,7 +145,7 @@ def test_a_loss_by_laws_is_the_targets_but_for_the_mass_of_the_others(
 ) -> None:
     """KL is less by the mass x KL among the others, acceptance more by the mass at most.
 
-    Laws of the neighbouring positions are far from that.
+    Distributions of the neighbouring positions are far from that.
     """
     assert make(models, tmp_path, LONG, "laws=12") == 0
     batch = batch_of(config)
@@ -159,7 +165,7 @@ def test_a_loss_by_laws_is_the_targets_but_for_the_mass_of_the_others(
     alone, taught = Objective(draft, {"kl": 1.0}), Objective(draft, {"kl": 1.0}, lambda: target)
     whole, by_laws = loss(taught, replace(batch, laws=None)), loss(alone, batch)
     assert by_laws == pytest.approx(whole - float(short.sum()), abs=2e-3 * len(q))
-    others = Laws(*(part.roll(1, 1) for part in batch.laws.parts))
+    others = TopDistributions(*(part.roll(1, 1) for part in batch.laws.parts))
     both = at & ~others.rest.isnan()
     moved = replace(batch, targets=batch.targets.where(both, IGNORED))
     assert loss(alone, replace(moved, laws=others)) > 1.2 * loss(alone, moved)
@@ -168,7 +174,7 @@ def test_a_loss_by_laws_is_the_targets_but_for_the_mass_of_the_others(
 def test_gradients_by_laws_are_those_of_the_likeliest_and_the_sum_of_the_others() -> None:
     generator = torch.Generator().manual_seed(0)
     q, p = torch.randn(2, 5, 30, generator=generator) * 3
-    laws = Laws.of(q, 6)
+    laws = TopDistributions.of(q, 6)
     ours, plain = p.clone().requires_grad_(), p.clone().requires_grad_()
     kl(laws.logits(ours), ours).sum().backward()
 
@@ -179,7 +185,7 @@ def test_gradients_by_laws_are_those_of_the_likeliest_and_the_sum_of_the_others(
 
     kl(seven(q), seven(plain)).sum().backward()
     torch.testing.assert_close(ours.grad, plain.grad)
-    assert Laws.of(q, 99).ids.shape == (5, 29)
+    assert TopDistributions.of(q, 99).ids.shape == (5, 29)
 
 
 @pytest.mark.usefixtures("speech_alone")
@@ -208,12 +214,14 @@ def test_of_mixed_codes_the_target_runs_over_recorded_ones_alone(
 @pytest.mark.parametrize("longest", [None, 20, 9])
 def test_laws_lie_beside_what_is_learnt(longest: int | None) -> None:
     """A row that is cut loses those of its end; a recorded one has none."""
-    laws = Laws(torch.arange(51).view(17, 3) % 20, torch.zeros(17, 3), torch.arange(17.0))
-    voice = Utterance("alpha", [1, 2, 3, 4, 5])
-    said = Utterance("bravo", list(range(11)), laws=laws, voice=voice)
+    laws = TopDistributions(
+        torch.arange(51).view(17, 3) % 20, torch.zeros(17, 3), torch.arange(17.0)
+    )
+    voice = StoredUtterance("alpha", [1, 2, 3, 4, 5])
+    said = StoredUtterance("bravo", list(range(11)), laws=laws, voice=voice)
     write = partial(write_rows, LAYOUT, LAYOUT.eos_id, longest)
-    whole, recorded = write(said.voice, said), write(None, Utterance("alpha", [7] * 4))
-    batch = collate([whole, recorded], Writing(write, LAYOUT.eos_id))
+    whole, recorded = write(said.voice, said), write(None, StoredUtterance("alpha", [7] * 4))
+    batch = collate([whole, recorded], SequenceWriter(write, LAYOUT.eos_id))
     assert batch.laws is not None
     learnt = batch.targets[0] != IGNORED
     assert torch.equal(~batch.laws.rest[0].isnan(), learnt)

@@ -14,12 +14,12 @@ from tqdm import tqdm
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
 from speculative_tts.training import loop
-from speculative_tts.training.loop import Learning, Plan, Training, Values, accelerator_for
+from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values, accelerator_for
 from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.schedule import cosine
 from speculative_tts.training.state import Best, State, load_state, save_state
 
-PLAN = Plan(steps=7, save_every=2, eval_every=3)
+PLAN = TrainingPlan(steps=7, save_every=2, eval_every=3)
 Batch = tuple[Tensor, Tensor]
 
 
@@ -41,7 +41,9 @@ class Toy(Training):
 
     selects: str | None = "value"
 
-    def __init__(self, folder: Path, plan: Plan = PLAN, rows: int = 4, width: int = 4) -> None:
+    def __init__(
+        self, folder: Path, plan: TrainingPlan = PLAN, rows: int = 4, width: int = 4
+    ) -> None:
         torch.manual_seed(0)
         module = Fit(width)
         named = dict(module.named_parameters())

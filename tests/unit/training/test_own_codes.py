@@ -15,7 +15,7 @@ from speculative_tts.runs import build
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.train import CodesFrom, TrainHeadsConfig
-from speculative_tts.training.data.pairs import Batch, load_data
+from speculative_tts.training.data.pairs import SequenceBatch, load_data
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.data.splits import ar_splits
 from tests.fake_models import FakeModels
@@ -107,7 +107,7 @@ def test_a_trunk_learns_from_recorded_own_or_both_too(
     splits = ar_splits(asked)
     end = load_layout(asked.target).eos_id  # type: ignore[attr-defined]
 
-    def read_of(batches: Iterable[Batch]) -> list[list[int]]:
+    def read_of(batches: Iterable[SequenceBatch]) -> list[list[int]]:
         rows = [[t for t in row.tolist() if t != IGNORED] for one in batches for row in one.targets]
         assert {row[-1] for row in rows} == {end}
         return sorted(row[:-1] for row in rows)

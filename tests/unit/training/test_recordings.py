@@ -11,10 +11,10 @@ import torch
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.data.recordings import (
     IGNORED,
-    Batch,
     BatchConfig,
+    LabelledBatch,
     Recording,
-    Recordings,
+    RecordingsBySpeaker,
     Stage,
     collate,
     draw_sequences,
@@ -33,13 +33,15 @@ def recording(words: list[int], seed: int) -> Recording:
     return Recording(np.array(words), rng.integers(20, size=int(ends[-1]) + 1), 2, ends)
 
 
-def recordings() -> Recordings:
+def recordings() -> RecordingsBySpeaker:
     one = tuple(recording([i % 3], i) for i in range(4))
     two = tuple(recording([i % 3, (i + 1) % 3], 9 + i) for i in range(4))
-    return Recordings(({1: one, 2: two}, {1: one[:2], 2: two[:2]}))
+    return RecordingsBySpeaker(({1: one, 2: two}, {1: one[:2], 2: two[:2]}))
 
 
-def draw_batch(data: Recordings, config: BatchConfig, seed: int, step: int) -> Batch:
+def draw_batch(
+    data: RecordingsBySpeaker, config: BatchConfig, seed: int, step: int
+) -> LabelledBatch:
     rng = np.random.default_rng([seed, step])
     return collate(draw_sequences(rng, data, config, step), LAYOUT)
 
@@ -93,7 +95,7 @@ def test_padding_is_ignored() -> None:
 
 
 def test_a_speaker_without_short_utterances_gives_its_shortest() -> None:
-    data = Recordings(({2: (recording([0, 1], 1),)},))
+    data = RecordingsBySpeaker(({2: (recording([0, 1], 1),)},))
     config = BatchConfig(tokens=200, single_share=1.0, stages=(Stage(1 << 30, 1),))
     inputs = draw_batch(data, config, seed=1, step=0).inputs
     assert (inputs[:, 1:3] == torch.tensor([LAYOUT.text_offset, LAYOUT.text_offset + 1])).all()

@@ -14,14 +14,24 @@ from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
-from speculative_tts.training.data.recordings import BatchConfig, Recording, Recordings, Stage
-from speculative_tts.training.grow import grown
+from speculative_tts.training.data.recordings import (
+    BatchConfig,
+    Recording,
+    RecordingsBySpeaker,
+    Stage,
+)
+from speculative_tts.training.grow import grow_target
 from speculative_tts.training.loop import accelerator_for
-from speculative_tts.training.target import ModelConfig, Recipe, TargetTraining, begun
+from speculative_tts.training.target import (
+    ModelConfig,
+    TargetRecipe,
+    TargetTraining,
+    initial_weights,
+)
 
 CPU = torch.device("cpu")
 LAYOUT = SpeechLayout.merged(n_codes=12, words=("alpha", "bravo", "charlie"))
-CONFIG = Recipe(
+CONFIG = TargetRecipe(
     model=ModelConfig(hidden_size=16, intermediate_size=24, heads=2, kv_heads=1),
     layers=2,
     batch=BatchConfig(tokens=120, stages=(Stage(1 << 30, 2),)),
@@ -33,7 +43,7 @@ CONFIG = Recipe(
 )
 
 
-def toy_recordings() -> Recordings:
+def toy_recordings() -> RecordingsBySpeaker:
     """Word w is always said as codes 4 w + 0, 1, 2, 3."""
 
     def say(words: list[int]) -> Recording:
@@ -41,7 +51,7 @@ def toy_recordings() -> Recordings:
         return Recording(np.array(words), codes, 0, 4 * np.arange(1, len(words) + 1))
 
     pairs = [[i, j] for i in range(3) for j in range(3)]
-    return Recordings(
+    return RecordingsBySpeaker(
         ({1: tuple(say([i]) for i in range(3)), 2: tuple(say(pair) for pair in pairs)},)
     )
 
@@ -105,12 +115,12 @@ def test_a_target_of_the_codec_itself_begins_as_it_is(tmp_path: Path, own: bool)
     codec = TinyCodec(np.eye(n_codes, TOKEN_FEATURES, dtype=np.float32), np.ones(27, np.float32))
     recipe = dataclasses.replace(CONFIG, prepared=str(tmp_path / "corpus"))
     if own:
-        begin = begun(recipe, tmp_path / "target", codec, LAYOUT)
+        begin = initial_weights(recipe, tmp_path / "target", codec, LAYOUT)
         stored = load_file(tmp_path / "target/model.safetensors")
         assert all(torch.allclose(begin[name], t.float(), atol=1e-6) for name, t in stored.items())
     else:
         with pytest.raises((OSError, ValueError), match="corpus/codec"):
-            begun(recipe, tmp_path / "target", codec, LAYOUT)
+            initial_weights(recipe, tmp_path / "target", codec, LAYOUT)
 
 
 def test_a_grown_target_goes_on_where_its_source_ended(tmp_path: Path) -> None:
@@ -118,7 +128,7 @@ def test_a_grown_target_goes_on_where_its_source_ended(tmp_path: Path) -> None:
     (*_, last) = read_jsonl(tmp_path / "source/training/metrics.jsonl")
     book = np.random.default_rng(0).normal(size=(LAYOUT.n_codes, TOKEN_FEATURES))
     codec = TinyCodec(book.astype(np.float32), np.ones(27, np.float32))
-    begin = grown(tmp_path / "source/target", codec, codec, LAYOUT, layers=5)
+    begin = grow_target(tmp_path / "source/target", codec, codec, LAYOUT, layers=5)
     deeper = dataclasses.replace(CONFIG, layers=5, steps=1)
     training = TargetTraining(
         tmp_path / "grown",

@@ -25,26 +25,26 @@ from speculative_tts.training.data.recordings import (
     IGNORED,
     BatchConfig,
     Recording,
-    Recordings,
+    RecordingsBySpeaker,
     Stage,
 )
 from speculative_tts.training.loop import accelerator_for
 from speculative_tts.training.valle import (
-    ARTraining,
-    NARTraining,
     StageConfig,
     StageTraining,
+    TinyARTraining,
+    TinyNARTraining,
     TrainValleConfig,
     ValleRun,
     valle_layout,
 )
 from speculative_tts.training.valle_losses import guidance_loss, nearby
 from speculative_tts.training.valle_start import fresh_valle, sound_alike
-from speculative_tts.training.watch import Sampling
+from speculative_tts.training.watch import TinySampling
 
 BOOKS = np.random.default_rng(0).normal(size=(3, 12, 108)).astype(np.float32)
 CODEC = ResidualTinyCodec(BOOKS, np.ones(27, np.float32))
-LAYOUT = valle_layout(CODEC, Sampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0))
+LAYOUT = valle_layout(CODEC, TinySampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0))
 STAGE = StageConfig(steps=6, warmup_steps=2, decay_steps=2, save_every=3, log_every=1)
 BATCHES = BatchConfig(tokens=150, stages=(Stage(1 << 30, 2),))
 CONFIG = TrainValleConfig(
@@ -69,7 +69,7 @@ def say(words: list[int]) -> Recording:
 
 def fresh(config: TrainValleConfig = CONFIG) -> ValleRun:
     pairs = tuple(say([i, j]) for i in range(3) for j in range(3))
-    data = Recordings(({1: tuple(say([i]) for i in range(3)), 2: pairs},))
+    data = RecordingsBySpeaker(({1: tuple(say([i]) for i in range(3)), 2: pairs},))
     return ValleRun.build(config, LAYOUT, data, accelerator_for(Device.cpu), CODEC)
 
 
@@ -140,7 +140,7 @@ def test_fresh_heads_look_back() -> None:
         assert ((found[head, 10:] - head - 1).abs() <= 1).float().mean() > 0.95
 
 
-@pytest.mark.parametrize("kind", [ARTraining, NARTraining])
+@pytest.mark.parametrize("kind", [TinyARTraining, TinyNARTraining])
 def test_resumed_run_equals_undisturbed_run(kind: type[StageTraining], tmp_path: Path) -> None:
     """A kill after a step that was logged but not saved."""
 
@@ -163,7 +163,7 @@ def test_resumed_run_equals_undisturbed_run(kind: type[StageTraining], tmp_path:
     assert [json.loads(line)["step"] for line in whole.splitlines()] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("kind", [ARTraining, NARTraining])
+@pytest.mark.parametrize("kind", [TinyARTraining, TinyNARTraining])
 def test_losses_fall(kind: type[StageTraining], tmp_path: Path) -> None:
     config = StageConfig(steps=60, warmup_steps=4, decay_steps=20, log_every=1)
     training = kind(tmp_path, fresh(dataclasses.replace(CONFIG, ar=config, nar=config)))
@@ -171,7 +171,7 @@ def test_losses_fall(kind: type[StageTraining], tmp_path: Path) -> None:
     logged = list(read_jsonl(training.folder / "metrics.jsonl"))
     first, last = (np.mean([v["loss"] for v in part]) for part in (logged[:5], logged[-5:]))
     assert last < 0.8 * first
-    if kind is ARTraining:
+    if kind is TinyARTraining:
         begin, end = (np.mean([v["head_losses"] for v in p], 0) for p in (logged[:5], logged[-5:]))
         right = np.array([values["head_accuracies"] for values in logged])
         assert right.shape[1] == len(begin) + 1  # the AR's own head comes first
@@ -182,7 +182,7 @@ def test_losses_fall(kind: type[StageTraining], tmp_path: Path) -> None:
 
 def test_export_is_what_decoding_reads(tmp_path: Path) -> None:
     run = fresh()
-    ARTraining(tmp_path, run).run()
+    TinyARTraining(tmp_path, run).run()
     run.export(tmp_path)
     folder = tmp_path / "target"
     assert {t.dtype for t in load_file(folder / "model.safetensors").values()} == {torch.float16}
@@ -199,7 +199,7 @@ def test_export_is_what_decoding_reads(tmp_path: Path) -> None:
 
 def test_a_run_begins_with_the_ar_and_the_heads_of_another(tmp_path: Path) -> None:
     run = fresh()
-    ARTraining(tmp_path, run).run()
+    TinyARTraining(tmp_path, run).run()
     run.export(tmp_path)
     config = dataclasses.replace(CONFIG, init=tmp_path, seed=2)
     begun, other = fresh(config), fresh(dataclasses.replace(CONFIG, seed=2))

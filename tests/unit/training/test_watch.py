@@ -14,9 +14,9 @@ from speculative_tts.corpora.testset import ListRow
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.training import watch
-from speculative_tts.training.watch import Sampling, Watch, Watched
+from speculative_tts.training.watch import TinySampling, Watch, Watched
 
-SHORT = Sampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0)
+SHORT = TinySampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What listeners said of a run: figures that sst-listen writes into its folder, and tables read."""
+"""Store listeners' mean ratings in a run's folder: sst-listen writes them, tables read them."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,11 +25,11 @@ QUANTITIES = {
 
 
 @dataclass(frozen=True)
-class Mean:
-    """A system's ratings: mean with its interval, and what papers print.
+class MeanRating:
+    """Mean rating of a system with its interval, and the spreads that papers print.
 
-    `half` is half the width of Student's interval over all ratings as if they were independent
-    (SSD, MTP), `sd` the ratings' standard deviation (PCG).
+    `half` is half the width of Student's interval over all ratings, taken as independent (SSD,
+    MTP); `sd` is the ratings' standard deviation (PCG).
     """
 
     value: float
@@ -39,18 +39,18 @@ class Mean:
     sd: float | None
     n: Whole  # ratings
     raters: Whole
-    test: str  # whose ratings: id of the test
+    test: str  # id of the listening test
 
 
-def read_heard(folder: Path) -> dict[str, dict[str, Any]]:
-    """Figures by kind of test; none where nobody listened."""
+def read_ratings(folder: Path) -> dict[str, dict[str, Any]]:
+    """Read mean ratings by kind of test; empty if there was none."""
     path = folder / FILE
-    there = read_json(path, AGAIN) if path.is_file() else {}
-    return {name: asdict(typed(Mean, figure, f"{path}: {name}")) for name, figure in there.items()}
+    stored = read_json(path, AGAIN) if path.is_file() else {}
+    return {n: asdict(typed(MeanRating, mean, f"{path}: {n}")) for n, mean in stored.items()}
 
 
-def write_heard(folder: Path, kind: str, mean: Mean) -> Path:
-    """Add a test's figure to a run's; one of the same kind is replaced."""
+def write_rating(folder: Path, kind: str, mean: MeanRating) -> Path:
+    """Store a test's mean rating in a run's folder, replacing one of the same kind."""
     path = folder / FILE
-    write_json(path, read_heard(folder) | {kind: asdict(mean)})
+    write_json(path, read_ratings(folder) | {kind: asdict(mean)})
     return path

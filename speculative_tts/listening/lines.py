@@ -1,42 +1,42 @@
-"""What sst-listen prints: scores of a test, and what a test to come can find."""
+"""Format what sst-listen prints: the scores of a test, and the power of a planned one."""
 
 from collections.abc import Sequence
 
-from speculative_tts.evaluation.heard import Mean
+from speculative_tts.evaluation.ratings import MeanRating
 from speculative_tts.evaluation.statistics import LEAST
 from speculative_tts.listening.crossed import Spread, power_of, raters_for
 from speculative_tts.listening.key import Key
 from speculative_tts.listening.score import Pair, Scores
 from speculative_tts.schema.listen import ListenConfig
 
-DIGITS = 3  # as SSD prints
+DIGITS = 3  # as in SSD's tables
 WANTED = 0.8  # power
 
 
-def scores(key: Key, found: Scores) -> list[str]:
-    """Means, differences, agreement, and how many raters more would tell more."""
-    lines = [f"{key.test.name}: {found.raters} raters count", *found.screened.told]
-    if found.means:
-        lines += _aligned([["system", "mean", "± as SSD, MTP", "± as PCG", "95 %", "n"]], found)
+def score_lines(key: Key, scores: Scores) -> list[str]:
+    """Return lines of means, differences, agreement, and how many raters would detect more."""
+    lines = [f"{key.test.name}: {scores.raters} raters count", *scores.screened.reasons]
+    if scores.means:
+        lines += _aligned([["system", "mean", "± as SSD, MTP", "± as PCG", "95 %", "n"]], scores)
         lines.append(
             "±: half of a 95 % interval over ratings as if independent (SSD, MTP), their standard "
             "deviation (PCG); 95 %: raters and utterances drawn"
         )
-    for one in found.pairs:
+    for one in scores.pairs:
         lines.append(_difference(one))
         if one.difference.low is not None:
             lines.append(f"  {_spread(one.spread)}; {_more(one.spread, key)}")
-    if not found.pairs or found.pairs[0].difference.low is None:
+    if not scores.pairs or scores.pairs[0].difference.low is None:
         lines.append(f"no intervals below {LEAST} raters or utterances")
-    if found.alpha is not None:
-        lines.append(f"agreement of raters, Krippendorff's alpha: {found.alpha:.2f}")
+    if scores.alpha is not None:
+        lines.append(f"agreement of raters, Krippendorff's alpha: {scores.alpha:.2f}")
     return lines
 
 
-def power(config: ListenConfig, pool: int | None) -> list[str]:
-    """How likely a test finds a difference, and how many raters it takes.
+def power_lines(config: ListenConfig, pool: int | None) -> list[str]:
+    """Return lines about the power of a planned test, and how many raters it needs.
 
-    `pool` utterances there are in all; None: so many that each rater has others.
+    `pool` is the number of utterances in all; None: each rater has others.
     """
     spread = Spread(config.noise, config.between_raters, config.between_utterances)
     likely = power_of(config.difference, spread, config.raters, config.samples, pool)
@@ -53,10 +53,10 @@ def power(config: ListenConfig, pool: int | None) -> list[str]:
 
 def _enough(difference: float, spread: Spread, samples: int, utterances: int | None = None) -> str:
     needed = raters_for(difference, spread, samples, utterances, WANTED)
-    found = f"{difference:g} in {100 * WANTED:.0f} % of tests"
+    goal = f"{difference:g} in {100 * WANTED:.0f} % of tests"
     if needed is None:
-        return f"no number of raters finds {found} with so few utterances"
-    return f"{needed} raters find {found}"
+        return f"no number of raters finds {goal} with so few utterances"
+    return f"{needed} raters find {goal}"
 
 
 def _more(spread: Spread, key: Key) -> str:
@@ -83,8 +83,8 @@ def _difference(one: Pair) -> str:
     return text
 
 
-def _aligned(rows: list[list[str]], found: Scores) -> Sequence[str]:
-    rows += [_row(name, one) for name, one in found.means.items()]
+def _aligned(rows: list[list[str]], scores: Scores) -> Sequence[str]:
+    rows += [_row(name, one) for name, one in scores.means.items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
@@ -92,7 +92,7 @@ def _aligned(rows: list[list[str]], found: Scores) -> Sequence[str]:
     ]
 
 
-def _row(name: str, one: Mean) -> list[str]:
+def _row(name: str, one: MeanRating) -> list[str]:
     def around(value: float | None) -> str:
         return "-" if value is None else f"{one.value:.{DIGITS}f} ± {value:.{DIGITS}f}"
 

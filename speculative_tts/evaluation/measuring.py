@@ -1,6 +1,6 @@
-"""Runs judges over audio files, on workers.
+"""Run judges over audio files, on workers.
 
-Every audio is heard once, whatever files hold it; what was measured before is in the cache.
+Equal audio is measured once, whatever files hold it; earlier measurements come from the cache.
 """
 
 import functools
@@ -12,11 +12,11 @@ from typing import Any
 
 from speculative_tts.evaluation.audio import flags_of, load_wave
 from speculative_tts.evaluation.cache import MeasurementCache
-from speculative_tts.evaluation.judge import Heard, Judge, Measures, load_many
+from speculative_tts.evaluation.judge import Judge, Measurement, Measures, load_many
 from speculative_tts.files import file_hash
 from speculative_tts.workers import HERE, Workers
 
-Wanted = tuple[Judge, str]  # a judge and the audio file that it should hear
+Wanted = tuple[Judge, str]  # a judge and an audio file that it should measure
 Task = tuple[str, tuple[Judge, ...]]
 Piece = tuple[tuple[str, ...], tuple[Judge, ...]]  # files that a worker takes at once
 Advance = Callable[[], None]
@@ -24,23 +24,23 @@ Advance = Callable[[], None]
 
 @dataclass
 class Measurements:
-    """Measurements by judge and file, and why files could not be heard."""
+    """Measurements by judge and file, and the errors of files that could not be read."""
 
-    by_judge: dict[Judge, dict[str, Heard]] = field(default_factory=dict)
+    by_judge: dict[Judge, dict[str, Measurement]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
     def values(self, judge: Judge) -> dict[str, Any]:
-        """Measured value of each file."""
-        return {path: heard.value for path, heard in self.by_judge.get(judge, {}).items()}
+        """Return the measured value of each file."""
+        return {path: one.value for path, one in self.by_judge.get(judge, {}).items()}
 
     def flags(self, path: str) -> list[str]:
-        """Flags of a file, by any judge."""
-        found = [heard[path].flags for heard in self.by_judge.values() if path in heard]
-        return found[0] if found else []
+        """Return the flags of a file, which all judges share."""
+        judged = (files for files in self.by_judge.values() if path in files)
+        return next((files[path].flags for files in judged), [])
 
 
-class Listener:
-    """Hears files with judges; what is heard is in the cache at once."""
+class Measurer:
+    """Measure files with judges; each measurement is cached at once."""
 
     def __init__(self, cache: MeasurementCache, workers: Workers = HERE, batch: int = 1) -> None:
         self._cache, self._workers, self._batch = cache, workers, batch
@@ -48,7 +48,7 @@ class Listener:
         self._errors: dict[str, str] = {}  # by digest
 
     def pending(self, wanted: Iterable[Wanted]) -> dict[str, Task]:
-        """By digest files not heard yet, with the judges that wait for them."""
+        """Return the files not measured yet by digest, each with the judges that want it."""
         tasks: dict[str, tuple[str, dict[Judge, None]]] = {}
         for judge, path in wanted:
             sha256 = self._digest(path)
@@ -56,20 +56,21 @@ class Listener:
                 tasks.setdefault(sha256, (path, {}))[1][judge] = None
         return {sha256: (path, tuple(judges)) for sha256, (path, judges) in tasks.items()}
 
-    def listen(self, tasks: Iterable[Task]) -> Iterator[str]:
-        """Hear files; the digest of each once it was heard, or could not be."""
-        for (paths, judges), found in self._workers.each(hear, _pieces(tasks, self._batch)):
-            for path, heard in zip(paths, found, strict=True):
+    def measure(self, tasks: Iterable[Task]) -> Iterator[str]:
+        """Measure files; yield the digest of each when it is done or has failed."""
+        pieces = _pieces(tasks, self._batch)
+        for (paths, judges), results in self._workers.each(measure_files, pieces):
+            for path, result in zip(paths, results, strict=True):
                 sha256 = self._digests[path]
-                if isinstance(heard, str):
-                    self._errors[sha256] = heard
+                if isinstance(result, str):
+                    self._errors[sha256] = result
                 else:
-                    for judge, one in zip(judges, heard, strict=True):
+                    for judge, one in zip(judges, result, strict=True):
                         self._cache.put(judge, sha256, one)
                 yield sha256
 
     def measurements(self, wanted: Iterable[Wanted]) -> Measurements:
-        """What is known of pairs that were all heard."""
+        """Return the measurements and errors of pairs that were all measured."""
         result = Measurements()
         for judge, path in wanted:
             sha256 = self._digest(path)
@@ -89,26 +90,26 @@ class Listener:
         return self._digests[path]
 
 
-def hear(piece: Piece) -> list[list[Heard] | str]:
-    """Of each file what each judge measures, or one line: why it cannot be read."""
+def measure_files(piece: Piece) -> list[list[Measurement] | str]:
+    """Return each file's measurements by all judges, or one line on why it cannot be read."""
     paths, judges = piece
-    waves, found = {}, dict[str, list[Heard] | str]()
+    waves, results = {}, dict[str, list[Measurement] | str]()
     for path in paths:
         try:
             wave = load_wave(Path(path))
         except (OSError, ValueError) as error:
-            found[path] = str(error)
+            results[path] = str(error)
             continue
         flags = flags_of(wave)
         if "empty_audio" in flags:
-            found[path] = [Heard(None, flags) for _ in judges]
+            results[path] = [Measurement(None, flags) for _ in judges]
         else:
             waves[path] = wave, flags
-    sound = [wave for wave, _ in waves.values()]
-    heard = [_loaded(judge)(sound) for judge in judges] if sound else []
+    audible = [wave for wave, _ in waves.values()]
+    by_judge = [_loaded(judge)(audible) for judge in judges] if audible else []
     for index, (path, (_, flags)) in enumerate(waves.items()):
-        found[path] = [Heard(values[index], flags) for values in heard]
-    return [found[path] for path in paths]
+        results[path] = [Measurement(values[index], flags) for values in by_judge]
+    return [results[path] for path in paths]
 
 
 @functools.cache
@@ -117,7 +118,7 @@ def _loaded(judge: Judge) -> Measures:
 
 
 def _pieces(tasks: Iterable[Task], batch: int) -> Iterator[Piece]:
-    """Neighbours that the same judges hear, up to `batch` of them at once."""
+    """Group neighbouring tasks of the same judges into pieces of up to `batch` files."""
     for judges, some in groupby(tasks, key=lambda task: task[1]):
         paths: Sequence[str] = [path for path, _ in some]
         for begin in range(0, len(paths), batch):
