@@ -13,12 +13,19 @@ CODEC_OF_TARGET = (
     ("target=tiny", "codec=tiny"),
     ("target=tiny_valle", "codec=tiny_residual"),
     ("target=tiny_fine", "codec=tiny_fine"),
+    ("target=sentences", "codec=sentences"),
 )
-DRAFT_OF_TARGET = (("target=tiny", "draft=tiny"), ("target=tiny_fine", "draft=paper"))
+DATA_OF_TARGET = (("target=sentences", "data=sentences"),)
+DRAFT_OF_TARGET = (
+    ("target=tiny", "draft=tiny"),
+    ("target=tiny_fine", "draft=paper"),
+    ("target=sentences", "draft=sentences"),
+)
 DRAFTER_OF_TARGET = (  # a recurrent layer where one ships; who gives a draft wants that one
     ("draft", "drafter=lm"),
     ("target=tiny", "drafter=recurrent"),
     ("target=tiny_fine", "drafter=recurrent"),
+    ("target=sentences", "drafter=recurrent"),
     ("target", "drafter=lm"),
 )
 WITHOUT_DRAFT = (("target", "draft=itself"),)  # of a target that brings none
