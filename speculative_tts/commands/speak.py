@@ -303,6 +303,7 @@ main = app.command(
     implied=(
         *(*choices.CODEC_OF_TARGET, *choices.DRAFT_OF_TARGET, *choices.WITHOUT_DRAFT),
         *choices.DRAFTER_OF_TARGET,
+        *choices.DATA_OF_TARGET,
     ),
 )
 

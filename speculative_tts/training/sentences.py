@@ -81,6 +81,7 @@ class SentenceRecipe:
     sampling: dict[str, float] = field(
         default_factory=lambda: {
             "temperature": 0.7,
+            "top_k": 25,
             "top_p": 0.8,
             "min_tokens_per_word": 0.7,
             "max_tokens_per_word": 1.6,
