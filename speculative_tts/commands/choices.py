@@ -15,7 +15,12 @@ CODEC_OF_TARGET = (
     ("target=tiny_fine", "codec=tiny_fine"),
     ("target=sentences", "codec=sentences"),
 )
-DATA_OF_TARGET = (("target=sentences", "data=sentences"),)
+DATA_OF_TARGET = (  # whose texts and voices a target knows
+    ("target=sentences", "data=sentences"),
+    ("target=tiny", "data=tiny"),
+    ("target=tiny_fine", "data=tiny"),
+    ("target=tiny_valle", "data=tiny"),
+)
 DRAFT_OF_TARGET = (
     ("target=tiny", "draft=tiny"),
     ("target=tiny_fine", "draft=paper"),

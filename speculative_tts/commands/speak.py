@@ -59,6 +59,7 @@ def run(config: SpeakConfig) -> int:
         config = replace(config, text=" ".join(stdin.words()))
     config, _ = settled(config)
     engine = build_engine(config)
+    _note_length(config.text, engine)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)
     alone = engine.draft is engine.target  # a target without a draft
@@ -80,6 +81,15 @@ def run(config: SpeakConfig) -> int:
     seconds = len(spoken) / engine.codec.sample_rate
     print(summary(out, seconds, None if alone else (plain, baseline), (outcome, own)))
     return 0
+
+
+def _note_length(text: str, engine: "Engine") -> None:
+    """Say on standard error that a text is of another length than what was trained on."""
+    from speculative_tts.models.phones import PhoneLayout
+
+    layout = engine.target.layout
+    if isinstance(layout, PhoneLayout) and (note := layout.outside_training(text)):
+        print(note, file=sys.stderr)
 
 
 def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:
@@ -223,6 +233,7 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
     and 0.4 s cost it the first word of every second utterance (results/LOG.md).
     """
     from speculative_tts.codecs.audio import read_wave, without_edges
+    from speculative_tts.models.phones import PhoneLayout
     from speculative_tts.models.prompt import Prompt
     from speculative_tts.runs.voices import encode_prompt
 
@@ -231,6 +242,7 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
     if words and not prompt.speaker:
         wave = without_edges(wave, engine.codec.sample_rate)
     codes = encode_prompt(engine.codec, wave, prompt.prompt_audio)
+    words = () if isinstance(engine.target.layout, PhoneLayout) else words  # those are phones
     return Prompt(text, prompt.prompt_text or words_in(prompt.prompt_audio, words), codes)
 
 

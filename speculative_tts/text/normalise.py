@@ -59,8 +59,13 @@ def folded(text: str) -> str:
 
 @cache
 def _inflect() -> Any:
-    import inflect
-
+    """Load the library of number words; ValueError where it is not installed."""
+    try:
+        import inflect
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            "numbers in a text need the package inflect; pip install it, or write words"
+        ) from error
     return inflect.engine()
 
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
 from speculative_tts.codecs.tiny import TinyCodec
+from speculative_tts.corpora.texts import WORDS
 from speculative_tts.files import write_atomic
 from speculative_tts.models.phones import PhoneLayout
 from speculative_tts.schema.common import DType
@@ -289,7 +290,7 @@ def sentence_layout(config: SentenceRecipe, codec: TinyCodec) -> PhoneLayout:
     """The layout of a fresh target, its clock measured on the codes."""
     merged = PhoneLayout.merged(codec.n_codes, PHONES, dict(config.sampling))
     assert isinstance(merged, PhoneLayout)
-    layout = replace(merged, block=config.block)
+    layout = replace(merged, block=config.block, trained_words=WORDS)
     return (
         replace(layout, clock=mean_clock(Path(config.prepared) / "codes", layout))
         if config.clock
