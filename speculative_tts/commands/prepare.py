@@ -37,10 +37,10 @@ def _tiny(config: PrepareConfig, out: Path) -> int:
 
 
 def _sentences(config: PrepareConfig, out: Path) -> int:
-    """Features and phones of sentences that are spoken."""
-    from speculative_tts.corpora import sentences
+    """Make features, codec, codes and lists of sentences that are spoken."""
+    from speculative_tts.corpora.sentence_codes import prepare_sentences
 
-    sentences.prepare_sentences(config, out)
+    prepare_sentences(config, out)
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Encode the features of spoken sentences into Parquet shards: codes, phones and when each ends.
+"""Make all that a sentence target is trained on: features, codec, Parquet shards of codes, lists.
 
-`text` is the phones between < and >, as a target that reads phones takes them; `words` is what was
-to be said.
+A row of a shard has codes, phones and when each ends. `text` is the phones between < and >, as a
+target that reads phones takes them; `words` is what was to be said.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, TinyCodec
+from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, TinyCodec, train_codec
 from speculative_tts.corpora.codes import write_shard
-from speculative_tts.corpora.sentences import SpokenSentence, read_shard
+from speculative_tts.corpora.postnet import with_postnet
+from speculative_tts.corpora.sentence_lists import write_sentence_lists
+from speculative_tts.corpora.sentences import SHARD, SpokenSentence, read_shard, speak_shards
+from speculative_tts.corpora.texts import held_out, sentences
 from speculative_tts.progress import progress
+from speculative_tts.schema.prepare import PrepareConfig
 
 FRAMES_PER_CODE = FRAMES_PER_TOKEN
 SENTENCE_SCHEMA = pa.schema(
@@ -29,6 +33,36 @@ SENTENCE_SCHEMA = pa.schema(
         ("seconds", pa.float32()),
     ]
 )
+
+
+CODEC_SHARDS = 7  # of each voice, that the codec is trained on; 1.4 hours
+ITERATIONS = 8  # of k-means
+
+
+def prepare_sentences(config: PrepareConfig, out: Path) -> None:
+    """Speak the sentences of `config.texts`, train the codec, write codes, test and dev list.
+
+    The lists are of the first of the texts alone.
+    """
+    texts = [text for text in sentences(map(Path, config.texts)) if not held_out(text)]
+    shards = speak_shards(config, texts, out)
+    codec = sentence_codec(config, shards, out / "codec")
+    write_sentence_codes(shards, codec, out / "codes")
+    lists = write_sentence_lists(
+        sentences([Path(config.texts[0])]), config.voices, config.seed, out
+    )
+    print(f"{out / 'codes'}: {len(shards)} shards of {SHARD} sentences; {lists[0]}, {lists[1]}")
+
+
+def sentence_codec(config: PrepareConfig, shards: list[Path], folder: Path) -> TinyCodec:
+    """Train the codec on the first shards of each voice, unless `folder` has one."""
+    if not (folder / "codec.json").exists():
+        of_voice = -(-len(shards) // len(config.voices))
+        chosen = [path for n, path in enumerate(shards) if n % of_voice < CODEC_SHARDS]
+        spoken = [one.features.astype(np.float64) for path in chosen for one in read_shard(path)]
+        codec = train_codec(spoken, config.n_fine_codes, ITERATIONS, config.seed)
+        with_postnet(codec, spoken, config.postnet_steps, config.seed).save(folder)
+    return TinyCodec.load(folder)
 
 
 def write_sentence_codes(

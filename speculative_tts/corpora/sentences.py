@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN
 from speculative_tts.corpora.flite import PAUSE, VOICE_GAIN, SpokenText, speak_text
-from speculative_tts.corpora.texts import held_out, sentences
 from speculative_tts.files import writing
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
@@ -47,18 +46,20 @@ class SpokenSentence:
     features: NDArray[np.float16]
 
 
-def prepare_sentences(config: PrepareConfig, out: Path) -> None:
-    """Speak the training sentences, voice after voice, into features/<voice>-<shard>.npz."""
+def speak_shards(config: PrepareConfig, texts: list[str], out: Path) -> list[Path]:
+    """Speak the training sentences, voice after voice; return features/<split>-<voice>-<n>.npz.
+
+    The first shard of each voice is the dev data.
+    """
     if unknown := [voice for voice in config.voices if voice not in VOICE_GAIN]:
         raise ValueError(f"voices has {unknown[0]!r}; Flite's are {', '.join(VOICE_GAIN)}")
-    texts = [text for text in sentences(map(Path, config.texts)) if not held_out(text)]
     (out / "features").mkdir(parents=True, exist_ok=True)
     shards = [shard for voice in config.voices for shard in _shards(texts, voice, config, out)]
     missing = [shard for shard in shards if not shard[2].exists()]
     with workers(config.cluster, config.workers) as many:
         written = many.each(write_shard, missing)
         deque(progress(written, total=len(missing), desc="speaking"), maxlen=0)
-    print(f"{out / 'features'}: {len(shards)} shards of {SHARD} sentences")
+    return [path for _, _, path in shards]
 
 
 def _shards(texts: list[str], voice: str, config: PrepareConfig, out: Path) -> list[Shard]:
@@ -69,7 +70,7 @@ def _shards(texts: list[str], voice: str, config: PrepareConfig, out: Path) -> l
         (
             [texts[i] for i in order[first : first + SHARD]],
             voice,
-            out / "features" / f"train-{voice}-{first // SHARD:04d}.npz",
+            out / "features" / f"{'train' if first else 'dev'}-{voice}-{first // SHARD:04d}.npz",
         )
         for first in range(0, len(order), SHARD)
     ]
