@@ -46,8 +46,8 @@ joined = $(subst $(space),$(comma),$(strip $(1)))
 ONLY = $(call joined,$(PAPERS))
 PCG_RUNS := $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3 figure3 figure3_ssd figure3_exact)
 SSD_RUNS := $(addprefix ssd/,table1 table3 figure3 groups)
-MTP_RUNS := $(addprefix mtp/,table1 unrestricted table1_valle unrestricted_valle table2 figures)
-CLAIMS_RUNS := ssd/table1 ssd/table3 $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3) mtp/table1_valle
+MTP_RUNS := $(addprefix mtp/,table1 unrestricted uncached_heads table1_valle unrestricted_valle uncached_heads_valle table2 figures)
+CLAIMS_RUNS := ssd/table1 ssd/table3 $(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3) mtp/table1_valle mtp/uncached_heads_valle
 DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small small_second small_heads small_ssd small_pcg)
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
@@ -104,8 +104,8 @@ pcg:
 	$(score_paper)
 
 mtp:
-	$(call decode_paper,table1_valle unrestricted_valle,valle,speechtokenizer_hubert_avg)
-	$(call decode_paper,table1_uslm unrestricted_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
+	$(call decode_paper,table1_valle unrestricted_valle uncached_heads_valle,valle,speechtokenizer_hubert_avg)
+	$(call decode_paper,table1_uslm unrestricted_uslm uncached_heads_uslm table2 figures,uslm,speechtokenizer_hubert_avg)
 	$(score_paper)
 else
 ssd: $(STAMP) ## SSD: decode, score, report its tables and figures into runs/results/ (LIMIT=40, SEEDS=0)
@@ -185,8 +185,8 @@ voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-
 	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
 results: $(STAMP) ## Make the tables that ship in results/ again, all 240 utterances with 3 seeds: about four hours on two quiet cores; resumable
-	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null)" # not into results/ before all seeds are there
-	$(MAKE) frontier QUICK="limit=$(or $(LIMIT),null)" RESULTS=results
+	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null) processes=5" # not into results/ before all seeds are there
+	$(MAKE) frontier QUICK="limit=$(or $(LIMIT),null) processes=5" RESULTS=results
 	$(MAKE) drafters RESULTS=results
 	$(MAKE) -j 2 reproduce voices SEEDS=1,2 WORKERS=1 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
 	$(MAKE) samplers RESULTS=results
@@ -258,7 +258,7 @@ check-full: check ## check, the whole of what slow tests sample, and all tests w
 docs: $(STAMP) ## The documentation as pages, build/site/index.html; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
-mutants: $(STAMP) ## Put faults into the code one by one (mutmut) and write those that no test finds into mutants/survivors.diff: an hour, resumable (ONLY='speculative_tts.decoding.ras*')
+mutants: $(STAMP) ## Put faults into the code one by one (mutmut) and write those that no test finds into mutants/survivors.diff: an hour, resumable (ONLY='speculative_tts.decoding.sampling.repetition_aware*')
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[mutants]"
 	PATH="$(abspath $(BIN)):$$PATH" nice $(BIN)/mutmut run $(if $(ONLY),'$(ONLY)')
 	$(BIN)/mutmut export-cicd-stats

@@ -20,7 +20,7 @@ COLUMNS = {  # heading: the CSV's column, and the digits after the point
     "tokens a round": ("acceptance_length", 2),
     "speedup": ("speedup", 2),
     "speedup over the cached target": ("speedup", 2),
-    "over the uncached one (the paper's)": ("speedup_over_uncached", 1),
+    "with a cache, over the uncached target": ("speedup_over_uncached", 1),
 }
 NARROW = ("tokens a round",)  # headings without an interval
 OF_TARGET = "its target's"

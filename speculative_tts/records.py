@@ -9,14 +9,14 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from speculative_tts.assets import require
 from speculative_tts.files import naming_errors, write_all, write_atomic
-from speculative_tts.typed import FLAT, typed
+from speculative_tts.typed import FLAT, json_object, typed
 
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
@@ -90,6 +90,17 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """Seconds of an utterance in one process, and how fast its memory was then (GB/s of a core)."""
+
+    lm_seconds: float
+    prefill_seconds: float | None = None
+    baseline_seconds: float | None = None
+    baseline_prefill_seconds: float | None = None
+    memory: float | None = None
+
+
+@dataclass(frozen=True)
 class Counts:
     """Raw counts of decoding an utterance; ratios are computed when scores are aggregated."""
 
@@ -118,6 +129,11 @@ class Counts:
         return {"drafted": self.drafted, "accepted": self.accepted, **dataclasses.asdict(self)}
 
 
+SCORED = {"scored": True}  # a column of the utterance's score row
+# a column of the score row of an utterance that was timed, left out where it is None
+TIMED = {"timed": True}
+
+
 @dataclass(frozen=True)
 class DecodeRecord:
     """One decoded utterance."""
@@ -131,23 +147,35 @@ class DecodeRecord:
     seed: int
     audio: str  # relative to the run folder
     codes: list[int]  # speech codes without the stop id
-    tokens: int  # emitted tokens, the stop id included
-    stop: str  # stop_id | max_length
+    tokens: int = field(metadata=SCORED)  # emitted tokens, the stop id included
+    stop: str = field(metadata=SCORED)  # stop_id | max_length
     audio_seconds: float
-    lm_seconds: float | None  # prefill included; None of an utterance that was not timed
+    # prefill included; None of an utterance that was not timed
+    lm_seconds: float | None = field(metadata=SCORED)
     counts: Counts = field(default_factory=Counts, metadata=FLAT)
-    baseline_tokens: int | None = None  # the same utterance timed, target alone, same process
-    baseline_seconds: float | None = None
-    prefill_seconds: float | None = None  # of lm_seconds, until the first token
-    baseline_prefill_seconds: float | None = None  # of baseline_seconds
+    # the same utterance timed, target alone, same process
+    baseline_tokens: int | None = field(default=None, metadata=SCORED)
+    baseline_seconds: float | None = field(default=None, metadata=SCORED)
+    # of lm_seconds and baseline_seconds, until the first token
+    prefill_seconds: float | None = field(default=None, metadata=TIMED)
+    baseline_prefill_seconds: float | None = field(default=None, metadata=TIMED)
+    # in several processes: those of each; the seconds above are their means
+    clocks: list[Clock] | None = field(default=None, metadata=GIVEN)
     split: Split | None = None
     arrivals: Arrivals | None = None  # of the same utterance decoded once more, in pieces
-    nar_seconds: float | None = None  # further layers of codes, not counted in lm_seconds
-    codec_seconds: float | None = None  # codes to audio
-    flow_seconds: float | None = None  # of them, in a codec's flow; the rest is its vocoder
-    swapped: int | None = None  # system=swap: codes of groups with company, drawn again
-    changed: int | None = None  # those of them that came out another code
+    # further layers of codes, not counted in lm_seconds
+    nar_seconds: float | None = field(default=None, metadata=TIMED)
+    codec_seconds: float | None = field(default=None, metadata=TIMED)  # codes to audio
+    # of codec_seconds, in a codec's flow; the rest is its vocoder
+    flow_seconds: float | None = field(default=None, metadata=TIMED)
+    swapped: int | None = None  # system=swap: codes that another of their group replaced
     seen: bool | None = None  # was the speaker trained on; None where the list does not say
+
+
+def columns_marked(record: DecodeRecord, mark: Mapping[str, bool]) -> dict[str, Any]:
+    """Return the record's fields that have this mark, `SCORED` or `TIMED`."""
+    marked = (entry.name for entry in dataclasses.fields(record) if entry.metadata == mark)
+    return {name: getattr(record, name) for name in marked}
 
 
 def to_row(record: Any) -> dict[str, Any]:
@@ -192,17 +220,11 @@ def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
                 continue
             where = f"{path}:{number}"
             try:
-                row = json.loads(line.decode())
-            except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
+                row = json_object(line, where, "give one in UTF-8 a line")
+            except ValueError:
                 if not (whole or line.endswith(b"\n")):
                     return
-                raise ValueError(
-                    f"{where} is not a JSON object ({error}); give one in UTF-8 a line"
-                ) from error
-            if not isinstance(row, dict):
-                raise ValueError(
-                    f"{where} is not a JSON object but {json.dumps(row)[:40]}; give one a line"
-                )
+                raise
             yield where, row
 
 
@@ -288,6 +310,16 @@ def _check_item(path: Path, item: ListItem) -> None:
     if not FILE_NAME.fullmatch(item.id) or len(item.id.encode()) > LONGEST_NAME:
         raise ValueError(
             f"{path}: id {item.id!r} cannot name a file; use 1 to 200 letters, digits, - and _"
+        )
+    check_id(path, item.id)
+
+
+def check_id(path: Path, key: str) -> None:
+    """Raise ValueError for an id that is empty or holds blanks or marks that nobody sees."""
+    if not key or not key.isprintable() or key != key.strip():
+        raise ValueError(
+            f"{path}: id {key!r} is empty or holds characters that nobody sees; "
+            "use letters, digits, - and _"
         )
 
 

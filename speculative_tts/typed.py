@@ -29,13 +29,32 @@ def read_json(path: Path, remedy: str = "copy the file again") -> dict[str, Any]
     """Read the JSON object of a file; ValueError with file, reason and remedy if it has none."""
     if not path.is_file():  # a pipe would be waited for
         raise ValueError(f"no file {path}; {remedy}")
+    return json_object(path.read_bytes(), path, remedy)
+
+
+def json_object(data: bytes, where: object, remedy: str) -> dict[str, Any]:
+    """Parse one JSON object in UTF-8, perhaps after a byte order mark.
+
+    Raises ValueError, which begins with `where`, for anything else and for a key that is there
+    twice: of two values one would be dropped.
+    """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
-        raise ValueError(f"{path} is not a JSON object ({error}); {remedy}") from error
+        raise ValueError(f"{where} is not a JSON object ({error}); {remedy}") from error
     if not isinstance(value, dict):
-        raise ValueError(f"{path} is not a JSON object but {_short(value)}; {remedy}")
+        raise ValueError(f"{where} is not a JSON object but {_short(value)}; {remedy}")
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object's keys and values; ValueError for a key that is there twice."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {_short(twice)} is there twice")
+    return values
 
 
 def typed(cls: type[Object], values: Mapping[str, Any], where: object) -> Object:

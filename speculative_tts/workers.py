@@ -95,6 +95,17 @@ class Processes(Workers):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def afresh(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
+    """Yield what work makes of each piece in a new process of its own, one after the other."""
+    for piece in pieces:
+        spawn = get_context("spawn")
+        with ProcessPoolExecutor(1, spawn, _start_process, (os.getpid(),)) as pool:
+            try:
+                yield pool.submit(work, piece).result()
+            except BrokenProcessPool as error:
+                raise ValueError(LOST_COPY) from error
+
+
 def workers(
     config: ClusterConfig, processes: int, threads: int = 1
 ) -> AbstractContextManager[Workers]:

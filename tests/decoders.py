@@ -77,7 +77,9 @@ def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> Mer
         max_positions=512,
         qkv_bias=True,
     )
-    decoder = build_decoder(config, chosen, dtype=torch.float32, device=CPU, prefix="")
+    decoder = build_decoder(
+        config, chosen, dtype=torch.float32, device=CPU, prefix="", others=("embed", "head")
+    )
     return MergedVocabLM(decoder, LAYOUT, weights["embed"], matrix(weights["head"]))
 
 

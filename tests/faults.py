@@ -12,13 +12,12 @@ from torch import Tensor
 
 from speculative_tts.decoding.drafters.lm import LMDrafting
 from speculative_tts.decoding.loops import speculation
-from speculative_tts.decoding.rules import acceptance
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Verdict
 from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class Wrapped(AcceptanceRule):
     """A rule around a rule."""
 
     rule: AcceptanceRule
@@ -36,6 +35,13 @@ class Wrapped:
 
     def acceptance_probability(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
         return self.rule.acceptance_probability(target_probs, draft_probs)
+
+
+class Difference(Wrapped):
+    """After a rejection the token comes from max(q - p, 0), whichever token was rejected."""
+
+    def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
+        return (target_probs - draft_probs).clamp(min=0)
 
 
 class AlwaysAccept(Wrapped):
@@ -73,7 +79,7 @@ def bonus_from_wrong_row(patch: pytest.MonkeyPatch) -> None:
     """The token after full acceptance comes from the law of the position before."""
 
     def verify(rule: AcceptanceRule, target_probs: Tensor, *rest: Tensor) -> Verdict:
-        right = acceptance.verify(rule, target_probs, *rest)
+        right = rule.judge(target_probs, *rest)
         full = right.accepted == rest[2]
         at = (right.accepted - 1).clamp(min=0)
         before = target_probs[torch.arange(len(at)), at]

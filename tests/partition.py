@@ -19,7 +19,7 @@ from torch import Tensor
 from speculative_tts.decoding import batch
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.blocks import choosers
-from speculative_tts.decoding.drafters import lm, recurrent
+from speculative_tts.decoding.drafters import drafts
 from speculative_tts.decoding.loops import one_by_one as loops
 from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.outcome import Outcome
@@ -133,7 +133,7 @@ def _run(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "uniforms", lambda seed, ids, n, device: points[[int(ids[0])], :n])
         patch.setattr(BatchState, "uniform", recorder.watching())
-        for module in (loops, speculation, lm, recurrent, choosers):
+        for module in (loops, speculation, drafts, choosers):
             patch.setattr(module, "draw", recorder.draw)
         return decode(rule, rows), recorder.questions
 

@@ -23,6 +23,7 @@ from speculative_tts.decoding.loops.multi_token import Blocks
 from speculative_tts.decoding.loops.one_by_one import Autoregression
 from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.rules.block import Block
 from speculative_tts.decoding.rules.group import Group
 from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
@@ -46,12 +47,15 @@ SAMPLERS = {
     "ras, older": RepetitionAware(1.0, 10, 0.8, variant=Repetition.redraw_eos, barred=STOPS[:1]),
 }
 DRAFTERS = ("lm", "adaptive", "lookup", "recurrent", *choosers(VOCAB, STOPS, Sampler()))
+GROUPS: Group = Cover(VOCAB, COVER, (1.0,) * len(COVER)).rule(
+    partial(Group, readable=host.readable)  # type: ignore[arg-type]
+)
 RULES: dict[str, AcceptanceRule] = {
     "exact": Tolerance(0.0),
     "tolerance": Tolerance(0.3),
-    "groups": Cover(VOCAB, COVER, (1.0,) * len(COVER)).rule(
-        partial(Group, readable=host.readable)  # type: ignore[arg-type]
-    ),
+    "groups": GROUPS,
+    "block": Block(),
+    "block of groups": Block(GROUPS),
     "typical": Typical(),
     "top": Top(5, 0.1),
     "divergence": Divergence(),

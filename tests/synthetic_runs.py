@@ -148,7 +148,6 @@ def _row(
         counts |= {"codec_seconds": 0.002 * tokens, "flow_seconds": 0.0015 * tokens}
     if system == "swap":
         counts = {"tokens": tokens, "stop": "stop_id", "swapped": tokens // 2}
-        counts["changed"] = tokens // 3
     if system in {"draft", "speculative", "multi_token", "uncached"}:
         counts["baseline_tokens"], counts["baseline_seconds"] = tokens, counts["lm_seconds"]
     if system == "uncached":

@@ -10,26 +10,27 @@ from stubs import Markov
 from torch import Tensor
 
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.engine import Engine, Methods
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.decoding.sampling.settings import Settings
+from speculative_tts.decoding.sampling.settings import completed
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import ListItem
 from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.runs.target_tokens import TargetTokens
-from speculative_tts.schema.decode import DecodeConfig, Repetition, System
+from speculative_tts.schema.decode import DecodeConfig, Repetition, SamplingConfig, System
 
 N_CODES, STOP, RATE = 6, 6, 100
 SAMPLER = Sampler(temperature=0.9)
+METHODS = ("draft", "speculation", "multi")
 
 
-def settings(**changes: Any) -> Settings:
+def settings(**changes: Any) -> SamplingConfig:
     """Of a plain sampler, 2 to 5 tokens a word."""
     plain = {"temperature": 0.9, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
     lengths = {"min_tokens_per_word": 2.0, "max_tokens_per_word": 5.0}
     others = {"end_when_likeliest": False, "text_rows": False, "ras_window": 0, "ras_tau": 0.1}
     given = {**plain, **lengths, **others, "ras_variant": Repetition.current}
-    return Settings(**given | changes)
+    return completed(SamplingConfig(**given | changes), {})
 
 
 class ToyLayout:
@@ -108,8 +109,9 @@ class ToyVoiceCodec(ToyCodec):
 def engine(codec: Codec | None = None, **parts: Any) -> Engine:
     """Target and draft are near chains."""
     target = ToyLM.random(N_CODES + 1, 0)
-    given = {"settings": settings(), "draft": target.near(1, 0.5)} | parts
-    return Engine(target, codec or ToyCodec(), SAMPLER, **given)  # type: ignore[arg-type]
+    given = {"draft": target.near(1, 0.5)} | parts
+    methods = Methods(**{name: given.pop(name) for name in [*given] if name in METHODS})
+    return Engine(target, codec or ToyCodec(), settings(), methods, **given)  # type: ignore[arg-type]
 
 
 def items(folder: Path, count: int = 6) -> list[ListItem]:

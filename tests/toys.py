@@ -1,6 +1,7 @@
 """A rule, a drafter, a target family and a metric as a stranger adds them: what CONTRIBUTING lists.
 
-Each is its file (here a class), a line of a registry (`register`) and a YAML (`write_configs`).
+Each is its file (here a class) and a YAML (`write_configs`); families and metrics have a line of a
+registry too (`register`), rules and drafters name in their settings what builds them.
 """
 
 import json
@@ -12,10 +13,10 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding import builder as parts
 from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, room, up_to_stop
-from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.rules.acceptance import Artefacts, Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.evaluation import registry
 from speculative_tts.evaluation.audio import Wave
@@ -34,6 +35,7 @@ from speculative_tts.schema.rules import RuleConfig
 class TimidConfig(RuleConfig):
     """A rule's settings."""
 
+    built_by = "toys:Timid.build"
     name: str = "timid"
     trust: Share = 0.5  # of the tokens that the exact rule accepts
 
@@ -48,6 +50,10 @@ class Timid(Tolerance):
 
     trust: float = 1.0
 
+    @classmethod
+    def build(cls, config: TimidConfig, artefacts: Artefacts) -> Self:
+        return cls(trust=config.trust)
+
     def accept(self, target_probs: Tensor, draft_probs: Tensor, *drawn: Tensor) -> Tensor:
         return super().accept(self.trust * target_probs, draft_probs, *drawn)
 
@@ -59,6 +65,7 @@ class Timid(Tolerance):
 class AgainConfig(DrafterConfig):
     """A drafter's settings."""
 
+    built_by = "toys:Again.build"
     name: str = "again"
 
     @property
@@ -72,6 +79,10 @@ class Again:
 
     vocab_size: int
     reach: ClassVar[None] = None
+
+    @classmethod
+    def build(cls, config: AgainConfig, parts: Builder) -> Self:
+        return cls(parts.target.vocab_size)
 
     def start(self, size: Size) -> Self:
         return self
@@ -88,7 +99,10 @@ class Again:
         laws = torch.nn.functional.one_hot(guess, self.vocab_size).float()
         return up_to_stop(rows, room(rows, lookahead), lookahead), laws
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
+    def native(self, sampler: Sampler, lookahead: int) -> None:
+        return None
+
+    def observe(self, hidden: States, accepted: PerRow) -> None:
         pass
 
 
@@ -185,8 +199,6 @@ METRICS = {
 
 def register() -> None:
     """The line of each registry."""
-    parts.RULES[TimidConfig] = lambda rule, _: Timid(trust=rule.trust)
-    parts.DRAFTERS[AgainConfig] = lambda _, parts: Again(parts.target.vocab_size)
     families.FAMILIES = (BIGRAMS, *families.FAMILIES)
     registry.JUDGES["loudest"] = lambda *_: Loudness()
     registry.METRICS |= METRICS

@@ -22,7 +22,7 @@ from speculative_tts.models.host import with_threads
 from speculative_tts.models.speech_lm import SpeechLM
 
 OURS = "autoregressive"
-LOOKAHEADS = range(1, 9)  # whose verifications are timed
+LOOKAHEADS = range(1, 9)  # lookaheads whose verification is timed
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Spent:
     cores: float
 
 
-Decode = Callable[[Continuation], float]  # to its seconds
+Decode = Callable[[Continuation], float]  # returns its seconds
 
 
 def continuations(

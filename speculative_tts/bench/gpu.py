@@ -1,27 +1,28 @@
-"""Time the engine on a GPU: CUDA graphs on and off, batches, models of real size.
+"""Time the engine on a GPU: models of real size, batches, CUDA graphs.
 
-Weights are random, so a coin replaces the rule and sets how often a draft is accepted.
+Weights are random; a coin sets how often a draft is accepted. Each row is printed and kept as soon
+as it is measured, so a run that is cut short keeps what it had.
 """
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from speculative_tts.bench.coin import TossedSpeculation
 from speculative_tts.bench.sizes import SIZES, Size
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
-from speculative_tts.decoding.loops.graphs import EAGER, Capture, Graphs, cuda_graph
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec, cuda_graph
 from speculative_tts.decoding.loops.observer import synchronise
-from speculative_tts.decoding.loops.one_by_one import autoregressive
-from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.loops.one_by_one import alone
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import provenance
 from speculative_tts.records import write_json
@@ -29,37 +30,25 @@ from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
 BATCHES = (1, 8, 64)
-RATES = (0.6, 0.8)  # of drafted tokens that pass
+RATES = (0.6, 0.8, 0.865)  # acceptance rates; 0.865 emits 3.26 tokens a round of 3
+EAGER_TOKENS = 30  # a row without graphs: its speed is the host's
+SECONDS = 220.0  # after which no further row is begun
 CPU = torch.device("cpu")
-READ = 1 << 30  # bytes that the memory's speed is measured with
+READ = 4 << 30  # bytes that the memory's speed is measured with: many times the cache
 PARITY = "cosyvoice2"  # also run on the CPU, in float32
 
 
 @dataclass(frozen=True)
-class Coin:
-    """A stand-in for a rule that accepts each drafted token with a fixed probability."""
+class Case:
+    """One row of the table: a system, a batch, and whether steps are captured."""
 
-    rate: float
+    batch: int
+    rate: float | None = None  # of drafted tokens that pass; None: the target alone
+    captured: bool = True
 
-    def accept(
-        self,
-        target_probs: Tensor,  # noqa: ARG002
-        draft_probs: Tensor,  # noqa: ARG002
-        drafted: Tensor,  # noqa: ARG002
-        uniforms: Tensor,
-    ) -> Tensor:
-        """See `AcceptanceRule`."""
-        return uniforms[..., 0] < self.rate
 
-    def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:  # noqa: ARG002
-        """See `AcceptanceRule`."""
-        return target_probs
-
-    output_law = residual
-
-    def acceptance_probability(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:  # noqa: ARG002
-        """See `AcceptanceRule`."""
-        return torch.full_like(target_probs[..., 0], self.rate)
+CASES = tuple(Case(batch, rate) for batch in BATCHES for rate in (None, *RATES))
+EAGER_CASES = (Case(1, captured=False), Case(1, RATES[1], captured=False))
 
 
 def run_gpu(config: BenchConfig, out: Path) -> int:
@@ -69,77 +58,112 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
             "gpu=true needs a GPU that torch can see; without one measure real sizes on the CPU "
             "by random=cosyvoice2"
         )
-    device, made = torch.device("cuda"), {}
-    for name, size in SIZES.items():
-        torch.cuda.reset_peak_memory_stats()
-        made[name] = measured(size, config, device, {"on": cuda_graph, "off": None}, BATCHES)
-        made[name]["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
-    result = {
-        "sizes": made,
-        "parity": parity(SIZES[PARITY], config.seed, device),
+    device, deadline = torch.device("cuda"), time.monotonic() + SECONDS
+    slug = re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name().lower()).strip("_")
+    result: dict[str, Any] = {
+        "sizes": {},
         "bytes_per_second": bandwidth(device),
-        "tokens": config.tokens,
         "lookahead": config.drafted,
         "provenance": provenance(config),
     }
-    slug = re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name().lower()).strip("_")
-    write_json(out / f"gpu_{slug}.json", result)
-    write_atomic(out / f"gpu_{slug}.md", table(result))
+
+    def keep() -> None:
+        write_json(out / f"gpu_{slug}.json", result)
+        write_atomic(out / f"gpu_{slug}.md", table(result))
+
+    for name, size in SIZES.items():
+        cases = CASES + (EAGER_CASES if name == PARITY else ())
+        measured: dict[str, Any] = {"title": size.title, "rows": []}
+        result["sizes"][name] = measured
+        for row in rows(size, config, device, cases, deadline):
+            measured["rows"].append(row)
+            print(line(size.title, row, result["bytes_per_second"]), flush=True)
+            keep()
+    if time.monotonic() < deadline:
+        result["parity"] = parity(SIZES[PARITY], config.seed, device)
+    keep()
     print(table(result))
     return 0
 
 
-def measured(
+def rows(
     size: Size,
     config: BenchConfig,
     device: torch.device,
-    captures: dict[str, Capture | None],
-    batches: Sequence[int],
-) -> dict[str, Any]:
-    """Return tokens per second of one size in bfloat16, by graphs, batch and system."""
+    cases: Sequence[Case],
+    deadline: float,
+) -> Iterator[dict[str, Any]]:
+    """Measure one size in bfloat16, case by case, until the deadline (of `time.monotonic`)."""
+    if time.monotonic() >= deadline:
+        return
     target = size.make(torch.bfloat16, device, config.seed)
     drafter = LMDrafter(size.draft_of(target))
-    speeds = []
-    for graphs, capture in captures.items():
-        kept = EAGER if capture is None else Graphs(capture)
-        for batch in batches:
-            requests = [
-                Request(str(row), size.prompt(target, row), None, config.tokens, config.tokens, 0)
-                for row in range(batch)
-            ]
-            row: dict[str, Any] = {"graphs": graphs, "batch": batch}
-            systems = {"alone": partial(autoregressive, target, (), size.sampler, requests, kept)}
-            for rate in RATES:
-                parts = (target, drafter, Coin(rate), size.sampler, (), config.drafted)
-                decode = Speculation(*parts).decode
-                systems[f"{rate}"] = partial(decode, requests, graphs=kept)
-            for name, run in systems.items():
-                row[name] = batch * config.tokens / fastest(run, device)
-            speeds.append(row)
-    return {"title": size.title, "bytes_per_step": target.step_bytes, "speeds": speeds}
+    for case in cases:
+        if time.monotonic() >= deadline:
+            return
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        tokens = config.tokens if case.captured else min(config.tokens, EAGER_TOKENS)
+        spec: LoopSpec[Any] = alone(target, (), size.sampler)
+        if case.rate is not None:
+            parts = (target, drafter, Tolerance(0.0), size.sampler, (), config.drafted)
+            spec = TossedSpeculation(*parts, rate=case.rate).looping()
+        requests = [
+            Request(str(row), size.prompt(target, row), None, tokens, tokens, 0)
+            for row in range(case.batch)
+        ]
+        graphs = Graphs(cuda_graph) if case.captured and device.type == "cuda" else EAGER
+        row = {
+            "batch": case.batch,
+            "rate": case.rate,
+            "captured": case.captured,
+            "bytes_per_step": target.step_bytes,
+            **timed(graphs, spec, requests, device),
+        }
+        if device.type == "cuda":
+            row["peak_bytes"] = torch.cuda.max_memory_allocated()
+        yield row
 
 
-def fastest(decode: Callable[[], object], device: torch.device) -> float:
-    """Return the best of three times of a batch, prefill included; the first captures graphs."""
-    best = float("inf")
-    for _ in range(3):
+def timed(
+    graphs: Graphs, spec: LoopSpec[Any], requests: list[Request], device: torch.device
+) -> dict[str, Any]:
+    """Decode a batch four times; seconds of prefill and of steps are the best of the last two.
+
+    The first captures the step and tunes its tiles, the second captures the prefill.
+    """
+    seconds: list[tuple[float, float]] = []
+    for _ in range(4):
         synchronise(device)
-        begin = time.perf_counter()
-        decode()
-        synchronise(device)
-        best = min(best, time.perf_counter() - begin)
-    return best
+        clock = [time.perf_counter()]
+
+        def note(clock: list[float] = clock) -> None:
+            synchronise(device)
+            clock.append(time.perf_counter())
+
+        outcomes = graphs.decode(spec, requests, note)
+        note()
+        begin, loaded, end = clock
+        seconds.append((loaded - begin, end - loaded))
+    prefill, steps = min(seconds[2:], key=sum)
+    return {
+        "prefill_seconds": prefill,
+        "step_seconds": steps,
+        "tokens": sum(len(one.tokens) for one in outcomes),
+        "rounds": sum(one.counts.rounds for one in outcomes),
+    }
 
 
 @torch.inference_mode()
 def parity(size: Size, seed: int, device: torch.device) -> dict[str, float]:
-    """Return the mean total variation of next-token distributions from the CPU's, by format.
+    """Mean total variation of next-token distributions from the CPU's in float32, by format.
 
-    float32 products are not rounded to TensorFloat-32.
+    float32 is that of torch: products are not rounded to TensorFloat-32.
     """
     codes = torch.arange(0, 160, 10)[None]
 
-    def laws(where: torch.device, dtype: torch.dtype) -> Tensor:
+    def distributions(where: torch.device, dtype: torch.dtype) -> Tensor:
         model = size.make(dtype, where, seed)
         given = size.prompt(model, seed)
         cache = model.cache(1, len(given) + codes.shape[1])
@@ -148,41 +172,71 @@ def parity(size: Size, seed: int, device: torch.device) -> dict[str, float]:
         found: Tensor = model.extend(codes.to(where), cache, start)[0].cpu().softmax(-1)
         return found
 
-    exact = laws(CPU, torch.float32)
+    exact = distributions(CPU, torch.float32)
     apart = {}
     for name in ("float32", "bfloat16"):
-        found = laws(device, getattr(torch, name))
+        found = distributions(device, getattr(torch, name))
         apart[name] = float((found - exact).abs().sum(-1).mean()) / 2
     return apart
 
 
 def bandwidth(device: torch.device, size: int = READ) -> float:
-    """Measure the device's memory bandwidth in bytes per second, by a sum over many numbers."""
-    data = torch.ones(size // 4, device=device)
+    """Bytes a second that are read where the weights are: a sum, by the device's own clock."""
+    data = torch.ones(size // 2, dtype=torch.bfloat16, device=device)
+    if device.type != "cuda":
+        return size / median_seconds(data.sum, 10)
+    return size / min(event_seconds(data.sum) for _ in range(10))
 
-    def read() -> None:
-        data.sum()
-        synchronise(device)
 
-    return size / median_seconds(read, 10)
+def event_seconds(run: Callable[[], object]) -> float:
+    """Seconds that the GPU takes for what `run` launches."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / 1e3
+
+
+COLUMNS = (
+    "size", "graphs", "batch", "system", "tokens/s", "steps alone, tokens/s", "tokens a round",
+    "of the memory's limit", "prefill, ms", "peak, GiB",
+)  # fmt: skip
+
+
+def line(title: str, row: dict[str, Any], bytes_per_second: float) -> str:
+    """One row of the table; the limit is that of reading the target once a step."""
+    drafts, seconds = row["rate"] is not None, row["prefill_seconds"] + row["step_seconds"]
+    stepped = row["tokens"] - row["batch"]  # the prefill gives each its first
+    speed = stepped / row["step_seconds"]
+    share = speed / row["batch"] * row["bytes_per_step"] / bytes_per_second
+    cells = [
+        title,
+        "on" if row["captured"] else "off",
+        row["batch"],
+        f"speculative, {row['rate']:g} pass (synthetic)" if drafts else "alone",
+        f"{row['tokens'] / seconds:,.0f}",
+        f"{speed:,.0f}",
+        f"{stepped / row['rounds']:.2f}" if drafts else "",
+        "" if drafts else f"{share:.0%}",
+        f"{row['prefill_seconds'] * 1e3:.1f}",
+        f"{row['peak_bytes'] / 2**30:.1f}" if "peak_bytes" in row else "",
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def table(result: dict[str, Any]) -> str:
-    """Format the result as Markdown tables."""
-    rates = [f"x, {rate:g} pass (synthetic)" for rate in RATES]
-    head = ["size", "graphs", "batch", "tokens/s alone", "of the memory's limit", *rates]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for size in result["sizes"].values():
-        limit = result["bytes_per_second"] / size["bytes_per_step"]
-        for row in size["speeds"]:
-            own, sped = row["alone"], [row[f"{rate}"] / row["alone"] for rate in RATES]
-            cells = [size["title"], row["graphs"], row["batch"], f"{own:.0f}"]
-            cells += [f"{own / row['batch'] / limit:.0%}", *(f"{times:.2f}" for times in sped)]
-            lines.append(f"| {' | '.join(map(str, cells))} |")
-    apart = ", ".join(f"{name} {value:.1g}" for name, value in result["parity"].items())
-    lines += ["", f"{result['tokens']} tokens a row, bfloat16, lookahead {result['lookahead']}."]
+    """The result for people."""
+    measured: Iterable[dict[str, Any]] = result["sizes"].values()
+    lines = [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
+    lines += [
+        line(size["title"], row, result["bytes_per_second"])
+        for size in measured
+        for row in size["rows"]
+    ]
+    lines += ["", f"bfloat16, lookahead {result['lookahead']}, prefill included in tokens/s."]
     lines += [f"Memory reads {result['bytes_per_second'] / 1e9:.0f} GB/s."]
-    lines += [f"Laws beside the CPU's in float32, mean total variation: {apart}."]
-    peaks = ", ".join(f"{s['title']} {s.get('peak_gib', 0):.1f}" for s in result["sizes"].values())
-    lines += [f"Peak memory, GiB: {peaks}.", "", made_by(result["provenance"])]
-    return "\n".join(lines) + "\n"
+    if "parity" in result:
+        apart = ", ".join(f"{name} {value:.1g}" for name, value in result["parity"].items())
+        lines += [f"Distributions beside the CPU's in float32, mean total variation: {apart}."]
+    return "\n".join([*lines, "", made_by(result["provenance"])]) + "\n"

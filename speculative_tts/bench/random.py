@@ -45,7 +45,7 @@ from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig, Toler
 SPECULATIVE = "speculative"
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed
 CONTEXT = 200  # cached positions of a step that is timed
-STEPS = 20  # repeats of one, at most
+STEPS = 20  # repeats of a step, at most
 
 
 def run_random(config: BenchConfig, out: Path) -> int:
@@ -95,7 +95,7 @@ def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
     systems = ours(config, size, target, draft, made)
     for decode in systems.values():
         decode(prompts[0])
-    peak = peak_gib()  # ours: others come later
+    peak = peak_gib()  # of this engine: the others come later
     systems |= others(config, size, weights, device)
     with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
         spent = continuations(systems, prompts, bar.update)

@@ -1,40 +1,12 @@
 """Measure the limit that memory sets: a step cannot be faster than one read of all weights."""
 
-import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import torch
-
-from speculative_tts.native.library import library
-from speculative_tts.native.memory import copied
+from speculative_tts.native.memory import bandwidth
 
 MAIN = 512 << 20  # bytes that no processor's cache holds
-SECONDS = 0.3  # for each size
 L3 = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")  # "32768K"
-
-
-def bandwidth(size: int, threads: int = 1) -> float | None:
-    """Measure bytes per second of reading `size` bytes repeatedly; None without the native step.
-
-    Each thread reads its part again and again, the best reading of each counts.
-    """
-    native = library()
-    if native is None:
-        return None
-
-    def best(_: int) -> float:
-        data = copied(native, torch.zeros(size // 4 // threads))
-        found, end = float("inf"), time.perf_counter() + SECONDS
-        while time.perf_counter() < end:
-            begin = time.perf_counter()
-            native.sst_read(data.data_ptr(), len(data))
-            found = min(found, time.perf_counter() - begin)
-        return data.nbytes / found
-
-    with ThreadPoolExecutor(threads) as pool:
-        return sum(pool.map(best, range(threads)))
 
 
 def limits(bytes_per_step: Mapping[str, int], threads: int = 1) -> dict[str, float]:

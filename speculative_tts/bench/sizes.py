@@ -21,8 +21,8 @@ from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.code_lm import CodeLM
 
-MISSING_SCALE = 0.1  # of what layers outside the draft add
-LAYER = "layers.0."  # before the names in a state
+MISSING_SCALE = 0.1  # scale of what layers outside the draft add
+LAYER = "layers.0."  # prefix of the names in a state
 
 
 @dataclass(frozen=True)

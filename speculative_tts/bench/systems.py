@@ -28,8 +28,8 @@ from speculative_tts.schema.decode import (
 from speculative_tts.schema.rules import ExactRule, ToleranceRule
 
 SSD = ToleranceRule(beta=0.4)  # the paper's
-BLOCKS = (4, 8)  # heads of the target, none of their tokens verified
-DRAFTED = {PathMode.none: "heads", PathMode.sample: "path of heads"}  # how heads draft
+BLOCKS = (4, 8)  # tokens per pass of multi-token prediction, unverified
+DRAFTED = {PathMode.none: "heads", PathMode.sample: "path of heads"}  # drafting heads
 PROBED = 5  # prompts on which lookaheads are compared
 
 
@@ -114,7 +114,8 @@ def _blocks(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, De
 def _at(engine: Engine, lookahead: int) -> Decode:
     assert engine.speculation is not None
     speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
-    return _of(dataclasses.replace(engine, speculation=speculation), System.speculative)
+    methods = dataclasses.replace(engine.methods, speculation=speculation)
+    return _of(dataclasses.replace(engine, methods=methods), System.speculative)
 
 
 def _of(engine: Engine, system: System) -> Decode:

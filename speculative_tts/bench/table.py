@@ -12,7 +12,7 @@ from speculative_tts.evaluation.statistics import bootstrap
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
-POSITIONS = 3  # of a draft, which the drafters' table shows
+POSITIONS = 3  # drafted positions that the drafters' table shows
 PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
 # PCG's target: tokens, mean group size, positions verified at once; threads
 GROUP_RULE = (65_536, 140, 4, 2)
@@ -169,7 +169,7 @@ def memory_lines(result: dict[str, Any]) -> list[str]:
         if name in result["bytes_per_step"]:
             size = result["bytes_per_step"][name]
             cells[:2] = [f"{size / 1e6:.1f}", f"{speed / size:.{digits(speed / size)}f}"]
-        if name == "target":  # by cores, which other programs do not lengthen, where it is one
+        if name == "target":  # by core seconds on one core, which other programs do not lengthen
             alone = result["core_seconds" if threads == 1 else "seconds"][OURS]
             token = float(median(alone)) / int(result["tokens"])
             least = result["bytes_per_step"][name] / speed

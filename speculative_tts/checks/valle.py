@@ -17,9 +17,10 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.valle import official
-from speculative_tts.models.families.valle.checkpoint import Valle, load_valle, read_checkpoint
+from speculative_tts.models.families.valle.checkpoint import Valle, load_valle
 from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.families.valle.text import Symbols, split_phonemes
+from speculative_tts.state_dicts import read_state_dict
 
 GREEDY = official.sampler(1, 1.0)
 LOSS_TOLERANCE = 1e-5
@@ -87,7 +88,7 @@ def _fixed(valle: Valle) -> Valle:
 
 def _stored(path: Path, valle: Valle) -> Row:
     """Compare every tensor of the file by its name."""
-    state, ours = read_checkpoint(path)[0], valle.state()
+    state, ours = read_state_dict(path)[0], valle.state()
     differing = sum(not state[name].to(t.dtype).equal(t) for name, t in ours.items())
     return Row(f"checkpoint ({len(ours)} tensors)", float(differing), 0.0)
 

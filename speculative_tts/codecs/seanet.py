@@ -6,7 +6,6 @@ with a skip (Tagliasacchi et al., 2020; Défossez et al., 2022).
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -32,13 +31,10 @@ class SeanetConfig:
     n_residual_layers: int
     activation: str  # Snake, or a class of torch.nn
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "SeanetConfig":
-        """Read config.json's keys; KeyError names a missing one, ValueError a bad activation."""
-        chosen = {name: values[name] for name in cls.__dataclass_fields__}
-        if chosen["activation"] not in ("Snake", "ELU"):
-            raise ValueError(f"activation {chosen['activation']!r} is unknown; known: ELU, Snake")
-        return cls(**chosen | {"strides": tuple(chosen["strides"])})
+    def __post_init__(self) -> None:
+        """Raise ValueError for an activation that is not known."""
+        if self.activation not in ("Snake", "ELU"):
+            raise ValueError(f"activation {self.activation!r} is unknown; known: ELU, Snake")
 
     @property
     def hop(self) -> int:

@@ -5,11 +5,9 @@ It reads the published config.json and state dict. Codes are [layers, tokens], 5
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +15,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from speculative_tts.codecs.seanet import SeanetConfig, SeanetDecoder, SeanetEncoder
-from speculative_tts.state_dicts import check_fit, is_state, read_torch
+from speculative_tts.state_dicts import check_fit, read_state_dict
+from speculative_tts.typed import FLAT, read_json, typed
 
 CONFIG, WEIGHTS = "config.json", "SpeechTokenizer.pt"
 
@@ -26,7 +25,7 @@ CONFIG, WEIGHTS = "config.json", "SpeechTokenizer.pt"
 class SpeechTokenizerConfig:
     """The part of config.json that describes the model."""
 
-    seanet: SeanetConfig
+    seanet: SeanetConfig = field(metadata=FLAT)
     semantic_dimension: int
     codebook_size: int
     n_q: int
@@ -35,16 +34,7 @@ class SpeechTokenizerConfig:
     @classmethod
     def read(cls, path: Path) -> SpeechTokenizerConfig:
         """Read config.json; raise ValueError naming what it lacks."""
-        if not path.is_file():
-            raise ValueError(f"{path} not found; give a folder with {CONFIG} and {WEIGHTS}")
-        try:
-            values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            own = ("semantic_dimension", "codebook_size", "n_q", "sample_rate")
-            return cls(SeanetConfig.from_dict(values), **{name: values[name] for name in own})
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{path} is not a SpeechTokenizer's config ({error!r}); give {CONFIG} of a release"
-            ) from error
+        return typed(cls, read_json(path, f"give a folder with {CONFIG} and {WEIGHTS}"), path)
 
 
 class Codebook(nn.Module):
@@ -116,9 +106,7 @@ class SpeechTokenizer(nn.Module):
         Raise ValueError for other files, listing tensors that do not fit.
         """
         model = cls(SpeechTokenizerConfig.read(config))
-        state = read_torch(weights)
-        if not is_state(state):
-            raise ValueError(f"{weights} holds no state dict; give {WEIGHTS} of a release")
+        state, _ = read_state_dict(weights)
         check_fit(model.state_dict(), state, f"give the {WEIGHTS} that belongs to {config}")
         model.load_state_dict(state)
         return model.eval().requires_grad_(False)

@@ -178,6 +178,13 @@ def read_codec(
                 f"{folder}: codec.safetensors has no {name} of {wanted} dimensions and finite "
                 f"numbers; {MADE}"
             )
+    after = "postnet." if version == FORMAT_VERSION else books  # prefix of what else it may have
+    for name, array in stored.items():
+        if array.dtype.kind != "f" or not name.startswith((books, "weights", after)):
+            raise ValueError(
+                f"{folder}: codec.safetensors has {name} of {array.dtype}, which this codec does "
+                f"not read; {MADE}"
+            )
     single = {name: array.astype(np.float32) for name, array in stored.items()}
     try:
         postnet = Postnet.of(single, TOKEN_FEATURES) if version == FORMAT_VERSION else None

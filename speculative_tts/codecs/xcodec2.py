@@ -6,7 +6,6 @@ features are computed here by transformers' own filter bank. It runs on a GPU if
 audio is made outside all timings.
 """
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +19,11 @@ import torch
 from speculative_tts.codecs import fsq
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.pieces import Window, Windowed
+from speculative_tts.texts import some
+from speculative_tts.typed import read_json
 
 INPUT_RATE = 16_000
+LEFT_OVER = ("missing_keys", "unexpected_keys", "mismatched_keys")  # of transformers' loading info
 HOP = 320  # input samples per code
 FRAME, SHIFT, FFT, BANDS = 400, 160, 512, 80  # of the filter bank, in samples
 STRIDE = 2  # filter bank frames per code
@@ -125,7 +127,7 @@ def read_model(folder: Path, name: str, model_type: str, download: str) -> Any:
             f"transformers {transformers.__version__} has no {name}; pip install -U transformers"
         )
     path = folder / "config.json"
-    kind = json.loads(path.read_text(encoding="utf-8")).get("model_type") if path.is_file() else ""
+    kind = read_json(path).get("model_type") if path.is_file() else ""
     if kind != model_type or not any(folder.glob("*.safetensors")):
         raise ValueError(
             f"no {model_type} checkpoint in {folder}; looked for config.json with model_type "
@@ -133,7 +135,15 @@ def read_model(folder: Path, name: str, model_type: str, download: str) -> Any:
         )
     read: Callable[..., Any] = getattr(transformers, name).from_pretrained
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return read(folder, local_files_only=True, dtype=torch.float32).to(device).eval()
+    options = {"local_files_only": True, "dtype": torch.float32, "output_loading_info": True}
+    model, told = read(folder, **options)
+    odd = sorted({str(name) for names in LEFT_OVER for name in told[names]})
+    if odd:  # else transformers draws the weights that it lacks
+        raise ValueError(
+            f"{folder} does not fit its config.json: {some(odd)}; give codec.path=<folder of "
+            f"{download}>"
+        )
+    return model.to(device).eval()
 
 
 def semantic_features(wave: Wave, margin: int) -> np.ndarray:

@@ -11,7 +11,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -94,13 +95,17 @@ class Command(Described[Config]):
 
         Raises ValueError for a mistake in them, with the line that the command would say.
         """
-        register(self.name, self.schema)
-        try:
+        with self._told():
             return self._to_object(compose_one(self.name, self._settings(overrides)))
-        except Exception as error:
-            if (line := messages.one_line(error, self.schema)) is None:
-                raise
-            raise ValueError(line) from error
+
+    def compose_sweep(self, overrides: Sequence[str]) -> list[Config]:
+        """Return the configuration object of every point that a command line asks for.
+
+        Raises ValueError as `compose` does.
+        """
+        with self._told():
+            composed = compose_points(self.name, self._settings(overrides))
+            return [self._to_object(point.config) for point in composed.points]
 
     def run_point(self, typed: Sequence[str], point: Point) -> tuple[int, str]:
         """Run a composed configuration; return the exit code and why it is not 0.
@@ -119,6 +124,17 @@ class Command(Described[Config]):
         except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
             arguments.name_key(error, composed)
             return self._report(error), str(error)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise mistakes as ValueErrors with the command's line."""
+        register(self.name, self.schema)
+        try:
+            yield
+        except Exception as error:
+            if (line := messages.one_line(error, self.schema)) is None:
+                raise
+            raise ValueError(line) from error
 
     def _one(self, argv: Sequence[str]) -> int:
         """Answer one command line, and return its exit code."""
@@ -231,8 +247,9 @@ def command(
     The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
     names `<name>_schema` first. `shorthand` gives a short key the place of a longer one:
     (("target", "target.name"),). `implied` says which choice a key, or another choice, means when
-    none is made: (("target=tiny_valle", "codec=tiny_residual"),). A key that one kind alone of a
-    group has asks for that kind by itself. `first` are the keys that `--help` begins with.
+    none is made: (("target=tiny_valle", "codec=tiny_residual"),). A key of
+    `schema.kinds.IMPLIED` asks for its kind by itself. `first` are the keys that `--help` begins
+    with.
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
     return Command(name, schema, about, examples, first, run, shorthand, implied)

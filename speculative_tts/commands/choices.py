@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 Choices = tuple[tuple[str, str], ...]
 
-CHOOSERS = ("method", "experiment")  # configuration files that choose within other groups
+CHOOSERS = ("method", "experiment")  # groups whose files choose within other groups
 CODEC_OF_TARGET = (
     ("target=tiny", "codec=tiny"),
     ("target=tiny_valle", "codec=tiny_residual"),
@@ -26,15 +26,15 @@ DRAFT_OF_TARGET = (
     ("target=tiny_fine", "draft=paper"),
     ("target=sentences", "draft=sentences"),
 )
-DRAFTER_OF_TARGET = (  # a recurrent layer where one ships; who gives a draft wants that one
+DRAFTER_OF_TARGET = (  # a given draft, else a recurrent layer if one ships
     ("draft", "drafter=lm"),
     ("target=tiny", "drafter=recurrent"),
     ("target=tiny_fine", "drafter=recurrent"),
     ("target=sentences", "drafter=recurrent"),
     ("target", "drafter=lm"),
 )
-WITHOUT_DRAFT = (("target", "draft=itself"),)  # of a target that brings none
-LOGS_BESIDE_RUNS = (("hydra/launcher", "hydra.sweep.dir=${out}/.sweep"),)  # of a cluster's jobs
+WITHOUT_DRAFT = (("target", "draft=itself"),)  # a target without a draft of its own
+LOGS_BESIDE_RUNS = (("hydra/launcher", "hydra.sweep.dir=${out}/.sweep"),)  # of clusters
 
 
 def implied(overrides: Sequence[str], choices: Iterable[tuple[str, str]]) -> list[str]:

@@ -72,7 +72,8 @@ def compose_points(
     """Compose every point of `overrides` before any runs, so that a mistake in one stops them all.
 
     `folder` has configurations of the user. It is a sweep if a key has several values, if a file
-    such as an experiment asks for one (hydra.sweeper.params), or if `sweep` says so.
+    such as an experiment asks for one (hydra.sweeper.params), or if `sweep` says so. The override
+    hydra.mode=RUN ignores a file's sweep.
     """
     from hydra import compose, initialize_config_module
     from hydra.types import RunMode
@@ -88,7 +89,7 @@ def compose_points(
         first = composed(point)
         hydra = first.hydra
         sweep = sweep or len(axes) < sum(map(len, axes.values())) or hydra.mode == RunMode.MULTIRUN
-        if sweep:
+        if sweep and hydra.mode != RunMode.RUN:
             params = [f"{key}={value}" for key, value in (hydra.sweeper.params or {}).items()]
             axes = {**_axes(params), **axes}
         points = [

@@ -12,19 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app, choices
-from speculative_tts.files import held, write_atomic
+from speculative_tts.files import held
 from speculative_tts.records import read_list, spread, write_json
-from speculative_tts.runs.naming import DONE, label, run_name, settings, with_sizes
-from speculative_tts.schema.decode import DecodeConfig, SamplingConfig, System
+from speculative_tts.runs.folder import (
+    CONFIG,
+    FAILED,
+    PROVENANCE,
+    is_done,
+    mark_done,
+    read_config,
+    read_provenance,
+    read_records,
+)
+from speculative_tts.runs.naming import label, run_name, settings, with_sizes
+from speculative_tts.schema.decode import READS, DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule
-from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
     from speculative_tts.records import DecodeRecord
     from speculative_tts.runs.estimate import Plan
     from speculative_tts.runs.run import AudioSource
 
-planned: "list[Plan]" = []  # of the sweep so far
+planned: "list[Plan]" = []  # plans of the sweep's runs so far
 
 
 def run(config: DecodeConfig) -> int:
@@ -44,7 +53,7 @@ def run(config: DecodeConfig) -> int:
     swapped = swap_source(config)
     folder = app.require_writable(config.out) / run_name(config)
     there = finished(folder)
-    if (folder / DONE).is_file() and all(item.id in there for item in items):
+    if is_done(folder) and all(item.id in there for item in items):
         print(f"{folder}: done already, skipped{_by_other_code(folder)}")
         return 0
     source = build_source(config, swapped)
@@ -58,7 +67,7 @@ def run(config: DecodeConfig) -> int:
                 bar.update()
         if decode.failed:
             return _failed(decode.failed, len(items), folder)
-        write_atomic(folder / DONE, "")
+        mark_done(folder)
         _track(config, folder)
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
     print(_found(config, folder))
@@ -131,7 +140,7 @@ def _plan(config: DecodeConfig) -> int:
         planned.clear()
     items = spread(read_list(Path(config.data.path)), config.limit)
     folder = app.require_writable(config.out) / run_name(config)
-    if config.system is System.swap:  # from a run that need not be there yet
+    if config.system is System.swap:  # its source run need not exist yet
         found = Plan(runs=1, utterances=len(items))
     else:
         found = plan(build_source(config, {}), folder, items)
@@ -157,8 +166,6 @@ def _track(config: DecodeConfig, folder: Path) -> None:
 
 def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
     """Say which utterances have no record; return the exit code of such a run."""
-    from speculative_tts.runs.run import FAILED
-
     first = next(iter(failed.values()))
     print(
         f"{folder}: {len(failed)} of {total} utterances failed ({FAILED} lists them); the same "
@@ -175,19 +182,17 @@ def _describe(
     from speculative_tts.provenance import provenance
 
     if source.settings is not None:
-        sampling = SamplingConfig(**dataclasses.asdict(source.settings))
-        config = dataclasses.replace(config, sampling=sampling)
-    write_json(folder / "config.json", settings(config))
+        config = dataclasses.replace(config, sampling=source.settings)
+    write_json(folder / CONFIG, settings(config))
     made_of = _made_of(config, source) | found
-    write_json(folder / "provenance.json", provenance(config) | made_of)
+    write_json(folder / PROVENANCE, provenance(config) | made_of)
 
 
 def _by_other_code(folder: Path) -> str:
     """Describe the other code that made or began a run; empty if it was this code."""
     from speculative_tts.provenance import code_text, code_version
 
-    path = folder / "provenance.json"
-    made = read_json(path).get("code") if path.is_file() else None
+    made = read_provenance(folder).get("code")
     if not isinstance(made, dict) or made == (now := code_version()):
         return ""
     return (
@@ -203,7 +208,18 @@ def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
     paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
     read = settings(config)
     weights = {name: content_hash(Path(path)) for name, path in paths.items() if name in read}
-    return {"weights": weights, **source.facts}
+    return {"weights": weights, **_memory(config), **source.facts}
+
+
+def _memory(config: DecodeConfig) -> dict[str, Any]:
+    """GB/s of a core beside the machine's quiet figure, where speeds are to be compared."""
+    if config.processes == 1 or "processes" not in READS[config.system]:
+        return {}
+    from speculative_tts.runs.build import shared
+    from speculative_tts.runs.clocks import memory_speed, quiet_speed
+
+    speed = memory_speed()
+    return {"memory": {"gb_per_second": speed, "quiet": quiet_speed(shared(config), speed)}}
 
 
 def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
@@ -213,20 +229,18 @@ def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
     """
     if config.system is not System.swap:
         return {}
-    from speculative_tts.runs.run import read_records
-
     if not isinstance(config.rule, GroupRule):
         raise ValueError(
             f"system=swap swaps within groups, and rule is {config.rule.name}; give rule=group"
         )
     target = dataclasses.replace(config, system=System.target, source=None)
     folder = Path(config.source or Path(config.out) / run_name(target))
-    if not (folder / DONE).is_file():
+    if not is_done(folder):
         raise ValueError(
             f"{folder} is no finished run; system=swap needs the target's, made by "
             "sst-decode system=target with the same settings, or source=<its folder>"
         )
-    made = read_json(folder / "config.json")
+    made = read_config(folder)
     if made.get("system") != System.target.name:
         raise ValueError(f"{folder} is a run of system={made.get('system')}, not of the target")
     return read_records(folder)

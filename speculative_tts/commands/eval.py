@@ -20,9 +20,12 @@ from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Scored, ScoringPlan, plans, score
-from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap
+from speculative_tts.evaluation.summary import Bootstrap
+from speculative_tts.evaluation.wer import AVERAGES
 from speculative_tts.records import to_row, write_json
+from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
+from speculative_tts.texts import some
 from speculative_tts.tracking import track_figures
 from speculative_tts.typed import read_json
 
@@ -119,7 +122,7 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
             for name, metric in shown.items()
         ]
         rows.append([str(summary["run"]["label"]), _count(summary), *cells])
-    return "\n".join([*_aligned(rows), *labels])
+    return "\n".join([*_aligned(rows), *labels, *([AVERAGES] if heard else [])])
 
 
 def _count(summary: dict[str, Any]) -> str:
@@ -147,8 +150,12 @@ def _score(planned: Sequence[ScoringPlan], config: EvalConfig) -> list[Scored]:
 
         scored = list(score(planned, config, start))
     for one in scored:
-        for key, why in one.summary["failed"].items():
-            print(f"{one.label}: {key} not scored: {why}", file=sys.stderr)
+        if failed := [f"{key} ({why})" for key, why in one.summary["failed"].items()]:
+            print(
+                f"{one.label}: {len(failed)} of {len(failed) + one.summary['n']} utterances not "
+                f"scored: {some(failed)}",
+                file=sys.stderr,
+            )
         for metric, lacking in one.summary["unmeasured"].items():
             key, why = next(iter(lacking.items()))
             print(

@@ -27,7 +27,7 @@ The whole configuration: --cfg job.  Hydra's own flags: --hydra-help.  A traceba
 
 GROUPS_HEADING = """\
 Groups (group=choice, group.key=value; --help=<group> explains one, --help=all everything):"""
-SEVERAL = {  # groups of no key of their own
+SEVERAL = {  # groups that set keys of other groups
     "experiment": "Runs of a paper's table or figure: the settings they share, and their sweep.",
     "family": "Another kind of target, with the steps and folders that suit it.",
     "method": "A method by its name: sets system and rule.",
@@ -35,14 +35,14 @@ SEVERAL = {  # groups of no key of their own
 }
 Config = TypeVar("Config")
 MANY = 12
-WIDEST = 40  # a key with its default that is longer stands on a line of its own
+WIDEST = 40  # a longer key=default gets a line of its own
 
 
 @dataclasses.dataclass(frozen=True)
 class Described(Generic[Config]):
     """The part of a command that `--help` shows."""
 
-    name: str  # of its configuration
+    name: str  # also of its configuration
     schema: type[Config]
     about: str
     examples: tuple[str, ...]  # lines to copy
@@ -92,28 +92,23 @@ def help_text(command: Described[Any], topic: str = "") -> str:
         raise ValueError(f"--help={topic}: no such group; there are {', '.join(groups)}, all")
     if topic not in {"", "all"}:
         return _table([*_option_rows(topic), *_key_rows(shown, topic)])
-    examples = "\n".join(f"  {example}" for example in command.examples)
-    inside = _group_rows(shown)
+    own, about = _key_rows(shown), _group_rows(shown)
+    rows = {left.partition("=")[0].strip(): (left, right) for left, right in (*about, *own)}
+    first = [rows[key] for key in command.first]
     if topic == "all":
-        inside = [
-            row
-            for group, about in zip(groups, inside, strict=True)
-            for row in (about, *_key_rows(shown, group))
-        ]
-    rows = {
-        row[0].partition("=")[0].strip(): row for row in (*_group_rows(shown), *_key_rows(shown))
-    }
-    others = [row for row in _key_rows(shown) if row not in [rows[key] for key in command.first]]
-    first, heading = "", "Keys"
-    if command.first:
-        first = f"First:\n{_table([rows[key] for key in command.first])}\n\n"
-        heading = "Other keys"
-    tail = f"\n\n{GROUPS_HEADING}\n{_table(inside)}" if inside else ""
-    return (
-        f"{command.program}: {command.about}\n\nUsage: {command.program} [key=value ...]\n\n"
-        f"Examples:\n{examples}\n\n{first}{heading}, with their defaults:\n{_table(others)}"
-        f"{tail}\n\n{HYDRA}"
-    )
+        pairs = zip(groups, about, strict=True)
+        about = [row for group, line in pairs for row in (line, *_key_rows(shown, group))]
+    others = _table([row for row in own if row not in first])
+    sections = [
+        f"{command.program}: {command.about}",
+        f"Usage: {command.program} [key=value ...]",
+        "\n".join(["Examples:", *(f"  {example}" for example in command.examples)]),
+        *([f"First:\n{_table(first)}"] if first else []),
+        f"{'Other keys' if first else 'Keys'}, with their defaults:\n{others}",
+        *([f"{GROUPS_HEADING}\n{_table(about)}"] if about else []),
+        HYDRA,
+    ]
+    return "\n\n".join(sections)
 
 
 def comments(schema: type[Any]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from speculative_tts.schema.prepare import ImportConfig
 
 def run(config: ImportConfig) -> int:
     """Import one checkpoint, or make a fresh one."""
-    from speculative_tts.models.families.valle.checkpoint import read_checkpoint
     from speculative_tts.models.families.valle.importing import import_valle, options_of
+    from speculative_tts.state_dicts import read_state_dict
     from speculative_tts.training.fresh import fresh_checkpoint
 
     checkpoint, codes = config.checkpoint, config.fresh.codes
@@ -24,7 +24,7 @@ def run(config: ImportConfig) -> int:
             f"checkpoint={checkpoint}, symbols={config.symbols}, fresh.codes={codes}: give "
             "checkpoint= and symbols= of a trained model, or fresh.codes= for an untrained one"
         )
-    written = read_checkpoint(Path(checkpoint))[1] if checkpoint else {}
+    written = read_state_dict(Path(checkpoint))[1] if checkpoint else {}
     options = options_of(written, config.model, config.heads, config.prefix_mode)
     folder = app.require_writable(config.out)
     if checkpoint and config.symbols:

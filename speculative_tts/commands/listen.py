@@ -53,7 +53,7 @@ def _serve(config: ListenConfig) -> int:
     def ready(address: str) -> None:
         print(f"{config.folder} is at {address} (Ctrl-C ends it)", flush=True)
 
-    with suppress(KeyboardInterrupt):  # how it ends
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop serving
         serve(app.require_writable(config.folder, "folder"), config.host, config.port, ready)
     print(f"answers are kept; sst-listen score folder={config.folder}")
     return 0

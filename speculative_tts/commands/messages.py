@@ -16,24 +16,14 @@ from speculative_tts.schema.kinds import kinds_in, own_keys
 
 DEFAULTS_LIST, SLURM = "/defaults_list.py", "/submitit/slurm/slurm.py"  # of Hydra, of submitit
 PACKAGE = str(Path(__file__).parents[1])
-EXTRAS = {  # module whose absence means that an extra was not installed
-    "faiss": "tiny",
-    "onnxruntime": "tiny",
-    "pocketsphinx": "tiny",
-    "pyworld": "tiny",
-    "resemblyzer": "tiny",
-    "soundfile": "tiny",
-    "soxr": "tiny",
-    "speechmos": "tiny",
-    "krippendorff": "listen",
-    "pyloudnorm": "listen",
-    "starlette": "listen",
-    "uvicorn": "listen",
-    "modelscope": "papers",
-    "torchaudio": "papers",
-    "wandb": "cluster",
+INSTALLS = {  # modules of each extra
+    "tiny": "faiss onnxruntime pocketsphinx pyworld resemblyzer soundfile soxr speechmos",
+    "listen": "krippendorff pyloudnorm starlette uvicorn",
+    "papers": "modelscope torchaudio",
+    "cluster": "wandb",
     "ray": "ray",
 }
+EXTRAS = {module: extra for extra, modules in INSTALLS.items() for module in modules.split()}
 
 
 def one_line(error: Exception, schema: type[Any]) -> str | None:
@@ -98,7 +88,7 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
             f"{match[1]}={match[2]} sets {match[3]}, which is no key here: it is for another "
             f"command; --help={match[1]} lists the choices"
         )
-    if override := getattr(error, "override", None):  # the parser's error
+    if override := getattr(error, "override", None):  # an error of the parser of overrides
         quoted = "" if override.isalnum() else "; text with other signs in quotes, key='\"<|a|>\"'"
         return f"cannot read '{override}'; settings are written key=value{quoted}; see --help"
     if match := re.search(r"Error merging override (.+)", text):
@@ -139,7 +129,7 @@ def _unknown_choice(group: str, name: str, text: str) -> str:
 def _omegaconf_line(error: Exception, schema: type[Any]) -> str:
     key = getattr(error, "full_key", None)
     first = _first_line(error)
-    if match := re.search(r"Missing mandatory value: (\S+)$", first):  # another key is made of it
+    if match := re.search(r"Missing mandatory value: (\S+)$", first):  # an interpolation
         return f"{match[1]} is not set; give {match[1]}=<value> (--help lists the keys)"
     if key and " not in '" in first:
         return _unknown_key(key, schema)

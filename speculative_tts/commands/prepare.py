@@ -84,20 +84,24 @@ def _list(config: PrepareConfig, out: Path) -> int:
     if absent := [part for part in config.parts if root is not None and part not in there]:
         raise ValueError(f"{root} has no {absent[0]}; it has {', '.join(there)}")
     parts = config.parts or there
+    unreadable: list[str] = []
     if config.format is ListFormat.random:
         assert root is not None
-        beside, rows = root, listing.draw(root, parts, config.rows, config.seed)
+        seconds, unreadable = listing.recordings(root, parts)
+        beside, rows = root, listing.draw(seconds, config.rows, config.seed)
     else:
         if config.list_file is None:
             raise ValueError(f"list_file is not set; get it from {SOURCES[config.format]}")
         path = Path(config.list_file)
         beside, rows = path.parent, read_published(path, config.format)
     made = listing.join(rows, root, parts, beside, keep_leaks=config.keep_leaks)
-    for line in listing.write(made, out / "list.jsonl", allow_missing=config.allow_missing):
+    made.unreadable.extend(unreadable)
+    allowed = {"allow_missing": config.allow_missing, "strict": config.strict}
+    for line in listing.write(made, out / "list.jsonl", **allowed):
         print(line)
     facts = {"format": config.format.name, "rows": len(made.items), "seed": config.seed}
     source = {"list_file": config.list_file, "leaks": made.leaks, "missing": made.missing}
-    write_json(out / "list.json", facts | source)
+    write_json(out / "list.json", facts | source | {"unreadable": made.unreadable})
     print(f"{out / 'list.jsonl'}: {len(made.items)} rows")
     return 0
 

@@ -41,7 +41,7 @@ def run(config: ReportConfig) -> int:
         )
     if config.page:
         files.append(out / "index.html")
-        with held(out):  # two papers at once: neither part of the page is lost
+        with held(out):  # so that two reports at once do not overwrite each other's part
             write_atomic(files[-1], page([one.section for one in written], files[-1]))
     print("\n".join(map(str, files)))
     return STRICT_FAILURE if config.strict and missing else 0

@@ -8,7 +8,6 @@ arrives, word by word. Speech then begins before the text has ended (the officia
 target alone, one token a step).
 """
 
-import json
 import shlex
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from speculative_tts.files import check_place, reading, writing
 from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema.decode import System
 from speculative_tts.schema.speak import Encoding, SpeakConfig
+from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 VOICES = "voices.json"
 STDOUT = STDIN = "-"
 WAVES = ("", ".wav", ".wave")  # suffixes of files that may hold a wav
-# Timed there and back, so that what drifts (clock rates, other programs) drifts for both.
+# Order of the timed runs, symmetric so that drift (clock rates, other programs) affects both.
 ORDER = (System.speculative, System.target, System.target, System.speculative)
 
 
@@ -62,7 +62,7 @@ def run(config: SpeakConfig) -> int:
     _note_length(config.text, engine)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)
-    alone = engine.draft is engine.target  # a target without a draft
+    alone = engine.draft is engine.target  # a target without a draft is its own
     order = ORDER[1:2] if alone else ORDER
     for system in order[: 1 if config.stream else 2] * config.runtime.warmup:
         engine.decode(system, [request])
@@ -191,7 +191,7 @@ def find_prompt(config: SpeakConfig) -> ListItem:
     items = read_list(path)
     if config.prompt is None and config.prompt_text is not None:
         raise ValueError("prompt_text says the words of a recording; give it too, prompt=<a wav>")
-    voices = {item.speaker: item for item in reversed(items)}  # by their first rows
+    voices = {item.speaker: item for item in reversed(items)}  # the first row of each speaker
     if config.prompt is None:
         return chosen_voice(path, voices) or items[0]
     if config.prompt in voices:
@@ -218,7 +218,7 @@ def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
     if not file.is_file():
         return None
     try:
-        return voices[json.loads(file.read_text(encoding="utf-8"))["default"]]
+        return voices[read_json(file)["default"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f'{file}: not {{"default": "<a speaker of the list>"}} ({error!r}); mend it, or give '
@@ -255,7 +255,7 @@ def words_in(prompt: str, words: Sequence[str]) -> str:
     from speculative_tts.evaluation.judges.pocketsphinx import load_recogniser
 
     wave = load_wave(Path(prompt))
-    listen = words and not flags_of(wave)  # in silence a grammar of words still finds one
+    listen = words and not flags_of(wave)  # a grammar of words finds a word even in silence
     heard = load_recogniser("words", tuple(words))(wave) if listen else ""
     if not heard:
         why = "no word was heard in it" if words else "this model has no list of words to hear"

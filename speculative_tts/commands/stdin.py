@@ -28,7 +28,7 @@ def words() -> Iterator[str]:
 def _read() -> Iterator[str]:
     """Yield pieces of text as they arrive, and a newline at the end."""
     decoder = getincrementaldecoder("utf-8")()
-    there = sys.stdin is not None  # else closed by the shell
+    there = sys.stdin is not None  # None if the shell closed it
     while there and (data := cast("BufferedReader", sys.stdin.buffer).read1()):
         yield decoder.decode(data)
     yield decoder.decode(b"", final=True) + "\n"

@@ -6,6 +6,7 @@ folder of Libri-Light. Of a cut's two texts the first is used (cased, punctuated
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from speculative_tts.corpora.utterance import Utterance, lhotse
 
@@ -30,9 +31,10 @@ def utterances(folder: str | None, audio: str | None, parts: list[str]) -> Itera
 
 
 def _cuts(manifests: list[Path], parts: list[str], root: Path) -> Iterator[Utterance]:
-    cuts = lhotse("cut").CutSet
     for manifest, part in zip(manifests, parts, strict=True):
-        for cut in cuts.from_jsonl_lazy(manifest):
+        for cut in _read(manifest):
+            if not cut.supervisions:
+                raise ValueError(f"{manifest}: cut {cut.id} has no text; take its line out")
             speech = cut.supervisions[0]
             texts = (speech.custom or {}).get("texts") or [speech.text]
             yield Utterance(
@@ -44,3 +46,11 @@ def _cuts(manifests: list[Path], parts: list[str], root: Path) -> Iterator[Utter
                 start=float(cut.start),
                 seconds=float(cut.duration),
             )
+
+
+def _read(manifest: Path) -> Iterator[Any]:
+    """Yield the cuts of a manifest; ValueError names it if it is torn or of another kind."""
+    try:
+        yield from lhotse("cut").CutSet.from_jsonl_lazy(manifest)
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError, OSError) as error:
+        raise ValueError(f"{manifest} is no manifest of cuts ({error!r}); get it again") from error

@@ -12,6 +12,7 @@ from typing import Any
 
 from speculative_tts.corpora.utterance import Utterance, lhotse
 from speculative_tts.files import held
+from speculative_tts.texts import read_lines, read_text
 
 PARTS = (
     *("dev-clean", "dev-other", "test-clean", "test-other"),
@@ -19,6 +20,7 @@ PARTS = (
 )
 SUFFIXES = (".wav", ".flac")
 NAMES = ("LibriTTS", "LibriSpeech")
+COPY = "copy it from the corpus again"
 
 
 def find_root(path: str | None) -> Path:
@@ -57,13 +59,13 @@ def text_of(audio: Path) -> str | None:
     """Read the normalised text beside an utterance's audio, in either corpus; None without any."""
     beside = audio.with_suffix(".normalized.txt")
     if beside.is_file():
-        return beside.read_text(encoding="utf-8").strip()
+        return read_text(beside, COPY).strip()
     chapter = audio.parent
     stem = f"{chapter.parent.name}{'-' if '-' in audio.stem else '_'}{chapter.name}.trans"
     for path, column in ((chapter / f"{stem}.tsv", 2), (chapter / f"{stem}.txt", 1)):
         if path.is_file():
             mark = "\t" if column == 2 else " "
-            for line in path.read_text(encoding="utf-8").splitlines():
+            for line in read_lines(path, COPY):
                 fields = line.split(mark, column)
                 if fields[0] == audio.stem and len(fields) > column:
                     return fields[column].strip()

@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,10 +11,10 @@ import soundfile
 from speculative_tts.corpora.libritts import SUFFIXES, locate, text_of
 from speculative_tts.corpora.published import Listed
 from speculative_tts.records import ListItem, to_row, write_jsonl
+from speculative_tts.texts import some
 
 PROMPT_SECONDS = (2.5, 4.5)  # of a random list: about UniCATS's 3 s
 SHORTEST = 1.0  # seconds of a random list's utterance
-NAMED = 5  # missing rows that a message names
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Listing:
     items: list[ListItem]
     leaks: list[str] = field(default_factory=list)  # their own prompt, left out
     missing: dict[str, str] = field(default_factory=dict)  # id -> what is not there
+    unreadable: list[str] = field(default_factory=list)  # files of a corpus that are no audio
 
 
 def join(
@@ -50,6 +52,8 @@ def _item(row: Listed, root: Path | None, parts: list[str], beside: Path) -> Lis
         return f"prompt {row.prompt_audio or row.prompt_id}"
     if audio is None and (row.audio is not None or row.prompt_audio is None):
         return f"audio {row.audio or row.id}"  # a list of paths may have no recording of a row
+    if broken := [path.name for path in (prompt, audio) if path and not _seconds(path)]:
+        return f"sound in {broken[0]}"
     text = row.text or (text_of(audio) if audio else None)
     prompt_text = row.prompt_text or text_of(prompt)
     if not text or not prompt_text:
@@ -76,53 +80,75 @@ def _audio(
     return (found[0].resolve(), found[1]) if found else (None, "")
 
 
-def draw(root: Path, parts: list[str], n_rows: int | None, seed: int) -> list[Listed]:
+def _seconds(path: Path) -> float:
+    """Return the length of a recording by its header; 0 if it holds no readable audio."""
+    try:
+        header = soundfile.info(str(path))
+    except soundfile.LibsndfileError:
+        return 0.0
+    return float(header.frames / header.samplerate)
+
+
+def recordings(root: Path, parts: list[str]) -> tuple[dict[Path, float], list[str]]:
+    """Return the seconds of each recording of a corpus, and the names of unreadable files."""
+    there = [
+        path
+        for part in parts
+        for path in sorted(p for s in SUFFIXES for p in (root / part).glob(f"*/*/*{s}"))
+    ]
+    seconds = {path: _seconds(path) for path in there}
+    unreadable = [str(path.relative_to(root)) for path in there if not seconds[path]]
+    return {path: length for path, length in seconds.items() if length}, unreadable
+
+
+def draw(seconds: Mapping[Path, float], n_rows: int | None, seed: int) -> list[Listed]:
     """Draw random utterances, each with a short prompt of its speaker, of another chapter if any.
 
-    `n_rows` None: all of them. ValueError when the parts hold too few.
+    `n_rows` None: all of them. ValueError when there are too few.
     """
-    by_speaker: dict[str, list[tuple[str, str]]] = defaultdict(list)  # (id, chapter)
-    seconds = {}
-    for part in parts:
-        for path in sorted(p for s in SUFFIXES for p in (root / part).glob(f"*/*/*{s}")):
-            header = soundfile.info(str(path))
-            seconds[path.stem] = header.frames / header.samplerate
-            by_speaker[path.parts[-3]].append((path.stem, path.parts[-2]))
+    by_speaker: dict[str, list[Path]] = defaultdict(list)
+    for path in seconds:
+        by_speaker[path.parts[-3]].append(path)
     rng = random.Random(seed)
     low, high = PROMPT_SECONDS
     rows = []
     for own in by_speaker.values():
-        for key, chapter in own:
-            short = [p for p in own if p[0] != key and low <= seconds[p[0]] <= high]
-            prompts = [p for p in short if p[1] != chapter] or short
-            if seconds[key] >= SHORTEST and prompts:
-                rows.append(Listed(key, rng.choice(prompts)[0]))
+        for said in own:
+            short = [p for p in own if p.stem != said.stem and low <= seconds[p] <= high]
+            prompts = [p for p in short if p.parent != said.parent] or short
+            if seconds[said] >= SHORTEST and prompts:
+                rows.append(Listed(said.stem, rng.choice(prompts).stem))
     if n_rows is None:
         return rows
     if len(rows) < n_rows:
         raise ValueError(
-            f"rows={n_rows}, but {', '.join(parts)} of {root} hold only {len(rows)} utterances with"
-            f" a prompt of {low} to {high} s; give rows={len(rows)} or fewer"
+            f"rows={n_rows}, but there are only {len(rows)} utterances with a prompt of {low} to "
+            f"{high} s; give rows={len(rows)} or fewer, or further parts"
         )
     return sorted(rng.sample(rows, n_rows), key=lambda row: row.id)
 
 
-def write(made: Listing, path: Path, *, allow_missing: bool) -> list[str]:
+def write(made: Listing, path: Path, *, allow_missing: bool, strict: bool = False) -> list[str]:
     """Write the list; return lines about the rows left out.
 
-    ValueError when rows are missing and that is not allowed, or no row is left.
+    ValueError when rows are missing and that is not allowed, when files are unreadable and `strict`
+    is set, or no row is left.
     """
     lines = []
+    if made.unreadable:
+        text = f"{len(made.unreadable)} files are not readable audio: {some(made.unreadable)}"
+        if strict:
+            raise ValueError(f"{text}; get them again, or leave them out with strict=false")
+        lines.append(f"{text}; left out")
     if made.leaks:
         lines.append(
             f"{len(made.leaks)} of the rows are their own prompt and were left out: "
-            f"{', '.join(made.leaks[:NAMED])} (keep_leaks=true keeps them)"
+            f"{some(made.leaks)} (keep_leaks=true keeps them)"
         )
     if made.missing:
-        named = ", ".join(f"{key} ({what})" for key, what in list(made.missing.items())[:NAMED])
-        more = f" and {len(made.missing) - NAMED} more" if len(made.missing) > NAMED else ""
+        named = some([f"{key} ({what})" for key, what in made.missing.items()])
         total = len(made.items) + len(made.missing)
-        text = f"{len(made.missing)} of {total} rows are missing: {named}{more}"
+        text = f"{len(made.missing)} of {total} rows are missing: {named}"
         if not allow_missing:
             raise ValueError(f"{text}; get them, or leave them out with allow_missing=true")
         lines.append(f"{text}; left out")

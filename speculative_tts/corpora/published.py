@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from speculative_tts.records import check_id
 from speculative_tts.schema.prepare import ListFormat
+from speculative_tts.texts import read_lines
 
 SOURCES = {
     ListFormat.unicats: "https://cpdu.github.io/unicats/resources/testsetB_utt2prompt",
@@ -40,16 +42,13 @@ def read_published(path: Path, form: ListFormat) -> list[Listed]:
     """Read a list's rows; raise ValueError naming a line that is not of this format."""
     if not path.is_file():
         raise ValueError(f"list_file={path} not found; get it from {SOURCES[form]}")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"list_file={path} is not UTF-8 ({error}); get it again") from error
     rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(read_lines(path, "get it again"), start=1):
         if line.strip():
             row = PARSERS[form](line)
             if row is None:
                 raise ValueError(f"{path}:{number}: not a line of format={form.name}: {line[:60]}")
+            check_id(path, row.id)
             rows.append(row)
     if not rows:
         raise ValueError(f"list_file={path} has no rows; get it from {SOURCES[form]}")
@@ -62,11 +61,11 @@ def _unicats(line: str) -> Listed | None:
 
 
 def _f5(line: str) -> Listed | None:
-    fields = line.split("\t")
+    fields = [field.strip() for field in line.split("\t")]
     if len(fields) != 6:
         return None
     prompt, _, prompt_text, key, _, text = fields
-    return Listed(key, prompt, text.strip(), prompt_text.strip())
+    return Listed(key, prompt, text, prompt_text)
 
 
 def _seedtts(line: str) -> Listed | None:

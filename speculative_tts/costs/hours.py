@@ -27,7 +27,7 @@ LEFT_OUT = (
     "uncached baselines, where they are timed, searches for a speed (match=), codes of the "
     "corpora, training of drafts and heads, groups, flow, vocoders and codecs, judges"
 )
-SECONDS = 6.5  # of an utterance of LibriTTS test-clean, about
+SECONDS = 6.5  # about the mean utterance of LibriTTS test-clean
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Job:
     shape: DecoderConfig
     head: int  # rows
     token_rate: float
-    runs: int  # of a language model with its cache, over all its experiments
+    runs: int  # of a cached language model, in all experiments
     utterances: int
 
     @property

@@ -11,7 +11,7 @@ from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder, Layer
 from speculative_tts.models.decoder.loading import build_decoder
 
-State = dict[str, Tensor]  # of a decoder of one layer, as checkpoints name it
+State = dict[str, Tensor]  # tensors of a one-layer decoder, named as in checkpoints
 
 
 def random_decoder(

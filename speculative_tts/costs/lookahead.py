@@ -40,10 +40,10 @@ from speculative_tts.schema.limits import ADAPTIVE
 from speculative_tts.typed import read_json
 
 MOST = 8  # drafted tokens a round; the papers' figures end there
-ENTROPY = 1.5  # nats of a draft's law, above which adaptive drafting ends
-UTTERANCES = 5  # medians of them forgive one that something else disturbed
+ENTROPY = 1.5  # nats of the draft's distribution above which adaptive drafting ends
+UTTERANCES = 5  # their median tolerates one that was disturbed
 SEED = 0
-# What decides which lookahead pays, besides what the drafter reads.
+# Settings that decide the best lookahead, besides those that the drafter reads.
 READS = ("target", "codec", "data", "sampling", "runtime", "drafter", "rule")
 KEPT = "lookahead.json"
 Config = TypeVar("Config", bound=EngineConfig)
@@ -55,7 +55,7 @@ class Row:
 
     lookahead: int
     round_seconds: float
-    tokens: float  # of a round, as the passing rates of all positions say
+    tokens: float  # per round, from the acceptance rates of all positions
     speedup: float  # over the target alone
 
     @property
@@ -109,7 +109,7 @@ def settled(
         found = _measured(config, kept)
     else:
         file = cache / f"lookahead-{_key(config)}" / KEPT
-        with held(file.parent):  # another run that wants the same waits for it
+        with held(file.parent):  # another run with the same key waits for it
             if not file.is_file():
                 write_json(file, _measured(config, kept))
         found = read_json(file)
@@ -176,8 +176,8 @@ def _key(config: EngineConfig) -> str:
     values["runtime"]["kernels"] = kernel_label(config.runtime)
     machine = {key: value for key, value in hardware().items() if key != "threads"}
     code = source_hash("decoding", "models", "native", "costs")
-    number = config.heads.n if "heads" in values else None  # of heads with a path that alone counts
-    label = config.drafter.label  # what else of one with a path counts
+    number = config.heads.n if "heads" in values else None  # of heads, only n counts
+    label = config.drafter.label  # the other settings of a drafter with a path
     beside = {"heads_n": number, "label": label, "hardware": machine, "code": code}
     return signature(values | beside)
 
@@ -218,7 +218,7 @@ def _behind_prefill(loops: Iterator[AnyLoop], engine: Engine) -> tuple[float, An
     loop = next(loops)
     synchronise(device)
     begin = clock()
-    loop.walk(sys.maxsize)
+    loop.run_native(sys.maxsize)
     deque(loops, maxlen=0)
     synchronise(device)
     return clock() - begin, loop

@@ -8,6 +8,8 @@ import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.randomness import DRAWS, NEXT, uniforms
 from speculative_tts.decoding.sampling.sampler import StopRule
 
@@ -48,7 +50,7 @@ def lengths_of(prompts: list[Tensor]) -> Int64[Tensor, " batch"]:
 
 @dataclass(frozen=True)
 class Size:
-    """What tensors of a batch must hold: rows, positions of each, and tokens, drafts included."""
+    """Sizes of a batch's tensors: rows, positions of each, and tokens, drafts included."""
 
     batch: int
     positions: int
@@ -56,7 +58,7 @@ class Size:
 
     @classmethod
     def of(cls, requests: list[Request], slack: int) -> "Size":
-        """For these requests, with `slack` drafted tokens."""
+        """Return the size that these requests need with `slack` drafted tokens."""
         tokens = max(r.max_tokens for r in requests) + slack + 1
         longest = max(
             len(prompt) + r.max_tokens
@@ -70,6 +72,17 @@ class Size:
         """One of the few sizes that batches share."""
         longest = max(SMALLEST, 1 << (self.positions - 1).bit_length())
         return Size(self.batch, longest, longest)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs of a pass over each row's newest tokens, and the positions that follow."""
+
+    ids: Block  # ids that a model can be fed, also where a row has none
+    start: Int64[Tensor, " batch"]  # position of the first of them in a cache
+    positions: Int64[Tensor, "batch ahead"]  # output positions of the next tokens
+    room: Int64[Tensor, " batch"]  # tokens that may be drafted: the one after them must fit
+    newest: Int64[Tensor, " batch"]  # index of the newest committed token among ids
 
 
 class BatchState:
@@ -105,7 +118,7 @@ class BatchState:
     def of(
         cls, requests: list[Request], stop_ids: tuple[int, ...], vocab_size: int, slack: int
     ) -> "BatchState":
-        """For one batch alone."""
+        """Build and load the state of one batch."""
         rows = cls(Size.of(requests, slack), stop_ids, vocab_size, requests[0].prompt.device)
         rows.load(requests)
         return rows
@@ -136,7 +149,7 @@ class BatchState:
 
     @property
     def finished(self) -> bool:
-        """Are all rows done? The host waits for the device."""
+        """True if all rows are done. The host waits for the device."""
         return bool(self.done.all())
 
     @property
@@ -158,6 +171,29 @@ class BatchState:
         found = self.tokens.gather(1, index.clamp(min=0))
         return found.clamp_(max=len(self.ends) - 2)
 
+    def inputs(
+        self,
+        lengths: Int64[Tensor, " batch"],
+        behind: int,
+        ahead: int = 0,
+        lookahead: int = 0,
+    ) -> Inputs:
+        """Inputs of a model whose prompts have these lengths: the newest tokens and some drafts.
+
+        Fed are the `behind` newest tokens and `ahead` drafted ones; of a row with fewer what comes
+        after its first. `lookahead` tokens are drafted at most.
+        """
+        if runs(self.count):
+            return Inputs(*rounds.inputs(self, lengths, behind, ahead, lookahead))
+        left = torch.where(self.done, 0, self.limit - self.count - 1)
+        return Inputs(
+            ids=self.window(-behind, behind + ahead),
+            start=lengths + (self.count - behind).clamp(min=0),
+            positions=self.positions(ahead + 1),
+            room=left.clamp(min=0, max=lookahead),
+            newest=self.count.clamp(max=behind) - 1,
+        )
+
     def positions(self, number: int) -> Block:
         """Output positions of the next `number` tokens."""
         return self.count[:, None] + torch.arange(number, device=self.count.device)
@@ -166,13 +202,20 @@ class BatchState:
         """Uniforms of one purpose at output positions."""
         return self.uniforms[:, :, purpose].gather(1, positions)
 
+    def random(self, number: int, *purposes: int) -> Float64[Tensor, "batch number purposes"]:
+        """Uniforms of some purposes at the positions of the next `number` tokens."""
+        positions = self.positions(number)
+        return torch.stack([self.uniform(positions, purpose) for purpose in purposes], -1)
+
     def renew(self) -> None:
         """Draw the uniforms of the next positions anew, where rounds have their own.
 
         They are keyed by the position at which the round begins, and by how far behind it.
         """
         again = self.again.shape[2]
-        if again:
+        if again and runs(self.count):
+            rounds.renew(self)
+        elif again:
             row, last = torch.arange(len(self.count), device=self.count.device), NEXT
             self.uniforms[row[:, None], self.positions(again), :last] = self.again[row, self.count][
                 ..., :last

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,17 @@ from speculative_tts.codecs.registry import Codec, FlowCodec, decode_voice
 from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.blocks.build import MultiToken
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Loop, LoopSpec
-from speculative_tts.decoding.loops.multi_token import by_blocks
+from speculative_tts.decoding.loops.multi_token import by_blocks, uncached_blocks
 from speculative_tts.decoding.loops.observer import Instruments, Observer, synchronise
 from speculative_tts.decoding.loops.one_by_one import alone, uncached
+from speculative_tts.decoding.loops.paying import Paying
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.decoding.sampling.settings import Settings
+from speculative_tts.decoding.sampling.settings import sampler_of
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.speech_lm import Refiner, SpeechLM
-from speculative_tts.schema.decode import System
+from speculative_tts.models.speech_lm import Refiner, SpeechLM, encode
+from speculative_tts.schema.decode import BY_HEADS, SamplingConfig, System
 
 ROWS = 8  # decoded together on a CPU: with more the weights are read no seldomer
 
@@ -65,19 +66,49 @@ class Spoken:
 
 
 @dataclass(frozen=True)
+class Methods:
+    """Ways to decode beside the target alone; None where an engine was not built for one."""
+
+    draft: SpeechLM | None = None  # alone, or as the drafter
+    speculation: Speculation | None = None
+    multi: MultiToken | None = None
+    paying: Paying | None = None  # chooses where speculation may be left out
+
+
+@dataclass(frozen=True)
 class Engine:
     """A target, its codec, and what else the systems to decode with need."""
 
     target: SpeechLM
     codec: Codec
-    sampler: Sampler
-    settings: Settings
-    draft: SpeechLM | None = None
-    speculation: Speculation | None = None
-    multi: MultiToken | None = None
+    sampling: SamplingConfig  # complete: nothing is None
+    methods: Methods = Methods()
     refiner: Refiner | None = None  # of a codec with several layers
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what caches and heads it was made of
+    facts: Mapping[str, Any] = field(default_factory=dict)  # caches and heads it was made of
     graphs: Graphs = EAGER
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The sampler of target and draft."""
+        return sampler_of(self.sampling, self.target.layout)
+
+    @property
+    def tokens_per_word(self) -> tuple[float, float]:
+        """Fewest and most tokens of a word."""
+        least, most = self.sampling.min_tokens_per_word, self.sampling.max_tokens_per_word
+        assert least is not None
+        assert most is not None
+        return least, most
+
+    @property
+    def draft(self) -> SpeechLM | None:
+        """The draft, alone or as the drafter."""
+        return self.methods.draft
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """The drafter, the rule and the target that verifies."""
+        return self.methods.speculation
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -86,24 +117,23 @@ class Engine:
 
     def request(self, id_: str, prompt: Prompt, seed: int) -> Request:
         """One utterance to decode. Raises ValueError for a text the target cannot speak."""
-        target, draft, settings = self.target, self.draft, self.settings
-        rows = target.prompt_ids(prompt)
-        fewest, most = target.layout.limits(
-            prompt.text, len(rows), settings.min_tokens_per_word, settings.max_tokens_per_word
-        )
+        target = encode(self.target, prompt)
+        draft = None if self.draft is None else encode(self.draft, prompt).inputs
+        layout = self.target.layout
+        fewest, most = layout.limits(prompt.text, len(target.ids), *self.tokens_per_word)
         return Request(
             id=id_,
-            prompt=target.prompt(rows),
-            draft_prompt=None if draft is None else draft.prompt(draft.prompt_ids(prompt)),
+            prompt=target.inputs,
+            draft_prompt=draft,
             min_tokens=fewest,
             max_tokens=most,
             seed=seed,
-            prompt_tokens=tuple(target.speech_ids(rows)),
+            prompt_tokens=target.speech_ids,
             last_code=next(reversed(prompt.codes), None),
         )
 
     def positions(self, system: System, request: Request) -> int:
-        """How long a request may become with its prompt, drafted tokens included."""
+        """Return how long a request may become with its prompt, drafted tokens included."""
         return Size.of([request], self._looping(system).slack).positions
 
     def bucket(self, system: System, request: Request) -> Size | None:
@@ -128,7 +158,8 @@ class Engine:
         looping = self._looping(system)
         if size is None and self.target.device.type == "cuda":
             size = self.graphs.fitting(looping, requests, self.target.vocab_size)
-        return self.graphs.stream(looping, requests, size or ROWS)
+        size = size or ROWS
+        return self.graphs.stream(self._paying(looping, requests[:size]), requests, size)
 
     def states(
         self, system: System, request: Request, strides: Iterable[int] | None = None
@@ -137,13 +168,14 @@ class Engine:
         return self.graphs.states(self._looping(system), [request], strides)
 
     def _looping(self, system: System, observer: Observer | None = None) -> LoopSpec[Any]:
-        """What a system decodes with."""
+        """Return the loop that a system decodes with."""
         if system is System.speculative:
             assert self.speculation is not None, "built for another system"
             return self.speculation.looping(observer)
-        if system is System.multi_token:
-            assert self.multi is not None, "built for another system"
-            return by_blocks(self.target, self.multi.heads, self.multi.choose, self.stop_ids)
+        if system in BY_HEADS:
+            multi = self.methods.multi
+            assert multi is not None, "built for another system"
+            return by_blocks(self.target, multi.heads, multi.choose, self.stop_ids)
         model = self.draft if system is System.draft else self.target
         assert model is not None, "built for another system"
         return alone(model, self.stop_ids, self.sampler)
@@ -157,9 +189,23 @@ class Engine:
     ) -> list[Outcome]:
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
+        if system is System.uncached_heads:
+            multi = self.methods.multi
+            assert multi is not None, "built for another system"
+            given = (multi.heads, multi.choose, self.stop_ids)
+            return uncached_blocks(self.target, *given, requests)
         if system is System.multi_token:  # its first block comes of the prompt, not one token
             return self.graphs.decode(self._looping(system), requests)
-        return self.graphs.decode(self._looping(system, observer), requests, loaded)
+        looping = self._looping(system, observer)
+        return self.graphs.decode(self._paying(looping, requests), requests, loaded)
+
+    def _paying(self, looping: LoopSpec[Any], requests: list[Request]) -> LoopSpec[Any]:
+        """The target alone where that is faster than speculation and either will do."""
+        if self.methods.paying is None or not requests or looping.key is None:
+            return looping
+        if self.speculation is None or looping.key != self.speculation.looping().key:
+            return looping
+        return self.methods.paying.choose(looping, self._looping(System.target), requests)
 
     def instruments(self) -> Instruments:
         """Fresh clocks and distortion sums for one utterance."""

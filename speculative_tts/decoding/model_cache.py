@@ -40,7 +40,7 @@ class ModelCache:
 
 
 class Keep(Protocol):
-    """What a process holds on to from one run to the next: by `key` and the content of `path`."""
+    """Cache of one process from run to run, by `key` and the content of `path`."""
 
     def __call__(
         self, key: tuple[Hashable, ...], path: str, load: Callable[[], Loaded], /

@@ -1,4 +1,4 @@
-"""What a decoding loop returns: tokens and raw counts per row.
+"""The result of a decoding loop: tokens and raw counts per row.
 
 Ratios are taken when scores are aggregated.
 """
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def failure(id_: str, tokens: int) -> str:
-    """What to say of an utterance whose next token had no law."""
+    """Say why an utterance was cut short: its next token had no distribution."""
     return (
         f"{id_}: no law for token {tokens}: logits are NaN or infinite (with "
         "runtime.dtype=bfloat16 try float32, else look at the weights), or a stop id is all that "
@@ -57,7 +57,7 @@ def failure(id_: str, tokens: int) -> str:
 
 
 class Tally:
-    """What came of the rounds, row by row, added up in a tensor that stays where it is.
+    """Counts of the rounds, summed per row in a tensor that is never reallocated.
 
     int64 [batch, 4 + 2 * lookahead]: rounds, residuals, bonuses, fallbacks; drafted and accepted by
     depth in the round.
@@ -69,13 +69,13 @@ class Tally:
         self.sums = torch.zeros(shape, dtype=torch.int64, device=device)
 
     def row(self, index: int) -> "Tally":
-        """That of one row, in the same tensor."""
+        """Return the tally of one row, in the same tensor."""
         one = copy(self)
         one.sums = self.sums[index : index + 1]
         return one
 
     def clear(self) -> None:
-        """Of another batch."""
+        """Reset for a new batch."""
         self.sums.zero_()
 
     def add(self, made: Round) -> None:
@@ -95,7 +95,7 @@ class Tally:
         return Round(active, drafted, accepted, new[:, 3] > 0, bare)
 
     def counts(self) -> list[Counts]:
-        """Of each row."""
+        """Return counts per row."""
         depths = self.lookahead
         return [
             Counts(rounds, at[:depths], at[depths:], residuals, bonuses, fallbacks)

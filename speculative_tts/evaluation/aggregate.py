@@ -6,7 +6,6 @@ figures.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ def _aggregate_rows(runs: dict[int, list[ScoreRow]], how: Bootstrap) -> dict[str
     for name, metric in METRICS.items():
         seeds = {seed: interval(rows, metric, ALONE).value for seed, rows in by_seed.items()}
         values = [value for value in seeds.values() if value is not None]
-        metrics[name] = asdict(interval(scored, metric, how)) | {
+        metrics[name] = interval(scored, metric, how).written() | {
             "sd": standard_deviation(values),
             "seeds": seeds,
         }

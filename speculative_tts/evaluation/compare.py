@@ -9,11 +9,12 @@ paired t-test over seeds use each seed's corpus figure: with three seeds they ha
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from speculative_tts.evaluation import statistics
+from speculative_tts.evaluation import processes, statistics
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
@@ -102,6 +103,15 @@ def compare_rows(
         how.draws,
         how.seed,
     )
+    if metric.timed:
+        clocked_a, clocked_b = (
+            processes.cells(
+                [row for row in rows if row.id in shared], metric, partial(unit_of, unit=how.unit)
+            )
+            for rows in (a, b)
+        )
+        if min(clocked_a.number, clocked_b.number) > 1:
+            difference = processes.difference(clocked_a, clocked_b, metric)
     seeds_a, seeds_b = _by_seed(a, metric), _by_seed(b, metric)
     both = [seed for seed in seeds_a if seed in seeds_b]
     single_a, single_b = metric.statistic(columns_a), metric.statistic(columns_b)

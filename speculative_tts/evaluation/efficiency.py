@@ -80,10 +80,6 @@ END_TO_END = (
     "End-to-end RTF is seconds of all parts over seconds of audio made: LM, further layers of "
     "codes and codec (flow and vocoder, where it has them); encoding the prompt is not in it."
 )
-SWAPPED = (
-    "Swapped tokens have company in their group and are drawn again, uniformly and themselves "
-    "included; changed ones came out another token."
-)
 SHARES = (
     "Draft, verify and accept are shares of a round's seconds (native rounds clock themselves as "
     "they are timed, others in an instrumented decode); the rule's work is in accept."
@@ -195,8 +191,13 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
         timed=True,
         columns=over("baseline_seconds", "lm_seconds"),
     ),
-    "swapped": Metric("swapped %", 1, 100.0, caption=SWAPPED, columns=over("swapped", "tokens")),
-    "changed": Metric("changed %", 1, 100.0, caption=SWAPPED, columns=over("changed", "tokens")),
+    "swapped": Metric(
+        "swapped %",
+        1,
+        100.0,
+        caption="Swapped tokens are those that another token of their group replaced.",
+        columns=over("swapped", "tokens"),
+    ),
     "draft_share": Metric("draft %", 0, 100.0, caption=SHARES, columns=_share("draft_seconds")),
     "verify_share": Metric("verify %", 0, 100.0, caption=SHARES, columns=_share("verify_seconds")),
     "accept_share": Metric("accept %", 1, 100.0, caption=SHARES, columns=_share("accept_seconds")),

@@ -35,6 +35,7 @@ class Sample:
     text: str
     audio: str
     speaker: str = ""
+    system: str = ""  # who spoke, where a list has several
     seed: int = 0
     prompt_audio: str | None = None
     reference_audio: str | None = None

@@ -6,10 +6,10 @@ from typing import Any
 
 from speculative_tts.evaluation.metric import Better, Quantity
 from speculative_tts.records import write_json
+from speculative_tts.runs.folder import HEARD
 from speculative_tts.schema.limits import Whole
 from speculative_tts.typed import read_json, typed
 
-FILE = "listening.json"
 AGAIN = "sst-listen score writes it again"
 
 _ABOUT = (
@@ -44,13 +44,13 @@ class MeanRating:
 
 def read_ratings(folder: Path) -> dict[str, dict[str, Any]]:
     """Read mean ratings by kind of test; empty if there was none."""
-    path = folder / FILE
+    path = folder / HEARD
     stored = read_json(path, AGAIN) if path.is_file() else {}
     return {n: asdict(typed(MeanRating, mean, f"{path}: {n}")) for n, mean in stored.items()}
 
 
 def write_rating(folder: Path, kind: str, mean: MeanRating) -> Path:
     """Store a test's mean rating in a run's folder, replacing one of the same kind."""
-    path = folder / FILE
+    path = folder / HEARD
     write_json(path, read_ratings(folder) | {kind: asdict(mean)})
     return path

@@ -7,7 +7,7 @@ from typing import Any
 
 from speculative_tts.evaluation.audio import seconds
 from speculative_tts.evaluation.judge import Sample
-from speculative_tts.records import DecodeRecord
+from speculative_tts.records import SCORED, TIMED, DecodeRecord, columns_marked
 from speculative_tts.typed import typed
 
 NO_CODES = "no_codes"  # flag of an utterance that ended at once; its audio is a short silence
@@ -30,7 +30,8 @@ class ScoreRow:
     audio: str
     # reason why the utterance could not be scored; it then has no columns of judges
     error: str | None = None
-    # empty_audio, silent_audio, empty_text, empty_hypothesis, no_codes, prompt_unreadable
+    # empty_audio, silent_audio, empty_text, empty_hypothesis, numerals, other_script, no_codes,
+    # prompt_unreadable
     flags: list[str] = field(default_factory=list)
     columns: Mapping[str, Any] = field(default_factory=dict)
 
@@ -78,17 +79,14 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
     A swapped run has counts, but no seconds: its tokens are another run's.
     """
     if record.swapped is not None:
-        return {name: getattr(record, name) for name in ("tokens", "stop", "swapped", "changed")}
+        return {name: getattr(record, name) for name in ("tokens", "stop", "swapped")}
     if record.lm_seconds == 0 and record.counts.rounds == 0:
         return {}
-    names = ("tokens", "lm_seconds", "stop", "baseline_tokens", "baseline_seconds")
-    after = (
-        *("nar_seconds", "codec_seconds", "flow_seconds"),
-        *("prefill_seconds", "baseline_prefill_seconds"),
-    )
-    own = {name: getattr(record, name) for name in names}
+    own = columns_marked(record, SCORED)
     if record.lm_seconds is not None:  # only some utterances are timed
-        own |= {name: value for name in after if (value := getattr(record, name)) is not None}
+        times = columns_marked(record, TIMED)
+        own |= {name: value for name, value in times.items() if value is not None}
+    clocks = {"clocks": list(map(vars, record.clocks))} if record.clocks else {}
     counts = record.counts.columns() if record.counts.rounds else {}
     stream = record.arrivals.heard() if record.arrivals else {}
-    return own | counts | stream | (vars(record.split) if record.split else {})
+    return own | clocks | counts | stream | (vars(record.split) if record.split else {})

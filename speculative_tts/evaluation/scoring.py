@@ -16,15 +16,17 @@ from speculative_tts.evaluation.measuring import Advance, Measurements, Measurer
 from speculative_tts.evaluation.registry import JUDGES, METRICS
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
-from speculative_tts.evaluation.summary import SCORES, SUMMARY, Bootstrap, summarise
+from speculative_tts.evaluation.summary import Bootstrap, summarise
 from speculative_tts.files import held
 from speculative_tts.provenance import command_line
 from speculative_tts.records import spread, write_json, write_jsonl
+from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.common import Cluster, Device
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.workers import workers
 
 T = TypeVar("T")
+NO_WORDS = "its text has no words that the recogniser's normaliser keeps"
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ def plans(config: EvalConfig) -> list[ScoringPlan]:
     """Plan all sources of a configuration: runs, or the list of another system's audio."""
     if config.list is not None:
         out = Path(config.out) if config.out else None
-        return [plan(read_external(Path(config.list), out, config.limit), config)]
+        read = read_external(Path(config.list), out, config.limit)
+        return [plan(source, config) for source in read]
     return [plan(source, config) for source in find_runs(Path(config.runs), config.limit)]
 
 
@@ -98,7 +101,8 @@ def cache_folder(config: EvalConfig, planned: Sequence[ScoringPlan]) -> Path:
     if config.cache is not None:
         return Path(config.cache)
     folder = planned[0].source.folder
-    return (folder if config.list is not None else folder.parent) / ".scores"
+    alone = config.list is not None and len(planned) == 1
+    return (folder if alone else folder.parent) / ".scores"
 
 
 def score(
@@ -181,7 +185,8 @@ def unmeasured(
             row = by_id[sample.id]
             has_audio = row.error is None and "empty_audio" not in row.flags
             if own and has_audio and all(None in metric.columns(row) for metric in own):
-                reasons.setdefault(judged, {})[sample.id] = _reason(sample, measurements)
+                why = NO_WORDS if judged == "wer" else _reason(sample, measurements)
+                reasons.setdefault(judged, {})[sample.id] = why
     return reasons
 
 

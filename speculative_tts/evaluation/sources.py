@@ -1,7 +1,6 @@
 """Read what can be scored: run folders of sst-decode, and other audio given as a list."""
 
 import dataclasses
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +9,16 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.records import DecodeRecord, read_rows, spread
+from speculative_tts.records import FILE_NAME, DecodeRecord, check_id, read_rows, spread
+from speculative_tts.runs.folder import (
+    RECORDS,
+    decoded_runs,
+    is_done,
+    label_and_signature,
+    read_config,
+    read_records,
+)
 from speculative_tts.typed import read_json
-
-RECORDS = "records.jsonl"
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ def find_runs(runs: Path, limit: int | None = None) -> list[Source]:
         raise ValueError(
             f"runs={runs} is not a folder; run sst-decode first, or give runs=<folder>"
         )
-    folders = [runs] if (runs / RECORDS).is_file() else _run_folders(runs)
+    folders = decoded_runs(runs)
     if not folders:
         raise ValueError(
             f"runs={runs} holds no run (a folder with {RECORDS}); run sst-decode first"
@@ -46,23 +51,18 @@ def find_runs(runs: Path, limit: int | None = None) -> list[Source]:
     return [read_run(folder, limit) for folder in folders]
 
 
-def _run_folders(runs: Path) -> list[Path]:
-    return sorted(path for path in runs.iterdir() if (path / RECORDS).is_file())
-
-
 def read_run(folder: Path, limit: int | None = None) -> Source:
     """Read a run folder of sst-decode.
 
     A record cut short by a kill is left out, and the run noted as incomplete.
     """
-    records = list({row.id: row for row in read_rows(folder / RECORDS, DecodeRecord)}.values())
-    config_file = folder / "config.json"
-    config = read_json(config_file, "make the run again") if config_file.is_file() else {}
-    complete = (folder / "DONE").exists()
+    records, complete = list(read_records(folder).values()), is_done(folder)
     unfinished = f"{folder.name}: decoding has not finished, {len(records)} utterances so far"
     samples = [_sample(folder, record) for record in spread(records, limit)]
-    run = describe_run(folder.name) | {"complete": complete}
-    return Source(folder, samples, run, vocabulary(config), [] if complete else [unfinished])
+    label, signature = label_and_signature(folder.name)
+    run = {"label": label, "signature": signature, "complete": complete}
+    words = vocabulary(read_config(folder))
+    return Source(folder, samples, run, words, [] if complete else [unfinished])
 
 
 def _sample(folder: Path, record: DecodeRecord) -> Sample:
@@ -82,13 +82,6 @@ def _absolute(folder: Path, path: str | None) -> str | None:
     return str(folder / path) if path else None
 
 
-def describe_run(name: str) -> dict[str, Any]:
-    """Split a run folder's name into label and signature."""
-    match = re.fullmatch(r"(.+)-([0-9a-f]{8})", name)
-    label, signature = match.groups() if match else (name, None)
-    return {"label": label, "signature": signature}
-
-
 def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
     """Return the words of the target's speech.json, or the tiny system's if there is none."""
     target = config.get("target")
@@ -100,11 +93,12 @@ def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
     return tuple(words) if words else TINY_WORDS
 
 
-def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> Source:
-    """Read another system's list: JSONL rows of id, text, audio and, for similarity, prompt_audio.
+def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> list[Source]:
+    """Read other systems' list: JSONL rows of id, text, audio and, for similarity, prompt_audio.
 
-    Optional keys: speaker, reference_audio (for the length ratio), seed. Paths are relative to the
-    list. Scores go to `out`, by default to `<list>-scores` beside the list.
+    Optional keys: system, speaker, reference_audio (for the length ratio), seed. Paths are relative
+    to the list. Scores go to `out`, by default to `<list>-scores` beside the list; of rows with a
+    system to `<that>-<system>`, and ids may repeat across systems.
     """
     if not path.is_file():
         raise ValueError(
@@ -113,18 +107,39 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
     rows = list(read_rows(path, Sample, whole=True))
     if not rows:
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
-    _reject_repeated_ids(path, [row.id for row in rows])
-    samples = [_with_absolute_paths(path.parent.absolute(), row) for row in rows]
-    folder = out or path.with_name(f"{path.stem}-scores")
-    run = {"label": folder.name if out else path.stem, "system": "external", "list": str(path)}
+    systems: dict[str, list[Sample]] = {}
+    for row in rows:
+        check_id(path, row.id)
+        systems.setdefault(row.system, []).append(_with_absolute_paths(path.parent.absolute(), row))
+    plain = out or path.with_name(f"{path.stem}-scores")
+    return [
+        _external(path, name, samples, plain, plain.name if out else path.stem, limit)
+        for name, samples in systems.items()
+    ]
+
+
+def _external(
+    path: Path, system: str, samples: list[Sample], plain: Path, label: str, limit: int | None
+) -> Source:
+    """Return one system of a list; rows without one take the folder `plain` and the `label`."""
+    if system and not FILE_NAME.fullmatch(system):
+        raise ValueError(
+            f"list={path}: system {system!r} cannot name a folder of scores; give letters, digits, "
+            "- and _"
+        )
+    _reject_repeated_ids(path, system, [sample.id for sample in samples])
+    folder = plain.with_name(f"{plain.name}-{system}") if system else plain
+    run = {"label": system or label, "system": "external", "list": str(path)}
     return Source(folder, spread(samples, limit), run)
 
 
-def _reject_repeated_ids(path: Path, ids: list[str]) -> None:
+def _reject_repeated_ids(path: Path, system: str, ids: list[str]) -> None:
     repeated = [key for key, count in Counter(ids).items() if count > 1]
     if repeated:
+        where = f" of system {system}" if system else ""
         raise ValueError(
-            f"list={path}: id {min(repeated)} occurs more than once; ids must be unique"
+            f"list={path}: id {min(repeated)}{where} occurs more than once; give each row of a "
+            "system an id of its own, and several systems a key `system`"
         )
 
 

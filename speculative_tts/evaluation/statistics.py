@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +26,21 @@ LEAST = 10  # units without which nothing is said of chance: four give 24 % fals
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with its interval; None where undefined (no data, too few units)."""
+    """A figure with its interval; None where undefined (no data, too few units).
+
+    `processes` are those that a speed was measured in; None of what no clock measures.
+    """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     n: int = 0
+    processes: int | None = None
+
+    def written(self) -> dict[str, Any]:
+        """Return it as JSON values, `processes` where a clock measured."""
+        clocked = {} if self.processes is None else {"processes": self.processes}
+        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n} | clocked
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,22 @@
 """Compute a run's figures from its score rows: value, interval and n of every metric."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from speculative_tts.evaluation import statistics
+from speculative_tts.evaluation import processes, statistics
 from speculative_tts.evaluation.efficiency import per_position
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow, read_row
 from speculative_tts.evaluation.statistics import Array, Interval
 from speculative_tts.records import read_jsonl
+from speculative_tts.runs.folder import SCORES
 
-SCORES = "scores.jsonl"
-SUMMARY = "summary.json"
 UNITS = ("utterance", "speaker")
 
 
@@ -49,19 +49,31 @@ def unit_of(row: ScoreRow, unit: str) -> Hashable:
 
 
 def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interval:
-    """Estimate a metric over rows, averaging the seeds of an utterance; n counts utterances."""
-    taking_part, columns = select(rows, metric)
-    if not taking_part:
+    """Estimate a metric over rows, averaging the seeds of an utterance; n counts utterances.
+
+    A speed's is over processes too, where there are several.
+    """
+    kept, columns = select(rows, metric)
+    if not kept:
         return Interval(None)
-    ids, columns = statistics.average_seeds([row.id for row in taking_part], columns)
-    units = {row.id: unit_of(row, how.unit) for row in taking_part}
+    if metric.timed:
+        clocked = processes.cells(kept, metric, partial(unit_of, unit=how.unit))
+        if clocked.number > 1 and how.draws:
+            return processes.interval(clocked, metric)
+        return replace(_interval(kept, columns, metric, how), processes=clocked.number)
+    return _interval(kept, columns, metric, how)
+
+
+def _interval(kept: Sequence[ScoreRow], columns: Array, metric: Metric, how: Bootstrap) -> Interval:
+    ids, columns = statistics.average_seeds([row.id for row in kept], columns)
+    units = {row.id: unit_of(row, how.unit) for row in kept}
     clusters = [units[str(key)] for key in ids]
     return statistics.bootstrap(columns, metric.statistic, clusters, how.draws, how.seed)
 
 
 def figures(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, dict[str, Any]]:
     """Return every metric as {value, low, high, n}; None where nothing was measured."""
-    return {name: asdict(interval(rows, metric, how)) for name, metric in METRICS.items()}
+    return {name: interval(rows, metric, how).written() for name, metric in METRICS.items()}
 
 
 def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
@@ -75,10 +87,18 @@ def summarise(rows: Sequence[ScoreRow], how: Bootstrap) -> dict[str, Any]:
         "failed": {row.id: row.error for row in failed},
         "n_at_max_length": sum(row["stop"] == "max_length" for row in scored),
         "flags": {flag: flags.count(flag) for flag in dict.fromkeys(flags)},
+        "memory": _memory(scored),
         "bootstrap": asdict(how) | {"level": statistics.LEVEL, "least": statistics.LEAST},
         "metrics": figures(scored, how),
         "per_position": per_position(scored),
     }
+
+
+def _memory(rows: Sequence[ScoreRow]) -> float | None:
+    """Return the median of GB/s that a core read of memory in the processes that timed."""
+    speeds = [clock.get("memory") for row in rows for clock in row["clocks"] or ()]
+    known = [speed for speed in speeds if speed is not None]
+    return float(np.median(known)) if known else None
 
 
 def read_scores(folder: Path) -> list[ScoreRow]:

@@ -53,8 +53,13 @@ def _present(samples: Iterable[Sample], name: str) -> list[tuple[str, str]]:
 
 def _list(path: Path, rows: Iterable[tuple[str, str]]) -> int:
     """Write rows `id value` sorted by id, as Kaldi requires; return their number."""
-    lines = [
-        f"{key} {Path(value).absolute() if path.suffix else value}" for key, value in sorted(rows)
-    ]
+    lines = []
+    for key, value in sorted(rows):
+        if len(key.split()) != 1 or len(value.splitlines()) > 1:
+            raise ValueError(
+                f"{path}: {key!r} has a blank in its id, or a line's end in its text or path, at "
+                "which Kaldi's lists are cut; take it out of the list"
+            )
+        lines.append(f"{key} {Path(value).absolute() if path.suffix else value}")
     write_atomic(path, "".join(f"{line}\n" for line in lines).encode())
     return len(lines)

@@ -2,13 +2,17 @@
 
 A recogniser measures a transcript; text and transcript pass the same normaliser before they are
 compared. Which normaliser belongs to the recogniser: letters only for those that write letters
-(pocketsphinx, HuBERT, Conformer), Whisper's own English one for Whisper, which writes "50".
+(pocketsphinx, HuBERT, Conformer), Whisper's own English one for Whisper, which writes "50". A row
+is flagged where the normaliser cannot make its text comparable: `numerals` where digits stay as
+they are written, `other_script` where letters are dropped. A text without words (punctuation, emoji
+or letters that are all dropped) takes no part in any rate.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from speculative_tts.evaluation.judge import Columns, Sample
 from speculative_tts.evaluation.metric import Better, Metric, each, total
@@ -18,6 +22,14 @@ Normaliser = Callable[[str], str]
 
 EDITS = ("substitutions", "deletions", "insertions")
 CORPUS = "WER is total edits over total words."
+AVERAGES = (
+    "WER, CER: micro average (all edits over all words or characters); "
+    "mean WER: macro average (mean of the utterances' own rates)"
+)
+FOLDED = str.maketrans(  # letters whose stroke or ligature Unicode does not decompose
+    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l"}
+)
+APOSTROPHES = str.maketrans("\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}", "''")
 LOST = (
     "First words lost are texts whose first word was heard as another or not at all; words lost "
     "are the same of every word."
@@ -34,19 +46,19 @@ REMARKS = {"pocketsphinx-words": CLOSED}
 
 
 def _words(row: ScoreRow) -> tuple[float | None, ...]:
-    return (total(row, *EDITS), row["words"])
+    return (total(row, *EDITS), row["words"] or None)
 
 
 def _characters(row: ScoreRow) -> tuple[float | None, ...]:
-    return (total(row, *(f"character_{edit}" for edit in EDITS)), row["characters"])
+    return (total(row, *(f"character_{edit}" for edit in EDITS)), row["characters"] or None)
 
 
 def _lost(row: ScoreRow) -> tuple[float | None, ...]:
-    return (total(row, "substitutions", "deletions"), row["words"])
+    return (total(row, "substitutions", "deletions"), row["words"] or None)
 
 
 def _rate(row: ScoreRow) -> tuple[float | None, ...]:
-    """The utterance's own rate; one without words takes no part."""
+    """The utterance's own rate."""
     edits, words = _words(row)
     return (edits / words if words and edits is not None else None, 1.0)
 
@@ -59,7 +71,10 @@ METRICS = {
     "wer": _rated("WER %", columns=_words),
     "cer": _rated("CER %", columns=_characters),
     "wer_mean": _heard(
-        "mean WER %", columns=_rate, caption="Mean WER is the mean of utterances' own rates."
+        "mean WER %",
+        columns=_rate,
+        caption="Mean WER is the mean of utterances' own rates.",
+        listed=True,
     ),
     "word_lost": _heard("words lost %", 1, columns=_lost, caption=LOST),
     "first_word_lost": _heard(
@@ -69,13 +84,16 @@ METRICS = {
 
 
 def normalise(text: str) -> str:
-    """Lower case, letters, digits and apostrophes only, single spaces."""
-    plain = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    return " ".join(re.sub(r"[^a-z0-9']", " ", plain).split())
+    """Fold accents and return lower case: letters, digits, apostrophes and single spaces only."""
+    parts = unicodedata.normalize("NFKD", text.translate(APOSTROPHES).lower().translate(FOLDED))
+    folded = "".join(part for part in parts if not unicodedata.combining(part))
+    return " ".join(re.sub(r"[^a-z0-9']", " ", folded.lower()).split())
 
 
 class Transcriber:
     """Base of judges that transcribe the output, whose edits are counted."""
+
+    one_numeral: ClassVar[bool] = False  # does the normaliser write "7" and "seven" in one way
 
     def files(self, sample: Sample) -> list[str]:
         """Return the output's file."""
@@ -89,18 +107,30 @@ class Transcriber:
         """Return transcript, edit counts of words and characters, and flags."""
         plain = self.normaliser()
         return [
-            compare(plain(sample.text), plain(measured.get(sample.audio) or ""))
-            for sample in samples
+            compare(s.text, measured.get(s.audio) or "", plain, one_numeral=self.one_numeral)
+            for s in samples
         ]
 
 
-def compare(reference: str, hypothesis: str) -> Columns:
-    """WER and CER columns of one utterance from two normalised texts."""
-    flags = [] if reference else ["empty_text"]
-    if not hypothesis:
-        flags.append("empty_hypothesis")
+def compare(
+    text: str, heard: str, plain: Normaliser = normalise, *, one_numeral: bool = False
+) -> Columns:
+    """Return WER and CER columns of one utterance from its text and its transcript."""
+    reference, hypothesis = plain(text), plain(heard)
+    found = {
+        "empty_text": not reference,
+        "empty_hypothesis": not hypothesis,
+        "numerals": not one_numeral and re.search(r"\d", reference + hypothesis) is not None,
+        "other_script": any(not plain(letter) for letter in sorted(set(text)) if _is_other(letter)),
+    }
+    flags = [name for name, there in found.items() if there]
     edits = word_edits(reference, hypothesis) | character_edits(reference, hypothesis)
     return {"hypothesis": hypothesis, "flags": flags} | edits
+
+
+def _is_other(letter: str) -> bool:
+    """Return True for a letter or digit beyond ASCII, which a normaliser may drop."""
+    return letter.isalnum() and not letter.isascii()
 
 
 def word_edits(reference: str, hypothesis: str) -> Columns:

@@ -55,7 +55,7 @@ def spoken(engine: Engine, prompt: Prompt, words: Iterable[str], seed: int) -> I
             for id_ in layout.encode(f" {word}" if at else word):
                 number += 1
                 yield [id_]
-        most = number * engine.settings.max_tokens_per_word
+        most = number * engine.tokens_per_word[1]
 
     before = layout.encode(instruction + prompt.voice_text)
     given = (engine.target, layout, engine.sampler, ids(), before, prompt.codes, seeded(seed))

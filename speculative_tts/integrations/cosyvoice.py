@@ -6,8 +6,8 @@
     model.model.llm.inference_bistream = ours.bistream  # if text is streamed
 
 Nothing else of the official pipeline changes. Tokens come as they are accepted, so that streamed
-audio begins as early as before. With beta 0 their law is the official sampler's. The pipeline's
-fp16=True is an autocast around this call; it does not reach in here, where `dtype` says it.
+audio begins as early as before. With beta 0 their distribution is the official sampler's.
+The pipeline's fp16=True is an autocast around this call, which has no effect here: `dtype` decides.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,11 +32,15 @@ from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 
 T = TypeVar("T")
+UNUSED = {  # arguments of the official calls that change no token here
+    *("text_len", "prompt_text_len", "prompt_speech_token_len", "embedding", "sampling", "uuid"),
+    *("max_token_text_ratio", "min_token_text_ratio"),
+}
 
 
 @dataclass(frozen=True)
 class Inference:
-    """A callable with the official generator's signature; autoregressive without a draft.
+    """A callable with the official generator's keywords; autoregressive without a draft.
 
     Each call has its own random numbers, counted from `seed`.
     """
@@ -49,9 +53,8 @@ class Inference:
     seed: int = 0
     calls: Iterator[int] = field(default_factory=count)
 
-    @classmethod
+    @staticmethod
     def load(
-        cls,
         target: str | Path,
         draft: str | Path | None = None,
         *,
@@ -82,7 +85,7 @@ class Inference:
             barred=layout.barred_ids,
         )
         small = models[1] if len(models) > 1 else None
-        return cls(models[0], small, Tolerance(beta), sampler, lookahead, seed)
+        return Inference(models[0], small, Tolerance(beta), sampler, lookahead, seed)
 
     @property
     def layout(self) -> cosyvoice.CosyVoiceLayout:
@@ -91,25 +94,22 @@ class Inference:
         assert isinstance(layout, cosyvoice.CosyVoiceLayout)
         return layout
 
-    def __call__(  # noqa: PLR0913, PLR0917
+    def __call__(
         self,
         text: Tensor,
-        text_len: Tensor,  # noqa: ARG002 - of the official signature, as those below
+        *,
         prompt_text: Tensor,
-        prompt_text_len: Tensor,  # noqa: ARG002
         prompt_speech_token: Tensor,
-        prompt_speech_token_len: Tensor,  # noqa: ARG002
-        embedding: Tensor | None = None,  # noqa: ARG002
-        sampling: int = 25,  # noqa: ARG002
         max_token_text_ratio: float = 20,
         min_token_text_ratio: float = 2,
-        uuid: str = "",  # noqa: ARG002
+        **others: object,
     ) -> Iterator[int]:
         """Yield the speech codes of one utterance as they are accepted, without the stop id.
 
-        text, prompt_text, prompt_speech_token: ids [1, n]. Raises ValueError for a CosyVoice 3
-        text without an end of prompt.
+        text, prompt_text, prompt_speech_token: ids [1, n]. `others` are unused arguments of the
+        official call. Raises ValueError for a CosyVoice 3 text without an end of prompt.
         """
+        _check_unused(others)
         length = text.shape[1]
         if int(length * max_token_text_ratio) < 1:
             return
@@ -146,19 +146,16 @@ class Inference:
             looping = made.looping()
         return (loop.rows for loop in EAGER.states(looping, [request]))
 
-    def bistream(  # noqa: PLR0913, PLR0917
+    def bistream(
         self,
         text: Iterable[Tensor],
+        *,
         prompt_text: Tensor,
-        prompt_text_len: Tensor,  # noqa: ARG002 - of the official signature, as those below
         prompt_speech_token: Tensor,
-        prompt_speech_token_len: Tensor,  # noqa: ARG002
-        embedding: Tensor | None = None,  # noqa: ARG002
-        sampling: int = 25,  # noqa: ARG002
-        max_token_text_ratio: float = 20,  # noqa: ARG002
-        min_token_text_ratio: float = 2,  # noqa: ARG002
+        **others: object,
     ) -> Iterator[int]:
         """Yield speech codes while text [1, n] arrives in pieces; by the target alone."""
+        _check_unused(others)
         return self._as_loaded(
             bistream(
                 self.target,
@@ -183,6 +180,11 @@ class Inference:
                 except StopIteration:
                     return
             yield item
+
+
+def _check_unused(others: dict[str, object]) -> None:
+    if unknown := others.keys() - UNUSED:
+        raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
 
 
 def _ids(tensor: Tensor) -> list[int]:

@@ -96,7 +96,7 @@ def _systems(config: ListenConfig) -> list[Source]:
     """Return the systems to be compared, the baseline first."""
     systems = find_runs(Path(config.runs))
     if config.list is not None:
-        systems.append(read_external(Path(config.list)))
+        systems += read_external(Path(config.list))
     names = {_name(one): one for one in systems}
     if config.systems:
         systems = list(

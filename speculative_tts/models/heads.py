@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
 from speculative_tts.files import files_hash, write_atomic
+from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
-from speculative_tts.models.decoder.packed import unpack
+from speculative_tts.models.decoder.packed import require_plain, unpack
 from speculative_tts.native import blocks
 from speculative_tts.native.library import library
 from speculative_tts.records import write_json
@@ -32,12 +32,13 @@ FORMAT = 1
 DESCRIPTION = "heads.json"
 WEIGHTS = "heads.safetensors"
 KINDS = ("linear", "residual")
+NAMES = ("heads.weight", "heads.bias", "block.weight", "block.bias")
 _CHECKPOINTS = ("*.safetensors", "*.pt")
 
 
 @dataclass(frozen=True)
 class HeadTensors:
-    """What is stored: weight [n, vocab, hidden]; the others by kind (see the module)."""
+    """Stored tensors: weight [n, vocab, hidden]; the others by kind (see the module)."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -71,10 +72,10 @@ class Heads:
         """Bytes of weights."""
         return sum(part.nbytes for part in (*self._project, *self._blocks))
 
-    def _natively(self) -> blocks.Heads | None:
+    def _natively(self) -> blocks.NativeHeads | None:
         """All heads as one call has them, where their matrices are packed for it."""
         linears = packed(*self._project, *self._blocks)
-        return blocks.Heads.of(linears[: self.n], linears[self.n :]) if linears else None
+        return blocks.NativeHeads.of(linears[: self.n], linears[self.n :]) if linears else None
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Hidden states [batch, hidden] -> float32 logits [batch, n, vocab]."""
@@ -164,7 +165,9 @@ def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:
     description = read_json(path, "make heads with sst-train-heads")
     try:
         known = description["format"] == FORMAT and description["kind"] in KINDS
-        stored = unpack(load_file(folder / WEIGHTS))
+        stored = unpack(read_tensors(folder / WEIGHTS))
+        require_plain(folder / WEIGHTS, stored)
+        assert stored.keys() <= set(NAMES), f"{sorted(stored)} are not {NAMES}"
         tensors = HeadTensors(
             stored["heads.weight"],
             stored.get("heads.bias"),
@@ -173,7 +176,7 @@ def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:
         )
         shape = [description[key] for key in ("n", "vocab", "hidden")]
         assert isinstance(description["target"], str)
-    except (KeyError, SafetensorError, OSError, AssertionError) as error:
+    except (KeyError, ValueError, AssertionError) as error:
         raise ValueError(f"heads {folder} are not readable ({error!r}); make them again") from error
     if not known or list(tensors.weight.shape) != shape or tensors.kind != description["kind"]:
         raise ValueError(f"heads {folder}: {DESCRIPTION} and {WEIGHTS} differ; make them again")

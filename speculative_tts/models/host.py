@@ -1,4 +1,4 @@
-"""What holds for the process: may the host look at numbers, how many threads compute.
+"""Facts of the process: whether the host may read tensors, and its number of threads.
 
 On a CPU looking is free and saves work. A GPU would have to be waited for, and steps that are
 replayed as a CUDA graph cannot be looked into at all.
@@ -14,13 +14,13 @@ _fixed = False
 
 
 def readable(x: Tensor) -> bool:
-    """Is looking at numbers of this tensor free?"""
+    """True if reading this tensor needs no synchronisation with its device."""
     return x.device.type == "cpu" and not _fixed
 
 
 @contextmanager
 def fixed() -> Iterator[None]:
-    """Nothing is looked at on a CPU either: what a GPU does, where there is none."""
+    """Treat CPU tensors as unreadable too, so that a CPU takes the path of a GPU."""
     global _fixed  # noqa: PLW0603 - of the process, as torch's number of threads
     before, _fixed = _fixed, True
     try:
@@ -31,7 +31,7 @@ def fixed() -> Iterator[None]:
 
 @contextmanager
 def with_threads(count: int | None) -> Iterator[None]:
-    """So many, of torch and of the native step; None: as it is."""
+    """Set the number of threads of torch and native code within a block; None: leave it."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -28,7 +28,7 @@ DIGITS = {str(digit): name for digit, name in enumerate(NAMES.split())}
 
 @dataclass(frozen=True)
 class SpeechLayout:
-    """What speech.json states about a checkpoint; `sampling` has the keys of a SamplingConfig."""
+    """Facts of a checkpoint's speech.json; `sampling` has the keys of a SamplingConfig."""
 
     n_codes: Count
     stop_ids: tuple[Whole, ...]
@@ -106,7 +106,7 @@ class SpeechLayout:
 
     @property
     def shared(self) -> dict[str, object]:
-        """What a draft must have in common with its target."""
+        """Facts that a draft must share with its target."""
         names = ("speech_vocab_size", "n_codes", "stop_ids", "words")
         return {name: getattr(self, name) for name in names}
 

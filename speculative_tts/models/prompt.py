@@ -1,4 +1,4 @@
-"""What a speech LM is asked for: a text, in the voice of a recording and its words."""
+"""The request to a speech LM: a text, in the voice of a recording and its words."""
 
 from dataclasses import dataclass, field
 
@@ -19,11 +19,20 @@ class Prompt:
 
     @property
     def codes(self) -> list[int]:
-        """What an LM reads of the voice: of several layers of codes the first."""
+        """The voice's codes that an LM reads: of several layers the first."""
         codes: list[int] = first_layer(self.voice).tolist()
         return codes
 
 
+@dataclass(frozen=True, eq=False)
+class EncodedPrompt:
+    """A prompt as one speech LM reads it."""
+
+    ids: list[int]  # rows of the checkpoint's vocabulary
+    inputs: Tensor  # what `prefill` reads, such as [length, hidden]
+    speech_ids: tuple[int, ...]  # of those rows that have one, in order
+
+
 def first_layer(codes: Int64[Tensor, "*layers tokens"]) -> Int64[Tensor, " tokens"]:
-    """What an LM reads and emits of codes: of several layers the first."""
+    """Return the codes that an LM reads and emits: of several layers the first."""
     return codes if codes.ndim == 1 else codes[0]

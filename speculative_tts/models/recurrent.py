@@ -17,19 +17,20 @@ most frequent first.
 """
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
 from speculative_tts.files import write_atomic
+from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
-from speculative_tts.models.decoder.packed import pack, unpack
+from speculative_tts.models.decoder.packed import pack, require_plain, unpack
 from speculative_tts.models.heads import require_target, target_hash
 from speculative_tts.native import recurrent
 from speculative_tts.native.library import library
@@ -45,7 +46,7 @@ States = Float[Tensor, "batch hidden"]
 
 
 class BlockTensors(NamedTuple):
-    """What is stored of a block, in the order of `NAMES`."""
+    """Return a block's stored tensors, in the order of `NAMES`."""
 
     inner: Tensor
     inner_bias: Tensor
@@ -55,7 +56,7 @@ class BlockTensors(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerTensors:
-    """What is stored, and `FREQUENT` where it is known."""
+    """Return the stored tensors, and `FREQUENT` where it is known."""
 
     blocks: tuple[BlockTensors, ...]
     frequent: Tensor | None = None
@@ -68,7 +69,7 @@ class LayerTensors:
 
     @property
     def fits(self) -> bool:
-        """Are these one layer's?"""
+        """True if these tensors are one layer's."""
         hidden, width = self.sizes
         wanted = [(width, 2 * hidden), (width,), (hidden, width), (hidden,)]
         return all([tuple(part.shape) for part in block] == wanted for block in self.blocks)
@@ -155,7 +156,7 @@ def load_layer(
     folder: Path, *, target: Path, head: Matrix, dtype: torch.dtype, device: torch.device,
     codes: int | None = None,
 ) -> RecurrentLayer:  # fmt: skip
-    """With the head of its target, of its `codes` most frequent ids alone if that is given.
+    """Build it with its target's head, cut to the `codes` most frequent ids if given.
 
     ValueError for a layer of another target, and where there is none.
     """
@@ -175,7 +176,7 @@ def layer_of(folder: Path, target: Path) -> LayerTensors:
 
 
 def _most_frequent(folder: Path, tensors: LayerTensors, codes: int) -> Tensor:
-    """So many ids, in ascending order."""
+    """Return the `codes` most frequent ids, in ascending order."""
     if tensors.frequent is None:
         raise ValueError(
             f"{folder} does not say which codes are frequent; leave drafter.codes out, or train it "
@@ -193,14 +194,16 @@ def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
     """Tensors unpacked and recurrent.json. ValueError when something is missing or broken."""
     description = read_json(folder / DESCRIPTION, "make it with sst-train-heads kind=recurrent")
     try:
-        stored = unpack(load_file(folder / WEIGHTS))
-        names = map(names_of, range(description.get("blocks", 1)))
+        stored = unpack(read_tensors(folder / WEIGHTS))
+        require_plain(folder / WEIGHTS, stored, whole=(FREQUENT,))
+        names = list(map(names_of, range(description.get("blocks", 1))))
+        assert stored.keys() <= {FREQUENT, *chain.from_iterable(names)}, sorted(stored)
         blocks = tuple(BlockTensors(*(stored[name] for name in own)) for own in names)
         tensors = LayerTensors(blocks, stored.get(FREQUENT))
         assert description["format"] == FORMAT
         assert tensors.fits
         assert isinstance(description["target"], str)
-    except (LookupError, TypeError, ValueError, SafetensorError, OSError, AssertionError) as error:
+    except (LookupError, TypeError, ValueError, AssertionError) as error:
         raise ValueError(
             f"recurrent drafter {folder} is not readable ({error!r}); make it again"
         ) from error

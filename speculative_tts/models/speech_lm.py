@@ -1,15 +1,15 @@
-"""What a speech LM of any family is to those that decode with it, and what it says of its ids."""
+"""Interfaces of a speech LM of any family, and of the layout of its ids."""
 
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
-from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.prompt import EncodedPrompt, Prompt
 
 
 class Storage(Protocol):
-    """What a model keeps of a batch between passes."""
+    """A model's cache of a batch between passes."""
 
     def row(self, index: int) -> Self:
         """One row as a batch of 1 in the same tensors."""
@@ -41,7 +41,7 @@ class Layout(Protocol):
 
     @property
     def shared(self) -> dict[str, object]:
-        """What a draft must have in common with its target, by name."""
+        """Facts that a draft must share with its target, by name."""
         ...
 
     def width(self, *, text_rows: bool) -> int:
@@ -71,7 +71,7 @@ class Layout(Protocol):
 
 
 class Model(Protocol):
-    """What the loops need of a speech LM, or of a stub."""
+    """The part of a speech LM that decoding loops need; stubs have it too."""
 
     @property
     def vocab_size(self) -> int:
@@ -80,7 +80,7 @@ class Model(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         ...
 
     def cache(self, batch: int, capacity: int) -> Storage:
@@ -122,7 +122,11 @@ class PromptedModel(Model, Protocol):
         ...
 
 
-class SpeechLM(HiddenModel, PromptedModel, Protocol):
+class UncachedModel(HiddenModel, PromptedModel, Protocol):
+    """A model with hidden states whose prompts can grow."""
+
+
+class SpeechLM(UncachedModel, Protocol):
     """A loaded speech LM of any family, which makes its own prompts."""
 
     @property
@@ -140,12 +144,18 @@ class SpeechLM(HiddenModel, PromptedModel, Protocol):
         ...
 
     def prompt(self, rows: list[int]) -> Tensor:
-        """Those rows as `prefill` reads them, such as [length, hidden]."""
+        """Return those rows as `prefill` reads them, such as [length, hidden]."""
         ...
 
     def speech_ids(self, rows: list[int]) -> list[int]:
         """Speech ids of those rows of a prompt that have one."""
         ...
+
+
+def encode(model: SpeechLM, prompt: Prompt) -> EncodedPrompt:
+    """Return the prompt as the model reads it. ValueError for a text that cannot be spoken."""
+    ids = model.prompt_ids(prompt)
+    return EncodedPrompt(ids, model.prompt(ids), tuple(model.speech_ids(ids)))
 
 
 class Refiner(Protocol):

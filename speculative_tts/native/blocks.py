@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from speculative_tts.native.step import Linear
-from speculative_tts.native.walk import Batch, Drafter, Walk
+from speculative_tts.native.walk import Batch, NativeDrafter, NativeSteps
 
 
-class Heads(ctypes.Structure):
+class NativeHeads(ctypes.Structure):
     """n predictions from one state; see native.h."""
 
     _fields_ = (
@@ -20,7 +20,7 @@ class Heads(ctypes.Structure):
     )
 
     @classmethod
-    def of(cls, project: Sequence[Linear], blocks: Sequence[Linear]) -> "Heads":
+    def of(cls, project: Sequence[Linear], blocks: Sequence[Linear]) -> "NativeHeads":
         """blocks: one a head, or none. Their matrices must be kept by the caller."""
         n = len(project)
         return cls((Linear * n)(*project), (Linear * n)(*blocks) if blocks else None, n)
@@ -34,7 +34,7 @@ class _Transitions(ctypes.Structure):
 
 
 class Search(ctypes.Structure):
-    """How a path is found; see native.h."""
+    """Settings of a path search; see native.h."""
 
     _fields_ = (
         ("transitions", ctypes.POINTER(_Transitions)),
@@ -49,7 +49,7 @@ class Search(ctypes.Structure):
 
 class _Blocks(ctypes.Structure):
     _fields_ = (
-        ("heads", ctypes.POINTER(Heads)),
+        ("heads", ctypes.POINTER(NativeHeads)),
         ("search", ctypes.POINTER(Search)),
         ("blocks", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("made", "dead")),
@@ -59,25 +59,24 @@ class _Blocks(ctypes.Structure):
 def search(
     ids: int,
     transitions: Mapping[str, Tensor],
+    *,
     top_k: int,
     temperature: float,
-    *,
-    joint: bool,
-    boundary: bool,
-    sample: bool,
-    end_when_likeliest: bool,
+    **options: bool,
 ) -> Search:
-    """Of `decoding.blocks.choosers.ViterbiHeads`; transitions: by their names in native.h."""
+    """Describe the path search of `decoding.blocks.choosers.ViterbiHeads`.
+
+    transitions: by their names in native.h. options: joint, boundary, sample, end_when_likeliest.
+    """
     kept = {name: tensor.contiguous() for name, tensor in transitions.items()}
     pointers = {name: tensor.data_ptr() for name, tensor in kept.items()}
     table = _Transitions(**pointers, ids=ids, pairs=len(kept.get("keys", ())))
-    options = (joint, boundary, sample, end_when_likeliest, 0)
-    made = Search(ctypes.pointer(table), top_k, temperature, *options)
+    made = Search(ctypes.pointer(table), top_k, temperature, **options)
     made.kept = kept  # what the structures point into
     return made
 
 
-def logits(native: ctypes.CDLL, heads: Heads, hidden: Tensor, vocab: int) -> Tensor:
+def logits(native: ctypes.CDLL, heads: NativeHeads, hidden: Tensor, vocab: int) -> Tensor:
     """float32 [batch, n, vocab] of states [batch, hidden]."""
     hidden = hidden.float().contiguous()
     out = torch.empty(heads.n, len(hidden), vocab)
@@ -86,21 +85,26 @@ def logits(native: ctypes.CDLL, heads: Heads, hidden: Tensor, vocab: int) -> Ten
     return out.transpose(0, 1)
 
 
-def drafter(heads: Heads, search: Search | None, states: Tensor) -> Drafter:
+def drafter(heads: NativeHeads, search: Search | None, states: Tensor) -> NativeDrafter:
     """Heads as the drafter of rounds; states: float32 [batch, hidden], which stay where they are.
 
     search: None: each head by the batch's sampler.
     """
     chosen = None if search is None else ctypes.addressof(search)
-    made = Drafter(None, ctypes.addressof(heads), chosen, states.data_ptr())
+    made = NativeDrafter(None, ctypes.addressof(heads), chosen, states.data_ptr())
     made.kept = (heads, search, states)
     return made
 
 
 def blocks(
-    target: Walk, batch: Batch, heads: Heads, search: Search | None, made: Tensor, dead: Tensor
+    target: NativeSteps,
+    batch: Batch,
+    heads: NativeHeads,
+    search: Search | None,
+    made: Tensor,
+    dead: Tensor,
 ) -> Callable[[int], None]:
-    """What makes so many blocks, or all that are left of the batch if fewer.
+    """Return a function that runs up to `number` blocks of the batch.
 
     search: None: each head by the batch's sampler. made, dead: int64 [batch], added to.
     """

@@ -68,7 +68,7 @@ def _compile(command: list[str], path: Path) -> None:
 
 
 def _verified(path: Path) -> bool:
-    """Is it there, this user's own file, and what was written?"""
+    """True if the file is there, this user's own, and has the content that was written."""
     digest = _digest_of(path)
     if not (path.is_file() and digest.is_file()):
         return False
@@ -82,7 +82,7 @@ def _digest_of(path: Path) -> Path:
 
 
 def _own_folder() -> Path:
-    """Where compiled files are kept: nobody else may write there, or look."""
+    """Return the folder of compiled files, which nobody else may read or write."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "speculative_tts" / "native"
     try:
@@ -99,7 +99,7 @@ def _own_folder() -> Path:
 
 
 def _own(path: Path) -> bool:
-    """Of this user, with no permission for others; not a link, whose mode is open."""
+    """True if it is this user's, closed to others, and no link, whose mode is open."""
     state = path.lstat()
     return state.st_uid == os.getuid() and not state.st_mode & 0o077
 

@@ -1,4 +1,4 @@
-"""How the C++ here is compiled. Standard library only: setup.py reads this without the package."""
+"""Compiler flags of the C++ here. Standard library only: setup.py reads it without the package."""
 
 import hashlib
 import platform
@@ -30,5 +30,5 @@ def source_hash() -> str:
 
 
 def options(instructions: str) -> list[str]:
-    """Of the compiler, for one instruction set."""
+    """Return the compiler's flags for one instruction set."""
     return [*OPTIONS, *FLAGS[instructions], f'-DSST_SOURCE="{source_hash()}"']

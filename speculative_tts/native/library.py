@@ -23,7 +23,7 @@ _choice = Kernels.auto
 
 
 def select(kernels: Kernels) -> None:
-    """Say what models loaded from now on compute with on a CPU.
+    """Say what models compute with from now on, on a CPU those that are loaded from now on.
 
     Raises ValueError for `native` where it cannot be compiled.
     """
@@ -38,6 +38,11 @@ def select(kernels: Kernels) -> None:
     _choice = kernels
 
 
+def chosen() -> Kernels:
+    """Return what `select` said last."""
+    return _choice
+
+
 def library() -> ctypes.CDLL | None:
     """The native step, or None where torch's kernels are chosen or all there is."""
     if _choice is Kernels.torch:
@@ -50,7 +55,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def kernel_name() -> str:
-    """What models compute with on a CPU: `torch`, or `native-` and an instruction set.
+    """Name what models compute with on a CPU: `torch`, or `native-` and an instruction set.
 
     Not whether it has instructions for bfloat16 and 8 bits too, which change no bit.
     """

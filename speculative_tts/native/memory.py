@@ -3,10 +3,15 @@
 import ctypes
 import math
 import mmap
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
 
+from speculative_tts.native.library import library
+
+SECONDS = 0.3  # that `bandwidth` reads
 LARGE_PAGE, CHUNK, LINE = 2 << 20, 32 << 20, 64  # bytes
 
 
@@ -43,3 +48,25 @@ def copied(native: ctypes.CDLL, values: Tensor) -> Tensor:
     else:
         chunk = _current = _Chunk(native, CHUNK)
     return chunk.take(count, values.dtype, size).view(values.shape).copy_(values)
+
+
+def bandwidth(size: int, threads: int = 1) -> float | None:
+    """Measure bytes per second of reading `size` bytes repeatedly; None without the native step.
+
+    Each thread reads its part again and again, the best reading of each counts.
+    """
+    native = library()
+    if native is None:
+        return None
+
+    def best(_: int) -> float:
+        data = copied(native, torch.zeros(size // 4 // threads))
+        found, end = float("inf"), time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            begin = time.perf_counter()
+            native.sst_read(data.data_ptr(), len(data))
+            found = min(found, time.perf_counter() - begin)
+        return data.nbytes / found
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(best, range(threads)))

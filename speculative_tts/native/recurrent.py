@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.native.step import Linear
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
 
 
 class Recurrent(ctypes.Structure):
@@ -22,7 +22,7 @@ class Recurrent(ctypes.Structure):
 
     @classmethod
     def of(cls, *linears: list[Linear], few: Tensor | None) -> Self:
-        """Of all blocks, inner and out, and of the head.
+        """Build it from the matrices of all blocks, inner and out, and of the head.
 
         Their matrices, and the ids of the head's rows (int64), must be kept by the caller.
         """
@@ -38,8 +38,8 @@ def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) 
     return out
 
 
-def drafter(layer: Recurrent, states: Tensor) -> Drafter:
-    """As `blocks.drafter`; the embedding is that of the target that verifies."""
-    made = Drafter(None, None, None, states.data_ptr(), ctypes.addressof(layer))
+def drafter(layer: Recurrent, states: Tensor) -> NativeDrafter:
+    """Return the layer as the drafter of rounds; its embedding is the verifying target's."""
+    made = NativeDrafter(None, None, None, states.data_ptr(), ctypes.addressof(layer))
     made.kept = (layer, states)
     return made

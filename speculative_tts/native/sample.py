@@ -26,7 +26,7 @@ class Sampling(ctypes.Structure):
 
 
 class Rows(ctypes.Structure):
-    """Where laws are wanted; see native.h."""
+    """Rows and positions whose distributions are wanted; see native.h."""
 
     _fields_ = (
         *(
@@ -39,7 +39,7 @@ class Rows(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Places:
-    """Where laws are wanted: as `decoding.sampling.sampler.Sampler` describes them."""
+    """Positions whose distributions are wanted, as `decoding.sampling.sampler.Sampler` has them."""
 
     history: Tensor  # int64 [batch, capacity]
     positions: Tensor  # int64 [batch, new]
@@ -49,7 +49,7 @@ class Places:
 
 
 def runs(tensor: Tensor) -> bool:
-    """Is it computed here: float32 on a CPU, where there is a native library?"""
+    """True if native code computes it: float32 on a CPU, where there is a library."""
     return tensor.dtype == torch.float32 and tensor.device.type == "cpu" and library() is not None
 
 

@@ -43,7 +43,7 @@ class _Model(ctypes.Structure):
 
 
 class Pass(ctypes.Structure):
-    """What is run; see native.h."""
+    """A model that a native step runs; see native.h."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("inputs", "start", "rotations", "cache", "hidden")),
@@ -89,7 +89,7 @@ class PackedCache:
         return PackedCache(self.storage, self.capacity, self.rows, 1, self.first + index)
 
     def clear(self) -> None:
-        """Nothing: what lies behind a row's end is never read."""
+        """Do nothing: entries past a row's length are never read."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Weights:
     norms: tuple[Norm, Norm] | None = None
 
 
-class Stack:
+class NativeStack:
     """Layers and the final norm; keeps the tensors that its structures point to.
 
     Matrices must be kept by the caller.
@@ -155,7 +155,7 @@ class Stack:
         prefix: int = 0,
         keep: int | None = None,
     ) -> Tensor:
-        """As `Decoder.extend`; rotations: float32 [positions, head_dim]. Returns float32."""
+        """Do `Decoder.extend`, in float32; rotations: float32 [positions, head_dim]."""
         batch, fresh, _ = inputs.shape
         assert batch == cache.batch == len(start)
         inputs, start = inputs.float().contiguous(), start.contiguous()

@@ -25,7 +25,7 @@ class _Groups(ctypes.Structure):
 
 
 class Rule(ctypes.Structure):
-    """How drafted tokens are verified; see native.h."""
+    """A rule for compiled verification; see native.h."""
 
     _fields_ = (
         *(("beta", ctypes.c_double), ("groups", ctypes.POINTER(_Groups))),
@@ -33,28 +33,27 @@ class Rule(ctypes.Structure):
     )
 
 
-def by_tolerance(beta: float) -> Rule:
-    """`decoding.rules.acceptance.Tolerance`."""
-    return Rule(beta, None)
+def compiled(beta: float, groups: Mapping[str, Tensor] | None, *, block: bool) -> Rule:
+    """Return a rule of `decoding.rules` for compiled verification on a CPU.
 
-
-def by_groups(memberships: Mapping[str, Tensor]) -> Rule:
-    """`decoding.rules.group.Group` by its `memberships`, on a CPU."""
-    tokens, count = (len(memberships[name]) for name in ("total", "scores"))
-    wide = max(tokens, count) > NARROW
-    kept = {name: tensor.contiguous() for name, tensor in memberships.items()}
-    if not wide:
-        for name in ("token_groups", "group_tokens"):
-            kept[name] = kept[name].to(torch.uint16)
-    given = {name: tensor.data_ptr() for name, tensor in kept.items()}
-    rule = Rule(0.0, ctypes.pointer(_Groups(**given, tokens=tokens, count=count, wide=wide)))
-    rule.kept = kept  # what the structure points into
+    groups: memberships of `decoding.rules.group.Group`; None: tokens are judged one by one. block:
+    all drafted tokens are judged together.
+    """
+    rule = Rule(beta, None) if groups is None else _by_groups(beta, groups)
+    rule.block = int(block)
     return rule
 
 
-def at_once(rule: Rule) -> Rule:
-    """`decoding.rules.block.Block` of a rule that is made for it."""
-    rule.block = 1
+def _by_groups(beta: float, memberships: Mapping[str, Tensor]) -> Rule:
+    tokens, count = (len(memberships[name]) for name in ("total", "scores"))
+    wide = max(tokens, count) > NARROW
+    arrays = {name: tensor.contiguous() for name, tensor in memberships.items()}
+    if not wide:
+        for name in ("token_groups", "group_tokens"):
+            arrays[name] = arrays[name].to(torch.uint16)
+    pointers = {name: tensor.data_ptr() for name, tensor in arrays.items()}
+    rule = Rule(beta, ctypes.pointer(_Groups(**pointers, tokens=tokens, count=count, wide=wide)))
+    rule.kept = arrays  # the structure points into them
     return rule
 
 
@@ -66,7 +65,7 @@ def verify(
     lengths: Tensor,
     uniforms: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`decoding.rules.acceptance.verify`: accepted, next_probs and fallback."""
+    """Return accepted, next_probs and fallback of `AcceptanceRule.judge`, by compiled code."""
     native, (batch, number, vocab) = library(), draft_probs.shape
     assert native is not None
     accepted = torch.empty(batch, dtype=torch.int64)

@@ -10,7 +10,7 @@ from torch import Tensor
 from speculative_tts.native.library import library
 from speculative_tts.native.sample import Places as Sampled
 from speculative_tts.native.sample import Rows, Sampling
-from speculative_tts.native.step import Linear, PackedCache, Stack
+from speculative_tts.native.step import Linear, NativeStack, PackedCache
 from speculative_tts.native.verify import Rule
 
 
@@ -35,15 +35,15 @@ class _Tokens(ctypes.Structure):
     )
 
 
-class Drafter(ctypes.Structure):
-    """Who proposes the tokens of a round; see native.h."""
+class NativeDrafter(ctypes.Structure):
+    """The drafter of native rounds; see native.h."""
 
     _fields_ = tuple(
         (name, ctypes.c_void_p) for name in ("reader", "heads", "search", "states", "recurrent")
     )
 
 
-class _Walk(ctypes.Structure):
+class _Steps(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("purpose", "behind")),
         ("steps", ctypes.c_int64),
@@ -76,7 +76,7 @@ class Batch:
     sampling: Sampling
 
     def described(self) -> tuple[Rows, _Tokens]:
-        """What the calls see of it."""
+        """Return the structures that the calls read."""
         assert self.tokens.is_contiguous()
         assert self.uniforms.is_contiguous()
         p, vocab = self.places, len(self.ends) - 1
@@ -89,19 +89,19 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Walker:
+class NativeModel:
     """A model as `walk.cpp` sees it; `order` has the embedding's row of each id, None: the id."""
 
     native: ctypes.CDLL
-    stack: Stack
+    stack: NativeStack
     head: Linear
     embedding: Tensor
     order: Tensor | None
 
 
 @dataclass(frozen=True)
-class Places:
-    """What is added to inputs by position: [positions, hidden], float32 as the embedding.
+class PositionTable:
+    """Position embeddings added to inputs: [positions, hidden], float32 as the embedding.
 
     skipped: int64 [batch], positions of each row before the first of them.
     """
@@ -110,34 +110,34 @@ class Places:
     skipped: Tensor
 
 
-class Walk:
+class NativeSteps:
     """A model over the rows of one cache; lengths: int64 [batch], of their prompts."""
 
     def __init__(
         self,
-        walker: Walker,
+        model: NativeModel,
         cache: PackedCache,
         lengths: Tensor,
         *,
         rotations: Tensor | None = None,
-        places: Places | None = None,
+        places: PositionTable | None = None,
     ) -> None:
-        self.native = walker.native
-        self._kept = (walker, cache, rotations, lengths, places)
-        self._pass = walker.stack.at(cache, rotations)
-        order = None if walker.order is None else walker.order.data_ptr()
+        self.native = model.native
+        self._kept = (model, cache, rotations, lengths, places)
+        self._pass = model.stack.at(cache, rotations)
+        order = None if model.order is None else model.order.data_ptr()
         added: tuple[int | None, int | None] = (None, None)
         if places is not None:
             added = (places.table.data_ptr(), places.skipped.data_ptr())
         self.reader = _Reader(
-            ctypes.addressof(walker.stack.model), ctypes.addressof(walker.head),
-            ctypes.addressof(self._pass), walker.embedding.data_ptr(), order, lengths.data_ptr(),
-            *added, walker.embedding.dtype == torch.bfloat16, 0,
+            ctypes.addressof(model.stack.model), ctypes.addressof(model.head),
+            ctypes.addressof(self._pass), model.embedding.data_ptr(), order, lengths.data_ptr(),
+            *added, model.embedding.dtype == torch.bfloat16, 0,
         )  # fmt: skip
 
-    def drafter(self) -> Drafter:
+    def drafter(self) -> NativeDrafter:
         """The model as one of rounds; keeps it."""
-        made = Drafter(ctypes.addressof(self.reader))
+        made = NativeDrafter(ctypes.addressof(self.reader))
         made.kept = self
         return made
 
@@ -150,26 +150,26 @@ class Walk:
         [batch, made, vocab].
         """
         most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
-        walk = _Walk(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
-        return most, laws[:, : self._run(batch, walk)]
+        run = _Steps(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
+        return most, laws[:, : self._run(batch, run)]
 
     def emit(self, batch: Batch, *, steps: int, purpose: int) -> None:
         """The next `steps` tokens of each row, fewer of one that is done; `count` grows."""
-        self._run(batch, _Walk(purpose, 1, steps, None, None))
+        self._run(batch, _Steps(purpose, 1, steps, None, None))
 
-    def _run(self, batch: Batch, walk: _Walk) -> int:
+    def _run(self, batch: Batch, steps: _Steps) -> int:
         rows, tokens = batch.described()
-        given = (ctypes.byref(x) for x in (self.reader, batch.sampling, rows, tokens, walk))
+        given = (ctypes.byref(x) for x in (self.reader, batch.sampling, rows, tokens, steps))
         made: int = self.native.sst_walk(*given)
         assert made >= 0, f"cache of {self._pass.room} positions is too short"
         return made
 
 
 @runtime_checkable
-class Walkable(Protocol):
+class HasNativeSteps(Protocol):
     """A model that may make its tokens here."""
 
-    def walk(self, cache: Any, lengths: Tensor) -> Walk | None:
+    def native_steps(self, cache: Any, lengths: Tensor) -> NativeSteps | None:
         """Over rows of a cache with prompts of these lengths; None where kernels are torch's."""
         ...
 
@@ -182,42 +182,43 @@ def emit(batch: Batch, logits: Tensor) -> None:
     native.sst_emit(*(ctypes.byref(x) for x in (batch.sampling, rows, tokens)))
 
 
-class Rounds:
+class NativeRounds:
     """Makes rounds of speculation, and clocks their parts.
 
     counts: as `decoding.outcome.Tally`, added to. seconds: float64 [3], added to: drafting,
-    verifying, accepting. laws, if `watched`: the target's and the draft's of the newest round,
+    verifying, accepting. laws, after `watch`: the target's and the draft's of the newest round,
     float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the first
     rejection.
     """
 
     def __init__(
         self,
-        target: Walk,
-        drafter: Drafter,
+        target: NativeSteps,
+        drafter: NativeDrafter,
         batch: Batch,
         counts: Tensor,
         *,
         rule: Rule,
         lookahead: int,
-        watched: bool = False,
     ) -> None:
         rows, tokens = batch.described()
         self.seconds = torch.zeros(3, dtype=torch.float64)
         self.laws: tuple[Tensor, Tensor] | None = None
-        if watched:
-            size = (len(batch.count), lookahead, len(batch.ends) - 1)
-            self.laws = torch.zeros(size), torch.zeros(size)
-        self._made = _Rounds(
-            *(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0),
-            *(tensor.data_ptr() for tensor in (self.seconds, *(self.laws or ()))),
-        )
+        seconds = self.seconds.data_ptr()
+        self._made = _Rounds(ctypes.addressof(rule), lookahead, 0, counts.data_ptr(), 1, 0, seconds)
         parts = (target.reader, drafter, batch.sampling, rows, tokens, self._made)
         self._given = [ctypes.byref(part) for part in parts]
         self._kept = (target, drafter, batch, counts, rule)  # what the structures point into
 
+    def watch(self) -> None:
+        """Keep the distributions of the newest round in `laws`."""
+        batch = self._kept[2]
+        size = (len(batch.count), self._made.lookahead, len(batch.ends) - 1)
+        self.laws = torch.zeros(size), torch.zeros(size)
+        self._made.target, self._made.draft = (law.data_ptr() for law in self.laws)
+
     def __call__(self, number: int) -> None:
-        """So many, or all that are left of the batch if fewer."""
+        """Run up to `number` rounds, fewer if the batch is done."""
         self._made.rounds = number
         native = self._kept[0].native
         assert native.sst_rounds(*self._given) >= 0, "a cache is too short"

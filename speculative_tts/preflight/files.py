@@ -4,15 +4,13 @@ Each function returns the fault in a few words, or None. Only what reveals a cut
 safetensors header, the end of a zip.
 """
 
-import json
 import zipfile
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
 from speculative_tts.evaluation.weights import present
-
-INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+from speculative_tts.models.decoder.weight_files import INDEX, SINGLE, Index
 
 
 def files(folder: Path, *names: str) -> str | None:
@@ -34,8 +32,8 @@ def shards(folder: Path) -> str | None:
     if (folder / SINGLE).is_file() or not index.is_file():
         return files(folder, SINGLE)
     try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError):
+        names = Index.read(index).files
+    except ValueError:
         return f"cut off: {INDEX}"
     for number, name in enumerate(names, start=1):
         wrong = files(folder, name)
@@ -55,5 +53,5 @@ def _is_cut(path: Path) -> bool:
         except SafetensorError:
             return True
     with path.open("rb") as file:
-        is_zip = file.read(2) == b"PK"  # what torch.save writes; an older format has no index
+        is_zip = file.read(2) == b"PK"  # torch.save's format; the older one has no index
     return is_zip and not zipfile.is_zipfile(path)

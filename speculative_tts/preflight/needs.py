@@ -5,7 +5,6 @@ files make a thing whole. Sizes are of the published files or of what is made, r
 """
 
 import importlib.util
-import json
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from speculative_tts.models.layout import FILE
 from speculative_tts.preflight.files import files, shards
 from speculative_tts.records import read_list
 from speculative_tts.schema.evaluate import Paper
+from speculative_tts.typed import read_json
 
 Lacking = Callable[[], str | None]
 
@@ -202,7 +202,7 @@ TRAINING = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean"
 LIBRITTS = _libritts("training", 80, *TRAINING)
 LIBRITTS_TO = "corpus=libritts path=data/LibriTTS"
 LIBRIHEAVY_TO = "corpus=libriheavy path=data/Libriheavy audio=data/Libriheavy"
-LIBRIHEAVY = Need(  # its recordings lie where its manifests say, which is not looked into
+LIBRIHEAVY = Need(  # its recordings, which the manifests name, are not checked
     "data/Libriheavy",
     partial(files, Path("data/Libriheavy"), *(CUTS.format(part=part) for part in ("large", "dev"))),
     "hf download pkufool/libriheavy --repo-type dataset --local-dir data/Libriheavy, and its "
@@ -276,14 +276,13 @@ def _packages(*modules: str) -> str | None:
 def _is_found(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 def _json(path: Path) -> dict[str, object]:
     """Read a JSON object; empty if the file is none."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}

@@ -15,8 +15,13 @@ from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantities, quantity, whole
 from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.selection import Chosen
+from speculative_tts.runs.folder import SCORES
 
 SEEDS_SPREAD = "Figures are mean ± standard deviation over seeds."
+ONE_PROCESS = (
+    "Times and speedups of one process have an interval over its utterances alone: another process "
+    "may differ by 0.1 and more, so they decide nothing."
+)
 PAIRED_TESTS = (
     "Δ columns are paired differences with two-sided bootstrap p, corrected by Holm's method for "
     "the systems that are compared in one part of a table."
@@ -125,7 +130,7 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
 
 def _words(one: Result) -> int:
     """Words that a system's WER rests on, of one seed."""
-    return sum(row.get("words") or 0 for row in one.runs[0].rows("scores.jsonl").values())
+    return sum(row.get("words") or 0 for row in one.runs[0].rows(SCORES).values())
 
 
 def _range(counts: Iterable[Any]) -> str:
@@ -140,9 +145,16 @@ def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
     text = f"95 % bootstrap intervals over {unit}"
     if settings.get("least"):
         text += f", none (and no p) below {settings['least']} of them"
-    if any(quantity(name).timed for name in shown):
-        text += (
-            ". Those of times and speedups hold for these utterances in this run; "
-            "a repeat on a shared machine can differ by more"
-        )
-    return f"{text}."
+    timed = [name for name in shown if quantity(name).timed]
+    return f"{text}.{_processes(timed, results)}"
+
+
+def _processes(timed: Collection[str], results: Sequence[Result]) -> str:
+    """Say in how many processes times and speedups were measured, and where memory was short."""
+    counts = _range(one.measure(name).processes for one in results for name in timed)
+    if not counts:
+        return ""
+    if counts == "1":
+        return f" {ONE_PROCESS}"
+    text = f" Those of times and speedups are over processes and utterances ({counts} processes)."
+    return f"{text} {ONE_PROCESS}" if counts.startswith("1 ") else text

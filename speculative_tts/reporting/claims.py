@@ -8,8 +8,8 @@ tokens a pass on the tiny VALL-E. What was known when the margins (`claimed`) we
 
 from dataclasses import replace
 
-from speculative_tts.reporting import mtp, paper
-from speculative_tts.reporting.claimed import OF_MTP, OF_PCG, OF_SSD
+from speculative_tts.reporting import drafters, mtp, paper
+from speculative_tts.reporting.claimed import OF_MTP, OF_PCG, OF_SSD, OURS
 from speculative_tts.reporting.definitions import ClaimTable, Report, Row
 from speculative_tts.reporting.experiments import TINY, Experiment, Scale, read
 from speculative_tts.reporting.matched import (
@@ -73,11 +73,22 @@ def _heads() -> dict[str, dict[str, Row]]:
     tables = {table.name: table for table in mtp.report(TINY).tables}
     first, second = tables["table1_valle"], tables["table2"]
     chosen = ("cached", "uncached", "best4", "best8", "none8")
+    bare = read("mtp/uncached_heads_valle")
     target = {"target.name": first.rows["cached"].where["target.name"]}
     wide = second.rows["n8k25"]
     return {
         str(first.experiment): {key: first.rows[key] for key in chosen},
+        bare.name: {"bare8": first.rows["bare8"]},
         str(second.experiment): {"wide": Row(wide.label, {**wide.where, **target})},
+    }
+
+
+def _of_ours() -> dict[str, dict[str, Row]]:
+    """The fastest settings of the recurrent layer, by experiment."""
+    rows = drafters.words().rows
+    return {
+        "drafters/words": {key: rows[key] for key in ("target", "ssd")},
+        "drafters/words_pcg": {"pcg": rows["pcg"]},
     }
 
 
@@ -104,5 +115,6 @@ def report(_scale: Scale) -> Report:
                 OF_MTP,
                 paper.MTP_TABLE_1_VALLE,
             ),
+            ClaimTable("ours", "This project", _of_ours(), OURS, drafters.NOT_PUBLISHED),
         ),
     )

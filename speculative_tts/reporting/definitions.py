@@ -8,6 +8,7 @@ published table.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from speculative_tts.reporting.needs import Nearest, Need
@@ -124,6 +125,14 @@ class SpeakerTable:
         yield from self.columns
 
 
+class ClaimKind(Enum):
+    """What a claim is evidence for."""
+
+    control = "Laws and controls: must hold, and say nothing for a paper"
+    effect = "Effects of a method: may go either way"
+    headline = "The papers' headlines: each holds where all its parts do"
+
+
 @dataclass(frozen=True)
 class Claim:
     """What a paper says, as where the 95 % interval of a figure of ours must lie.
@@ -143,6 +152,8 @@ class Claim:
     above: float = -math.inf
     below: float = math.inf
     why: str = ""
+    kind: ClaimKind = ClaimKind.effect
+    headline: str = ""  # of which it is a part
 
     @property
     def systems(self) -> tuple[str, ...]:

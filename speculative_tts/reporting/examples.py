@@ -9,6 +9,7 @@ from typing import Any
 
 from speculative_tts.codecs.audio import readable
 from speculative_tts.reporting.runs import Run
+from speculative_tts.runs.folder import RECORDS, SCORES
 
 SPREAD = 3  # utterances spread evenly over the list
 
@@ -87,7 +88,7 @@ def heard(systems: Mapping[str, Run], better: str, worse: str) -> Heard:
     to runs. Utterances whose audio is gone or empty are not shown.
     """
     made = {
-        label: _System(label, run, run.rows("scores.jsonl"), run.rows("records.jsonl"))
+        label: _System(label, run, run.rows(SCORES), run.rows(RECORDS))
         for label, run in systems.items()
     }
     if not made:

@@ -68,13 +68,20 @@ class _Filling:
         lines = [
             Line(
                 key,
-                rows[key].label,
+                rows[key].label + self._starved(key),
                 [cell for column in self.columns for cell in self._cells(key, column)],
                 rows[key].rule_above and key != self.keys[0],
             )
             for key in self.keys
         ]
         return Block(self.panel.title, headings, lines)
+
+    def _starved(self, key: str) -> str:
+        """Say that a row was timed while its machine's memory was short, if it shows a time."""
+        if not any(quantity(column.quantity).timed for column in self.columns):
+            return ""
+        found = self.chosen.results[key].starved if key in self.chosen.results else ""
+        return f" ({found})" if found else ""
 
     def _headings(self, column: Column) -> Iterable[Heading]:
         """Of our figure, and of the paper's beside it."""

@@ -28,6 +28,7 @@ BOOKKEEPING = (
     "baseline",
     "instrument",
     "timing",
+    "processes",
     "chunk",
     "seed",
     "source",

@@ -7,9 +7,11 @@ from typing import Any
 from speculative_tts.evaluation.aggregate import aggregate
 from speculative_tts.evaluation.compare import Comparison
 from speculative_tts.evaluation.ratings import QUANTITIES as HEARD
+from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.reporting.runs import Run
 
+STARVED = 0.7  # share of a quiet machine's memory speed; with less a speed leads no table
 SCALED = ("value", "low", "high", "sd")  # parts of a measure that have its unit
 
 
@@ -26,6 +28,7 @@ class Measure:
     sd: float | None = None
     p: float | None = None
     n: int | None = None
+    processes: int | None = None  # that a speed was measured in
     tests: Mapping[str, float | None] = field(default_factory=dict)
 
     def scaled(self, factor: float) -> "Measure":
@@ -38,11 +41,14 @@ class Measure:
         if self.value is None or not base.value:
             return NOTHING
         value = self.value / base.value
+        known = [one.processes for one in (self, base) if one.processes is not None]
+        few = min(known, default=None)
         ends = (self.low, self.high, base.low, base.high)
         if any(end is None or end <= 0 for end in ends):
-            return Measure(value, n=self.n)
+            return Measure(value, n=self.n, processes=few)
         own_low, own_high, base_low, base_high = map(float, ends)  # type: ignore[arg-type]
-        return Measure(value, own_low / base_high, own_high / base_low, n=self.n)
+        low, high = own_low / base_high, own_high / base_low
+        return Measure(value, low, high, n=self.n, processes=few)
 
 
 NOTHING = Measure(None)
@@ -69,8 +75,20 @@ class Result:
             index = int(position) - 1
             return Measure(values[index]) if index < len(values) else NOTHING
         figure = self.metrics.get(name) or {}
-        parts: dict[str, Any] = {key: figure.get(key) for key in (*SCALED, "n")}
+        parts: dict[str, Any] = {key: figure.get(key) for key in (*SCALED, "n", "processes")}
+        clocked = name in METRICS and METRICS[name].timed and parts["value"] is not None
+        if clocked and parts["processes"] is None:
+            parts["processes"] = 1  # of a run before several were timed
         return Measure(**parts)
+
+    @property
+    def starved(self) -> str:
+        """Say how fast memory was beside a quiet machine's, where that was much less."""
+        for run in self.runs:
+            speed, quiet = run.summary.get("memory"), _fact(run.provenance, ("memory", "quiet"))
+            if speed and quiet and speed < STARVED * quiet:
+                return f"starved: {speed:.0f} GB/s a core, quiet {quiet:.0f}"
+        return ""
 
     def judge(self, metric: str) -> str:
         """Id of the judge who measured; empty when nobody did."""

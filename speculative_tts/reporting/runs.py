@@ -1,19 +1,29 @@
 """Run folders as rows: those that are scored, and why the others cannot be used."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.ratings import read_ratings
 from speculative_tts.records import read_jsonl
+from speculative_tts.runs.folder import (
+    AGAIN,
+    CONFIG,
+    RECORDS,
+    SCORES,
+    SUMMARY,
+    configured_runs,
+    is_done,
+    read_config,
+    read_provenance,
+    scored_lists,
+)
 from speculative_tts.schema.limits import Whole
 from speculative_tts.typed import read_json, typed
 
 Where = Mapping[str, Any]  # dotted configuration key -> value
-
-AGAIN = "make the run again"
 
 
 @dataclass(frozen=True)
@@ -67,9 +77,8 @@ def find_runs(folder: Path) -> Found:
     """
     if not folder.is_dir():
         raise ValueError(f"runs={folder} is not a folder; run sst-decode, or give runs=<folder>")
-    places = (sorted(folder.glob(deep)) for deep in ("*/config.json", "[!.]*/*/config.json"))
-    folders = [path.parent for path in next(filter(None, map(_of_runs, places)), [])]
-    foreign = tuple(map(_foreign, sorted(_scored_lists(folder))))
+    folders = configured_runs(folder)
+    foreign = tuple(map(_foreign, scored_lists(folder)))
     if not folders and not foreign:
         raise ValueError(f"runs={folder} holds no run; run sst-decode out={folder} first")
     runs, unusable = [], {}
@@ -81,34 +90,14 @@ def find_runs(folder: Path) -> Found:
     return Found(folder, tuple(runs), unusable, foreign)
 
 
-def _of_runs(paths: Iterable[Path]) -> list[Path]:
-    """Those config.json that are no model's: trained drafts and exports may lie beside runs."""
-    return [path for path in paths if not _is_model(path)]
-
-
-def _is_model(path: Path) -> bool:
-    try:
-        return "model_type" in read_json(path, AGAIN)
-    except ValueError:  # `_read` says what is wrong with it
-        return False
-
-
 def unscored(folder: Path) -> Run:
     """A run by its configuration alone, perhaps none: nobody has heard it yet."""
-    path = folder / "config.json"
-    config = read_json(path, AGAIN) if path.is_file() else {}
-    return Run(folder, flatten(config), {}, {})
-
-
-def _scored_lists(folder: Path) -> Iterable[Path]:
-    """Folders that sst-eval made of a list: they were never decoded here."""
-    scored = (path.parent for path in folder.glob("*/summary.json"))
-    return (path for path in scored if not (path / "config.json").exists())
+    return Run(folder, flatten(read_config(folder)), {}, {})
 
 
 def _foreign(folder: Path) -> Run:
     """A list's scores as a run without configuration."""
-    path = folder / "summary.json"
+    path = folder / SUMMARY
     written = read_json(path, AGAIN)
     typed(_Summary, written, path)
     return Run(folder, {}, written, {})
@@ -119,23 +108,23 @@ def _read(folder: Path) -> Run:
 
     A broken run is left out and named; the others make their tables.
     """
-    if not (folder / "DONE").exists():
+    if not is_done(folder):
         raise ValueError("not finished; start its sst-decode again, it goes on where it was")
     scoring = f"sst-eval runs={shlex.quote(str(folder))}"
-    if not (folder / "summary.json").is_file():
+    if not (folder / SUMMARY).is_file():
         raise ValueError(f"not scored; {scoring}")
-    written, provenance = read_json(folder / "summary.json", AGAIN), folder / "provenance.json"
-    summary = typed(_Summary, written, folder / "summary.json")
+    written = read_json(folder / SUMMARY, AGAIN)
+    summary = typed(_Summary, written, folder / SUMMARY)
     written["metrics"] |= read_ratings(folder)
     if summary.run.get("complete") is False:
         raise ValueError(f"scored before it was finished; {scoring}")
     run = Run(
         folder,
-        flatten(read_json(folder / "config.json", AGAIN)),
+        flatten(read_json(folder / CONFIG, AGAIN)),
         written,
-        read_json(provenance, AGAIN) if provenance.is_file() else {},
+        read_provenance(folder),
     )
-    for file in ("records.jsonl", "scores.jsonl"):
+    for file in (RECORDS, SCORES):
         run.rows(file)
     return run
 

@@ -27,6 +27,7 @@ from speculative_tts.reporting.selection import (
 )
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
+from speculative_tts.runs.folder import SCORES
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,8 @@ def _listening(report: Report, chosen: Mapping[str, Chosen], others: Sequence[Ru
             for key, row in definition.rows.items()
             if key in results
         }
-        ids = {id_ for run in systems.values() for id_ in run.rows("scores.jsonl")}
-        systems |= {run.name: run for run in others if ids & {*run.rows("scores.jsonl")}}
+        ids = {id_ for run in systems.values() for id_ in run.rows(SCORES)}
+        systems |= {run.name: run for run in others if ids & {*run.rows(SCORES)}}
         return heard(systems, *(definition.rows[key].label for key in report.contrast))
     return Heard()
 

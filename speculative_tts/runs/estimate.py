@@ -1,4 +1,4 @@
-"""What runs would take, without making them: utterances, tokens, hours by stage, disk.
+"""Estimate what runs would take without making them: utterances, tokens, hours, disk.
 
 From a probe of a few utterances, decoded as the run would decode them with workers=1. What is done
 already, runs and prompts, is not counted, nor are the runs of a search for a speed (match=).
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from speculative_tts.runs.sources.engine import EngineSource
-from speculative_tts.runs.run import AudioSource, finished
 from speculative_tts.records import ListItem, spread
+from speculative_tts.runs.run import AudioSource, finished
+from speculative_tts.runs.sources.engine import EngineSource
 
 PROBED, ALONE = 6, 2  # utterances decoded together, and one by one
 DEVICES = (2, 4, 8)
@@ -23,7 +23,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is left of some runs."""
+    """Estimate of the work left in some runs."""
 
     runs: int = 0
     utterances: int = 0
@@ -57,14 +57,18 @@ class Plan:
 
 
 def plan(source: AudioSource, folder: Path, items: list[ListItem]) -> Plan:
-    """What is left of one run; ValueError for what is wrong with its list."""
+    """Estimate the work left in one run. ValueError for a fault of its list."""
     done = finished(folder)
     missing = [item for item in items if item.id not in done]
     if not missing:
         return Plan(runs=1)
     some = spread(missing, PROBED)
-    found = _decoded(source, items, some) if isinstance(source, EngineSource) else _made(source, some)
-    timed = sum(source.is_timed(item) for item in missing) if isinstance(source, EngineSource) else 0
+    found = (
+        _decoded(source, items, some) if isinstance(source, EngineSource) else _made(source, some)
+    )
+    timed = (
+        sum(source.is_timed(item) for item in missing) if isinstance(source, EngineSource) else 0
+    )
     numbers = {
         "voices": len({item.prompt_audio for item in missing}),
         "timed": timed,
@@ -84,7 +88,7 @@ def plan(source: AudioSource, folder: Path, items: list[ListItem]) -> Plan:
 
 
 def _decoded(source: EngineSource, items: list[ListItem], some: list[ListItem]) -> Plan:
-    """Of one utterance; its hours are seconds."""
+    """Estimate one utterance from a probe; `hours` holds seconds here."""
     voices, _ = _clocked(lambda: source.follow(some))
     source.start(items, some)
     some = [item for item in some if item.id not in source.failed]
@@ -105,7 +109,7 @@ def _decoded(source: EngineSource, items: list[ListItem], some: list[ListItem]) 
 
 
 def _made(source: AudioSource, some: list[ListItem]) -> Plan:
-    """The same of a source that decodes nothing."""
+    """Estimate one utterance of a source that decodes nothing."""
     source.start(some, some)
     seconds, made = _clocked(lambda: list(source.make(some)))
     samples = sum(len(wave) for _, wave in made) / len(made)

@@ -1,4 +1,4 @@
-"""What a run is called: `<what it is>-<signature>`, equal exactly when two runs are the same.
+"""Name runs `<label>-<signature>`: equal exactly when two runs are the same.
 
 The signature is over the settings that the run reads (`schema.decode.READS`), each as its content
 where it is a path; over `schema.laws.LAWS`, which turn models and a seed into tokens; and over
@@ -13,6 +13,7 @@ from typing import Any
 from speculative_tts.provenance import plain, signature
 from speculative_tts.schema.decode import (
     ALWAYS,
+    BY_HEADS,
     READS,
     DecodeConfig,
     HeadsConfig,
@@ -21,10 +22,9 @@ from speculative_tts.schema.decode import (
     System,
     ViterbiConfig,
 )
-from speculative_tts.schema.laws import LAWS, unchanged
+from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
 from speculative_tts.schema.rules import GroupRule
 
-DONE = "DONE"  # in the folder of a finished run
 # Counted for every run before, and decides no token now that batches are not timed.
 BEFORE = {"batch_size": 1}
 # Settings of groups that are no part of what a run is: where caches lie, who counts for them.
@@ -44,11 +44,12 @@ def run_name(config: DecodeConfig) -> str:
         from speculative_tts.native import library
 
         values["runtime"]["kernels"] = library.kernel_label(config.runtime)
-    return f"{label(config)}-{signature(values | BEFORE | {'laws': LAWS})}"
+    laws = OWN_LAWS.get(config.system.name, LAWS)
+    return f"{label(config)}-{signature(values | BEFORE | {'laws': laws})}"
 
 
 def settings(config: DecodeConfig) -> dict[str, Any]:
-    """What a run reads of its configuration, as JSON values: its config.json."""
+    """Return the settings that a run reads, as JSON values: its config.json."""
     reads = {*ALWAYS, *READS[config.system]}
     if "drafter" in reads:
         reads |= {*config.drafter.reads}
@@ -56,7 +57,7 @@ def settings(config: DecodeConfig) -> dict[str, Any]:
 
 
 def label(config: DecodeConfig) -> str:
-    """What a run is, for people: speculative-tolerance-b0.4-k3-s0."""
+    """Return the readable part of a run's name: speculative-tolerance-b0.4-k3-s0."""
     parts = [config.system.name]
     if config.system is System.swap and isinstance(config.rule, GroupRule):
         parts += config.rule.groups.label
@@ -64,13 +65,13 @@ def label(config: DecodeConfig) -> str:
         parts += [*config.rule.label, f"k{config.drafted}", *config.drafter.label]
         if isinstance(config.drafter, HeadsDrafterConfig):
             parts += ["heads", *search_label(config.heads, config.viterbi)]
-    if config.system is System.multi_token:
+    if config.system in BY_HEADS:
         parts += search_label(config.heads, config.viterbi)
     return "-".join([*parts, f"s{config.seed}"])
 
 
 def search_label(heads: HeadsConfig, viterbi: ViterbiConfig) -> list[str]:
-    """How a run uses heads: n8-none, n8-sample-union-k3, and what differs from the defaults."""
+    """Name how a run uses heads: n8-none, n8-sample-union-k3, and what is no default."""
     parts = [f"n{'all' if heads.n is None else heads.n}", viterbi.mode.name]
     if viterbi.mode is not PathMode.none:
         parts += [viterbi.candidates.name, f"k{viterbi.top_k}"]

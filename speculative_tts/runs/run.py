@@ -7,37 +7,34 @@ from typing import Any, Protocol
 
 from speculative_tts.codecs.audio import Wave, readable, wav_bytes
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.files import sync, write_atomic
 from speculative_tts.records import (
     Appender,
     DecodeRecord,
     ListItem,
-    read_rows,
     to_row,
     write_jsonl,
 )
-
-RECORDS = "records.jsonl"
-FAILED = "failed.jsonl"  # utterances without a record because a model broke down, and why
+from speculative_tts.runs.folder import FAILED, RECORDS, audio_name, read_records
+from speculative_tts.schema.decode import SamplingConfig
 
 
 class AudioSource(Protocol):
-    """Where the audio of a run comes from: an engine, the recordings, a run's swapped codes."""
+    """A source of a run's audio: an engine, the recordings, another run's swapped codes."""
 
     @property
     def codec(self) -> Codec:
-        """What the audio is made with."""
+        """The codec that makes the audio."""
         ...
 
     @property
-    def settings(self) -> Settings | None:
+    def settings(self) -> SamplingConfig | None:
         """The sampler's, with nothing left open; None where nothing is sampled."""
         ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Which caches and heads it was made of, for provenance."""
+        """Caches and heads that the audio rests on, for provenance."""
         ...
 
     @property
@@ -116,7 +113,7 @@ def record(
         reference_audio=item.reference_audio,
         seen=item.seen,
         seed=seed,
-        audio=f"audio/{item.id}.wav",
+        audio=audio_name(item.id),
         codes=codes,
         audio_seconds=len(wave) / codec.sample_rate,
         **usual | columns,
@@ -140,13 +137,6 @@ def check_audio(files: Mapping[str, str]) -> None:
             f"audio of {len(absent)} of {len(files)} rows is missing: {absent[0]} "
             f"({files[absent[0]]}); get it, or take those rows out of the list"
         )
-
-
-def read_records(folder: Path) -> dict[str, DecodeRecord]:
-    """Records of a run folder by utterance id; empty when it has none."""
-    path = folder / RECORDS
-    rows = read_rows(path, DecodeRecord) if path.is_file() else iter(())
-    return {row.id: row for row in rows}
 
 
 def finished(folder: Path) -> dict[str, DecodeRecord]:

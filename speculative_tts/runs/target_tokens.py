@@ -38,7 +38,7 @@ class TargetTokens:
     def outcomes(
         self, requests: list[Request], decode: Callable[[list[Request]], Made]
     ) -> Iterator[tuple[Request, Outcome]]:
-        """Those that are known, then the others by `decode`; each is kept once it is made.
+        """Yield outcomes that are stored, then the others by `decode`, each stored at once.
 
         Nobody waits while they are: of two processes that want the same meanwhile, a copy of this
         one too, both decode them.

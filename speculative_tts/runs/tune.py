@@ -13,13 +13,12 @@ import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from speculative_tts.runs.naming import DONE, run_name
-from speculative_tts.runs.run import read_records
 from speculative_tts.records import DecodeRecord
+from speculative_tts.runs.folder import is_done, read_records, settings_beside
+from speculative_tts.runs.naming import run_name
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.decode import DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule, RuleConfig, ToleranceRule
-from speculative_tts.typed import read_json
 
 Run = Callable[[DecodeConfig], int]
 Scale = tuple[Callable[[float], float], Callable[[float], float]]
@@ -75,7 +74,7 @@ def other(config: DecodeConfig, kind: str, wanted: float) -> RuleConfig:
 
 
 def parsed(config: DecodeConfig) -> tuple[str, float]:
-    """What `config.match` asks for: beta, length or speedup, and its value."""
+    """Return the goal that `config.match` names: beta, length or speedup, and its value."""
     text, searched = config.match or "", GroupRule | ToleranceRule
     if config.system is not System.speculative or not isinstance(config.rule, searched):
         raise ValueError(
@@ -162,7 +161,7 @@ def search(
 
 
 def _beyond(tried: dict[float, float], goal: float, first: float, scale: Scale) -> float:
-    """Where a line through the largest two leads, within `BEYOND`; `first` without any."""
+    """Extrapolate a line through the largest two, within `BEYOND`; `first` without any."""
     if not tried:
         return first
     there, back = scale
@@ -206,8 +205,8 @@ def with_setting(config: DecodeConfig, setting: float) -> DecodeConfig:
 
 def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
     """Figures, by setting, of the finished runs in `trial.out` that differ in the setting alone."""
-    files = Path(trial.out).glob("*/config.json")
-    rules = [read_json(file, "delete that run").get("rule", {}) for file in files]
+    there = settings_beside(Path(trial.out), "delete that run")
+    rules = [one.get("rule", {}) for one in there]
     same = [rule for rule in rules if rule.get("name") == trial.rule.name]
     by_size = isinstance(trial.rule, GroupRule)
     settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in same}
@@ -222,11 +221,11 @@ def finished(config: DecodeConfig, figure: Figure) -> float | None:
     """
     timings = [config.timing]
     if figure is not speedup:
-        files = Path(config.out).glob("*/config.json")
-        timings += {read_json(file, "delete that run").get("timing") for file in files}
+        there = settings_beside(Path(config.out), "delete that run")
+        timings += {one.get("timing") for one in there}
     for timing in timings:
         folder = Path(config.out) / run_name(dataclasses.replace(config, timing=timing))
-        if (folder / DONE).is_file():
+        if is_done(folder):
             return figure(read_records(folder).values())
     return None
 

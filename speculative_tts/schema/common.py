@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
 
 from omegaconf import MISSING
 
+from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import (
     Cosine,
     Count,
@@ -56,6 +58,8 @@ class RowsConfig:
     """Layout of LMs whose codes are vocabulary rows (LLaSA, NeuTTS): tokens, prompt, sampler."""
 
     code: str = "<|s_{}|>"  # token of a code; {} is its number
+    first: Annotated[Whole, Since(0)] = 0  # number of code 0's token, where others come before
+    count: Annotated[Count, Since(None)] | None = None  # codes; null: all that follow
     end: str = "<|SPEECH_GENERATION_END|>"  # token that ends the speech
     # what the user says; {text} is the prompt's text and the text
     user: str = (
@@ -80,7 +84,7 @@ class RowsConfig:
 
 @dataclass
 class CheckpointConfig:
-    """A speech LM checkpoint: a folder of one of the families of `models.families.registry`."""
+    """A speech LM checkpoint: the folder of a known family."""
 
     name: str = MISSING  # shown in tables
     path: ReadPath = MISSING  # the folder

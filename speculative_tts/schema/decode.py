@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from omegaconf import MISSING
 
@@ -43,12 +43,13 @@ class System(Enum):
     speculative = "speculative"  # draft and target with an acceptance rule
     multi_token = "multi_token"  # the target's heads: n tokens a pass, none verified
     uncached = "uncached"  # the target alone, all recomputed for every token: a paper's baseline
+    uncached_heads = "uncached_heads"  # multi_token, all recomputed for every block
     codec = "codec"  # no model: the reference recording through the codec, its upper bound
     reference = "reference"  # no model: the reference recording itself
     swap = "swap"  # no model: a target run, its tokens swapped within their groups (PCG, table 2)
 
 
-MODEL = ("target", "sampling", "runtime", "seed", "timing")
+MODEL = ("target", "sampling", "runtime", "seed", "timing", "processes")
 STREAMED = (*MODEL, "chunk")
 # Settings that a system reads beside those of every run; others make no other run.
 READS: dict[System, tuple[str, ...]] = {
@@ -57,10 +58,12 @@ READS: dict[System, tuple[str, ...]] = {
     System.speculative: (*STREAMED, "drafter", "rule", "lookahead", "baseline", "instrument"),
     System.multi_token: (*STREAMED, "heads", "viterbi", "baseline"),
     System.uncached: (*MODEL, "baseline"),
+    System.uncached_heads: (*MODEL, "heads", "viterbi", "baseline"),
     System.codec: (),
     System.reference: (),
     System.swap: ("target", "sampling", "seed", "rule", "source"),
 }
+BY_HEADS = (System.multi_token, System.uncached_heads)  # their tokens are the same
 ALWAYS = ("system", "codec", "data", "limit")
 
 
@@ -93,11 +96,14 @@ class SamplingConfig:
 
 
 class Kernels(Enum):
-    """The code that computes a speech LM on a CPU."""
+    """The code that computes a speech LM."""
 
-    auto = "auto"  # the native step where it is compiled or can be, else torch
+    auto = "auto"  # on a CPU native, on a GPU triton, each where it can be had, else torch
     torch = "torch"
-    native = "native"  # compiled C++ (speculative_tts/native); an error where there is no compiler
+    native = (
+        "native"  # compiled C++ (speculative_tts/native), for a CPU; an error without a compiler
+    )
+    triton = "triton"  # kernels in Triton (models/gpu), for a GPU; an error where it has none
 
 
 class Capture(Enum):
@@ -107,6 +113,13 @@ class Capture(Enum):
     off = "off"
 
 
+class Speculate(Enum):
+    """The batches that are decoded with drafts."""
+
+    always = "always"
+    paying = "paying"  # where it is faster than the target alone, tried once a size of batch
+
+
 @dataclass
 class RuntimeConfig:
     """Hardware of a run."""
@@ -114,9 +127,11 @@ class RuntimeConfig:
     device: Device = Device.cpu
     dtype: DType = DType.float32  # of weights; distributions are always float32
     threads: Threads = 1  # of torch and of the native step
-    kernels: Kernels = Kernels.auto  # on a CPU; a GPU has torch's
+    kernels: Kernels = Kernels.auto
     # CUDA graphs of whole rounds; the tokens are the same
     graphs: Annotated[Capture, Since(Capture.auto)] = Capture.auto
+    # paying: tokens hang on which is faster; the target alone obeys any rule
+    speculate: Annotated[Speculate, Since(Speculate.always)] = Speculate.always
     warmup: Whole = 2  # utterances decoded before any clock starts
 
 
@@ -158,9 +173,10 @@ class ViterbiConfig:
 
 @dataclass
 class DrafterConfig(Kind):
-    """The drafter, which proposes the tokens that the target verifies; kinds have own keys."""
+    """The drafter, which proposes the tokens that the target verifies."""
 
     group = "drafter"
+    built_by: ClassVar[str]  # a function of the settings and `decoding.builder.Builder`
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -177,6 +193,7 @@ class DrafterConfig(Kind):
 class LMDrafterConfig(DrafterConfig):
     """A second language model."""
 
+    built_by = "speculative_tts.decoding.drafters.lm:LMDrafter.build"
     name: str = "lm"
     # lookahead is the most; a round's drafts end with a token whose law has more entropy (nats),
     # for it is likely to be rejected; null: they do not
@@ -197,6 +214,7 @@ class LMDrafterConfig(DrafterConfig):
 class HeadsDrafterConfig(DrafterConfig):
     """The target's own multi-token heads."""
 
+    built_by = "speculative_tts.decoding.drafters.heads:HeadsDrafter.build"
     name: str = "heads"
 
     @property
@@ -209,6 +227,7 @@ class HeadsDrafterConfig(DrafterConfig):
 class LookupDrafterConfig(DrafterConfig):
     """Look-up in earlier speech: copy what followed the newest tokens there."""
 
+    built_by = "speculative_tts.decoding.drafters.lookup:LookupDrafter.build"
     name: str = "lookup"
     longest: Few = 3  # tokens that must be the same, tried first
     shortest: Few = 1  # at least; without a match nothing is drafted
@@ -238,6 +257,7 @@ class DrafterDType(Enum):
 class RecurrentDrafterConfig(DrafterConfig):
     """A small layer on the target's hidden state and the token just drawn."""
 
+    built_by = "speculative_tts.decoding.drafters.recurrent:RecurrentDrafter.build"
     name: str = "recurrent"
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
     # of the layer and of the target's head where they draft: any law may be proposed
@@ -295,6 +315,9 @@ class DecodeConfig(EngineConfig):
     limit: Count | None = None  # utterances of the list, evenly spread over it; None = all
     # utterances that are timed: decoded one by one, evenly spread over the list; null: all
     timing: Annotated[Whole, Since(None)] | None = 20
+    # processes in which they are timed, one after the other: speeds differ more between processes
+    # than between utterances; 5 give an interval over both, 1 only a first look
+    processes: Annotated[Count, Since(1)] = 1
     # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
     # its memory holds
     batch_size: Count | None = None

@@ -5,11 +5,31 @@ its defaults, so that a key which the chosen kind does not have is refused.
 """
 
 import dataclasses
+import pkgutil
 import typing
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from omegaconf import MISSING
+
+IMPLIED = {  # frozen: a kind that comes later is chosen by its name, so that no old command changes
+    "drafter.entropy": "lm",
+    "drafter.longest": "lookup",
+    "drafter.shortest": "lookup",
+    "drafter.codes": "recurrent",
+    "drafter.dtype": "recurrent",
+    "drafter.path": "recurrent",
+    "rule.beta": "tolerance",
+    "rule.groups": "group",
+    "rule.alpha": "typical",
+    "rule.epsilon": "typical",
+    "rule.most": "divergence",
+    "rule.ratio": "neighbours",
+    "rule.distance": "dynamic",
+    "rule.gap": "dynamic",
+    "rule.reach": "dynamic",
+}
+"""The kind that a key asks for where none is chosen."""
 
 
 @dataclass
@@ -17,6 +37,9 @@ class Kind:
     """The base of each group's base class."""
 
     group: ClassVar[str]  # of configs/
+    # `module:function` that makes the thing of its settings: found when it is built, not before,
+    # so that reading settings imports nothing heavy
+    built_by: ClassVar[str]
     name: str = MISSING
 
     def __post_init__(self) -> None:
@@ -27,6 +50,11 @@ class Kind:
                 f"{self.group}.name={self.name} renames {self.group}={chosen}; "
                 f"give {self.group}=<one of {there}>"
             )
+
+
+def build(kind: Kind, parts: Any) -> Any:
+    """Return what these settings describe, made with what its builder takes of `parts`."""
+    return pkgutil.resolve_name(kind.built_by)(kind, parts)
 
 
 def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
@@ -48,10 +76,7 @@ def own_keys(base: type[Any]) -> set[str]:
 
 
 def asked_for(schema: type[Any]) -> list[tuple[str, str]]:
-    """Which choice a key asks for that one kind alone has: ("rule.beta", "rule=tolerance")."""
-    found = []
-    for group, known in kinds_in(schema).items():
-        keys = [(key, name) for name, kind in known.items() for key in sorted(own_keys(kind))]
-        alone = [key for key, _ in keys]
-        found += [(f"{group}.{k}", f"{group}={name}") for k, name in keys if alone.count(k) == 1]
-    return found
+    """Return which choice each key of `IMPLIED` asks for: ("rule.beta", "rule=tolerance")."""
+    there = kinds_in(schema)
+    choices = [(key, f"{key.partition('.')[0]}={kind}") for key, kind in IMPLIED.items()]
+    return [(key, choice) for key, choice in choices if key.partition(".")[0] in there]

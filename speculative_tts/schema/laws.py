@@ -10,6 +10,11 @@ LAWS = 2
 
 2: uniforms of 53 bits under keys of 256; sampled paths by logarithms.
 """
+OWN_LAWS = {"swap": 3}
+"""Versions for systems whose tokens changed alone, by the system's name.
+
+swap 3: a swapped token is never drawn itself.
+"""
 
 
 @dataclass(frozen=True)

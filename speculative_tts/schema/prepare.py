@@ -57,6 +57,7 @@ class PrepareConfig:
     rows: Count | None = 500  # utterances of format=random, strings of corpus=voices; null: all
     keep_leaks: bool = False  # keep rows that are their own prompt
     allow_missing: bool = False  # leave out rows whose audio or text is missing
+    strict: bool = False  # format=random: stop at files that are no readable audio
 
     # of corpus=sentences, folders of texts: WordNet, a SWORD text, or .txt files
     texts: list[str] = field(default_factory=lambda: ["/usr/share/wordnet", "/usr/share/sword"])

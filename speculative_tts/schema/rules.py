@@ -1,7 +1,7 @@
 """Settings of acceptance rules, a class per rule, with its part of a run's name."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from speculative_tts.schema.common import GroupsConfig, Similarity
 from speculative_tts.schema.kinds import Kind
@@ -14,6 +14,7 @@ class RuleConfig(Kind):
     """Acceptance rule."""
 
     group = "rule"
+    built_by: ClassVar[str]  # a function of the settings and `decoding.rules.acceptance.Artefacts`
 
     @property
     def label(self) -> list[str]:
@@ -25,6 +26,7 @@ class RuleConfig(Kind):
 class ExactRule(RuleConfig):
     """The emitted law is the target's."""
 
+    built_by = "speculative_tts.decoding.rules.block:exact"
     name: str = "exact"
     # judge all drafted tokens together: the same law, more of them accepted
     block: Annotated[bool, Since(False)] = False
@@ -39,6 +41,7 @@ class ExactRule(RuleConfig):
 class ToleranceRule(RuleConfig):
     """SSD's: accept when u < min(1, q/p) + beta."""
 
+    built_by = "speculative_tts.decoding.rules.acceptance:Tolerance.build"
     name: str = "tolerance"
     beta: NonNegative = 0.0  # 0 is the exact rule
 
@@ -52,6 +55,7 @@ class ToleranceRule(RuleConfig):
 class GroupRule(RuleConfig):
     """PCG's: accept by groups of similar tokens."""
 
+    built_by = "speculative_tts.decoding.rules.block:by_groups"
     name: str = "group"
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     # judge the groups of all drafted tokens together
@@ -67,6 +71,7 @@ class GroupRule(RuleConfig):
 class TypicalRule(RuleConfig):
     """Medusa's: accept what is likelier than a threshold that falls with the target's entropy."""
 
+    built_by = "speculative_tts.decoding.rules.relaxed:Typical.build"
     name: str = "typical"
     epsilon: NonNegative = 0.3  # the threshold at most
     alpha: NonNegative = 0.09  # the threshold of a law with entropy H is alpha exp(-H)
@@ -81,6 +86,7 @@ class TypicalRule(RuleConfig):
 class TopRule(RuleConfig):
     """LLaSA+'s: accept the target's k likeliest tokens; with delta TensorRT-LLM's."""
 
+    built_by = "speculative_tts.decoding.rules.relaxed:Top.build"
     name: str = "top"
     k: Count = 50
     delta: Share = 1.0  # as likely as the likeliest, but for so much; 1: anything
@@ -95,6 +101,7 @@ class TopRule(RuleConfig):
 class DivergenceRule(RuleConfig):
     """FSD's: accept anything where draft and target are alike."""
 
+    built_by = "speculative_tts.decoding.rules.relaxed:Divergence.build"
     name: str = "divergence"
     most: NonNegative = 0.2  # Jensen-Shannon divergence, nats; 0.69 is all
 
@@ -108,6 +115,7 @@ class DivergenceRule(RuleConfig):
 class NeighboursRule(RuleConfig):
     """LANTERN's: a token borrows the probability of its nearest neighbours."""
 
+    built_by = "speculative_tts.decoding.rules.relaxed:Neighbours.build"
     name: str = "neighbours"
     source: Similarity = Similarity.codebook  # what near is measured on
     k: Count = 1000  # neighbours looked at
@@ -126,6 +134,7 @@ class NeighboursRule(RuleConfig):
 class DynamicRule(RuleConfig):
     """GSD's: accept by groups of tokens that are alike in probability, here, and in sound."""
 
+    built_by = "speculative_tts.decoding.rules.relaxed:Dynamic.build"
     name: str = "dynamic"
     source: Similarity = Similarity.embedding  # what alike is measured on
     # tokens on either side in the order of probability; 0: the exact rule

@@ -1,6 +1,5 @@
 """Write the texts of a model card: how a draft or a recurrent layer was made and is used."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from speculative_tts.models.recurrent import DESCRIPTION
 from speculative_tts.reporting.checkpoints import INHERITANCE, LOSSES
 from speculative_tts.schema.export import ExportConfig
 from speculative_tts.training.export import CLASSES, SPECULATORS, VLLM, Exported
+from speculative_tts.typed import read_json
 
 UNRECORDED = "Training: not recorded."
 USE = """## With transformers
@@ -128,7 +128,7 @@ def _describe_inheritance(path: Path) -> Iterator[str]:
     if not path.is_file():
         yield UNRECORDED
         return
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    record = read_json(path)
     settings = record["settings"]
     yield (
         f"Training: layers {', '.join(map(str, record['layers']))} of {record['target']} "
@@ -150,7 +150,7 @@ def _best_step(summary: Mapping[str, Any]) -> str:
 
 def _describe_recurrent(path: Path) -> Iterator[str]:
     """Describe the training recorded in recurrent.json; a layer made by hand records none."""
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    record = read_json(path)
     settings = record["about"].get("settings")
     if settings is None:
         yield UNRECORDED

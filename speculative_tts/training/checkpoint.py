@@ -20,12 +20,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from speculative_tts.assets import require
 from speculative_tts.files import copy_atomic, files_hash, write_atomic
-from speculative_tts.models.decoder.loading import read_state
+from speculative_tts.models.decoder.loading import read_config, read_state
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.cosyvoice_export import write_checkpoint
 from speculative_tts.records import write_json
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
-from speculative_tts.typed import read_json
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -54,7 +53,7 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return checkpoint.config, checkpoint.state
     if not (folder / CONFIG).is_file():
         raise ValueError(f"no {CONFIG} in {folder}; give a folder with {CONFIG} and {WEIGHTS}")
-    return _untied_if_stored(folder, read_json(folder / CONFIG), read_state(folder))
+    return _untied_if_stored(folder, read_config(folder), read_state(folder))
 
 
 def _untied_if_stored(

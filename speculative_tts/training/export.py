@@ -18,11 +18,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from speculative_tts.decoding.builder import check_pair
-from speculative_tts.decoding.sampling.settings import Settings, with_defaults
+from speculative_tts.decoding.sampling.settings import completed
 from speculative_tts.files import write_atomic
 from speculative_tts.integrations import biased_head
 from speculative_tts.models import heads
-from speculative_tts.models.decoder.loading import State, read_state
+from speculative_tts.models.decoder.loading import State, read_config, read_state
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.cosyvoice_export import spread
 from speculative_tts.models.families.cosyvoice_files import is_merged, is_official, merged_ids
@@ -34,7 +34,6 @@ from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.export import ExportConfig
 from speculative_tts.training.checkpoint import CONFIG, WEIGHTS, copy_companions, read_checkpoint
 from speculative_tts.training.inherit import HEAD
-from speculative_tts.typed import read_json
 
 BIAS = "lm_head.bias"
 CLASSES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
@@ -73,7 +72,7 @@ class Folder:
         """The checkpoint's config.json."""
         if is_official(self.path):
             return cosyvoice.read_checkpoint(self.path).config
-        return read_json(self.path / CONFIG)
+        return read_config(self.path)
 
     @property
     def size(self) -> int:
@@ -87,7 +86,7 @@ class Folder:
             return merged_ids(self.path)[1][: self.layout.speech_vocab_size]
         return self.layout.order(text_rows=False)
 
-    def silent(self, settings: Settings) -> Tensor:
+    def silent(self, settings: SamplingConfig) -> Tensor:
         """Mark the rows that are never drawn: bool [size]."""
         silent = torch.full((self.size,), not settings.text_rows)
         silent[self.rows] = False
@@ -143,7 +142,7 @@ def export(config: ExportConfig) -> Exported:
     out, like = Path(config.out), config.target
     draft = Folder.of(replace(config.draft, rows=like.rows, instruction=like.instruction))
     target = Folder.of(like)
-    settings = with_defaults(SamplingConfig(), target.layout.sampling)
+    settings = completed(SamplingConfig(), target.layout.sampling)
     check_pair(target.layout, draft.layout, settings)
     _check_rows(target, draft)
     stored, state = draft.tensors()
@@ -210,14 +209,14 @@ def configuration(stored: dict[str, Any], *, biased: bool) -> dict[str, Any]:
     }
 
 
-def generation(draft: Folder, settings: Settings, lookahead: int) -> dict[str, Any]:
+def generation(draft: Folder, settings: SamplingConfig, lookahead: int) -> dict[str, Any]:
     """Return generation_config.json: the target's sampler as far as transformers has names for it.
 
     Every round drafts `lookahead` tokens, as ours do; by default transformers adapts to the draft's
     confidence.
     """
     stops = draft.rows[list(draft.layout.stop_ids)].tolist()
-    sampler = {"do_sample": settings.temperature > 0}
+    sampler: dict[str, Any] = {"do_sample": settings.temperature != 0}
     if sampler["do_sample"]:
         sampler |= {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
     barred = draft.silent(settings).nonzero()[:, 0].tolist()

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from speculative_tts.decoding.sampling.settings import with_defaults
+from speculative_tts.decoding.sampling.settings import completed
 from speculative_tts.files import write_atomic
 from speculative_tts.integrations import recurrent_drafter
 from speculative_tts.models.decoder.loading import EMBEDDING, State
@@ -51,7 +51,7 @@ def export_layer(config: ExportConfig) -> Exported:
     layer = layer_of(Path(config.draft.path), target.path)
     stored, state = target.tensors()
     verifier = configuration(stored, biased=BIAS in state)["architectures"]
-    silent = target.silent(with_defaults(SamplingConfig(), target.layout.sampling))
+    silent = target.silent(completed(SamplingConfig(), target.layout.sampling))
     own = _state(layer, state, silent)
     forget(out, CONFIG, VLLM, SPECULATORS, GENERATION)
     write_atomic(out / f"{CODE}.py", Path(recurrent_drafter.__file__).read_bytes())

@@ -37,7 +37,7 @@ from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizers, train_jointly
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Training, TrainingPlan
-from speculative_tts.training.losses import GROUP, check_weights, ungrouped
+from speculative_tts.training.losses import GROUP, check_weights, mix, ungrouped
 from speculative_tts.training.objective import warn_of_other_codes
 from speculative_tts.training.recurrent import WIDTH, RecurrentTrunk, TrainableRecurrence
 from speculative_tts.training.schedule import cosine, eden_steps
@@ -194,11 +194,10 @@ def _build_predictor(
     layout, device = load_layout(config.target), accelerator.device
     hidden, blocks = trunk.embedding.shape[1], config.blocks  # raises where there is none
     layer = TrainableRecurrence(hidden, config.width or WIDTH * hidden // blocks, blocks)
-    return RecurrentTrunk(
-        trunk, n, layer, weights, speech_sampler(layout), temperature_of(layout),
-        group_distributions(config.groups, layout, device) if weights[GROUP] else ungrouped,
-        own_drafts=config.own_drafts,
-    )  # fmt: skip
+    coarse = group_distributions(config.groups, layout, device) if weights[GROUP] else ungrouped
+    loss = partial(mix, weights, temperature=temperature_of(layout), coarse=coarse)
+    sampler = speech_sampler(layout)
+    return RecurrentTrunk(trunk, n, layer, loss, sampler, own_drafts=config.own_drafts)
 
 
 def _train_frozen(

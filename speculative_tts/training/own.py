@@ -61,7 +61,7 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
         runtime=config.runtime,
     )
     engine = build_engine(engine_config, System.target)
-    if config.laws is not None and engine.settings.text_rows:
+    if config.laws is not None and engine.sampling.text_rows:
         raise ValueError(
             "laws are kept of codes and the end, sampling.text_rows=true draws other rows too; "
             "give sampling.text_rows=false, or leave laws out"

@@ -15,7 +15,7 @@ So tokens of the target itself (sst-own-codes) serve, each weighted by min(1, p(
 recorded token that the target never draws has no weight. Otherwise all tokens count alike.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ from speculative_tts.training.data.pairs import SequenceBatch
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.headed import States, copy_in_order, mean_figures, states_of
 from speculative_tts.training.loop import Values
-from speculative_tts.training.losses import Coarse, mix
 from speculative_tts.training.objective import Sampler
 from speculative_tts.training.trunk import TrainableTrunk
 
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits, wanted ids, target logits: [n]
 WIDTH = 8  # all blocks' width over the target's; half of it accepts 0.02 to 0.03 less at each step
 
 
@@ -74,15 +74,20 @@ class RecurrentTrunk(nn.Module):
     """Compute the layer's losses on a frozen trunk over n - 1 steps; `sampler` is the target's."""
 
     def __init__(
-        self, trunk: TrainableTrunk, n: int, layer: TrainableRecurrence, weights: dict[str, float],
-        sampler: Sampler, temperature: float, coarse: Coarse, *, own_drafts: bool,
-    ) -> None:  # fmt: skip
+        self,
+        trunk: TrainableTrunk,
+        n: int,
+        layer: TrainableRecurrence,
+        loss: Loss,
+        sampler: Sampler,
+        *,
+        own_drafts: bool,
+    ) -> None:
         super().__init__()
         self.layer = layer
         self.model = trunk.model.requires_grad_(requires_grad=False)
         self.trunk, self.n, self.ahead = trunk, n, n - 1
-        self._weights, self._sampler, self._own_drafts = weights, sampler, own_drafts
-        self._compared = (temperature, coarse)
+        self._loss, self._sampler, self._own_drafts = loss, sampler, own_drafts
         self.frequent: Tensor | None = None  # speech ids, the most frequent first
 
     def states(self, batch: SequenceBatch) -> States:
@@ -103,7 +108,7 @@ class RecurrentTrunk(nn.Module):
         """Return the loss summed over steps and positions."""
         losses, reached = [], states.hidden.new_ones(len(states))
         for going, step in self._steps(states):
-            losses.append((reached[going] * mix(self._weights, *step, *self._compared)).sum())
+            losses.append((reached[going] * self._loss(*step)).sum())
             if self._own_drafts:
                 reached = reached.index_put((going,), reached[going] * self._passes(*step))
         return torch.stack(losses).sum(), {}
@@ -115,7 +120,7 @@ class RecurrentTrunk(nn.Module):
         for _, (logits, wanted, target) in self._steps(states):
             p, q = self._sampler(logits), self._sampler(target)
             values = (
-                mix(self._weights, logits, wanted, target, *self._compared).sum(),
+                self._loss(logits, wanted, target).sum(),
                 (logits.argmax(-1) == wanted).sum(),
                 torch.minimum(p, q).sum(),
             )

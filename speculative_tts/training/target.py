@@ -133,6 +133,16 @@ def accuracy(logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]) ->
     return (logits.argmax(dim=-1) == labels).float().mean()
 
 
+@dataclass(frozen=True)
+class Material:
+    """The data of a target's training, a pull at its embeddings, and an evaluation of it."""
+
+    layout: SpeechLayout
+    data: RecordingsBySpeaker
+    pull: Callable[[Tensor], None] | None = None
+    watch: Watch | None = None
+
+
 class TargetTraining(Training):
     """Train on batches drawn by the curriculum; after each step embeddings are pulled (`pull`)."""
 
@@ -140,14 +150,11 @@ class TargetTraining(Training):
         self,
         out: Path,
         config: TargetRecipe,
-        layout: SpeechLayout,
-        data: RecordingsBySpeaker,
+        material: Material,
         accelerator: Accelerator,
-        *,
         begin: Mapping[str, Tensor] | None = None,
-        pull: Callable[[Tensor], None] | None = None,
-        watch: Watch | None = None,
     ) -> None:
+        layout = material.layout
         model = build_model(config.model, config.layers, layout, config.seed)
         if begin is not None:
             model.load_state_dict(begin)
@@ -167,30 +174,30 @@ class TargetTraining(Training):
         )
         super().__init__(out / TRAINING, plan, learning, accelerator)
         self.model = model.train()
-        self._config, self._layout, self._data = config, layout, data
-        self._out, self._pull, self._watch = out, pull, watch
+        self._config, self._material, self._out = config, material, out
 
     def batch(self, step: int, number: int) -> LabelledBatch:
         """Draw sequences of the length that the curriculum allows at this step."""
         rng = np.random.default_rng([self._config.seed, number])
-        sequences = draw_sequences(rng, self._data, self._config.batch, step)
-        return collate(sequences, self._layout)
+        sequences = draw_sequences(rng, self._material.data, self._config.batch, step)
+        return collate(sequences, self._material.layout)
 
     def stepped(self) -> None:
         """Pull the embeddings of codes towards the codec's geometry."""
-        if self._pull is not None:
-            self._pull(self.model.model.embed_tokens.weight[: self._layout.n_codes])
+        if self._material.pull is not None:
+            codes = self._material.layout.n_codes
+            self._material.pull(self.model.model.embed_tokens.weight[:codes])
 
     def evaluate(self) -> dict[str, Any]:
         """Export the target and return the figures of its evaluation list."""
         folder = self._out / TARGET
         if self.accelerator.is_main_process:
-            export_target(self.model, self._layout, folder)
+            export_target(self.model, self._material.layout, folder)
         self.accelerator.wait_for_everyone()
-        if self._watch is None:
+        if self._material.watch is None:
             return {}
         model = MergedVocabLM.load(folder, dtype=torch.float32, device=torch.device("cpu"))
-        return self._watch(model)
+        return self._material.watch(model)
 
 
 def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
@@ -237,9 +244,8 @@ def train_target(
         corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
     )
     data = load_recordings(corpus / config.codes, layout, config.first_shard)
-    training = TargetTraining(
-        out, config, layout, data, accelerator, begin=begin, pull=pull, watch=watch
-    )
+    material = Material(layout, data, pull, watch)
+    training = TargetTraining(out, config, material, accelerator, begin)
     training.start(settings)
     training.run(track)
     training.end(training.figures, keep=True)

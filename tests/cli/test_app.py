@@ -188,6 +188,17 @@ def test_experiment_sweeps_by_itself() -> None:
     assert {config.limit for config in seen} == {5}
 
 
+def test_all_points_are_composed_without_a_run() -> None:
+    asked = ["experiment=ssd/table3", "seed=1,2"]
+    made = decode.compose_sweep(asked)
+    assert [(config.rule.beta, config.seed) for config in made[:3]] == [(0, 1), (0, 2), (0.1, 1)]
+    assert len(made) == 10
+    assert len(decode.compose_sweep([*asked, "hydra.mode=RUN"])) == 2
+    assert seen == []
+    with pytest.raises(ValueError, match="seed=x: Value 'x'"):
+        decode.compose_sweep(["seed=1,x"])
+
+
 def test_experiments_sweep_one_after_the_other() -> None:
     """Of several named together each ran once, at its defaults: Hydra reads the sweep of one."""
     typed: list[list[str]] = []

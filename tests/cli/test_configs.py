@@ -1,7 +1,6 @@
 """Every shipped YAML composes into its command's schema, and means what its name says."""
 
 import importlib
-import itertools
 import json
 import re
 import shlex
@@ -106,6 +105,7 @@ def test_option_composes_and_its_sweep_too(choice: str) -> None:
         ("pcg", System.speculative, "group", 0.0),
         ("mtp", System.multi_token, "exact", 0.0),
         ("uncached", System.uncached, "exact", 0.0),
+        ("uncached_heads", System.uncached_heads, "exact", 0.0),
         ("codec", System.codec, "exact", 0.0),
         ("reference", System.reference, "exact", 0.0),
     ],
@@ -177,22 +177,11 @@ def test_the_runs_of_an_examples_sweep_differ(program: str) -> None:
         first, *arguments = shlex.split(example, comments=True)
         if first != program:  # torchrun
             continue
-        runs = []
-        for point in points([main._written_out(a) for a in arguments]):
-            config = main.compose(point)
-            runs.append(run_name(config) if isinstance(config, DecodeConfig) else plain(config))
+        runs = [
+            run_name(config) if isinstance(config, DecodeConfig) else plain(config)
+            for config in main.compose_sweep(arguments)
+        ]
         assert len({json.dumps(run) for run in runs}) == len(runs), example
-
-
-def points(overrides: list[str]) -> list[list[str]]:
-    """Every combination of a sweep's values."""
-    axes = [
-        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
-        if o.is_sweep_override()
-        else [str(o.input_line)]
-        for o in OverridesParser.create().parse_overrides(overrides)
-    ]
-    return [list(point) for point in itertools.product(*axes)]
 
 
 @pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))

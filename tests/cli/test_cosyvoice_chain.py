@@ -199,8 +199,8 @@ def test_text_arrives_while_it_is_spoken(
     voice = CosyVoiceCodec.load(folder).encode_prompt(read_wave(Path(prompt.prompt_audio), 24_000))
     texts = (made.layout.encode(text) for text in (TEXT, instruction + prompt.prompt_text))
     text, before = (torch.tensor([ids]) for ids in texts)
-    none = torch.tensor([0])
-    expected = made.bistream(text.T, before, none, torch.as_tensor(voice)[None], none)
+    spoken = torch.as_tensor(voice)[None]
+    expected = made.bistream(text.T, prompt_text=before, prompt_speech_token=spoken)
     codes = np.frombuffer(heard, "<i2")[::960].tolist()
     assert codes == [*islice(expected, 4 * text.shape[1])]
 

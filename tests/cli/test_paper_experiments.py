@@ -17,7 +17,7 @@ from speculative_tts.reporting.paper import MTP_TABLE_1_USLM, MTP_TABLE_1_VALLE
 from speculative_tts.reporting.runs import Found, Run, flatten
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.schema.common import Device, DType, Similarity
-from speculative_tts.schema.decode import System
+from speculative_tts.schema.decode import Repetition, System
 
 SEARCHED, AT_SPEED, ELSEWHERE = 77.0, 3.0, 2.0  # a mean size; acceptance lengths
 SEARCHES = ("table1", "table3")  # the others take the nearest of all runs
@@ -38,6 +38,28 @@ def test_settings(experiment: str, target: str, lookahead: int, data: str) -> No
     assert (config.target.path, config.lookahead, config.data.name) == (target, lookahead, data)
     assert (config.runtime.device, config.runtime.dtype) == (Device.cuda, DType.bfloat16)
     assert config.limit is None
+
+
+PINNED = {  # how a paper sampled, and the checkpoints of its time
+    "ssd": ({"CosyVoice2-0.5B"}, {"top_k": 25, "top_p": 0.8, "temperature": 1.0}),
+    "pcg": ({"Llasa-8B"}, {"top_k": 0, "top_p": 1.0, "temperature": 0.8}),
+    "mtp": ({"VALL-E", "USLM"}, {"top_p": 1.0, "temperature": None}),
+}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_papers_own_experiments_are_pinned_to_its_date(paper: str) -> None:
+    """SSD's sampled as CosyVoice 2's code does since February 2026; the paper is of May 2025."""
+    targets, sampler = PINNED[paper]
+    for name in names(paper, PAPERS_OWN):
+        config = main.compose([f"experiment={name}"])
+        assert config.target.name in targets, name
+        assert {key: getattr(config.sampling, key) for key in sampler} == sampler, name
+        assert (config.sampling.ras_window is not None) is (paper == "ssd"), name
+        if paper == "ssd":
+            assert config.sampling.ras_variant is Repetition.redraw_eos, name
+        text = (Path("configs/experiment") / f"{name}.yaml").read_text(encoding="utf-8")
+        assert "# Pinned to the paper (arXiv " in text, name
 
 
 def test_own_places_win() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from speculative_tts.commands import decode, precompute, train_heads
 from speculative_tts.commands.app import Command
@@ -44,20 +43,12 @@ def commands(lines: list[str]) -> list[str]:
 
 @cache
 def compose(line: str) -> tuple[str, list[object]]:
-    """The program of a command, and its configuration at each point of its sweep."""
+    """The program of a command, and its configuration at each point of the sweep that is typed."""
     program, *options = shlex.split(line.removesuffix("&"))
     module, _, name = SCRIPTS[program].partition(":")
     main = getattr(importlib.import_module(module), name)
     assert isinstance(main, Command)
-    written = [main._written_out(option) for option in options]
-    points: list[list[str]] = [[]]
-    for parsed in OverridesParser.create().parse_overrides(written):
-        values = [parsed.input_line]
-        if parsed.is_sweep_override():
-            key = parsed.get_key_element()
-            values = [f"{key}={value}" for value in parsed.sweep_string_iterator()]
-        points = [[*point, value] for point in points for value in values]
-    return program, [main.compose(point) for point in points]
+    return program, main.compose_sweep([*options, "hydra.mode=RUN"])  # experiments' own: elsewhere
 
 
 IN_GUIDE = commands(code(GUIDE))

@@ -45,7 +45,8 @@ def run(tmp_path: Path, command: str, *settings: str) -> str:
 
 
 def test_toys_of_every_kind_decode_and_are_scored(tmp_path: Path, settings: list[str]) -> None:
-    given = ["target=bigrams", "rule.trust=0.4", "drafter=again", "data.path=list.jsonl"]
+    rule = ["rule=timid", "rule.trust=0.4"]  # a key of a new kind does not choose it
+    given = ["target=bigrams", *rule, "drafter=again", "data.path=list.jsonl"]
     said = run(tmp_path, "decode", *settings, *given, "limit=3", "baseline=false")
     assert "tokens a round" in said
     (folder,) = (tmp_path / "runs").glob("speculative-timid-t0.4-k3-s0-*")

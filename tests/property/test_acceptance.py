@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from speculative_tts.decoding.rules.acceptance import Tolerance, verify
+from speculative_tts.decoding.rules.acceptance import Tolerance
 
 TIGHT = 1e-12
 betas = st.sampled_from([0.0, 0.05, 0.4, 1.0, 3.0])
@@ -84,8 +84,7 @@ def test_closed_forms_equal_integration_over_the_uniforms(
         law[x] += p[x] * chance
         passed += p[x] * chance
         if chance < 1:
-            after = verify(
-                rule,
+            after = rule.judge(
                 target.expand(2, -1)[None],
                 draft[None],
                 torch.tensor([[x]]),
@@ -148,9 +147,9 @@ def test_renaming_tokens_renames_the_outcome(
     order = torch.randperm(target.shape[1], generator=torch.Generator().manual_seed(seed))
     names = order.argsort()  # token x is called names[x]
     drafted, uniforms = drafts(draft, 1, seed)
-    one = verify(rule, *spread(target, draft), drafted, torch.ones(3).long(), uniforms)
+    one = rule.judge(*spread(target, draft), drafted, torch.ones(3).long(), uniforms)
     renamed = spread(target[:, order], draft[:, order])
-    other = verify(rule, *renamed, names[drafted], torch.ones(3).long(), uniforms)
+    other = rule.judge(*renamed, names[drafted], torch.ones(3).long(), uniforms)
     assert torch.equal(one.accepted, other.accepted)
     torch.testing.assert_close(one.next_probs[:, order], other.next_probs, atol=TIGHT, rtol=0)
     law = rule.output_law(target, draft)[:, order]
@@ -169,16 +168,15 @@ def test_a_batch_is_its_rows(rows: int, lookahead: int, beta: float, seed: int) 
     lengths = torch.randint(0, lookahead + 1, (rows,), generator=generator)
     uniforms = torch.rand(rows, lookahead, 2, generator=generator).double()
     inputs = (target, draft, drafted, lengths, uniforms)
-    whole = verify(rule, *inputs)
+    whole = rule.judge(*inputs)
     assert (whole.accepted <= lengths).all()
     assert (whole.accepted >= 0).all()
     for row in range(rows):
-        single = verify(rule, *(x[row : row + 1] for x in inputs))
+        single = rule.judge(*(x[row : row + 1] for x in inputs))
         assert torch.equal(single.accepted[0], whole.accepted[row])
         assert torch.equal(single.next_probs[0], whole.next_probs[row])
         cut = int(lengths[row])  # what lies behind the row's drafts does not matter
-        alone = verify(
-            rule,
+        alone = rule.judge(
             target[row : row + 1, : cut + 1],
             draft[row : row + 1, :cut],
             drafted[row : row + 1, :cut],
@@ -191,8 +189,7 @@ def test_a_batch_is_its_rows(rows: int, lookahead: int, beta: float, seed: int) 
 def test_full_acceptance_draws_from_the_target_behind_the_draft() -> None:
     laws_ = torch.eye(4)[None, :3]  # the target says 0, 1, 2
     drafted = torch.tensor([[0, 1]])
-    verdict = verify(
-        Tolerance(0.0),
+    verdict = Tolerance(0.0).judge(
         laws_,
         laws_[:, :2],
         drafted,
@@ -221,9 +218,7 @@ def test_residual_without_mass_is_the_target_and_counted() -> None:
     target = torch.tensor([[[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]]])
     draft = torch.tensor([[[0.25, 0.3, 0.5]]])  # sums to more than one, as rounding may
     uniforms = torch.tensor([[[0.99, 0.0]]], dtype=torch.float64)
-    verdict = verify(
-        Tolerance(0.0), target, draft, torch.tensor([[1]]), torch.tensor([1]), uniforms
-    )
+    verdict = Tolerance(0.0).judge(target, draft, torch.tensor([[1]]), torch.tensor([1]), uniforms)
     assert verdict.accepted.tolist() == [0]
     assert verdict.fallback.tolist() == [True]
     assert torch.equal(verdict.next_probs, target[:, 0])

@@ -16,15 +16,17 @@ from hypothesis import strategies as st
 
 from speculative_tts.commands import decode
 from speculative_tts.commands.messages import one_line
+from speculative_tts.corpora.published import read_published
 from speculative_tts.evaluation.sources import read_external, read_run
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.records import read_list
 from speculative_tts.reporting.runs import find_runs
-from speculative_tts.runs.run import read_records
+from speculative_tts.runs.folder import read_records
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.limits import check
+from speculative_tts.schema.prepare import ListFormat
 from speculative_tts.typed import read_json, typed
 
 JSON = st.recursive(
@@ -97,10 +99,53 @@ def test_lists(content: bytes) -> None:
         assert all(isinstance(item.text, str) for item in items)
 
 
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4)
+FIELD = st.text(st.characters(codec="utf-8", exclude_characters="|\r\n"), max_size=12)
+FIELDS = st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=4)
+
+
+@st.composite
+def lines(draw: st.DrawFn, rows: list[str]) -> bytes:
+    """A text file as one or another editor leaves it: byte order mark, ends of lines."""
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    text = end.join(rows) + draw(st.sampled_from(["", end]))
+    return text.encode(draw(st.sampled_from(["utf-8", "utf-8-sig"])))
+
+
+@given(PAIRS, st.booleans(), st.data())
+def test_what_goes_into_a_list_comes_out_in_order(
+    pairs: list[tuple[str, str]], ascii_only: bool, data: st.DataObject
+) -> None:
+    rows = [
+        json.dumps(ROW | EXTERNAL | {"id": key, "text": text}, ensure_ascii=ascii_only)
+        for key, text in pairs
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(folder, "list.jsonl", data.draw(lines(rows)))
+        with told():
+            assert [(item.id, item.text) for item in read_list(path)] == pairs
+        with told():
+            samples = read_external(path).samples
+            assert [(sample.id, sample.text) for sample in samples] == pairs
+
+
+@given(FIELDS, st.data())
+def test_what_goes_into_a_published_list_comes_out_in_order(
+    pairs: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    rows = [f"{key}|said|p.wav|{text}" for key, text in pairs]
+    with tempfile.TemporaryDirectory() as folder, told():
+        path = written(folder, "meta.lst", data.draw(lines(rows)))
+        found = read_published(path, ListFormat.seedtts)
+        assert [(row.id, row.text) for row in found] == [(a.strip(), b.strip()) for a, b in pairs]
+
+
 @given(files(EXTERNAL))
 def test_lists_of_other_systems(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, told():
-        assert read_external(written(folder, "list.jsonl", content)).samples
+        read = read_external(written(folder, "list.jsonl", content))
+        assert all(source.samples for source in read)
 
 
 @given(files(RECORD), documents({"target": {"path": "x"}, "rule": {"name": "exact"}}))

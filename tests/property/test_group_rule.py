@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from speculative_tts.decoding.rules import group as groups
-from speculative_tts.decoding.rules.acceptance import Tolerance, verify
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.rules.group import Group
 
 TIGHT = 1e-12
@@ -115,8 +115,7 @@ def test_closed_forms_equal_what_accept_and_verify_do(problem: Problem) -> None:
     close(rule.acceptance_probability(q, p), 1 - gap)
     for token in p.nonzero()[:, 0].tolist():
         for auxiliary in (0.0, 0.5, LAST):
-            verdict = verify(
-                rule,
+            verdict = rule.judge(
                 q.expand(1, 2, -1),
                 p[None, None],
                 torch.tensor([[token]]),
@@ -150,7 +149,7 @@ def test_singleton_groups_are_the_exact_rule_bit_for_bit(
     inputs = verification(generator, vocab, rows, lookahead)
     scores = tuple((torch.rand(vocab, generator=generator) + 0.1).tolist())
     for cover in (singletons(vocab), Cover(vocab, singletons(vocab).members, scores)):
-        ours, exact = verify(cover.rule(), *inputs), verify(Tolerance(0.0), *inputs)
+        ours, exact = cover.rule().judge(*inputs), Tolerance(0.0).judge(*inputs)
         for name in ("accepted", "next_probs", "fallback"):
             assert torch.equal(getattr(ours, name), getattr(exact, name)), name
 
@@ -197,9 +196,9 @@ def test_a_batch_is_its_rows(rows: int, lookahead: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     rule = random_cover(40, seed, equal=seed % 2 == 0).rule()
     inputs = verification(generator, 40, rows, lookahead)
-    whole = verify(rule, *inputs)
+    whole = rule.judge(*inputs)
     for row in range(rows):
-        single = verify(rule, *(x[row : row + 1] for x in inputs))
+        single = rule.judge(*(x[row : row + 1] for x in inputs))
         assert torch.equal(single.accepted[0], whole.accepted[row])
         assert torch.equal(single.next_probs[0], whole.next_probs[row])
 

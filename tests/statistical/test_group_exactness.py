@@ -12,6 +12,7 @@ import torch
 from goodness import chi_square, mismatches
 from group_laws import FAULTS, Cover, TokenResidual, group_law, parts, random_cover
 from reference import Chain, autoregressive_law
+from rule_laws import COVER
 from stubs import Markov, request, speculative
 
 from speculative_tts.decoding.outcome import Outcome
@@ -22,7 +23,6 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 N, TRIALS = 20_000, 4_000
 STOPS = (2, 5)
 SAMPLER = Sampler(temperature=0.8, top_k=5, top_p=0.95)
-COVER = Cover(6, ((0, 1, 3), (1, 4), (2,), (3, 4), (5,)), (1.0, 1.0, 1.0, 1.0, 1.0))
 DISJOINT = Cover(6, ((0, 1), (2,), (3, 4), (5,)), (1.0, 1.0, 1.0, 1.0))  # a token tells its group
 TARGET = Markov.random(6, seed=3, scale=1.0)
 DRAFT = TARGET.near(4, distance=0.8)

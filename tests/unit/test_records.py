@@ -17,7 +17,7 @@ from speculative_tts.records import (
     to_row,
     write_jsonl,
 )
-from speculative_tts.typed import typed
+from speculative_tts.typed import read_json, typed
 
 RECORD = DecodeRecord(
     id="a",
@@ -179,3 +179,38 @@ def test_audio_of_a_relative_list_is_found_from_anywhere(
     (item,) = read_list(Path("data/list.jsonl"))
     assert item.prompt_audio == str(tmp_path / "data" / "p.wav")
     assert item.reference_audio == str(tmp_path / "data" / "r.wav")
+
+
+ITEM = {"id": "a", "text": "one", "prompt_audio": "p.wav", "prompt_text": "two"}
+
+
+def test_a_list_edited_on_windows_is_read(tmp_path: Path) -> None:
+    """A byte order mark was no JSON: a good first row was refused."""
+    path = tmp_path / "list.jsonl"
+    rows = [ITEM, ITEM | {"id": "b", "text": "one\u2028two"}]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\r\n" for row in rows)
+    path.write_bytes(text.encode("utf-8-sig"))
+    assert [(item.id, item.text) for item in read_list(path)] == [
+        ("a", "one"),
+        ("b", "one\u2028two"),
+    ]
+
+
+@pytest.mark.parametrize("key", [" a", "a\u200b", "\ufeffa", "a\u2028b", ""])
+def test_an_id_holds_nothing_that_nobody_sees(tmp_path: Path, key: str) -> None:
+    write_jsonl(tmp_path / "list.jsonl", [ITEM | {"id": key}])
+    with pytest.raises(ValueError, match=r"list\.jsonl: id .* use .*letters, digits, - and _"):
+        read_list(tmp_path / "list.jsonl")
+
+
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """The first of two values was dropped in silence."""
+    path = tmp_path / "list.jsonl"
+    path.write_text(
+        '{"id": "a", "id": "b", "text": "one", "prompt_audio": "p", "prompt_text": ""}\n'
+    )
+    with pytest.raises(ValueError, match=r'list\.jsonl:1 is .*the key "id" is there twice'):
+        read_list(path)
+    path.write_text('{"model_type": "llama", "sub": {"x": 1, "x": 2}}')
+    with pytest.raises(ValueError, match=r'list\.jsonl is .*the key "x" is there twice'):
+        read_json(path)

@@ -9,13 +9,12 @@ import torch
 from jaxtyping import TypeCheckError, jaxtyped
 from shapes import checked
 
-from speculative_tts.decoding.rules import acceptance
-from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.sampling import randomness
 
 ROOT = Path(__file__).parents[2]
 VERIFY, DRAW = (
-    jaxtyped(function, typechecker=checked) for function in (acceptance.verify, randomness.draw)
+    jaxtyped(function, typechecker=checked) for function in (AcceptanceRule.judge, randomness.draw)
 )
 LAWS = torch.full((1, 3, 4), 0.25)
 TOKENS = torch.zeros(1, 2, dtype=torch.int64)
@@ -41,7 +40,7 @@ def test_a_wrong_shape_is_found(what: str, change: dict[int, torch.Tensor]) -> N
     given = [LAWS, LAWS[:, :2], TOKENS, TOKENS[:, 0], torch.zeros(1, 2, 2)]
     for place, wrong in change.items():
         given[place] = wrong
-    with pytest.raises(TypeCheckError, match=r"checking the parameters of .*verify"):
+    with pytest.raises(TypeCheckError, match=r"checking the parameters of .*judge"):
         VERIFY(Tolerance(), *given)
 
 

@@ -1,4 +1,4 @@
-"""From configuration to multi-token decoding: heads of the target, and who chooses among them."""
+"""Build multi-token decoding from its settings: the target's heads, and the chooser of a block."""
 
 import logging
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Target:
-    """What heads are put on: the target as configured and loaded."""
+    """The target that heads belong to, as configured and loaded."""
 
     config: CheckpointConfig
     codec: CodecConfig
@@ -102,7 +102,7 @@ def build_multi_token(
 def _kept_transitions(
     config: TransitionsConfig, weight: float, target: Target, keep: Keep
 ) -> tuple[DenseTransitions | SparseTransitions, dict[str, Any]]:
-    """Those of a named folder are kept; the store's are memory-mapped, and its codes may change."""
+    """Load transitions; those of a named folder are cached, the store's are memory-mapped."""
     if config.path is None or not Path(config.path).exists():
         return log_transitions(config, weight, target)
     of = content_hash(Path(target.codec.path))

@@ -1,4 +1,4 @@
-"""Who chooses a block of tokens among the predictions of multi-token heads.
+"""Choosers of a block of tokens among the predictions of multi-token heads.
 
 Each head chooses by itself, or a path search does (`viterbi`). Where the utterance ends:
 
@@ -38,7 +38,7 @@ LOOK_BACK = (RepetitionAware, RepetitionPenalty)
 
 
 @dataclass(frozen=True)
-class Block:
+class ChosenBlock:
     """Tokens, a stop id where the utterance ends, and dead lattices."""
 
     tokens: Int64[Tensor, "batch n"]
@@ -60,13 +60,13 @@ class IndependentHeads:
         logits: Laws,
         rows: BatchState,
         before: PerRow | None = None,  # noqa: ARG002 - of choosers that count transitions
-    ) -> Block:
+    ) -> ChosenBlock:
         """Writes the tokens to `rows`, provisionally."""
         self._drawn(logits, rows, NEXT)
-        return Block(rows.tokens.gather(1, rows.positions(logits.shape[1])))
+        return ChosenBlock(rows.tokens.gather(1, rows.positions(logits.shape[1])))
 
     def draft(self, logits: Laws, rows: BatchState) -> Laws:
-        """The same to be verified: laws of the tokens it writes to `rows`."""
+        """Write a draft to `rows` and return the distribution of each of its tokens."""
         return self._drawn(logits, rows, DRAFT)
 
     def _drawn(self, logits: Laws, rows: BatchState, purpose: int) -> Laws:
@@ -106,7 +106,7 @@ class ViterbiHeads:
 
     @cached_property
     def native(self) -> Native | None:
-        """None where transitions do not lie in float32 on a CPU."""
+        """Return the native search; None unless transitions are float32 on a CPU."""
         search = self._search
         arrays = search.transitions.arrays
         if not all(x.device.type == "cpu" and x.dtype in NUMBERS for x in arrays.values()):
@@ -114,8 +114,8 @@ class ViterbiHeads:
         made = native.search(
             search.transitions.ids,
             arrays,
-            search.top_k,
-            self._temperature,
+            top_k=search.top_k,
+            temperature=self._temperature,
             joint=search.union,
             boundary=search.boundary,
             sample=self._sample,
@@ -123,7 +123,7 @@ class ViterbiHeads:
         )
         return Sampler(), made
 
-    def __call__(self, logits: Laws, rows: BatchState, before: PerRow | None = None) -> Block:
+    def __call__(self, logits: Laws, rows: BatchState, before: PerRow | None = None) -> ChosenBlock:
         """A block; its tokens are not written.
 
         before: each prompt's last code, -1 where there is none; None for later blocks, before which
@@ -146,10 +146,10 @@ class ViterbiHeads:
         if len(self._stop_ids):
             tokens = torch.where(ends, self._end(logits), tokens)
         nothing = logits.shape[-1]  # see `BatchState`
-        return Block(torch.where(top.isfinite(), tokens, nothing), path.dead)
+        return ChosenBlock(torch.where(top.isfinite(), tokens, nothing), path.dead)
 
     def draft(self, logits: Laws, rows: BatchState) -> Laws:
-        """The same to be verified: laws of the tokens it writes to `rows`.
+        """Write a draft to `rows` and return the distribution of each of its tokens.
 
         Each is the law given the tokens of the block before, by the same paths and ends; of the
         best path it is certain. A path is drawn from its beginning, by messages from its end: drawn
@@ -186,7 +186,7 @@ class ViterbiHeads:
         return logits.topk(min(self._search.top_k, logits.shape[-1]), -1)
 
     def _over(self, kept: Kept, ids: KeptIds, stop: StopRule) -> Float[Tensor, "batch n"]:
-        """What each head gives to the utterance having ended by its token."""
+        """Return each head's probability that speech has ended by its token."""
         over = (kept.softmax(-1) * stop.is_stop[ids]).sum(-1).clamp(max=1)
         return torch.where(stop.is_stop[ids[..., 0]], 1.0, over) if self._ends else over
 

@@ -53,7 +53,7 @@ class DenseTransitions:
 
     @property
     def arrays(self) -> dict[str, Tensor]:
-        """What a native search reads."""
+        """Return the arrays that a native search reads."""
         return {"table": self.after}
 
     def pairs(self, before: Before, after: After) -> Logarithms:

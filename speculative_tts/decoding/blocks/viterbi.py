@@ -83,7 +83,7 @@ class PathSearch:
         return self.best_batch(scores, last)
 
     def best_batch(self, scores: Scores, last: PerRow) -> Path:
-        """The same for a whole batch at once: the readable reference, and what a GPU runs."""
+        """Search a whole batch at once: the readable reference, which a GPU runs."""
         ids = scores.topk(self.top_k, -1).indices
         return best_path(self._lattice(ids, scores, last))
 

@@ -1,1 +1,1 @@
-"""Who proposes tokens: a kind of drafter a file."""
+"""Drafters, which propose tokens: one file for each kind."""

@@ -1,4 +1,4 @@
-"""What a drafter is: it proposes tokens, and says which law each was drawn from.
+"""The interface of drafters: they propose tokens and return the distribution of each.
 
 So every rule verifies every drafter, and an exact rule stays exact whatever the drafter. What a
 token is may depend on the uniforms of its own and earlier positions only: they are used again where
@@ -12,8 +12,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
+from speculative_tts.native.walk import NativeDrafter
 
 PerRow = Int64[Tensor, " batch"]
 States = Float[Tensor, "batch fed dim"]
@@ -29,7 +32,7 @@ class Drafter(Protocol):
         ...
 
     def start(self, size: Size) -> "Drafting":
-        """What batches of a size need."""
+        """Return the state that batches of a size need."""
         ...
 
 
@@ -52,8 +55,12 @@ class Drafting(Protocol):
         """
         ...
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
-        """Hear of a verification: the target's states behind each token it was fed.
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:
+        """Return the drafter for native rounds of a loaded batch; None where Python drafts."""
+        ...
+
+    def observe(self, hidden: States, accepted: PerRow) -> None:
+        """Update after a verification; hidden: the target's states after each token it was fed.
 
         It was fed the newest token and the drafted ones, of which `accepted` stay: the token that
         follows them was drawn from the state at `accepted`. The first one comes with the prompt's
@@ -62,8 +69,15 @@ class Drafting(Protocol):
         ...
 
 
+def picked(x: Tensor, index: PerRow) -> Float[Tensor, "batch width"]:
+    """x[row, index[row]] of x [batch, number, width]."""
+    if runs(x):
+        return rounds.pick(x, index)
+    return x[torch.arange(len(index), device=index.device), index]
+
+
 def room(rows: BatchState, lookahead: int) -> PerRow:
-    """How many tokens each row may draft: the token after them must still fit."""
+    """Return how many tokens each row may draft: the token after them must still fit."""
     left = torch.where(rows.done, 0, rows.limit - rows.count - 1)
     return left.clamp(min=0, max=lookahead)
 

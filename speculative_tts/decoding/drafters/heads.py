@@ -7,6 +7,7 @@ laws: each from its own head, or a path through the lattice of all (`decoding.bl
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 from speculative_tts.decoding.batch import BatchState, Size
 from speculative_tts.decoding.blocks.choosers import Chooser
@@ -15,7 +16,11 @@ from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.heads import Heads
 from speculative_tts.native import blocks
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
+from speculative_tts.schema.decode import HeadsDrafterConfig
+
+if TYPE_CHECKING:
+    from speculative_tts.decoding.builder import Builder
 
 
 def check_lookahead(lookahead: int, heads: Heads) -> None:
@@ -34,6 +39,12 @@ class HeadsDrafter:
     heads: Heads
     chooser: Chooser
 
+    @classmethod
+    def build(cls, config: HeadsDrafterConfig, parts: "Builder") -> Self:  # noqa: ARG003 - keys of the engine
+        """Build the drafter of the heads that the engine's settings name."""
+        check_lookahead(parts.config.drafted, parts.multi.heads)
+        return cls(parts.multi.heads, parts.multi.choose)
+
     @property
     def reach(self) -> int:
         """See `Drafter`: the heads behind head 0."""
@@ -51,8 +62,8 @@ class HeadsDrafting(NewestStates):
         super().__init__()
         self._heads, self._chooser = drafter.heads, drafter.chooser
 
-    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:
-        """The same natively, where heads, chooser and states are; they read the states in place."""
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:
+        """See `Drafting`: native if heads and chooser are; it reads the states in place."""
         heads, chosen = self._heads.native, self._chooser.native
         if heads is None or chosen is None or self._hidden is None:
             return None

@@ -2,20 +2,22 @@
 
 from copy import copy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size, lengths_of
-from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room
-from speculative_tts.decoding.loops.native_steps import Walking, walking
-from speculative_tts.decoding.rules.acceptance import entropy
-from speculative_tts.decoding.sampling.randomness import DRAFT, draw
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, picked, room
+from speculative_tts.decoding.drafters.drafts import Drafts
+from speculative_tts.decoding.loops.native_steps import SampledSteps, sampled_steps
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
+from speculative_tts.schema.decode import LMDrafterConfig
+
+if TYPE_CHECKING:
+    from speculative_tts.decoding.builder import Builder
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class LMDrafter:
 
     model: Model
     entropy: float | None = None
+
+    @classmethod
+    def build(cls, config: LMDrafterConfig, parts: "Builder") -> Self:
+        """Build the drafter of these settings."""
+        return cls(parts.draft, config.entropy)
 
     @property
     def reach(self) -> None:
@@ -65,53 +72,31 @@ class LMDrafting:
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
-        model, drafted = self._model, room(rows, lookahead)
-        walk = self.walking(sampler)
-        if walk is not None:
-            self._drafted, laws_of_all = walk.draft(rows, drafted, lookahead, self._behind)
-            return self._drafted, laws_of_all
-        positions = rows.positions(lookahead)
-        laws: list[Tensor] = []
-        token = rows.last(1)
-        while len(laws) < most(drafted, lookahead):
-            position = positions[:, len(laws), None]
-            start = self._lengths + position[:, 0] - 1
-            ids = token.clamp(max=model.vocab_size - 1)
-            logits = model.extend(ids, self._cache, start) if laws else self._first(rows)
-            laws.append(sampler(logits, rows.tokens, position, rows.stop))
-            token = draw(laws[-1], rows.uniform(position, DRAFT))
-            rows.tokens.scatter_(1, position, token)
-            stopped = rows.ends[token[:, 0]] | self._doubtful(laws[-1])
-            drafted = torch.where(stopped, drafted.clamp(max=len(laws)), drafted)
-        self._drafted = drafted
-        empty = torch.zeros(len(drafted), 0, model.vocab_size, device=drafted.device)
-        return drafted, torch.cat(laws, 1) if laws else empty
+        steps = self.native_steps(sampler)
+        if steps is not None:
+            wanted = room(rows, lookahead)
+            self._drafted, laws = steps.draft(rows, wanted, lookahead, self._behind)
+            return self._drafted, laws
+        model = self._model
+        drafts = Drafts(rows, self._lengths, lookahead, self._behind, self._entropy)
+        for number in drafts:
+            logits = model.extend(drafts.ids, self._cache, drafts.start)
+            drafts.add(sampler, logits[:, 0] if number else picked(logits, drafts.newest))
+        self._drafted, laws = drafts.result(model.vocab_size)
+        return self._drafted, laws
 
-    def _doubtful(self, law: Laws) -> Bool[Tensor, " batch"]:
-        """Is a token of this law the last one to draft?"""
-        if self._entropy is None:
-            return law.new_zeros(len(law), dtype=torch.bool)
-        return entropy(law[:, 0]) > self._entropy
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
+        """See `Drafting`."""
+        steps = self.native_steps(sampler)
+        return None if steps is None else steps.native.drafter()
 
-    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
-        """The same natively."""
-        walk = self.walking(sampler)
-        return None if walk is None else walk.walk.drafter()
-
-    def walking(self, sampler: Sampler) -> Walking | None:
+    def native_steps(self, sampler: Sampler) -> SampledSteps | None:
         """One round's drafts natively; it does not look at entropies."""
         if self._entropy is not None:
             return None
-        return walking(self._model, self._cache, self._lengths, sampler)
+        return sampled_steps(self._model, self._cache, self._lengths, sampler)
 
-    def _first(self, rows: BatchState) -> Tensor:
-        """Feeds the newest `behind` tokens, of a row that has fewer something behind them."""
-        start = self._lengths + (rows.count - self._behind).clamp(min=0)
-        logits = self._model.extend(rows.last(self._behind), self._cache, start)
-        newest = (rows.count - 1).clamp(max=self._behind - 1)
-        return logits[torch.arange(len(newest), device=newest.device), newest][:, None]
-
-    def saw(
+    def observe(
         self,
         hidden: States,  # noqa: ARG002 - for drafters that read the target
         accepted: PerRow,
@@ -120,5 +105,8 @@ class LMDrafting:
 
         Always, where looking would wait.
         """
+        if not readable(accepted):
+            self._behind = 2
+            return
         full = (accepted == self._drafted) & (accepted > 0)
-        self._behind = 2 if not readable(full) or bool(full.any()) else 1
+        self._behind = 2 if bool(full.any()) else 1

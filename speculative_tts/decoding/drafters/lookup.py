@@ -6,7 +6,7 @@ hangs on tokens that stay, not on chance: its law is one-hot.
 
 from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from jaxtyping import Int64
@@ -15,6 +15,10 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.schema.decode import LookupDrafterConfig
+
+if TYPE_CHECKING:
+    from speculative_tts.decoding.builder import Builder
 
 NOTHING = -1  # where nothing was said
 
@@ -31,6 +35,16 @@ class LookupDrafter:
     longest: int = 3
     shortest: int = 1
     reach: ClassVar[None] = None
+
+    @classmethod
+    def build(cls, config: LookupDrafterConfig, parts: "Builder") -> Self:
+        """Build the drafter of these settings."""
+        if config.shortest > config.longest:
+            raise ValueError(
+                f"drafter.shortest {config.shortest} is above drafter.longest {config.longest}; "
+                "lower the one or raise the other"
+            )
+        return cls(parts.target.vocab_size, parts.device, config.longest, config.shortest)
 
     def start(self, size: Size) -> "LookupDrafting":
         """See `Drafter`."""
@@ -79,8 +93,11 @@ class LookupDrafting:
         laws = torch.zeros(*guess.shape, vocab, device=said.device)
         return drafted, laws.scatter_(-1, guess[..., None], 1.0)
 
+    def native(self, sampler: Sampler, lookahead: int) -> None:
+        """See `Drafting`."""
+
     def _match(self, said: Int64[Tensor, "batch length"], newest: PerRow) -> PerRow:
-        """Where the longest match ends; NOTHING without one."""
+        """Return where the longest match ends; NOTHING without one."""
         places = torch.arange(said.shape[1], device=said.device)
         alike = places < newest[:, None]
         run = torch.zeros_like(said)
@@ -93,5 +110,5 @@ class LookupDrafting:
         best = score.amax(1)
         return torch.where(best < 0, NOTHING, best % len(places))
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
+    def observe(self, hidden: States, accepted: PerRow) -> None:
         """See `Drafting`: what was said is in the rows."""

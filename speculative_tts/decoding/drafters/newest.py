@@ -1,13 +1,12 @@
-"""What drafters share that read the target's own states and remember nothing else."""
+"""Base of drafters that read the target's own states and remember nothing else."""
 
 from copy import copy
 from typing import Self
 
-import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, picked
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 
@@ -31,7 +30,7 @@ class NewestStates:
         """See `Drafting`."""
         raise NotImplementedError
 
-    def saw(self, hidden: States, accepted: PerRow) -> None:
+    def observe(self, hidden: States, accepted: PerRow) -> None:
         """Keep the state that the newest token was drawn from."""
-        newest = hidden[torch.arange(len(accepted), device=accepted.device), accepted]
+        newest = picked(hidden, accepted)
         self._hidden = newest if self._hidden is None else self._hidden.copy_(newest)

@@ -5,23 +5,27 @@ the target's head says the next token's law, and both go in again. It has neithe
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
-import torch
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Size
-from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most, room, up_to_stop
+from speculative_tts.decoding.drafters.drafter import Laws, PerRow
+from speculative_tts.decoding.drafters.drafts import Drafts
 from speculative_tts.decoding.drafters.newest import NewestStates
-from speculative_tts.decoding.sampling.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.native import recurrent
-from speculative_tts.native.walk import Drafter
+from speculative_tts.native.walk import NativeDrafter
+from speculative_tts.schema.decode import RecurrentDrafterConfig
+
+if TYPE_CHECKING:
+    from speculative_tts.decoding.builder import Builder
 
 
 class Embedded(Protocol):
-    """What of the target a recurrent layer is used with."""
+    """The part of the target that a recurrent drafter needs."""
 
     @property
     def vocab_size(self) -> int:
@@ -41,6 +45,17 @@ class RecurrentDrafter:
     layer: RecurrentLayer
     reach: ClassVar[None] = None
 
+    @classmethod
+    def build(cls, config: RecurrentDrafterConfig, parts: "Builder") -> Self:
+        """Build the drafter of these settings: a layer with the target's embedding and head."""
+        target = parts.target
+        if not isinstance(target, CodeLM):
+            raise ValueError(
+                "drafter=recurrent feeds codes as rows of an embedding, which "
+                f"{parts.config.target.path} is not fed; give drafter=heads or drafter=lm"
+            )
+        return cls(target, parts.recurrent_layer(config, target))
+
     def start(self, size: Size) -> "RecurrentDrafting":  # noqa: ARG002
         """See `Drafter`."""
         return RecurrentDrafting(self)
@@ -53,8 +68,8 @@ class RecurrentDrafting(NewestStates):
         super().__init__()
         self._target, self._layer = drafter.target, drafter.layer
 
-    def native(self, sampler: Sampler, lookahead: int) -> Drafter | None:  # noqa: ARG002 - any
-        """The same natively, where the layer is; it reads the states in place."""
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
+        """See `Drafting`: native if the layer is; it reads the states in place."""
         if self._layer.native is None or self._hidden is None:
             return None
         return recurrent.drafter(self._layer.native, self._hidden)
@@ -62,14 +77,9 @@ class RecurrentDrafting(NewestStates):
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
         assert self._hidden is not None
-        target, state, drafted = self._target, self._hidden, room(rows, lookahead)
-        number, positions = most(drafted, lookahead), rows.positions(lookahead)
-        laws = [torch.empty(len(drafted), 0, target.vocab_size, device=drafted.device)]
-        for step in range(number):
-            position = positions[:, step, None]
-            newest = rows.tokens.gather(1, position - 1)[:, 0].clamp(max=target.vocab_size - 1)
-            state = self._layer(state, target.embed(newest))
-            logits = self._layer.logits(state)[:, None]
-            laws.append(sampler(logits, rows.tokens, position, rows.stop))
-            rows.tokens.scatter_(1, position, draw(laws[-1], rows.uniform(position, DRAFT)))
-        return up_to_stop(rows, drafted, number), torch.cat(laws, 1)
+        target, state = self._target, self._hidden
+        drafts = Drafts(rows, rows.lengths, lookahead)
+        for _ in drafts:
+            state = self._layer(state, target.embed(drafts.ids[:, 0]))
+            drafts.add(sampler, self._layer.logits(state))
+        return drafts.result(target.vocab_size)

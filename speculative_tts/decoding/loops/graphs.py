@@ -1,4 +1,4 @@
-"""Loops whose steps read nothing of the device's, so that a GPU can replay them as CUDA graphs.
+"""Decoding loops that never synchronise with the device, so that CUDA graphs can replay them.
 
 A loop keeps all that a step changes in tensors that stay where they are. With graphs it is kept for
 later batches of its size, its step captured once: prefill and setting up stay outside.
@@ -7,7 +7,7 @@ later batches of its size, its step captured once: prefill and setting up stay o
 import sys
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -16,16 +16,18 @@ import torch
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.models.gpu.capture import recorded, replays
 
 Step = Callable[[], None]
 Capture = Callable[[Step], Step]
 SHARE, MOST_ROWS = 0.6, 128  # of free memory; more rows than that pay little
 LAWS_A_ROW = 12  # float32 copies of a law that a step may hold at once, about
+LEAST_FREE = 0.25  # of the GPU's memory: with less of it free, loops that were kept are let go
 LOOKS = 4  # steps of a graph between two looks at which rows are done
 
 
 class Loop(Protocol):
-    """What decodes batches of one size."""
+    """A decoding loop for batches of one size."""
 
     rows: BatchState
 
@@ -37,8 +39,8 @@ class Loop(Protocol):
         """The next tokens of all rows."""
         ...
 
-    def walk(self, number: int) -> bool:
-        """So many steps, or all that are left if fewer, if that is one native call; else none."""
+    def run_native(self, number: int) -> bool:
+        """Run up to `number` steps in one native call and return True; else run none."""
         ...
 
     def row(self, index: int) -> Self:
@@ -46,7 +48,7 @@ class Loop(Protocol):
         ...
 
     def outcomes(self) -> list[Outcome]:
-        """What came of the rows, each of which is done."""
+        """Return one outcome per row; call when all rows are done."""
         ...
 
 
@@ -55,7 +57,7 @@ AnyLoop = TypeVar("AnyLoop", bound=Loop)
 
 @dataclass(frozen=True)
 class LoopSpec(Generic[AnyLoop]):
-    """What decodes: `make` gives its loop for a size, `slack` are drafted tokens.
+    """A recipe of a loop: `make` builds it for a size, `slack` are drafted tokens.
 
     `key` is equal where `make` makes the same, None where steps are not to be captured. A stream
     looks which rows are done after `several` native steps.
@@ -67,17 +69,31 @@ class LoopSpec(Generic[AnyLoop]):
     several: int = 1
 
 
-class Graphs:
-    """Runs loops; with a `capture` it keeps them, by what they do and their size."""
+def free_share() -> float:
+    """Return how much of the GPU's memory is free; 1 without a GPU."""
+    if not torch.cuda.is_available():
+        return 1.0
+    free, total = torch.cuda.mem_get_info()
+    return free / total
 
-    def __init__(self, capture: Capture | None = None) -> None:
-        self._capture = capture
+
+class Graphs:
+    """Runs loops; with a `capture` it keeps them, by what they do and their size.
+
+    Kept loops hold caches and the memory of their graphs. Before a new one is made those used
+    longest ago are let go until `free_share` is LEAST_FREE.
+    """
+
+    def __init__(
+        self, capture: Capture | None = None, free_share: Callable[[], float] = free_share
+    ) -> None:
+        self._capture, self._free_share = capture, free_share
         self._kept: dict[Hashable, tuple[Any, Step]] = {}
 
     def decode(
         self, looping: LoopSpec[Any], requests: list[Request], loaded: Step = lambda: None
     ) -> list[Outcome]:
-        """What a batch comes to, in one native call behind its first tokens where that can be.
+        """Decode a batch; where native, in one call after its first tokens.
 
         `loaded` is called once, when these are there.
         """
@@ -101,12 +117,13 @@ class Graphs:
         Where steps are native, after each next number of `strides`, which do not end.
         """
         with self._taken(looping, Size.of(requests, looping.slack)) as (loop, step):
-            loop.load(requests)
+            with self._replays():
+                loop.load(requests)
             loaded()
             ended = Ended(loop.rows)
             for number in repeat(1) if strides is None else strides:
                 if number > 1:
-                    loop.walk(number - 1)
+                    loop.run_native(number - 1)
                 yield loop
                 if ended():
                     return
@@ -120,17 +137,20 @@ class Graphs:
         waiting = sorted(requests, key=lambda one: one.max_tokens)
         size = replace(Size.of(requests, looping.slack), batch=min(batch, len(requests)))
         with self._taken(looping, size) as (loop, step):
-            loop.load([waiting.pop() for _ in range(size.batch)])
+            with self._replays():
+                loop.load([waiting.pop() for _ in range(size.batch)])
             rows = [loop.row(index) for index in range(size.batch)]
             running = list(range(size.batch))
             while running:
                 done = loop.rows.done.tolist()
                 for index in [index for index in running if done[index]]:
-                    yield from _ended(rows[index], waiting)
+                    with self._replays():
+                        ended = list(_ended(rows[index], waiting))
+                    yield from ended
                     if rows[index].rows.finished:
                         running.remove(index)
                 for _ in range(LOOKS if self._capture else 1):
-                    if not loop.walk(looping.several):
+                    if not loop.run_native(looping.several):
                         step()
 
     def bucket(self, looping: LoopSpec[AnyLoop], requests: list[Request]) -> Size | None:
@@ -138,14 +158,31 @@ class Graphs:
         return Size.of(requests, looping.slack).bucket() if self._capture else None
 
     def fitting(self, looping: LoopSpec[AnyLoop], requests: list[Request], vocab_size: int) -> int:
-        """Rows of these requests that the GPU's free memory holds, as a loop of one row tells."""
+        """Rows of these requests that the GPU's free memory holds, as a loop of one row tells.
+
+        Loops that were kept are let go: their graphs' memory is no other's. What a captured step
+        works in is twice there, once for the turn that is not replayed.
+        """
+        self._let_go(until=lambda: False)
         size = replace(Size.of(requests, looping.slack), batch=1)
         before = torch.cuda.memory_allocated()
         loop = looping.make(size if self._capture is None else size.bucket())
         row = torch.cuda.memory_allocated() - before
         del loop
         laws = LAWS_A_ROW * 4 * vocab_size * (looping.slack + 1)
-        return rows_that_fit(torch.cuda.mem_get_info()[0], row + laws)
+        turns = 1 if self._capture is None else 2
+        return rows_that_fit(torch.cuda.mem_get_info()[0], row + turns * laws)
+
+    def _replays(self) -> AbstractContextManager[None]:
+        """Prefills are replayed where steps are."""
+        return replays() if self._capture is cuda_graph else nullcontext()
+
+    def _let_go(self, until: Callable[[], bool]) -> None:
+        """Drop kept loops, those used longest ago first."""
+        while self._kept and not until():
+            self._kept.pop(next(iter(self._kept)))
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
 
     @contextmanager
     def _taken(self, looping: LoopSpec[AnyLoop], size: Size) -> Iterator[tuple[AnyLoop, Step]]:
@@ -159,11 +196,12 @@ class Graphs:
         self._kept[looping.key, size] = loop, step
 
     def _captured(self, looping: LoopSpec[AnyLoop], size: Size) -> tuple[Size, AnyLoop, Step]:
-        """Of the very size where a bucket is more than is had."""
+        """Use the exact size if the model is too short for the bucket."""
         assert self._capture is not None
         for fitting in (size.bucket(), size):
             if (looping.key, fitting) in self._kept:
                 return fitting, *self._kept.pop((looping.key, fitting))
+        self._let_go(until=lambda: self._free_share() >= LEAST_FREE)
         try:
             size, loop = size.bucket(), looping.make(size.bucket())
         except ValueError:
@@ -180,7 +218,7 @@ EAGER = Graphs()
 
 
 def _ended(row: Loop, waiting: list[Request]) -> Iterator[tuple[Request, Outcome]]:
-    """What a row that is done came to; the last of `waiting` takes its place."""
+    """Yield the outcome of a row that is done; the last of `waiting` takes its place."""
     while row.rows.finished:
         yield row.rows.requests[0], row.outcomes()[0]
         if not waiting:
@@ -189,7 +227,7 @@ def _ended(row: Loop, waiting: list[Request]) -> Iterator[tuple[Request, Outcome
 
 
 class Ended:
-    """Are all rows done? On a GPU a step late: the answer is copied while the next step runs."""
+    """Ask whether all rows are done; on a GPU one step late, copied while the next step runs."""
 
     def __init__(self, rows: BatchState) -> None:
         self._rows, on_gpu = rows, rows.done.is_cuda
@@ -214,7 +252,6 @@ class Ended:
 
 def cuda_graph(step: Step) -> Step:
     """The step as it is the first time, when libraries set themselves up; then its replay."""
-    graph = torch.cuda.CUDAGraph()
 
     def turns() -> Iterator[None]:
         here, aside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -223,8 +260,7 @@ def cuda_graph(step: Step) -> Step:
             step()
         here.wait_stream(aside)
         yield
-        with torch.cuda.graph(graph):
-            step()
+        graph, _ = recorded(step)
         while True:
             graph.replay()
             yield

@@ -14,10 +14,10 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.blocks.choosers import Chooser
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
-from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.loops.native_steps import sampled_steps
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.models.heads import Heads
-from speculative_tts.models.speech_lm import HiddenModel
+from speculative_tts.models.speech_lm import HiddenModel, UncachedModel
 from speculative_tts.records import Counts
 
 
@@ -45,6 +45,30 @@ def by_blocks(
         slack=heads.n,
         key=(id(model), id(heads), id(choose), stop_ids),
     )
+
+
+@torch.inference_mode()
+def uncached_blocks(
+    model: UncachedModel,
+    heads: Heads,
+    choose: Chooser,
+    stop_ids: tuple[int, ...],
+    requests: list[Request],
+) -> list[Outcome]:
+    """Return the outcomes of `multi_token`, each block by a pass over all so far, computed anew.
+
+    Compares with `loops.uncached` as `multi_token` does with a target that has a cache.
+    """
+    if not requests:
+        return []
+    blocks = Blocks(model, heads, choose, stop_ids, Size.of(requests, slack=heads.n))
+    blocks.load(requests)
+    whole, rows = [r.prompt for r in requests], blocks.rows
+    while not rows.finished:
+        going = zip(whole, rows.last(heads.n), rows.done.tolist(), strict=True)
+        whole = [row if done else model.append(row, ids) for row, ids, done in going]
+        blocks.restart(whole)
+    return blocks.outcomes()
 
 
 class Blocks:
@@ -79,12 +103,12 @@ class Blocks:
         if self._heads.native is None or self._choose.native is None:
             return None
         sampler, search = self._choose.native
-        walk = walking(self._model, self._cache, self.rows.lengths, sampler)
-        if walk is None:
+        steps = sampled_steps(self._model, self._cache, self.rows.lengths, sampler)
+        if steps is None:
             return None
-        return walk.blocks(self.rows, self._heads.native, search, self._made, self._dead)
+        return steps.blocks(self.rows, self._heads.native, search, self._made, self._dead)
 
-    def walk(self, number: int) -> bool:
+    def run_native(self, number: int) -> bool:
         """See `Loop`."""
         if self._native is None:
             return False
@@ -93,7 +117,7 @@ class Blocks:
 
     def step(self) -> None:
         """The next block, by its reference where it is not native."""
-        if not self.walk(1):
+        if not self.run_native(1):
             self._block()
 
     def _block(self) -> None:
@@ -102,6 +126,10 @@ class Blocks:
         start = (rows.lengths + rows.count - n).clamp(min=0)
         hidden = self._model.extend_hidden(rows.last(n), self._cache, start, keep=1)
         self._commit(hidden[:, -1], None)
+
+    def restart(self, prompts: list[Tensor]) -> None:
+        """Make the next block by a pass over prompts that hold all tokens so far."""
+        self._commit(self._model.prefill_hidden(prompts, self._cache), None)
 
     def _commit(self, hidden: Tensor, before: Tensor | None) -> None:
         block = self._choose(self._heads(hidden), self.rows, before)
@@ -118,7 +146,7 @@ class Blocks:
         return one
 
     def outcomes(self) -> list[Outcome]:
-        """Of a finished batch."""
+        """Return one outcome per row; call when all rows are done."""
         made, dead = self._made.tolist(), self._dead.tolist()
         return [
             replace(one, counts=Counts(passes=passes, unverified=len(one.tokens), dead_blocks=lost))

@@ -6,7 +6,6 @@ A timed run uses none of them (`Observer` does nothing): native rounds clock the
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -22,14 +21,6 @@ ROUNDING = 1e-6
 # Positions that are measured at once: sums over groups cost little more for many than for one.
 TOGETHER = 64
 SECTIONS = ("draft", "verify", "accept")
-
-
-@runtime_checkable
-class Thinned(Protocol):
-    """A rule whose paper draws after a rejection by trials (PCG's thinning)."""
-
-    def expected_trials(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
-        """Mean number of trials after a rejection."""
 
 
 class Observer:
@@ -58,7 +49,7 @@ class Instruments(Observer):
         self.positions = [0] * lookahead
         self.per_round: list[list[int]] = []  # drafted and accepted of a batch's first row
         names = ["tv", "kl"]
-        if isinstance(rule, Thinned):
+        if rule.draws_by_trials:
             names += ["expected_rejections", "expected_trials"]
         self._sums = {name: [0.0] * lookahead for name in names}
         self._waiting: list[tuple[Tensor, Probs, Probs, Numbers]] = []  # depths, q, p, weights
@@ -103,7 +94,7 @@ class Instruments(Observer):
             "tv": (emitted - q).abs().sum(1) / 2,
             "kl": torch.special.xlogy(q, q / emitted.clamp(min=KL_FLOOR)).sum(1),
         }
-        if isinstance(self._rule, Thinned):
+        if self._rule.draws_by_trials:
             rejection = 1 / self._rule.expected_trials(q, p)
             found["expected_rejections"] = rejection
             found["expected_trials"] = (rejection > ROUNDING).to(rejection)

@@ -6,12 +6,14 @@ The newest token stays out of the cache; `start` of an `extend` is where it goes
 from copy import copy
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
-from speculative_tts.decoding.loops.native_steps import emitted, walking
+from speculative_tts.decoding.loops.native_steps import emitted, sampled_steps
 from speculative_tts.decoding.outcome import Outcome, outcomes
 from speculative_tts.decoding.sampling.randomness import NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -62,15 +64,16 @@ class Autoregression:
 
     def step(self) -> None:
         """See `Loop`."""
-        logits = self._model.extend(self.rows.last(1), self._cache, self.rows.start)
-        emit_one(self.rows, self._sampler, logits)
+        fed = self.rows.inputs(self.rows.lengths, behind=1)
+        logits = self._model.extend(fed.ids, self._cache, fed.start)
+        emit_one(self.rows, self._sampler, logits, fed.positions)
 
-    def walk(self, number: int) -> bool:
+    def run_native(self, number: int) -> bool:
         """See `Loop`."""
-        walk = walking(self._model, self._cache, self.rows.lengths, self._sampler)
-        if walk is not None:
-            walk.emit(self.rows, number)
-        return walk is not None
+        steps = sampled_steps(self._model, self._cache, self.rows.lengths, self._sampler)
+        if steps is not None:
+            steps.emit(self.rows, number)
+        return steps is not None
 
     def row(self, index: int) -> "Autoregression":
         """See `Loop`."""
@@ -83,12 +86,20 @@ class Autoregression:
         return outcomes(self.rows)
 
 
-def emit_one(rows: BatchState, sampler: Sampler, logits: Float[Tensor, "batch 1 vocab"]) -> None:
-    """The next token of each row by the law of its logits."""
+def emit_one(
+    rows: BatchState,
+    sampler: Sampler,
+    logits: Float[Tensor, "batch 1 vocab"],
+    positions: Int64[Tensor, "batch 1"] | None = None,
+) -> None:
+    """The next token of each row by the law of its logits; `positions` as `rows` has them."""
     if emitted(rows, sampler, logits):
         return
-    positions = rows.positions(1)
+    positions = rows.positions(1) if positions is None else positions
     probs = sampler(logits, rows.tokens, positions, rows.stop)
+    if runs(probs):
+        rounds.emit(rows, probs[:, 0])
+        return
     rows.emit(torch.zeros_like(rows.count), draw(probs, rows.uniform(positions, NEXT))[:, 0])
 
 

@@ -12,29 +12,26 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.drafters.drafter import Drafter
-from speculative_tts.decoding.drafters.heads import HeadsDrafting
-from speculative_tts.decoding.drafters.lm import LMDrafting
-from speculative_tts.decoding.drafters.recurrent import RecurrentDrafting
+from speculative_tts.decoding.batch import BatchState, Block, Request, Size
+from speculative_tts.decoding.drafters.drafter import Drafter, Laws, PerRow
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
-from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.loops.native_steps import sampled_steps
 from speculative_tts.decoding.loops.observer import Observer
 from speculative_tts.decoding.loops.one_by_one import emit_one
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, BlockRule
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.decoding.rules.verification import native_rule, verify
 from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.speech_lm import HiddenModel
-from speculative_tts.native.walk import Rounds as NativeRounds
-
-NATIVE = (LMDrafting, HeadsDrafting, RecurrentDrafting)
+from speculative_tts.native.walk import NativeRounds
 
 
 @dataclass(frozen=True)
 class Speculation:
-    """Who proposes, who verifies, and by which rule; `lookahead` tokens a round at most."""
+    """A drafter, the target that verifies, and the rule; `lookahead` tokens a round at most."""
 
     target: HiddenModel
     drafter: Drafter
@@ -67,7 +64,7 @@ class Speculation:
         )
 
     def loop(self, size: Size, observer: Observer | None = None) -> "Rounds":
-        """For batches of a size."""
+        """Return the loop for batches of a size."""
         return Rounds(self, size, observer or Observer())
 
 
@@ -76,7 +73,7 @@ class Rounds:
 
     def __init__(self, speculation: Speculation, size: Size, watch: Observer) -> None:
         target, lookahead = speculation.target, speculation.lookahead
-        again = lookahead if isinstance(speculation.rule, BlockRule) else 0
+        again = lookahead if speculation.rule.judges_blocks else 0
         self.rows = BatchState(size, speculation.stop_ids, target.vocab_size, target.device, again)
         self.tally = Tally(size.batch, lookahead, target.device)
         self._cache = target.cache(size.batch, size.positions)
@@ -92,25 +89,25 @@ class Rounds:
         self._drafting.load(requests)
         hidden = target.prefill_hidden([r.prompt for r in requests], self._cache)[:, None]
         emit_one(rows, self._speculation.sampler, target.logits(hidden))
-        self._drafting.saw(hidden, torch.zeros_like(rows.count))
+        self._drafting.observe(hidden, torch.zeros_like(rows.count))
         self._native = self._natively()
 
     def _natively(self) -> NativeRounds | None:
         """Rounds in one call, where target, drafter and rule are native."""
         a, drafting = self._speculation, self._drafting
-        target = walking(a.target, self._cache, self.rows.lengths, a.sampler)
-        if target is None or not isinstance(drafting, NATIVE):
+        target = sampled_steps(a.target, self._cache, self.rows.lengths, a.sampler)
+        if target is None:
             return None
         drafter, rule = drafting.native(a.sampler, a.lookahead), native_rule(a.rule)
         if drafter is None or rule is None:
             return None
         watched = type(self._watch) is not Observer
-        if watched and isinstance(a.rule, BlockRule):
+        if watched and a.rule.judges_blocks:
             return None  # whose weights an observer looks at
         return target.rounds(drafter, self.rows, self.tally, rule, watched=watched)
 
-    def walk(self, number: int) -> bool:
-        """See `Loop`; nobody can watch."""
+    def run_native(self, number: int) -> bool:
+        """Run native rounds; False if an observer needs each round."""
         if self._native is None or self._native.laws is not None:
             return False
         self._native(number)
@@ -120,7 +117,7 @@ class Rounds:
         """A round, by its reference where it is not native."""
         if self._native is None:
             self._round()
-        elif not self.walk(1):
+        elif not self.run_native(1):
             assert self._native.laws is not None
             before, active = self.tally.sums.clone(), ~self.rows.done
             self._native(1)
@@ -134,21 +131,20 @@ class Rounds:
             drafted, draft_probs = drafting.propose(rows, a.sampler, a.lookahead)
         number = draft_probs.shape[1]
         with watch.section("verify"):
-            fed, positions = rows.window(-1, number + 1), rows.positions(number + 1)
-            hidden = a.target.extend_hidden(fed, self._cache, rows.start)
-            target_probs = a.sampler(a.target.logits(hidden), rows.tokens, positions, rows.stop)
+            fed = rows.inputs(rows.lengths, behind=1, ahead=number)
+            hidden = a.target.extend_hidden(fed.ids, self._cache, fed.start)
+            logits = a.target.logits(hidden)
+            target_probs = a.sampler(logits, rows.tokens, fed.positions, rows.stop)
         with watch.section("accept"):
-            purposes = (ACCEPT, AUXILIARY)
-            random = torch.stack([rows.uniform(positions[:, :number], p) for p in purposes], -1)
-            verdict = verify(a.rule, target_probs, draft_probs, fed[:, 1:], drafted, random)
-            end = (rows.count + verdict.accepted)[:, None]
-            token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
-            active = ~rows.done
-            bare = rows.emit(verdict.accepted, token)
-            drafting.saw(hidden, verdict.accepted)
-        made = Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)
-        self.tally.add(made)
-        watch.verified(target_probs[:, :number], draft_probs, made)
+            given = target_probs, draft_probs, fed.ids, drafted
+            if runs(target_probs) and type(watch) is Observer:
+                accepted = rounds.settle(a.rule, rows, self.tally, *given)
+            else:
+                made = settled(a.rule, rows, *given)
+                self.tally.add(made)
+                watch.verified(target_probs[:, :number], draft_probs, made)
+                accepted = made.accepted
+            drafting.observe(hidden, accepted)
 
     def row(self, index: int) -> "Rounds":
         """See `Loop`."""
@@ -164,3 +160,24 @@ class Rounds:
             return made
         split = tuple(self._native.seconds.tolist())
         return [replace(one, split=split) for one in made]
+
+
+def settled(
+    rule: AcceptanceRule,
+    rows: BatchState,
+    target_probs: Laws,
+    draft_probs: Laws,
+    fed: Block,
+    drafted: PerRow,
+) -> Round:
+    """Verify a draft, draw the token after its accepted ones and append them.
+
+    fed: the newest token and the drafted ones; drafted: how many of these count in each row.
+    """
+    random = rows.random(draft_probs.shape[1], ACCEPT, AUXILIARY)
+    verdict = verify(rule, target_probs, draft_probs, fed[:, 1:], drafted, random)
+    end = (rows.count + verdict.accepted)[:, None]
+    token = draw(verdict.next_probs, rows.uniform(end, NEXT)[:, 0])
+    active = ~rows.done
+    bare = rows.emit(verdict.accepted, token)
+    return Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)

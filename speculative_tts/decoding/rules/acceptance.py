@@ -9,8 +9,9 @@ Words: of the drafted tokens a prefix is *accepted*; then one more token is draw
 token* after a rejection or the *bonus token* from the target after full acceptance.
 """
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -23,41 +24,101 @@ Flags = Bool[Tensor, "*rows"]
 Uniforms = Float[Tensor, "*rows 2"]
 
 
-class AcceptanceRule(Protocol):
-    """What the loop needs of a rule. All probabilities are float, vocabulary last."""
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of one verification."""
+
+    accepted: Int64[Tensor, " batch"]  # length of the accepted prefix
+    next_probs: Float[Tensor, "batch vocab"]  # distribution of the residual or bonus token
+    fallback: Bool[Tensor, " batch"]  # the residual had no mass (rounding): the target stands in
+    # of a block rule, before each position: the output law is the one of draft_probs / weights
+    weights: Float[Tensor, "batch lookahead"] | None = None
+
+
+@dataclass(frozen=True)
+class NativeForm:
+    """A rule as plain data that compiled verification understands (`native.verify.compiled`)."""
+
+    beta: float = 0.0  # a token passes iff (u - beta) p < q
+    groups: Mapping[str, Tensor] | None = None  # memberships; None: every token is its own group
+    most_groups: int = 1  # of one token: read once, when the rule is made
+    block: bool = False  # all drafted tokens are judged together
+
+
+class Artefacts(Protocol):
+    """Tensors that a rule may ask for when it is built from settings."""
+
+    @property
+    def memberships(self) -> Mapping[str, Tensor]:
+        """Arguments of `Group`: the groups that the settings name."""
+        ...
+
+    def nearest(self, source: Any, number: int) -> Tensor:
+        """Return each token's nearest neighbours, [vocab, number]; its own id stands for none."""
+        ...
+
+    def code_vectors(self, source: Any) -> Tensor:
+        """Return a vector of length 1 per token, [vocab, size]; NaN where a token is no code."""
+        ...
+
+    def readable(self, x: Tensor) -> bool:
+        """Return whether the host may read numbers of this tensor without waiting."""
+        ...
+
+
+class AcceptanceRule:
+    """Base of all rules. Probabilities are float tensors with the vocabulary last.
+
+    A native form belongs to one class and is not inherited: a subclass may verify differently.
+    """
+
+    # A block rule looks at all drafted tokens before it accepts any. A draft that it throws away
+    # decided where the round ends, so uniforms are drawn anew each round.
+    judges_blocks: ClassVar[bool] = False
+    # The rule's paper draws the token after a rejection by trials (`expected_trials`).
+    draws_by_trials: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "native" not in vars(cls):
+            cls.native = AcceptanceRule.native  # type: ignore[method-assign]
 
     def accept(
         self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
     ) -> Flags:
-        """Is each drafted token accepted, seen alone?
+        """Return whether each drafted token is accepted when judged alone.
 
         Uniforms are in [0, 1), the second for rules with an auxiliary draw.
         """
-        ...
+        raise NotImplementedError
 
     def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """Mass, not normalised, of the token drawn after a rejection.
+        """Return the mass, not normalised, of the token drawn after a rejection.
 
         A draft row of zeros stands for "nothing was drafted here" and must give the target itself
         (the bonus token).
         """
-        ...
+        raise NotImplementedError
+
+    def residual_after(self, target_probs: Probs, draft_probs: Probs, rejected: Ids) -> Probs:  # noqa: ARG002
+        """Return the `residual` once this token of a row was rejected; most rules ignore which."""
+        return self.residual(target_probs, draft_probs)
 
     def output_law(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """Distribution of the token that one position emits."""
-        ...
+        """Return the distribution of the token that one position emits."""
+        raise NotImplementedError
 
     def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
-        """Probability that a token drawn from the draft is accepted."""
-        ...
+        """Return the probability that a token drawn from the draft is accepted."""
+        raise NotImplementedError
 
+    def expected_trials(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
+        """Return the mean number of trials after a rejection, of a rule that draws by trials."""
+        raise NotImplementedError
 
-@runtime_checkable
-class BlockRule(Protocol):
-    """A rule that looks at all drafted tokens before it accepts any (`decoding.rules.block`).
-
-    A draft that it throws away decided where the round ends, so uniforms are drawn anew each round.
-    """
+    def native(self) -> NativeForm | None:
+        """Return the rule for compiled verification; None where only Python verifies it."""
+        return None
 
     def judge(
         self,
@@ -66,22 +127,36 @@ class BlockRule(Protocol):
         drafted: Int64[Tensor, "batch lookahead"],
         lengths: Int64[Tensor, " batch"],
         uniforms: Float[Tensor, "batch lookahead 2"],
-    ) -> "Verdict":
-        """As `verify` takes and gives it."""
-        ...
+    ) -> Verdict:
+        """Accept a prefix of the drafted tokens; return it and the next token's distribution.
+
+        Only the first `lengths` drafted tokens of a row count; fed is lookahead + 1.
+        """
+        lookahead = drafted.shape[1]
+        used = torch.arange(lookahead, device=drafted.device) < lengths[:, None]
+        passed = self.accept(target_probs[:, :lookahead], draft_probs, drafted, uniforms) & used
+        accepted = passed.long().cumprod(-1).sum(-1)
+        row = torch.arange(len(accepted), device=accepted.device)
+        target_row = target_probs[row, accepted]
+        if not lookahead:
+            mass = self.residual(target_row, torch.zeros_like(target_row))
+            return Verdict(accepted, *normalised(mass, target_row))
+        last = accepted.clamp(max=lookahead - 1)
+        draft_row = draft_probs[row, last] * (accepted < lengths)[:, None]
+        mass = self.residual_after(target_row, draft_row, drafted[row, last])
+        return Verdict(accepted, *normalised(mass, target_row))
 
 
-@runtime_checkable
-class RejectedRule(Protocol):
-    """A rule whose residual depends on which token was rejected, too."""
+class TokenRule(AcceptanceRule):
+    """Base of rules that look at one token: their laws follow from the accepted mass and residual.
 
-    def residual_of(self, target_probs: Probs, draft_probs: Probs, rejected: Ids) -> Probs:
-        """As `residual`, after this token of a row."""
-        ...
+    Subclasses are dataclasses.
+    """
 
-
-class TokenRule:
-    """Laws of a rule that looks at one token: from the mass that passes, and the residual."""
+    @classmethod
+    def build(cls, config: Any, artefacts: Artefacts) -> Self:  # noqa: ARG003 - for subclasses
+        """Build the rule from its settings: each field from the key of the same name."""
+        return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})  # type: ignore[arg-type]
 
     def accepted_mass(self, target_probs: Probs, draft_probs: Probs) -> Probs:
         """p(x) a(x): the probability that x is drafted and passes."""
@@ -118,6 +193,10 @@ class Tolerance(TokenRule):
                 f"beta {self.beta} is not 0 or more; 0 is exact speculation, more a tolerance"
             )
 
+    def native(self) -> NativeForm:
+        """See `AcceptanceRule`."""
+        return NativeForm(self.beta)
+
     def accept(
         self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
     ) -> Flags:
@@ -130,7 +209,7 @@ class Tolerance(TokenRule):
         return (uniforms[..., 0] - self.beta) * p < q
 
     def accepted_mass(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """With a = min(1, min(1, q / p) + beta), written min(p, min(p, q) + beta p): no division.
+        """Return p a with a = min(1, min(1, q / p) + beta), as min(p, min(p, q) + beta p).
 
         Sums to sum min(p, q) = 1 - TV(p, q) for beta 0.
         """
@@ -138,54 +217,8 @@ class Tolerance(TokenRule):
         return torch.minimum(draft_probs, capped)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Outcome of one verification."""
-
-    accepted: Int64[Tensor, " batch"]  # length of the accepted prefix
-    next_probs: Float[Tensor, "batch vocab"]  # normalised law of the residual or bonus token
-    fallback: Bool[Tensor, " batch"]  # the residual had no mass (rounding): the target stands in
-    # of a block rule, before each position: the output law is the one of draft_probs / weights
-    weights: Float[Tensor, "batch lookahead"] | None = None
-
-
-def verify(
-    rule: AcceptanceRule,
-    target_probs: Float[Tensor, "batch fed vocab"],
-    draft_probs: Float[Tensor, "batch lookahead vocab"],
-    drafted: Int64[Tensor, "batch lookahead"],
-    lengths: Int64[Tensor, " batch"],
-    uniforms: Float[Tensor, "batch lookahead 2"],
-) -> Verdict:
-    """Accept a prefix of the drafted tokens and prepare the law of the token after it.
-
-    Of a row's drafted tokens the first `lengths` count; fed is lookahead + 1.
-    """
-    if isinstance(rule, BlockRule):
-        return rule.judge(target_probs, draft_probs, drafted, lengths, uniforms)
-    lookahead = drafted.shape[1]
-    used = torch.arange(lookahead, device=drafted.device) < lengths[:, None]
-    passed = rule.accept(target_probs[:, :lookahead], draft_probs, drafted, uniforms) & used
-    accepted = passed.long().cumprod(-1).sum(-1)
-    row = torch.arange(len(accepted), device=accepted.device)
-    target_row = target_probs[row, accepted]
-    rejected = accepted < lengths
-    draft_row = (
-        draft_probs[row, accepted.clamp(max=lookahead - 1)]
-        if lookahead
-        else torch.zeros_like(target_row)
-    )
-    left = (target_row, draft_row * rejected[:, None])
-    if isinstance(rule, RejectedRule) and lookahead:
-        token = drafted[row, accepted.clamp(max=lookahead - 1)]
-        mass = rule.residual_of(*left, token)
-    else:
-        mass = rule.residual(*left)
-    return Verdict(accepted, *normalised(mass, target_row))
-
-
 def entropy(law: Probs) -> Numbers:
-    """In nats."""
+    """Return the entropy in nats."""
     found: Tensor = -torch.special.xlogy(law, law).sum(-1)
     return found
 

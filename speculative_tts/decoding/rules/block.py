@@ -14,13 +14,19 @@ one after the other it is prod min(r, 1), which is not greater. docs/block-verif
 proofs, and what holds for groups: each group follows Q_c given all tokens and groups before it.
 """
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.rules.acceptance import (
+    AcceptanceRule,
+    Artefacts,
     Flags,
     Ids,
+    NativeForm,
     Numbers,
     Probs,
     Tolerance,
@@ -34,12 +40,18 @@ Steps = Float[Tensor, "batch lookahead"]
 LEAST = 1e-30  # weights below it are never accepted, and would overflow as divisors
 
 
-class Block:
+class Block(AcceptanceRule):
     """Block verification, of tokens or by the groups of `rule`."""
+
+    judges_blocks = True
 
     def __init__(self, rule: Group | None = None) -> None:
         self._groups = rule
-        self.by = Tolerance(0.0) if rule is None else rule
+        self.by: Tolerance | Group = Tolerance(0.0) if rule is None else rule
+
+    def native(self) -> NativeForm:
+        """See `AcceptanceRule`; within native rounds alone."""
+        return replace(self.by.native(), block=True)
 
     def judge(
         self,
@@ -49,7 +61,7 @@ class Block:
         lengths: Int64[Tensor, " batch"],
         uniforms: Float[Tensor, "batch lookahead 2"],
     ) -> Verdict:
-        """See `BlockRule`."""
+        """See `AcceptanceRule`."""
         weights, chances = self.chances(
             target_probs, draft_probs, drafted, lengths, uniforms[..., 1]
         )
@@ -108,7 +120,7 @@ class Block:
         return self.by.output_law(target_probs, draft_probs)
 
     def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
-        """Of one token alone: the token rule's."""
+        """Return the token rule's probability for a token judged alone."""
         return self.by.acceptance_probability(target_probs, draft_probs)
 
     def accept(
@@ -118,5 +130,16 @@ class Block:
         drafted: Ids,
         uniforms: Uniforms,
     ) -> Flags:
-        """Of one token alone: the token rule's, and a block of one is no more."""
+        """Judge tokens alone by the token rule, which a block of one equals."""
         return self.by.accept(target_probs, draft_probs, drafted, uniforms)
+
+
+def exact(config: Any, artefacts: Artefacts) -> AcceptanceRule:  # noqa: ARG001 - needs none
+    """Build the rule of an `ExactRule` of settings."""
+    return Block() if config.block else Tolerance(0.0)
+
+
+def by_groups(config: Any, artefacts: Artefacts) -> AcceptanceRule:
+    """Build the rule of a `GroupRule` of settings."""
+    rule = Group(**artefacts.memberships, readable=artefacts.readable)
+    return Block(rule) if config.block else rule

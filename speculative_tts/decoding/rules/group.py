@@ -22,7 +22,15 @@ from jaxtyping import Float, Float64, Int64, Integer
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from speculative_tts.decoding.rules.acceptance import Flags, Ids, Numbers, Probs, Uniforms
+from speculative_tts.decoding.rules.acceptance import (
+    AcceptanceRule,
+    Flags,
+    Ids,
+    NativeForm,
+    Numbers,
+    Probs,
+    Uniforms,
+)
 
 Flat = Float[Tensor, "rows vocab"]
 Places = Int64[Tensor, " possible"]
@@ -32,17 +40,19 @@ NEARLY_ONE = 1 - 2.0**-30  # stays below the next integer when a token id is add
 
 
 def on_cpu(x: Tensor) -> bool:
-    """Is looking at its numbers free?"""
+    """True if the tensor is on a CPU, where reading it is free."""
     return x.device.type == "cpu"
 
 
-class Group:
+class Group(AcceptanceRule):
     """The rule over memberships given as CSR both ways, int32.
 
     token_offsets: [tokens + 1], token_groups: [members], the groups of each token in ascending
     order. group_offsets: [groups + 1], group_tokens: [members], the tokens of each group. scores:
     [groups], above 0; None: ones. readable: where looking at numbers is free.
     """
+
+    draws_by_trials = True
 
     def __init__(
         self,
@@ -62,7 +72,7 @@ class Group:
         self._counts, self._sizes = counts, sizes
         self._readable = readable
         self._first = group_offsets[:-1].long()
-        self._largest = int(sizes.max())
+        self._largest, self._most_groups = int(sizes.max()), int(counts.max())
         self._alone = (counts == 1) & (sizes[token_groups[token_offsets[:-1].long()].long()] == 1)
         own = token_groups[token_offsets[:-1].long()[self._alone]].long()
         self._scores = given.to(counts.device, torch.float64).clone()
@@ -77,7 +87,7 @@ class Group:
 
     @property
     def memberships(self) -> dict[str, Tensor]:
-        """What a verification reads, for a native one."""
+        """The arrays that compiled verification reads."""
         return {
             "token_offsets": self._token_offsets,
             "group_offsets": self._group_offsets,
@@ -87,6 +97,10 @@ class Group:
             "total": self._total,
             "levels": self._levels,
         }
+
+    def native(self) -> NativeForm:
+        """See `AcceptanceRule`."""
+        return NativeForm(groups=self.memberships, most_groups=self._most_groups)
 
     @property
     def n_groups(self) -> int:
@@ -104,7 +118,7 @@ class Group:
     def accept(
         self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
     ) -> Flags:
-        """Is u P_c(K) < Q_c(K), with K by the auxiliary uniform? Looks at the members of K only."""
+        """Accept iff u P_c(K) < Q_c(K), K by the auxiliary uniform; reads members of K only."""
         number, vocab = drafted.numel(), target_probs.shape[-1]
         group = self.draw_group(drafted.reshape(-1), uniforms[..., 1].reshape(-1))
         size = self._sizes.index_select(0, group)[:, None]
@@ -208,7 +222,7 @@ class Group:
     def _where_possible(
         self, q: Flat, p: Flat, row: Places, token: Places, *, accepted: bool
     ) -> Flat:
-        """The same over the memberships of tokens at (row, token) only, in float64.
+        """Do `_everywhere` over the memberships of tokens at (row, token) only, in float64.
 
         They are all with q + p > 0 of their rows: of a sampler with top-k, a few dozen.
         """
@@ -257,6 +271,8 @@ class Sums:
             return
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            # torch 2.11 says so once of whatever comes first, although this one is checked
+            warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
             size = (len(offsets) - 1, columns)
             self._matrix = torch.sparse_csr_tensor(
                 offsets, indices, ones, size, check_invariants=True

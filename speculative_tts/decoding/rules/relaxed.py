@@ -6,12 +6,14 @@ at temperature and top-k too). None has the target's law, but in the limits that
 """
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.rules.acceptance import (
+    Artefacts,
     Flags,
     Ids,
     Probs,
@@ -122,6 +124,11 @@ class Neighbours(ByChance):
     delta: float = 0.1
     ratio: float | None = None
 
+    @classmethod
+    def build(cls, config: Any, artefacts: Artefacts) -> Self:
+        """Build the rule of a `NeighboursRule` of settings."""
+        return cls(artefacts.nearest(config.source, config.k), config.delta, config.ratio)
+
     def chances(self, target_probs: Probs, draft_probs: Probs, tokens: Some) -> Chances:
         """min(1, (q(x) + q(A)) / p(x))."""
         borrowed = self._borrowed(target_probs, tokens)[1]
@@ -132,8 +139,8 @@ class Neighbours(ByChance):
         """max(q - p, 0), of which a rejected token's neighbours have none."""
         return TokenRule.residual(self, target_probs, draft_probs)
 
-    def residual_of(self, target_probs: Probs, draft_probs: Probs, rejected: Ids) -> Probs:
-        """Without x, which is rejected only where p has more, and A(x)."""
+    def residual_after(self, target_probs: Probs, draft_probs: Probs, rejected: Ids) -> Probs:
+        """Leave out A(x), and x, which is rejected only where p exceeds q."""
         lent, _ = self._borrowed(target_probs, rejected[..., None])
         near = self.nearest[rejected]
         anything = draft_probs.any(-1, keepdim=True)  # else nothing was drafted
@@ -149,7 +156,7 @@ class Neighbours(ByChance):
         return torch.stack(laws).view(shape)
 
     def _law(self, q: Float[Tensor, " vocab"], p: Float[Tensor, " vocab"]) -> Probs:
-        """Of one row."""
+        """Return the output law of one row."""
         law = q * (1 - p.sum()).clamp(min=0)  # of a position where nothing was drafted
         possible = (p > 0).nonzero()[:, 0]
         for begin in range(0, len(possible), SOME):
@@ -157,13 +164,13 @@ class Neighbours(ByChance):
             drafted = p[tokens]
             passed = drafted * self.chances(q, p, tokens)
             rows = (len(tokens), len(q))
-            mass = self.residual_of(q.expand(rows), p.expand(rows), tokens)
+            mass = self.residual_after(q.expand(rows), p.expand(rows), tokens)
             law.index_add_(0, tokens, passed)
             law += (drafted - passed) @ normalised(mass, q.expand(rows))[0]
         return law
 
     def _borrowed(self, q: Probs, tokens: Some) -> tuple[Tensor, Chances]:
-        """Which neighbours of some tokens [*rows, n, k] lend, and how much they have."""
+        """Return which neighbours of some tokens lend, [*rows, n, k], and their mass."""
         near = self.nearest[tokens]
         others = near != tokens[..., None]
         mass = q.gather(-1, near.flatten(-2)).view(near.shape) * others
@@ -191,6 +198,12 @@ class Dynamic(ByChance):
     reach: int = 7
     gap: float = 0.15
     distance: float = 0.5
+
+    @classmethod
+    def build(cls, config: Any, artefacts: Artefacts) -> Self:
+        """Build the rule of a `DynamicRule` of settings."""
+        vectors = artefacts.code_vectors(config.source)
+        return cls(vectors, config.reach, config.gap, config.distance)
 
     def chances(self, target_probs: Probs, draft_probs: Probs, tokens: Some) -> Chances:
         """min(1, Q / P)."""

@@ -17,7 +17,7 @@ Noise = Callable[[], float]  # a fresh uniform in [0, 1) at each call
 
 @dataclass(frozen=True)
 class Emission:
-    """What one position emits, and how."""
+    """The token that one position emits, and how it came about."""
 
     token: int
     group: int

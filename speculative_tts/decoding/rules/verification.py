@@ -1,43 +1,33 @@
-"""Verification of drafts, natively where the rule and the tensors allow it."""
+"""Verify drafts by compiled code where the rule and the tensors allow it, else by the rule."""
 
-from collections.abc import Callable
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from speculative_tts.decoding.rules import acceptance
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, BlockRule, Tolerance, Verdict
-from speculative_tts.decoding.rules.block import Block
-from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Verdict
 from speculative_tts.native import sample
 from speculative_tts.native import verify as native
 
-NATIVE: dict[type, Callable[[Any], native.Rule]] = {
-    Tolerance: lambda rule: native.by_tolerance(rule.beta),
-    Group: lambda rule: native.by_groups(rule.memberships),
-    Block: lambda rule: native.at_once(NATIVE[type(rule.by)](rule.by)),
-}
-_made: WeakKeyDictionary[AcceptanceRule, native.Rule] = WeakKeyDictionary()
+_compiled: WeakKeyDictionary[AcceptanceRule, native.Rule | None] = WeakKeyDictionary()
 
 
 def native_rule(rule: AcceptanceRule) -> native.Rule | None:
-    """The rule as the native verification has it, for laws on a CPU; None of one it has not."""
-    make = NATIVE.get(type(rule))
-    if make is None:
-        return None
-    if rule not in _made:
-        _made[rule] = make(rule)
-    return _made[rule]
+    """Return the rule for compiled verification on a CPU, made once; None where it has none."""
+    if rule not in _compiled:
+        form = rule.native()
+        _compiled[rule] = (
+            None if form is None else native.compiled(form.beta, form.groups, block=form.block)
+        )
+    return _compiled[rule]
 
 
 def verify(rule: AcceptanceRule, *given: Tensor) -> Verdict:
-    """`acceptance.verify`, of what it takes: the same accepted tokens, the law equal to 1e-6.
+    """Return what `rule.judge` returns: the same accepted tokens, the distribution equal to 1e-6.
 
-    Blocks are native within rounds alone.
+    Block rules are compiled within native rounds alone.
     """
-    if all(map(sample.runs, given[:2])) and not isinstance(rule, BlockRule):
-        natively = native_rule(rule)
-        if natively is not None:
-            return Verdict(*native.verify(natively, *given))
-    return acceptance.verify(rule, *given)
+    if all(map(sample.runs, given[:2])) and not rule.judges_blocks:
+        compiled = native_rule(rule)
+        if compiled is not None:
+            return Verdict(*native.verify(compiled, *given))
+    return rule.judge(*given)

@@ -37,7 +37,7 @@ class RepetitionPenalty(Sampler):
 
 
 def seen(history: History, positions: Places, vocab_size: int) -> Bool[Tensor, "batch new vocab"]:
-    """Which ids are in history[:, :p] for each position p."""
+    """Return which ids are in history[:, :p] for each position p."""
     batch, new = positions.shape
     columns = torch.arange(history.shape[1], device=history.device)
     past = columns < positions[:, :, None]

@@ -16,6 +16,8 @@ from jaxtyping import Float, Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.native import sample
 
 # Draws of a position: draft a token, accept it, for rules that need one more, residual or bonus.
@@ -53,6 +55,8 @@ def draw(
     """
     if sample.runs(probs):
         return sample.draw(probs, uniform)
+    if probs.dtype is torch.float32 and runs(probs):
+        return rounds.draw(probs, uniform)
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     level = uniform[..., None] * cumulative[..., -1:]
     return torch.searchsorted(cumulative, level, right=True)[..., 0]

@@ -115,7 +115,7 @@ class RepetitionAware(Sampler):
     def _repeats(
         self, ids: Int64[Tensor, "batch new n"], history: History, positions: Places
     ) -> Bool[Tensor, "batch new n"]:
-        """Does each id occur too often before its position?"""
+        """Return whether each id occurs too often before its position."""
         places = positions[..., None] + torch.arange(-self.window, 0, device=positions.device)
         recent = history.gather(1, places.clamp(min=0).flatten(1)).view(places.shape)
         same = (ids[..., :, None] == recent[..., None, :]) & (places >= 0)[..., None, :]

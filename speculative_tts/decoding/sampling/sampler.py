@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from speculative_tts.decoding.gpu import laws
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.models.host import readable
 from speculative_tts.native import sample
 
@@ -57,11 +59,14 @@ class Sampler:
         history[:, :p]. NaN where there is no law, because logits are NaN or infinite or nothing is
         possible.
         """
-        if sample.runs(logits):
+        if sample.runs(logits) or runs(logits):
             places = sample.Places(
                 history, positions, stop.minimum, stop.is_stop, self.barred_of(stop)
             )
-            return sample.laws(settings_of(self), logits, places)
+            compute = sample.laws if sample.runs(logits) else laws.law
+            computed = compute(settings_of(self), logits, places)
+            if computed is not None:
+                return computed
         law = self.law(logits, history, positions, stop)
         return ended(law, stop.mask(logits, positions), stop) if self.end_when_likeliest else law
 
@@ -72,7 +77,7 @@ class Sampler:
         positions: Places,
         stop: "StopRule",
     ) -> Laws:
-        """The same by torch, but for an end that is likeliest; the reference of native laws."""
+        """Compute the distributions by torch but for `end_when_likeliest`: the reference."""
         logits = stop.mask(logits, positions)
         if self.temperature == 0:
             return likeliest(logits)
@@ -92,7 +97,7 @@ class Sampler:
         return stop.is_stop
 
     def settings(self) -> sample.Sampling:
-        """For the native laws."""
+        """Return the settings for native code."""
         top_k = min(self.top_k, sample.MOST)
         ends = int(self.end_when_likeliest)
         return sample.Sampling(self.temperature, self.top_p, top_k, end_when_likeliest=ends)
@@ -100,7 +105,7 @@ class Sampler:
 
 @functools.cache
 def settings_of(sampler: Sampler) -> sample.Sampling:
-    """For native laws; one object a sampler."""
+    """Return the sampler's settings for native code; one object per sampler."""
     return sampler.settings()
 
 
@@ -133,7 +138,7 @@ class StopRule:
         device: torch.device,
         prompts: list[tuple[int, ...]] | None = None,
     ) -> "StopRule":
-        """From plain numbers; `prompts` are the speech ids in each row's prompt."""
+        """Build it from plain numbers; `prompts` are the speech ids in each row's prompt."""
         is_stop = torch.zeros(vocab_size, dtype=torch.bool, device=device)
         is_stop[list(stop_ids)] = True
         batch = len(minimum)
@@ -143,7 +148,7 @@ class StopRule:
         return made
 
     def row(self, index: int) -> "StopRule":
-        """That of one row, in the same tensors."""
+        """Return the stop rule of one row, in the same tensors."""
         at = slice(index, index + 1)
         return StopRule(self.is_stop, self.minimum[at], self.prompted[at])
 

@@ -1,75 +1,61 @@
-"""Sampling settings of one run: those given, else the checkpoint's own; and their sampler."""
+"""Sampling settings of one run, those given or else the checkpoint's own, and their sampler."""
 
-from dataclasses import dataclass
+import dataclasses
+from typing import Any
 
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.speech_lm import Layout
-from speculative_tts.schema.decode import Repetition, SamplingConfig
+from speculative_tts.schema.decode import SamplingConfig
+
+# What a setting is that neither the run nor the checkpoint gives; the others must be given.
+UNSAID: dict[str, float] = {
+    "repetition_penalty": 1.0,
+    "end_when_likeliest": False,
+    "text_rows": False,
+    "ras_window": 0,
+    "ras_tau": 0.1,
+}
+TYPES = {"top_k": int, "ras_window": int, "end_when_likeliest": bool, "text_rows": bool}
 
 
-@dataclass(frozen=True)
-class Settings:
-    """A `SamplingConfig` with nothing left open."""
+def completed(sampling: SamplingConfig, defaults: dict[str, float]) -> SamplingConfig:
+    """Return the settings with the checkpoint's own where they are None.
 
-    temperature: float
-    top_k: int
-    top_p: float
-    min_tokens_per_word: float
-    max_tokens_per_word: float
-    repetition_penalty: float
-    end_when_likeliest: bool
-    text_rows: bool
-    ras_window: int
-    ras_tau: float
-    ras_variant: Repetition
-
-    def __post_init__(self) -> None:
-        least, most = self.min_tokens_per_word, self.max_tokens_per_word
-        if not most > 0:
-            raise ValueError(
-                f"sampling.max_tokens_per_word {most:g} is not above 0; "
-                "give a number such as 28, the tiny target's"
-            )
-        if not least >= 0:
-            raise ValueError(
-                f"sampling.min_tokens_per_word {least:g} is below 0; use 0 for no minimum"
-            )
-        if least > most:
-            raise ValueError(
-                f"sampling.min_tokens_per_word {least:g} is above max_tokens_per_word {most:g}; "
-                "lower the one or raise the other"
-            )
+    Raises ValueError where neither says, and for limits of length that cannot be kept.
+    """
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(sampling):
+        name, value = field.name, getattr(sampling, field.name)
+        if name != "ras_variant":
+            value = {**UNSAID, **defaults}.get(name) if value is None else value
+            if value is None:
+                raise ValueError(f"sampling.{name} is not set, nor in speech.json; give a number")
+            value = TYPES.get(name, float)(value)
+        values[name] = value
+    _check_lengths(values["min_tokens_per_word"], values["max_tokens_per_word"])
+    return SamplingConfig(**values)
 
 
-def with_defaults(sampling: SamplingConfig, defaults: dict[str, float]) -> Settings:
-    """Settings left open take the checkpoint's own; ValueError when neither says."""
-
-    def value(name: str, unsaid: float | None = None) -> float:
-        chosen = getattr(sampling, name)
-        number = defaults.get(name, unsaid) if chosen is None else chosen
-        if number is None:
-            raise ValueError(f"sampling.{name} is not set, nor in speech.json; give a number")
-        return float(number)
-
-    return Settings(
-        temperature=value("temperature"),
-        top_k=int(value("top_k")),
-        top_p=value("top_p"),
-        min_tokens_per_word=value("min_tokens_per_word"),
-        max_tokens_per_word=value("max_tokens_per_word"),
-        repetition_penalty=value("repetition_penalty", 1),
-        end_when_likeliest=bool(value("end_when_likeliest", 0)),
-        text_rows=bool(value("text_rows", 0)),
-        ras_window=int(value("ras_window", 0)),
-        ras_tau=value("ras_tau", 0.1),
-        ras_variant=sampling.ras_variant,
-    )
+def _check_lengths(least: float, most: float) -> None:
+    if not most > 0:
+        raise ValueError(
+            f"sampling.max_tokens_per_word {most:g} is not above 0; "
+            "give a number such as 28, the tiny target's"
+        )
+    if not least >= 0:
+        raise ValueError(f"sampling.min_tokens_per_word {least:g} is below 0; use 0 for no minimum")
+    if least > most:
+        raise ValueError(
+            f"sampling.min_tokens_per_word {least:g} is above max_tokens_per_word {most:g}; "
+            "lower the one or raise the other"
+        )
 
 
-def sampler_of(settings: Settings, layout: Layout) -> Sampler:
-    """The sampler of these settings; ValueError for two that do not go together."""
+def sampler_of(sampling: SamplingConfig, layout: Layout) -> Sampler:
+    """Return the sampler of complete settings; ValueError for two that do not go together."""
+    settings: Any = sampling  # nothing is None
     shape = (settings.temperature, settings.top_k, settings.top_p)
     ends = settings.end_when_likeliest
     if settings.ras_window:

@@ -35,6 +35,7 @@ class OpenaiWhisper(Transcriber, LocalModel):
         f"curl -L --create-dirs -o {{folder}}/{FILE} {URL}",
     )
     packages: ClassVar = {"whisper": "openai-whisper", "torch": "torch"}
+    one_numeral: ClassVar = True
     decoding: ClassVar[dict[str, Any]] = {
         "engine": "openai-whisper",
         "language": "en",

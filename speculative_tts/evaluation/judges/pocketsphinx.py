@@ -150,6 +150,5 @@ def recogniser(decoder: "Decoder") -> Measure:
 
 def edit_columns(text: str, hypothesis: str, grammar: Grammar) -> Columns:
     """Return the WER and CER columns of one utterance from its text and transcript."""
-    reference = normalise(text)
-    unknown = sum(word not in dictionary() for word in reference.split())
-    return {"grammar": grammar, "unknown_words": unknown} | compare(reference, hypothesis)
+    unknown = sum(word not in dictionary() for word in normalise(text).split())
+    return {"grammar": grammar, "unknown_words": unknown} | compare(text, hypothesis)

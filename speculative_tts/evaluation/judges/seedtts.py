@@ -24,6 +24,7 @@ REMOVED = str.maketrans("", "", (string.punctuation + CHINESE).replace("'", ""))
 class SeedTtsWhisper(Whisper):
     """Whisper with seed-tts-eval's normaliser."""
 
+    one_numeral: ClassVar = False
     decoding: ClassVar[dict[str, Any]] = Whisper.decoding | {
         "label": "Whisper, greedy, seed-tts-eval's normaliser (its figure is the mean WER)",
     }

@@ -41,12 +41,11 @@ class Utmos(Opinion, LocalModel):
 
     def load(self) -> Measure:
         """Load the model as a function from a wave to its score."""
-        import torch
+        from speculative_tts.state_dicts import read_torch
 
         library = offline("transformers")
         assert self.folder is not None
-        path = self.published.weights(self.folder)
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = read_torch(self.published.weights(self.folder))
         return predictor(state, library.Wav2Vec2Config(), device=self.device)
 
 

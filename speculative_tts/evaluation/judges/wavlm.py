@@ -59,12 +59,11 @@ class WavlmLarge(VoiceComparison, LocalModel):
 
     def load_many(self) -> Measures:
         """Load the model as a function from waves to their embeddings."""
-        import torch
+        from speculative_tts.state_dicts import read_torch
 
         library = offline("transformers")
         assert self.folder is not None
-        path = self.published.weights(self.folder)
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = read_torch(self.published.weights(self.folder))
         return encoder(state.get("model", state), library.WavLMConfig(**LARGE), device=self.device)
 
 

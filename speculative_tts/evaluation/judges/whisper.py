@@ -6,7 +6,6 @@ Whisper's own long-form decoding does, without its temperature fallback. Other f
 one.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -45,6 +44,7 @@ class Whisper(Transcriber, LocalModel):
         hub="openai/whisper-large-v3",
     )
     packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
+    one_numeral: ClassVar = True
     decoding: ClassVar[dict[str, Any]] = {
         "engine": "transformers",
         "language": "en",
@@ -80,7 +80,7 @@ class Whisper(Transcriber, LocalModel):
         """Return Whisper's English normaliser: numbers, contractions, spelling."""
         assert self.folder is not None
         path = self.folder / NORMALISER
-        table = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        table = read_json(path) if path.is_file() else {}
         module = offline("transformers.models.whisper.english_normalizer")
         normalise = module.EnglishTextNormalizer(table)
         return lambda text: str(normalise(text))

@@ -4,7 +4,8 @@ The cache is storage only: how much of a row is valid is the `start` that the ca
 `extend`, so rolling back is lowering a number and never a copy.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -22,27 +23,29 @@ class KVCache:
     offsets: where the positions of each key head, then of each
     value head, begin when a layer's positions are counted through. places: what the model adds or
     turns by position; it lives as long as what was captured with it. first: the batch's first row.
+    prefills: what `models.gpu.prefill` recorded for this storage.
     """
 
     storage: Float[Tensor, "layers 2 rows kv_heads capacity head_dim"]
     offsets: Int64[Tensor, "batch 1 2*kv_heads"]
     places: Tensor | None = None
     first: int = 0
+    prefills: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def allocate(
         cls,
-        layers: int,
-        batch: int,
-        kv_heads: int,
-        capacity: int,
-        head_dim: int,
+        sizes: tuple[int, int, int, int, int],
         *,
         dtype: torch.dtype,
         device: torch.device,
         places: Tensor | None = None,
     ) -> "KVCache":
-        """Zeros: what is never written is masked, but NaN garbage would pass through a mask."""
+        """Allocate zeros for (layers, batch, kv_heads, capacity, head_dim).
+
+        What is never written is masked, but NaN garbage would pass through a mask.
+        """
+        layers, batch, kv_heads, capacity, head_dim = sizes
         shape = (layers, 2, batch, kv_heads, capacity, head_dim)
         heads = torch.arange(2 * batch * kv_heads, device=device).view(2, batch, kv_heads)
         return cls(
@@ -64,7 +67,7 @@ class KVCache:
     def row(self, index: int) -> "KVCache":
         """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
         offsets = self.offsets[index : index + 1]
-        return KVCache(self.storage, offsets, self.places, self.first + index)
+        return KVCache(self.storage, offsets, self.places, self.first + index, self.prefills)
 
     def clear(self) -> None:
         """Zeros, as at first: NaN that was stored would pass through the next one's mask."""

@@ -14,6 +14,9 @@ FAMILIES = {
     "llama": False,
 }  # model_type -> does the family bias Q, K and V by default
 
+ROPE_THETA = 10_000.0  # where config.json says none
+DEQUANTISED = ("compressed-tensors", "bitsandbytes")  # quantised weights that `packed` reads
+
 
 @dataclass(frozen=True)
 class RopeScaling:
@@ -64,6 +67,7 @@ class DecoderConfig:
         stored = typed(_Stored, config, where)
         stored.check(where)
         rope = stored.rope_parameters or stored.rope_scaling or {}
+        theta = typed(_Rope, rope, where).rope_theta
         biased = FAMILIES[stored.model_type]
         return cls(
             layers=stored.num_hidden_layers,
@@ -74,7 +78,7 @@ class DecoderConfig:
             intermediate=stored.intermediate_size,
             vocab_size=stored.vocab_size,
             norm_eps=stored.rms_norm_eps,
-            rope_theta=stored.rope_theta or typed(_Rope, rope, where).rope_theta,
+            rope_theta=stored.rope_theta or theta or ROPE_THETA,
             rope_scaling=_rope_scaling(rope, where),
             max_positions=stored.max_position_embeddings,
             qkv_bias=biased or stored.attention_bias,
@@ -113,6 +117,9 @@ class _Stored:
     tie_word_embeddings: bool = False
     use_sliding_window: bool = False
     hidden_act: str = "silu"
+    quantization_config: dict[str, Any] | None = None
+    partial_rotary_factor: Positive = 1.0
+    layer_types: list[str] | None = None
 
     @property
     def kv_heads(self) -> int:
@@ -131,9 +138,18 @@ class _Stored:
                 f"{where}: model_type {self.model_type!r} is not supported; "
                 f"supported: {', '.join(FAMILIES)}"
             )
-        if self.use_sliding_window:
+        method = (self.quantization_config or {}).get("quant_method", DEQUANTISED[0])
+        if method not in DEQUANTISED:
             raise ValueError(
-                f"{where}: use_sliding_window=true is not supported; set it to false there"
+                f"{where}: quantization_config of quant_method {method!r} is not read, only "
+                f"{', '.join(DEQUANTISED)} of 8 bits; dequantise the checkpoint (transformers: "
+                "model.dequantize().save_pretrained(<folder>))"
+            )
+        self._check_rope(where)
+        if self.use_sliding_window or {*(self.layer_types or ())} - {"full_attention"}:
+            raise ValueError(
+                f"{where}: sliding windows (use_sliding_window, layer_types) are not supported; "
+                "give a checkpoint whose layers are all of full_attention"
             )
         if self.hidden_act != "silu":
             raise ValueError(
@@ -145,10 +161,27 @@ class _Stored:
                 f"{self.kv_heads} of keys and values fit no decoder; save the checkpoint again"
             )
 
+    def _check_rope(self, where: object) -> None:
+        """ValueError where two keys say different things of RoPE, or it turns a part of a head."""
+        both = [one for one in (self.rope_parameters, self.rope_scaling) if one]
+        ropes = [typed(_Rope, one, where) for one in both]
+        thetas = {*(one.rope_theta for one in ropes), self.rope_theta} - {None}
+        if (both[1:] and both[0] != both[1]) or len(thetas) > 1:
+            raise ValueError(
+                f"{where}: rope_parameters, rope_scaling and rope_theta say different things; "
+                "keep the one that the checkpoint was trained with"
+            )
+        if {self.partial_rotary_factor, *(one.partial_rotary_factor for one in ropes)} != {1.0}:
+            raise ValueError(
+                f"{where}: a partial_rotary_factor other than 1 is not supported; give another "
+                "checkpoint"
+            )
+
 
 @dataclass(frozen=True)
 class _Rope:
-    rope_theta: Positive = 10_000.0
+    rope_theta: Positive | None = None
+    partial_rotary_factor: Positive = 1.0
     rope_type: str | None = None
     type: str | None = None
 

@@ -2,7 +2,8 @@
 
 RMSNorm, RoPE, grouped-query attention, SwiGLU. `extend` serves prefill, a draft step and
 verification alike. What 4 rows cost beside 1 row is what speculative verification lives on: on a
-CPU a native function runs the whole pass (`native`), for which `extend` is the reference.
+CPU a native function runs the whole pass (`native`), on a GPU few kernels (`models.gpu`);
+`extend` is the reference of both.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from speculative_tts.models.decoder.attention import attend, causal_mask
 from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.matrix import Matrix, packed
+from speculative_tts.models.gpu import step
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import PackedCache, Shape, Stack, Weights
+from speculative_tts.native.step import NativeStack, PackedCache, Shape, Weights
 
 States = Float[Tensor, "batch new hidden"]
 
@@ -38,7 +41,7 @@ class Layer:
     down: Matrix
 
     def matrices(self) -> tuple[Matrix, ...]:
-        """In the order of a pass."""
+        """Return the matrices in the order of a pass."""
         return self.qkv, self.out, self.gate_up, self.down
 
 
@@ -72,10 +75,8 @@ class Decoder:
             self.turns = torch.view_as_real(self._rotations).flatten(1)
         if self.native is not None:
             return self.native.cache(batch, capacity)
-        return KVCache.allocate(
-            c.layers, batch, c.kv_heads, capacity, c.head_dim,
-            dtype=self.dtype, device=self.device, places=self._rotations,
-        )  # fmt: skip
+        sizes = (c.layers, batch, c.kv_heads, capacity, c.head_dim)
+        return KVCache.allocate(sizes, dtype=self.dtype, device=self.device, places=self._rotations)
 
     def extend(
         self,
@@ -95,6 +96,8 @@ class Decoder:
             return self.native.extend(inputs, cache, start, rotations=self.turns, keep=keep)
         c = self.config
         batch, new, _ = inputs.shape
+        if suits(self.norm) and step.takes(self, inputs):
+            return step.extend(self, inputs, cache, start)[:, -(keep or new) :]
         looking = readable(start)
         span = _span(start, new, cache.capacity) if looking else cache.capacity
         positions = start[:, None] + torch.arange(new, device=start.device)
@@ -148,9 +151,9 @@ class Decoder:
         return (x / torch.hypot(norm, self._floor)).to(self.dtype)
 
 
-def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
-    """What runs all layers at once, where their matrices are packed for it."""
-    native = library()
+def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> NativeStack | None:
+    """The native stack that runs all layers at once; None unless their matrices are packed."""
+    native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
     if native is None or len(weights) < len(layers):
         return None
@@ -162,7 +165,7 @@ def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> Stack | None:
         intermediate=c.intermediate,
         eps=c.hidden * c.norm_eps,
     )
-    return Stack(native, shape, weights, (norm, torch.zeros_like(norm)))
+    return NativeStack(native, shape, weights, (norm, torch.zeros_like(norm)))
 
 
 def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> Tensor:

@@ -1,7 +1,9 @@
 """Read Hugging Face checkpoints (config.json, safetensors) into the native decoder."""
 
-import json
+import logging
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -10,40 +12,53 @@ from torch import Tensor
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder, Layer
 from speculative_tts.models.decoder.matrix import Matrix, matrix
-from speculative_tts.models.decoder.packed import SCALE, unpack, unpacked
+from speculative_tts.models.decoder.packed import SCALE, require_plain, unpack, unpacked
+from speculative_tts.models.decoder.weight_files import COPY, INDEX, SINGLE, Index, weight_files
+from speculative_tts.texts import some
+from speculative_tts.typed import read_json
 
 State = dict[str, Tensor]
-EMBEDDING = "model.embed_tokens.weight"
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+RECOMPUTED = ".rotary_emb.inv_freq"  # what older files hold beside weights: config.json says it
+logger = logging.getLogger(__name__)
 
 
 def read_state(folder: Path) -> State:
-    """All tensors of model.safetensors, or of the shards its index names, unpacked.
+    """All tensors of a checkpoint's files, unpacked, in plain floating-point numbers.
 
-    Raises ValueError when one is unreadable.
+    Raises ValueError for a file that is unreadable, a tensor that is there twice or not at all,
+    and weights that are quantised in a way that is not read here.
     """
-    index = folder / "model.safetensors.index.json"
-    single = folder / "model.safetensors"
-    if single.is_file():
-        files = [single]
-    elif index.is_file():
-        files = sorted(
-            {folder / name for name in json.loads(index.read_text())["weight_map"].values()}
-        )
-    else:
-        raise ValueError(
-            f"no model.safetensors in {folder}; "
-            "give a folder with config.json and model.safetensors"
-        )
     state: State = {}
-    for file in files:
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                state |= {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
-        except (SafetensorError, FileNotFoundError) as error:
-            raise ValueError(
-                f"{file} is not readable as safetensors ({error}); copy it again"
-            ) from error
-    return unpack(state)
+    for file in weight_files(folder):
+        tensors = read_tensors(file)
+        if twice := sorted(state.keys() & tensors.keys()):
+            raise ValueError(f"{file}: {twice[0]} is in another shard too; {COPY}")
+        state |= tensors
+    index = folder / INDEX
+    named = () if (folder / SINGLE).is_file() else Index.read(index).weight_map
+    if lacking := [name for name in named if name not in state]:
+        raise ValueError(f"{index} names {some(lacking)}, which no shard has; {COPY}")
+    plain = {name: t for name, t in unpack(state).items() if not name.endswith(RECOMPUTED)}
+    require_plain(folder, plain)
+    return plain
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json as it fits what `read_state` gives, whose numbers are plain."""
+    config = read_json(folder / "config.json", "give a folder with config.json and weights")
+    return {key: value for key, value in config.items() if key != "quantization_config"}
+
+
+def read_tensors(file: Path) -> State:
+    """All tensors of a safetensors file as stored; ValueError when it is unreadable."""
+    try:
+        with safe_open(file, framework="pt") as tensors:
+            return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(
+            f"{file} is not readable as safetensors ({error}); copy it again"
+        ) from error
 
 
 def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
@@ -51,7 +66,7 @@ def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tens
 
     Reads this tensor alone. Raises ValueError when it is not there, or too short.
     """
-    for file in sorted(folder.glob("*.safetensors")):
+    for file in weight_files(folder):
         try:
             with safe_open(file, framework="pt") as tensors:
                 if name in tensors.keys():  # noqa: SIM118
@@ -64,14 +79,39 @@ def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tens
                         )
                     if name + SCALE in tensors.keys():  # noqa: SIM118
                         kept = unpacked(kept, tensors.get_slice(name + SCALE)[first:needed])
+                    require_plain(file, {name: kept})
                     return kept[wanted - first]
-        except SafetensorError as error:
+        except (SafetensorError, OSError) as error:
             raise ValueError(
                 f"{file} is not readable as safetensors ({error}); copy it again"
             ) from error
     raise ValueError(
         f"no tensor {name} in {folder}; give target.path=<folder with model.safetensors>"
     )
+
+
+def head_of(config: DecoderConfig, state: State, folder: Path) -> Tensor:
+    """Return the output head: the embedding itself if they are tied.
+
+    A checkpoint may say that they are tied and store both (LLaSA-3B). Equal ones are one; if they
+    differ, the stored head counts, as in transformers 5, and a warning says so. ValueError when
+    there is none.
+    """
+    embedding, head = state.get(EMBEDDING), state.get(HEAD)
+    if config.tied and embedding is not None and (head is None or torch.equal(head, embedding)):
+        return embedding
+    if head is None:
+        raise ValueError(
+            f"{folder} has no tensor {EMBEDDING if config.tied else HEAD}; "
+            "config.json and weights do not belong together"
+        )
+    if config.tied:
+        logger.warning(
+            "%s: config.json ties embedding and head, but both are stored and differ; "
+            "the stored head is used",
+            folder,
+        )
+    return head
 
 
 def build_decoder(
@@ -81,14 +121,21 @@ def build_decoder(
     dtype: torch.dtype,
     device: torch.device,
     prefix: str = "model.",
+    others: Collection[str] = (EMBEDDING, HEAD),
 ) -> Decoder:
     """The decoder of a state dict whose layer keys begin with `prefix`.
 
-    Raises ValueError naming a missing or odd tensor.
+    Raises ValueError naming a missing or odd tensor, or one that nobody reads: it is neither the
+    decoder's nor among `others`, which the caller reads.
     """
     read = _Reader(state, prefix, dtype, device)
     layers = [_layer(config, read, index) for index in range(config.layers)]
     gain = read.vector("norm.weight", config.hidden) * config.hidden**0.5
+    if unused := [name for name in state if name not in read.taken and name not in others]:
+        raise ValueError(
+            f"the checkpoint holds tensors that this model does not have: {some(unused)}; "
+            "config.json and weights do not belong together"
+        )
     return Decoder(config, layers, gain)
 
 
@@ -98,6 +145,7 @@ class _Reader:
     def __init__(self, state: State, prefix: str, dtype: torch.dtype, device: torch.device) -> None:
         self._state, self._prefix = state, prefix
         self._dtype, self._device = dtype, device
+        self.taken: set[str] = set()
 
     def matrix(
         self,
@@ -136,6 +184,7 @@ class _Reader:
                 f"checkpoint has no tensor {key}; config.json and weights do not belong together"
             )
         tensor = self._state[key]
+        self.taken.add(key)
         if tuple(tensor.shape) != shape:
             raise ValueError(
                 f"{key} is {tuple(tensor.shape)}, config.json says {shape}; "

@@ -21,6 +21,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.decoder.packed import rounded
+from speculative_tts.models.gpu.products import Fused, product
+from speculative_tts.models.gpu.tiles import FEW as FEW_ON_GPU
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.native.library import library
 from speculative_tts.native.memory import copied
 from speculative_tts.native.step import FORMATS, Linear, pack, padded_vector, unpack
@@ -44,6 +47,10 @@ class Matrix(ABC):
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
         """x: [rows, in]; addend: [rows, out] or None. Returns [rows, out]."""
 
+    def in_float32(self, x: Tensor) -> Tensor:
+        """Return the product [rows, out] in float32, not rounded to the weight's format first."""
+        return self(x).float()
+
     @abstractmethod
     def dense(self) -> Tensor:
         """The weight [in, out]."""
@@ -55,10 +62,10 @@ class Matrix(ABC):
 
     @abstractmethod
     def copied(self) -> "Matrix":
-        """The same numbers in memory of their own."""
+        """Return a copy in memory of its own."""
 
     def to(self, dtype: torch.dtype) -> "Matrix":
-        """The same rounded to a format; itself where it has that."""
+        """Return the matrix rounded to a format; itself if it has that format."""
         if self._weight.dtype is dtype:
             return self
         bias = None if self._bias is None else self._bias[: self.shape[1]]
@@ -66,7 +73,7 @@ class Matrix(ABC):
 
 
 def matrix(weight: Tensor, bias: Tensor | None = None, dtype: torch.dtype | None = None) -> Matrix:
-    """For the kernels of this process (`native.library`).
+    """Make a matrix for the kernels of this process (`native.library`).
 
     bias: [out]; dtype: float32, bfloat16 or int8, None for the weight's own.
     """
@@ -124,7 +131,7 @@ class Packed(Matrix):
         return twin
 
     def _linear(self) -> Linear:
-        """What the native step sees."""
+        """The structure that the native step reads."""
         vectors = (self._bias, self._scale)
         pointers = (None if vector is None else vector.data_ptr() for vector in vectors)
         format_ = FORMATS.index(self._weight.dtype)
@@ -132,23 +139,30 @@ class Packed(Matrix):
 
 
 def packed(*matrices: Matrix) -> list[Linear]:
-    """What the native step sees of them; nothing unless all are packed."""
+    """Return the structures of the native step; none unless all are packed."""
     linears = [m.linear for m in matrices if isinstance(m, Packed)]
     return linears if len(linears) == len(matrices) else []
 
 
 class Dense(Matrix):
-    """torch's products, on any device."""
+    """torch's products, on any device; on a GPU ours of few rows, where Triton is.
+
+    There the weight lies in memory as [out, in]: rows of any number of outputs are aligned.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.shape, self.fed = (weight.shape[0], weight.shape[1]), weight.dtype
         self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
         self._weight, self._bias = weight.contiguous(), bias
+        if weight.is_cuda:
+            self._weight = weight.t().contiguous().t()
         self._wanted = has_panels(self._weight)
         self._panels: Tensor | None = None  # made when first needed
 
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
         """See `Matrix`."""
+        if self._ours(x):
+            return product(x.contiguous(), self.by_output(), Fused(self._bias, addend))
         first, second = (self._bias, addend) if addend is None else (addend, self._bias)
         if not self._wanted or len(x) not in FEW:
             out = (
@@ -158,6 +172,28 @@ class Dense(Matrix):
             out = self._by_panels(x)
             out = out if first is None else out.add_(first)
         return out if second is None else out + second
+
+    def in_float32(self, x: Tensor) -> Tensor:
+        """See `Matrix`."""
+        if not self._ours(x):
+            return super().in_float32(x)
+        fused = Fused(self._bias)
+        return product(x.contiguous(), self.by_output(), fused, dtype=torch.float32)
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The vector added to the product: [out]."""
+        return self._bias
+
+    def by_output(self) -> Tensor:
+        """The weight as [out, in], contiguous: the memory it lies in from now on."""
+        if not self._weight.t().is_contiguous():
+            self._weight = self._weight.t().contiguous().t()
+        return self._weight.t()
+
+    def _ours(self, x: Tensor) -> bool:
+        """True if a kernel of `models.gpu` takes such a product."""
+        return len(x) <= FEW_ON_GPU and x.dtype is self._weight.dtype and suits(x)
 
     def _by_panels(self, x: Tensor) -> Tensor:
         if self._panels is None:

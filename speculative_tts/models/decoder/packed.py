@@ -1,16 +1,24 @@
-"""Matrices stored in 8 bits, as some tiny models ship: int8 rows, and the scale of each row.
+"""Matrices stored in 8 bits with their scales: our own, as some tiny models ship, and of others.
 
-`weight` is stored as `weight` (int8) beside `weight.scale` (float32); `unpack` gives float16.
+Ours: `weight` (int8) beside `weight.scale` (float32, a row's); `unpack` gives float16. Of others,
+which become float32: `weight` (int8 or fp8) beside `weight_scale` (compressed-tensors) or `SCB`
+(bitsandbytes, in 127ths), one for the matrix or one a row. Scales of inputs are of a product in 8
+bits, which is not done here. All other integers and fp8 numbers are refused by name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 from jaxtyping import Float, Int8
 from torch import Tensor
 
+from speculative_tts.state_dicts import PLAIN
+
 SCALE = ".scale"
 LARGEST = 127
+EIGHT_BITS = (torch.int8, torch.float8_e4m3fn, torch.float8_e5m2)
+SCALES = {"weight_scale": 1, "SCB": LARGEST}  # name after a module's, and its unit's inverse
+UNNEEDED = ("input_scale", "weight_format")
 
 
 def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -25,12 +33,45 @@ def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What was packed as float16, all else as it is."""
-    return {
-        name: unpacked(tensor, tensors[name + SCALE]) if name + SCALE in tensors else tensor
-        for name, tensor in tensors.items()
-        if name.removesuffix(SCALE) == name or name.removesuffix(SCALE) not in tensors
-    }
+    """Return unpacked what was packed as float16, 8 bits of others as float32, all else as is."""
+    plain, scales = {}, set()
+    for name, tensor in tensors.items():
+        if tensor.dtype not in EIGHT_BITS:
+            plain[name] = tensor
+        elif name + SCALE in tensors:
+            plain[name] = unpacked(tensor, tensors[name + SCALE])
+            scales.add(name + SCALE)
+        else:
+            plain[name], own = _dequantised(name, tensors)
+            scales |= own
+    return {name: tensor for name, tensor in plain.items() if name not in scales}
+
+
+def _dequantised(name: str, tensors: Mapping[str, Tensor]) -> tuple[Tensor, set[str]]:
+    """Return a matrix of another program in float32, and the names of its scales.
+
+    A matrix whose scales are not known stays as it is.
+    """
+    stored, stem = tensors[name], name.removesuffix("weight")
+    for own, unit in SCALES.items():
+        scale = tensors.get(stem + own)
+        if scale is not None and scale.numel() in (1, len(stored)) and stored.ndim == 2:
+            beside = {stem + one for one in (own, *UNNEEDED)}
+            return stored.float() * (scale.float() / unit).view(-1, 1), beside
+    return stored, set()
+
+
+def require_plain(
+    where: object, tensors: Mapping[str, Tensor], whole: Collection[str] = ()
+) -> None:
+    """Raise ValueError for weights that are no plain floating-point numbers; `whole` are ids."""
+    for name, tensor in tensors.items():
+        if tensor.dtype not in PLAIN and name not in whole:
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise ValueError(
+                f"{where}: {name} is {kind}, quantised in a way that is not read here; dequantise "
+                "the checkpoint (transformers: model.dequantize().save_pretrained(<folder>))"
+            )
 
 
 def rounded(

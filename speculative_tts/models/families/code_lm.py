@@ -1,16 +1,19 @@
-"""What speech LMs of every family share: a decoder, inputs of speech ids, a head over them."""
+"""Base of speech LMs: a decoder, inputs of speech ids, and a head over them."""
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.models.decoder.cache import Cache
+from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.matrix import Matrix, Packed
+from speculative_tts.models.gpu import prefill
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
-from speculative_tts.native.walk import Walk, Walker
+from speculative_tts.native.walk import NativeModel, NativeSteps
 
 
 class CodeLM:
@@ -31,7 +34,7 @@ class CodeLM:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.decoder.device
 
     @property
@@ -42,7 +45,7 @@ class CodeLM:
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
-        return self._embedding[ids]
+        return F.embedding(ids, self._embedding)
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """The prompt as rows of the embedding. ValueError says why it cannot be spoken."""
@@ -65,16 +68,19 @@ class CodeLM:
         return self.decoder.cache(batch, capacity)
 
     def prefill(self, prompts: list[Tensor], cache: Cache) -> Tensor:
-        """Run prompts ([length, hidden] each), a row at a time, so that a batch equals its rows.
+        """Run prompts ([length, hidden] each).
 
+        A row at a time, so that a batch equals its rows; on a GPU padded to one pass.
         Returns float32 logits of the first token, [batch, vocab].
         """
         return self.logits(self.prefill_hidden(prompts, cache))
 
     def prefill_hidden(self, prompts: list[Tensor], cache: Cache) -> Tensor:
-        """The same as hidden states after the final norm, [batch, hidden]."""
-        zero = torch.zeros(1, dtype=torch.int64, device=self.device)
+        """Run prompts; return hidden states after the final norm, [batch, hidden]."""
         cache.clear()
+        if isinstance(cache, KVCache) and suits(self.decoder.norm):
+            return prefill.prefill(self.decoder, prompts, cache)
+        zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         last = [
             self.decoder.extend(prompt[None], cache.row(index), zero, keep=1)[:, -1]
             for index, prompt in enumerate(prompts)
@@ -91,18 +97,18 @@ class CodeLM:
     def extend_hidden(
         self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None
     ) -> Tensor:
-        """The same as hidden states after the final norm, [batch, keep, hidden]."""
+        """Feed ids as `extend`; return states after the final norm, [batch, keep, hidden]."""
         return self.decoder.extend(self.embed(ids), cache, start, keep)
 
-    def walk(self, cache: Cache, lengths: Tensor) -> Walk | None:
-        """What makes tokens one by one in one call, where that is native."""
+    def native_steps(self, cache: Cache, lengths: Tensor) -> NativeSteps | None:
+        """Return native steps over a cache; None where kernels are torch's."""
         stack, native = self.decoder.native, library()
         if stack is None or native is None or not isinstance(self.head, Packed):
             return None
         if not isinstance(cache, PackedCache):
             return None
         parts = (native, stack, self.head.linear, self._embedding, self._rows_of_ids())
-        return Walk(Walker(*parts), cache, lengths, rotations=self.decoder.turns)
+        return NativeSteps(NativeModel(*parts), cache, lengths, rotations=self.decoder.turns)
 
     def _rows_of_ids(self) -> Tensor | None:
         """Row of the embedding of each speech id: int64 [vocab]; None: the id itself."""
@@ -110,5 +116,4 @@ class CodeLM:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of final hidden states [..., hidden]."""
-        out = self.head(hidden.flatten(0, -2))
-        return out.float().view(*hidden.shape[:-1], -1)
+        return self.head.in_float32(hidden.flatten(0, -2)).view(*hidden.shape[:-1], -1)

@@ -5,20 +5,22 @@ back and dropped from the audio). Or it is cut to codes and the end of speech, a
 exactly that of a sampler which masks text rows, and a fifth less to read a step on the 1B model.
 """
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import (
     EMBEDDING,
+    HEAD,
     State,
     build_decoder,
+    head_of,
     read_state,
     stored_rows,
 )
@@ -27,9 +29,7 @@ from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.row_layout import TOKENIZER, RowLayout
 from speculative_tts.schema.common import CheckpointConfig
 
-HEAD = "lm_head.weight"
 FILES = f"config.json, model.safetensors and {TOKENIZER[0]}"
-logger = logging.getLogger(__name__)
 
 
 class RowLM(CodeLM):
@@ -80,7 +80,7 @@ class RowLM(CodeLM):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]."""
-        return self._embedding[self._order[ids]]
+        return F.embedding(self._order[ids], self._embedding)
 
     def _rows_of_ids(self) -> Tensor:
         return self._order
@@ -93,7 +93,7 @@ class RowLM(CodeLM):
 
 
 def found(folder: Path) -> bool:
-    """Is this a causal LM with its tokenizer?"""
+    """True if the folder is a causal LM with its tokenizer."""
     return (folder / "config.json").is_file() and any((folder / n).is_file() for n in TOKENIZER)
 
 
@@ -113,16 +113,10 @@ def code_embedding(config: CheckpointConfig) -> Tensor:
 
 
 def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[Tensor, Tensor]:
-    """Embedding and head, [rows, hidden] each; ValueError when one is missing or cut.
-
-    A checkpoint may say that they are tied and store both (LLaSA-3B). Equal ones are one; if they
-    differ, the stored head counts, as in transformers 5, and a warning says so.
-    """
+    """Embedding and head, [rows, hidden] each; ValueError when one is missing or cut."""
     shape = (config.vocab_size, config.hidden)
-    embedding, head = state.get(EMBEDDING), state.get(HEAD)
-    if head is None and config.tied:
-        head = embedding
-    for name, found in ((EMBEDDING, embedding), (HEAD, head)):
+    head = head_of(config, state, folder)
+    for name, found in ((EMBEDDING, state.get(EMBEDDING)), (HEAD, head)):
         if found is None:
             raise ValueError(
                 f"{folder} has no tensor {name}; config.json and weights do not belong together"
@@ -132,14 +126,4 @@ def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[T
                 f"{folder}: {name} is {tuple(found.shape)}, config.json says {shape}; "
                 "they do not belong together"
             )
-    assert embedding is not None
-    assert head is not None
-    if config.tied and head is not embedding:
-        if torch.equal(head, embedding):
-            return embedding, embedding
-        logger.warning(
-            "%s: config.json ties embedding and head, but both are stored and differ; "
-            "the stored head is used",
-            folder,
-        )
-    return embedding, head
+    return state[EMBEDDING], head

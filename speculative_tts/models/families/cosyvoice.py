@@ -8,7 +8,7 @@ Hugging Face folder has text and speech in one vocabulary and names speech rows 
 and for CosyVoice 2 <sos> and <task>, which CosyVoice 3 keeps among its speech rows.
 """
 
-import json
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,17 @@ from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
-from speculative_tts.models.decoder.loading import EMBEDDING, State, build_decoder, read_state
+from speculative_tts.models.decoder.loading import (
+    EMBEDDING,
+    HEAD,
+    State,
+    build_decoder,
+    head_of,
+    read_config,
+    read_state,
+)
 from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.cosyvoice_files import (
-    MERGED_HEAD,
     Version,
     is_merged,
     is_official,
@@ -31,8 +38,9 @@ from speculative_tts.models.families.cosyvoice_files import (
     version_of,
 )
 from speculative_tts.models.families.cosyvoice_text import END_OF_PROMPT, TextTokenizer
-from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.merged_vocab import BIAS, MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.typed import read_json
 
 BACKBONE = "CosyVoice-BlankEN"
 FILES = f"llm.pt (or llm.safetensors) and {BACKBONE}/"
@@ -40,7 +48,7 @@ FILES = f"llm.pt (or llm.safetensors) and {BACKBONE}/"
 
 @dataclass(frozen=True)
 class CosyVoiceLayout(SpeechLayout):
-    """What ids of a CosyVoice checkpoint mean; text limits are per text id, not per word."""
+    """Layout of a CosyVoice checkpoint's ids; text limits are per text id, not per word."""
 
     version: int = 2
     end_id: int = 0  # end of speech
@@ -72,7 +80,7 @@ class CosyVoiceLayout(SpeechLayout):
 
     @property
     def shared(self) -> dict[str, object]:
-        """What a draft must have in common with its target."""
+        """Facts that a draft must share with its target."""
         return super().shared | {"CosyVoice version": self.version}
 
     def encode(self, text: str) -> list[int]:
@@ -124,12 +132,12 @@ class Checkpoint:
 
 
 def found(folder: Path) -> bool:
-    """Is this folder a CosyVoice checkpoint, official or merged?"""
+    """True if this folder is a CosyVoice checkpoint, official or merged."""
     return is_official(folder) or is_merged(folder)
 
 
 def read_layout(folder: Path) -> CosyVoiceLayout:
-    """What ids mean, without reading weights into memory. ValueError says what is missing."""
+    """Read the layout without reading weights. ValueError says what is missing."""
     if not is_official(folder):
         return _merged_layout(folder, merged_ids(folder))
     version, state = _official(folder)
@@ -147,14 +155,15 @@ def load(
     """The speech LM of a folder, in the native decoder."""
     checkpoint = read_checkpoint(folder)
     config, state = DecoderConfig.from_dict(checkpoint.config), checkpoint.state
-    decoder = build_decoder(config, state, dtype=dtype, device=device)
-    bias = state.get("lm_head.bias")
+    others = (EMBEDDING, HEAD, BIAS)
+    decoder = build_decoder(config, state, dtype=dtype, device=device, others=others)
+    bias = state.get(BIAS)
     return MergedVocabLM(
         decoder,
         checkpoint.layout.instructed(instruction),
         state[EMBEDDING].to(dtype=dtype, device=device),
         matrix(
-            state["lm_head.weight"].to(dtype=dtype, device=device).T,
+            state[HEAD].to(dtype=dtype, device=device).T,
             None if bias is None else bias.to(dtype=dtype, device=device),
         ),
     )
@@ -177,8 +186,8 @@ def _official(folder: Path) -> tuple[Version, State]:
 
 def _read_official(folder: Path) -> Checkpoint:
     version, state = _official(folder)
-    config = json.loads(_backbone(folder).read_text(encoding="utf-8"))
-    _check_layers(folder, config, state)
+    config = read_json(_backbone(folder))
+    _check_layers(folder, DecoderConfig.from_dict(config, _backbone(folder)).layers, state)
     rows = [state["speech_embedding.weight"], state["llm.model.model.embed_tokens.weight"]]
     if version.number == 2:
         rows.append(state["llm_embedding.weight"])
@@ -189,9 +198,9 @@ def _read_official(folder: Path) -> Checkpoint:
         if name.startswith(own) and name != f"{own}embed_tokens.weight"
     }
     merged[EMBEDDING] = torch.cat([table.to(rows[0].dtype) for table in rows])
-    merged["lm_head.weight"] = state["llm_decoder.weight"]
+    merged[HEAD] = state["llm_decoder.weight"]
     if version.number == 2:
-        merged["lm_head.bias"] = state["llm_decoder.bias"]
+        merged[BIAS] = state["llm_decoder.bias"]
     config |= {"vocab_size": len(merged[EMBEDDING]), "tie_word_embeddings": False}
     return Checkpoint(config, merged, _official_layout(folder, version, state))
 
@@ -206,12 +215,12 @@ def _backbone(folder: Path) -> Path:
     return path
 
 
-def _check_layers(folder: Path, config: dict[str, Any], state: State) -> None:
-    numbers = {int(name.split(".")[4]) for name in state if ".layers." in name}
-    if len(numbers) != config["num_hidden_layers"]:
+def _check_layers(folder: Path, layers: int, state: State) -> None:
+    numbers = {m[1] for name in state if (m := re.search(r"\.layers\.(\d+)\.", name))}
+    if len(numbers) != layers:
         raise ValueError(
-            f"llm of {folder} has {len(numbers)} layers, its {BACKBONE}/config.json says "
-            f"{config['num_hidden_layers']}; they do not belong together"
+            f"llm of {folder} has {len(numbers)} layers, its {BACKBONE}/config.json says {layers}; "
+            "they do not belong together"
         )
 
 
@@ -260,14 +269,19 @@ def _read_merged(folder: Path) -> Checkpoint:
     """Rows of the one vocabulary brought into our order; the head cut to its speech rows."""
     ids = merged_ids(folder)
     layout = _merged_layout(folder, ids)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_config(folder)
     state, rows = read_state(folder), ids[1]
+    head = head_of(DecoderConfig.from_dict(config, folder / "config.json"), state, folder)
+    size = min(len(head), len(state.get(EMBEDDING, head[:0])))
+    if int(rows.max()) >= size:
+        raise ValueError(
+            f"the tokenizer of {folder} has token {int(rows.max())}, its weights {size} rows; "
+            "they do not belong together"
+        )
     speech = rows[: layout.speech_vocab_size]
-    merged = {name: t for name, t in state.items() if name not in (EMBEDDING, *MERGED_HEAD)}
-    merged[EMBEDDING] = state[EMBEDDING][rows]
-    for name in MERGED_HEAD:
-        if name in state:
-            merged[name] = state[name][speech]
+    merged = {**state, EMBEDDING: state[EMBEDDING][rows], HEAD: head[speech]}
+    if BIAS in state:
+        merged[BIAS] = state[BIAS][speech]
     config |= {"vocab_size": len(rows), "tie_word_embeddings": False}
     return Checkpoint(config, merged, layout)
 

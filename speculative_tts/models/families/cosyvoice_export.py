@@ -3,7 +3,6 @@
 The official classes load the result too: same names, the text head tied to the text embeddings.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,15 +11,16 @@ from safetensors.torch import save
 from torch import Tensor
 
 from speculative_tts.files import copy_atomic, write_atomic, writing
-from speculative_tts.models.decoder.loading import EMBEDDING
+from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.loading import EMBEDDING, HEAD, read_config
 from speculative_tts.models.families.cosyvoice import BACKBONE, CosyVoiceLayout, read_layout
 from speculative_tts.models.families.cosyvoice_files import (
-    MERGED_HEAD,
     WEIGHTS,
     YAML_NAMES,
     is_official,
     merged_ids,
 )
+from speculative_tts.models.families.merged_vocab import BIAS
 from speculative_tts.records import write_json
 
 _SMALL = (".json", ".txt", ".jinja")  # a tokenizer, a template, configurations
@@ -65,7 +65,7 @@ def official_names(state: Mapping[str, Tensor], layout: CosyVoiceLayout) -> dict
     own["llm.model.model.embed_tokens.weight"] = words
     own["llm.model.lm_head.weight"] = words  # tied: stored once
     own["speech_embedding.weight"] = table[:speech].clone()
-    own["llm_decoder.weight"] = state["lm_head.weight"]
+    own["llm_decoder.weight"] = state[HEAD]
     if layout.version == 2:
         own["llm_decoder.bias"] = state["lm_head.bias"]
         own["llm_embedding.weight"] = table[speech + text :].clone()
@@ -78,13 +78,13 @@ def _write_merged(
     _, rows, _ = merged_ids(source)
     _copy(source, folder)
     _write_config(source, folder, layers)
-    size = json.loads((source / "config.json").read_text(encoding="utf-8"))["vocab_size"]
-    speech = rows[: len(state["lm_head.weight"])]
-    own = {name: t.contiguous() for name, t in state.items() if name not in MERGED_HEAD}
+    size = DecoderConfig.from_folder(source).vocab_size
+    speech = rows[: len(state[HEAD])]
+    own = {name: t.contiguous() for name, t in state.items() if name not in (HEAD, BIAS)}
     own[EMBEDDING] = spread(state[EMBEDDING], rows, size, 0.0)
-    own["lm_head.weight"] = spread(state["lm_head.weight"], speech, size, 0.0)
-    if "lm_head.bias" in state:
-        own["lm_head.bias"] = spread(state["lm_head.bias"], speech, size, float("-inf"))
+    own[HEAD] = spread(state[HEAD], speech, size, 0.0)
+    if BIAS in state:
+        own[BIAS] = spread(state[BIAS], speech, size, float("-inf"))
     write_atomic(folder / "model.safetensors", save(own, metadata={"format": "pt"}))
 
 
@@ -104,7 +104,7 @@ def _copy(source: Path, folder: Path) -> None:
 
 
 def _write_config(source: Path, folder: Path, layers: list[int]) -> None:
-    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    config = read_config(source)
     config["num_hidden_layers"] = len(layers)
     if config.get("layer_types"):
         config["layer_types"] = [config["layer_types"][layer] for layer in layers]

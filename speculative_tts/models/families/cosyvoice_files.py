@@ -8,16 +8,22 @@ from typing import Any
 
 import torch
 import yaml
-from safetensors.torch import load_file
 from torch import Tensor
 
-from speculative_tts.models.decoder.loading import State
+from speculative_tts.models.decoder.loading import RECOMPUTED, State, read_tensors
+from speculative_tts.models.decoder.packed import require_plain, unpack
 from speculative_tts.models.families.cosyvoice_text import SPECIAL_2, SPECIAL_3, added_tokens
+from speculative_tts.state_dicts import read_state_dict
+from speculative_tts.texts import read_text, some
 
 WEIGHTS = ("llm.pt", "llm.safetensors")
 YAML_NAMES = ("cosyvoice2.yaml", "cosyvoice3.yaml", "cosyvoice.yaml")
-MERGED_HEAD = ("lm_head.weight", "lm_head.bias")
+TRUNK = "llm.model.model."
+NEEDED = ("speech_embedding.weight", "llm_decoder.weight", f"{TRUNK}norm.weight")
+OTHERS = ("llm_embedding.weight", "llm_decoder.bias", "llm.model.lm_head.weight")
 _SPEECH_ROW = re.compile(r"<\|s_(\d+)\|>")
+
+COPY = "copy it again"
 
 logger = logging.getLogger(__name__)
 
@@ -61,42 +67,29 @@ def is_merged(folder: Path) -> bool:
 
 
 def official_state(folder: Path) -> State:
-    """Tensors of llm.pt (or llm.safetensors), mapped from the file; what training added is dropped.
+    """Tensors of llm.pt (or llm.safetensors), mapped from the file where its format allows that.
 
-    Raises ValueError when the file is broken or another model's.
+    Raises ValueError when the file is broken or another model's, or holds what is not read.
     """
     path = next(folder / name for name in WEIGHTS if (folder / name).is_file())
-    stored = _read(path)
-    state = {
-        name.removeprefix("module."): value
-        for name, value in stored.items()
-        if isinstance(value, Tensor)
-    }
-    needed = ("speech_embedding.weight", "llm_decoder.weight", "llm.model.model.norm.weight")
-    for name in (*needed, "llm.model.model.embed_tokens.weight"):
+    pickled = path.suffix == ".pt"
+    stored = read_state_dict(path)[0] if pickled else unpack(read_tensors(path))
+    state = {name: t for name, t in stored.items() if not name.endswith(RECOMPUTED)}
+    for name in (*NEEDED, f"{TRUNK}embed_tokens.weight"):
         if name not in state:
             kind = "a CosyVoice 1 model" if "text_embedding.weight" in state else "something else"
             raise ValueError(
                 f"{path} has no tensor {name}, it is {kind}; "
                 "give the folder of a CosyVoice 2 or 3 model"
             )
+    if unread := [n for n in state if not n.startswith(TRUNK) and n not in (*NEEDED, *OTHERS)]:
+        raise ValueError(
+            f"{path} holds tensors that CosyVoice 2 and 3 do not have: {some(unread)}; "
+            "give the llm of a CosyVoice 2 or 3 model"
+        )
+    require_plain(path, state)
     _warn_of_untied_head(path, state)
     return state
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        try:
-            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except RuntimeError:  # a file of the old format cannot be mapped
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch.load raises many types for a broken file
-        raise ValueError(f"{path} is torn, or holds no weights; copy it again") from error
-    if not isinstance(loaded, dict):
-        raise ValueError(f"{path} holds a {type(loaded).__name__}, not a state dict; copy it again")
-    return loaded
 
 
 def _warn_of_untied_head(path: Path, state: State) -> None:
@@ -117,7 +110,7 @@ def version_of(folder: Path, state: State) -> Version:
             f"{'absent' if version is VERSION_2 else 'present'}; copy llm.pt again"
         )
     for name in YAML_NAMES:
-        text = (folder / name).read_text(encoding="utf-8") if (folder / name).is_file() else ""
+        text = read_text(folder / name, COPY) if (folder / name).is_file() else ""
         other = VERSION_3 if version is VERSION_2 else VERSION_2
         if f"{other.model}\n" in text and f"{version.model}\n" not in text:
             raise ValueError(
@@ -146,6 +139,13 @@ def read_settings(folder: Path) -> Settings:
     """Sampler, block sizes and rates; the released models' where the folder has no yaml."""
     path = next((folder / n for n in YAML_NAMES if (folder / n).is_file()), None)
     content = {} if path is None else _read_yaml(path)
+    try:
+        return _settings(content)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: a setting is not of its kind ({error}); {COPY}") from error
+
+
+def _settings(content: dict[str, Any]) -> Settings:
     model = content.get("llm") or {}
     sampler = model.get("sampling") or {}
     mix = model.get("mix_ratio") or [5, 15]
@@ -167,11 +167,11 @@ def read_settings(folder: Path) -> Settings:
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        content = _plain(yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not YAML ({type(error).__name__}); copy it again") from error
+        content = _plain(yaml.compose(read_text(path, COPY), yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"{path} is not YAML ({type(error).__name__}); {COPY}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path} has no keys; copy it again")
+        raise ValueError(f"{path} has no keys; {COPY}")
     return content
 
 

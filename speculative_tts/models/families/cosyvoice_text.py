@@ -4,10 +4,12 @@ The ids of the special tokens follow from the order in which they are added, so 
 the order of the official classes (`CosyVoice2Tokenizer`, `CosyVoice3Tokenizer`, at ace7c47).
 """
 
-import json
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from speculative_tts.typed import read_json, typed
 
 END_OF_PROMPT = "<|endofprompt|>"
 SPECIAL_2 = (
@@ -75,12 +77,31 @@ def added_tokens(folder: Path) -> dict[str, int]:
     for name in ("added_tokens.json", "tokenizer_config.json", "tokenizer.json"):
         if not (folder / name).is_file():
             continue
-        row = json.loads((folder / name).read_text(encoding="utf-8"))
+        row = read_json(folder / name)
         if name == "added_tokens.json":
-            found |= row
-        elif name == "tokenizer.json":
-            found |= {token["content"]: token["id"] for token in row.get("added_tokens", [])}
+            found |= typed(_Ids, {"ids": row}, folder / name).ids
         else:
-            added = row.get("added_tokens_decoder", {})
-            found |= {token["content"]: int(id_) for id_, token in added.items()}
+            added = typed(_Added, row, folder / name)
+            found |= {one.content: one.id for one in added.added_tokens if one.id is not None}
+            named = added.added_tokens_decoder.items()
+            found |= {one.content: int(id_) for id_, one in named if id_.isdecimal()}
     return found
+
+
+@dataclass(frozen=True)
+class _Token:
+    content: str
+    id: int | None = None
+
+
+@dataclass(frozen=True)
+class _Added:
+    """Added tokens as tokenizer.json (a list) and tokenizer_config.json (by id) have them."""
+
+    added_tokens: list[_Token] = field(default_factory=list)
+    added_tokens_decoder: dict[str, _Token] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Ids:
+    ids: dict[str, int]

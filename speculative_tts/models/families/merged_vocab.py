@@ -11,11 +11,19 @@ from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
-from speculative_tts.models.decoder.loading import EMBEDDING, build_decoder, read_state
+from speculative_tts.models.decoder.loading import (
+    EMBEDDING,
+    HEAD,
+    build_decoder,
+    head_of,
+    read_state,
+)
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.phones import read_layout
+
+BIAS = "lm_head.bias"
 
 
 class MergedVocabLM(CodeLM):
@@ -39,21 +47,23 @@ class MergedVocabLM(CodeLM):
         """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
         config, layout = DecoderConfig.from_folder(folder), read_layout(folder)
         state = read_state(folder)
-        decoder = build_decoder(config, state, dtype=dtype, device=device)
-        head_name = EMBEDDING if config.tied else "lm_head.weight"
-        for name, rows in (
-            (EMBEDDING, layout.vocab_size),
-            (head_name, layout.speech_vocab_size),
+        decoder = build_decoder(
+            config, state, dtype=dtype, device=device, others=(EMBEDDING, HEAD, BIAS)
+        )
+        head = head_of(config, state, folder)
+        for name, tensor, rows in (
+            (EMBEDDING, state.get(EMBEDDING, head[:0]), layout.vocab_size),
+            (EMBEDDING if config.tied else HEAD, head, layout.speech_vocab_size),
         ):
-            if name not in state or min(len(state[name]), config.vocab_size) < rows:
+            if min(len(tensor), config.vocab_size) < rows:
                 raise ValueError(
                     f"checkpoint {folder} has no {rows} rows of {name}; "
                     "config.json, speech.json and weights do not belong together"
                 )
         embedding, head = (
-            state[name].to(dtype=dtype, device=device) for name in (EMBEDDING, head_name)
+            tensor.to(dtype=dtype, device=device) for tensor in (state[EMBEDDING], head)
         )
-        bias = state.get("lm_head.bias")
+        bias = state.get(BIAS)
         spoken = slice(0, layout.speech_vocab_size)
         return cls(
             decoder,

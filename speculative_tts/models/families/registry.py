@@ -1,10 +1,9 @@
-"""Which family of speech LM a folder holds, and how it is read: the one place that knows them all.
+"""Registry of speech LM families: recognise the family of a folder, and read it.
 
 Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then come stop ids, then
 (where text rows may be emitted) the other rows. A family is recognised by the files it has.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +25,12 @@ from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.phones import read_layout as read_speech
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.schema.common import CheckpointConfig
+from speculative_tts.typed import read_json
 
 
 @dataclass(frozen=True)
 class Family:
-    """How checkpoints of one family are recognised and read; functions read the folder config.path.
+    """A family's functions to recognise and read a checkpoint in the folder config.path.
 
     `load` takes dtype, device and text_rows (may rows that are no speech id be emitted) as
     keywords. `code_embedding` gives stored input embeddings of all codes, [n_codes, hidden].
@@ -69,12 +69,11 @@ def _load_valle(config: CheckpointConfig, **options: Any) -> ValleLM:
 
 
 def _model_type(folder: Path) -> str | None:
-    """What config.json says, if there is one that says anything."""
+    """Read config.json; empty if there is none or it says nothing."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(folder / "config.json").get("model_type")
+    except ValueError:
         return None
-    return config.get("model_type") if isinstance(config, dict) else None
 
 
 TINY = Family(
@@ -145,7 +144,7 @@ def load_speech_lm(
 def load_refiner(
     config: CheckpointConfig, *, dtype: torch.dtype, device: torch.device
 ) -> Refiner | None:
-    """What fills further layers of codes; None for a family whose codec has one layer."""
+    """Load the model of further layers of codes; None for a family whose codec has one."""
     load = family_of(Path(config.path)).refiner
     return None if load is None else load(config, dtype=dtype, device=device)
 

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import RowsConfig
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
-_MARKER = re.compile(r"<\|[^|{}]+\|>")
+_MARKER = re.compile(r"<[^<>{}\s]+>")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,17 @@ class RowLayout:
                 raise ValueError(
                     f"the text holds the control token {self.control[token]}; take it out"
                 )
+            if token == self.end or token in self._code_rows:
+                name = self.tokenizer.convert_ids_to_tokens(token)
+                raise ValueError(
+                    f"{name} of the text is a code or the end of speech; take it out, or name the "
+                    "codes' own tokens with target.rows.code, .first and .end"
+                )
         return ids
+
+    @cached_property
+    def _code_rows(self) -> frozenset[int]:
+        return frozenset(self.codes.tolist())
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """Rows of the whole prompt: the conversation up to the last code of the voice prompt."""
@@ -176,13 +186,19 @@ def _read(folder: Path, settings: str) -> RowLayout:
             "tokenizer_config.json of the checkpoint, or set target.rows.chat=false"
         )
     vocabulary = tokenizer.get_vocab()
-    for marker in [*_MARKER.findall(config.user + config.assistant), config.end]:
+    markers = [
+        one for one in _MARKER.findall(config.user + config.assistant) if _named(one, config)
+    ]
+    for marker in [*markers, config.end]:
         if marker not in vocabulary:
             raise ValueError(
                 f"the tokenizer of {folder} has no token {marker}; "
                 "name the checkpoint's own with target.rows.user, .assistant and .end"
             )
-    codes = code_rows(vocabulary, config.code, folder)
+    codes = code_rows(vocabulary, config, folder)
+    prompt = config.user.replace("{text}", "") + config.assistant
+    fixed = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    _check_apart(codes, vocabulary[config.end], fixed, config)
     highest = max(int(codes.max()), vocabulary[config.end])
     if highest >= decoder.vocab_size:
         raise ValueError(
@@ -194,29 +210,70 @@ def _read(folder: Path, settings: str) -> RowLayout:
     return RowLayout(folder, config, tokenizer, codes, end, decoder.vocab_size, control)
 
 
-def code_rows(vocabulary: dict[str, int], pattern: str, folder: Path) -> Tensor:
-    """Row of each code 0, 1, ...: int64 [codes]; ValueError when names do not fit the pattern."""
-    before, braces, behind = pattern.partition("{}")
-    if not braces:
-        raise ValueError(f"rows.code {pattern!r} has no {{}} for the number; such as '<|s_{{}}|>'")
-    found = {}
-    for token, row in vocabulary.items():
-        number = token.removeprefix(before).removesuffix(behind)
-        if number.isdecimal() and token == f"{before}{number}{behind}":
-            found[int(number)] = row
+def code_rows(vocabulary: dict[str, int], config: RowsConfig, folder: Path) -> Tensor:
+    """Row of each code 0, 1, ...: int64 [codes]; ValueError when names do not fit the pattern.
+
+    The token of code 0 has the number `config.first`; there are `config.count` codes, or as many as
+    follow without a gap of all that are there.
+    """
+    if "{}" not in config.code:
+        raise ValueError(
+            f"rows.code {config.code!r} has no {{}} for the number; such as '<|s_{{}}|>'"
+        )
+    numbered = {_number(token, config.code): row for token, row in vocabulary.items()}
+    found = {number: row for number, row in numbered.items() if number is not None}
     if not found:
         example = max(vocabulary, key=lambda token: vocabulary[token])
         raise ValueError(
-            f"no token of {folder} looks like {pattern}; its last token is {example}: "
+            f"no token of {folder} looks like {config.code}; its last token is {example}: "
             "set target.rows.code"
         )
-    missing = next((code for code in range(len(found)) if code not in found), None)
-    if missing is not None:
+    last = max(found) if config.count is None else config.first + config.count - 1
+    wanted = range(config.first, last + 1)
+    missing = next((number for number in wanted if number not in found), None)
+    if missing is not None or not wanted:
         raise ValueError(
-            f"{folder} has {len(found)} tokens like {pattern} but none for code {missing}; "
-            "codes count from 0 without gaps"
+            f"{folder} has {len(found)} tokens like {config.code} but none for code "
+            f"{config.first if missing is None else missing}; codes count from rows.first="
+            f"{config.first} without gaps"
         )
-    return torch.tensor([found[code] for code in range(len(found))])
+    rows = [found[number] for number in wanted]
+    if len(set(rows)) < len(rows):
+        raise ValueError(f"two codes of {folder} have one row; copy its tokenizer again")
+    return torch.tensor(rows)
+
+
+def _number(token: str, pattern: str) -> int | None:
+    """Return the number in a code's token; None for another token."""
+    before, _, after = pattern.partition("{}")
+    number = token.removeprefix(before).removesuffix(after)
+    plain = number.isdecimal() and token == f"{before}{int(number)}{after}"
+    return int(number) if plain else None
+
+
+def _named(marker: str, config: RowsConfig) -> bool:
+    """Return True for a marker of the prompt that must be a token: it is written as one."""
+    return marker.startswith("<|") or _number(marker, config.code) is not None
+
+
+def _check_apart(codes: Tensor, end: int, fixed: list[int], config: RowsConfig) -> None:
+    """Raise ValueError where the end of speech, or a token of the prompt, is also a code."""
+    code_of = {row: code for code, row in enumerate(codes.tolist())}
+    for what, row in (
+        (f"rows.end {config.end}", end),
+        *(("a token of the prompt", row) for row in fixed),
+    ):
+        if row in code_of:
+            raise ValueError(
+                f"{what} (row {row}) is also code {code_of[row]} of rows.code {config.code}; give "
+                f"the number of the first code's token with target.rows.first (now {config.first}) "
+                "and how many codes there are with target.rows.count"
+            )
+    if end in fixed:
+        raise ValueError(
+            f"rows.end {config.end} ends the speech and is in the prompt too; name the "
+            "checkpoint's own with target.rows.user, .assistant and .end"
+        )
 
 
 @lru_cache(maxsize=2)  # with 65,536 added tokens it takes seconds to read

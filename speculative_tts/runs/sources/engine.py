@@ -1,4 +1,4 @@
-"""What an engine says to a list: some utterances timed beside the target alone, others in batches.
+"""Decode a test list: some utterances timed beside the target alone, the rest batched.
 
 Each utterance is decoded once. Those that are timed (`timing`, evenly spread over the list) are
 decoded alone, next to the target alone, and have seconds; the others have none. Their tokens do
@@ -7,7 +7,7 @@ not depend on it, so counts and audio are of all.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
@@ -15,19 +15,19 @@ from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.runs.run import check_audio, of_row, record
-from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.decoding.streaming import Stream, growing
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.records import Arrivals, Clock, DecodeRecord, ListItem, Split, spread
+from speculative_tts.runs.clocks import Clocks, elsewhere, memory_speed
+from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.runs.voices import Voices
-from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import Arrivals, DecodeRecord, ListItem, Split, spread
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.decode import READS, DecodeConfig, System
+from speculative_tts.schema.decode import READS, DecodeConfig, SamplingConfig, System
 from speculative_tts.workers import copies
 
-# Systems whose tokens are those of the target alone.
-TOKENS_OF = {System.target: System.target, System.uncached: System.target}
+# Systems without a cache, and those whose tokens are the same.
+CACHED = {System.uncached: System.target, System.uncached_heads: System.multi_token}
 Made = tuple[DecodeRecord, Wave]
 CHUNK = 256  # utterances whose prompts are in memory at once
 
@@ -50,6 +50,24 @@ class Unmade:
     why: str
 
 
+SECONDS = ("lm_seconds", "prefill_seconds", "baseline_seconds", "baseline_prefill_seconds")
+
+
+def clock_of(decoded: Mapping[System, Timed], system: System, memory: float | None) -> Clock:
+    """Return the seconds of a system, and of the target alone where it was decoded beside it."""
+    own, beside = decoded[system], decoded.get(System.target)
+    clock = Clock(own.seconds, own.prefill_seconds, memory=memory)
+    if beside is None or beside is own:
+        return clock
+    seconds, prefill = beside.seconds, beside.prefill_seconds
+    return replace(clock, baseline_seconds=seconds, baseline_prefill_seconds=prefill)
+
+
+def _mean(clocks: list[Clock], name: str) -> float | None:
+    values = [value for one in clocks if (value := getattr(one, name)) is not None]
+    return sum(values) / len(values) if values else None
+
+
 Share = tuple[Iterable[Timing], list[ListItem]]  # of a worker: timed ones and others
 
 
@@ -62,6 +80,7 @@ class EngineSource:
         self._engine, self._config, self._voices, self._alone = engine, config, voices, alone
         self._timed: dict[str, bool] = {}  # by id: with instruments too
         self.failed: dict[str, str] = {}
+        self._requests: dict[str, Request] = {}
 
     @property
     def codec(self) -> Codec:
@@ -69,9 +88,9 @@ class EngineSource:
         return self._engine.codec
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SamplingConfig:
         """The sampler's."""
-        return self._engine.settings
+        return self._engine.sampling
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -141,7 +160,7 @@ class EngineSource:
                 self._engine.require_room(size)
 
     def is_timed(self, item: ListItem) -> bool:
-        """Is it one of those that `start` chose?"""
+        """True if `start` chose it to be timed."""
         return item.id in self._timed
 
     def together(self, items: list[ListItem]) -> list[tuple[ListItem, Outcome]]:
@@ -149,7 +168,7 @@ class EngineSource:
         known = {item.id: item for item in items}
         requests = [self._request(item) for item in items]
         system, size = self._config.system, self._config.batch_size
-        found = self._engine.stream(TOKENS_OF.get(system, system), requests, size)
+        found = self._engine.stream(CACHED.get(system, system), requests, size)
         return [(known[request.id], outcome) for request, outcome in found]
 
     def alone(self, item: ListItem) -> dict[System, Timed]:
@@ -157,7 +176,7 @@ class EngineSource:
         return self._paired(self._request(item), swap=False)
 
     def spoken(self, item: ListItem, outcome: Outcome) -> Spoken:
-        """What it sounds like."""
+        """Return the audio of an outcome."""
         return self._engine.audio(outcome, self.prompt(item))
 
     def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
@@ -177,10 +196,20 @@ class EngineSource:
 
     def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
         """Each alone and beside the target, for which the machine has to be quiet."""
+        others = list(elsewhere(self._config, items)) if items else []
+        memory = memory_speed() if others else None
         for number, item in enumerate(items):
-            timing = self._timed_one(item, swap=number % 2 == 1)
-            if timing is not None:
-                yield timing
+            decoded = self._clock(item, number)
+            if decoded is not None:
+                clock = clock_of(decoded, self._config.system, memory)
+                known = [clocks[item.id] for clocks in others if item.id in clocks]
+                yield self._timed_one(item, decoded, [clock, *known])
+
+    def clocks(self, items: list[ListItem]) -> Clocks:
+        """Return the seconds of each utterance in this process."""
+        memory, system = memory_speed(), self._config.system
+        decoded = {item.id: self._clock(item, number) for number, item in enumerate(items)}
+        return {id_: clock_of(one, system, memory) for id_, one in decoded.items() if one}
 
     def _made(self, share: Share) -> Iterator[Made | Unmade]:
         """Records and audio, once every time that anybody reads is taken."""
@@ -205,12 +234,11 @@ class EngineSource:
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Utterances that nobody times."""
-        engine, system, size = self._engine, self._config.system, self._config.batch_size
-        if system not in TOKENS_OF:
+        engine, size = self._engine, self._config.batch_size
+        system = CACHED.get(self._config.system, self._config.system)
+        if system is not System.target:
             return engine.stream(system, requests, size)
-        found = self._alone.outcomes(
-            requests, lambda new: engine.stream(TOKENS_OF[system], new, size)
-        )
+        found = self._alone.outcomes(requests, lambda new: engine.stream(system, new, size))
         return iter(list(found))  # kept before any audio is made
 
     def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:
@@ -220,32 +248,32 @@ class EngineSource:
 
     @property
     def _systems(self) -> list[System]:
-        """Whose seconds are compared."""
+        """The systems whose seconds are compared."""
         beside = self._config.baseline and self._config.system is not System.target
         return [self._config.system, *([System.target] if beside else [])]
 
-    def _timed_one(self, item: ListItem, *, swap: bool) -> Timing | None:
-        """One utterance with its seconds; None where a model broke down."""
-        system, request = self._config.system, self._request(item)
-        decoded = self._paired(request, swap=swap)
+    def _clock(self, item: ListItem, number: int) -> dict[System, Timed] | None:
+        """Decode an utterance by each system; None where a model broke down."""
+        decoded = self._paired(self._request(item), swap=number % 2 == 1)
         broken = [one.outcomes[0].failure for one in decoded.values() if one.outcomes[0].failure]
         if broken:
             self.failed[item.id] = broken[0]
-            return None
-        own = decoded[system]
-        times: dict[str, Any] = {
-            "lm_seconds": own.seconds,
-            "prefill_seconds": own.prefill_seconds,
-        }
-        if len(decoded) > 1:
-            beside = decoded[System.target]
-            times["baseline_tokens"] = len(beside.outcomes[0].tokens)
-            times["baseline_seconds"] = beside.seconds
-            times["baseline_prefill_seconds"] = beside.prefill_seconds
+        return None if broken else decoded
+
+    def _timed_one(
+        self, item: ListItem, decoded: dict[System, Timed], clocks: list[Clock]
+    ) -> Timing:
+        """One utterance with its seconds."""
+        request, own = self._request(item), decoded[self._config.system]
         (outcome,) = own.outcomes
+        times: dict[str, Any] = {name: _mean(clocks, name) for name in SECONDS}
+        if len(decoded) > 1:
+            times["baseline_tokens"] = len(decoded[System.target].outcomes[0].tokens)
+        if len(clocks) > 1:
+            times["clocks"] = clocks
         if self._timed[item.id] and outcome.split is None:
             times["split"] = self._split(request, outcome)
-        if self._config.chunk is not None and "chunk" in READS[system]:
+        if self._config.chunk is not None and "chunk" in READS[self._config.system]:
             times["arrivals"] = self._streamed(request, outcome, self.prompt(item))
         return Timing(item, outcome, self.spoken(item, outcome), times)
 
@@ -294,9 +322,14 @@ class EngineSource:
         return stream.arrivals
 
     def _request(self, item: ListItem) -> Request:
-        """The item for the engine."""
-        return self._engine.request(item.id, self.prompt(item), self._config.seed)
+        """Return the item for the engine, encoded once while it is among the last `CHUNK`."""
+        if item.id not in self._requests:
+            if len(self._requests) >= CHUNK:
+                del self._requests[next(iter(self._requests))]
+            prompt = self.prompt(item)
+            self._requests[item.id] = self._engine.request(item.id, prompt, self._config.seed)
+        return self._requests[item.id]
 
     def prompt(self, item: ListItem) -> Prompt:
-        """What the item asks for."""
+        """Return the item's text and voice."""
         return Prompt(item.text, item.prompt_text, self._voices[item.prompt_audio])

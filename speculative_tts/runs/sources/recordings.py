@@ -10,9 +10,9 @@ import numpy as np
 
 from speculative_tts.codecs.audio import Wave, read_wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice, silence
-from speculative_tts.runs.run import check_audio, of_row, record
-from speculative_tts.decoding.sampling.settings import Settings
 from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.run import check_audio, of_row, record
+from speculative_tts.schema.decode import SamplingConfig
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class RecordedSource:
     through: bool
     seed: int = 0  # of the records; nothing is drawn
     facts: Mapping[str, Any] = field(default_factory=dict)
-    settings: Settings | None = None
+    settings: SamplingConfig | None = None
     failed: dict[str, str] = field(default_factory=dict)
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:  # noqa: ARG002

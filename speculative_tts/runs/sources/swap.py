@@ -1,7 +1,7 @@
 """PCG's swap test: does a group hold tokens that may stand for each other?
 
 Yanuka et al., 2025, arXiv 2511.13732, table 2: in sequences that the target made, every token whose
-group has more than one member is replaced by a uniform draw from its group (itself included).
+group has more than one member is replaced by an alternative: a uniform draw from the other members.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,48 +15,49 @@ from numpy.typing import NDArray
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, decode_voice
 from speculative_tts.decoding.sampling.randomness import AUXILIARY, uniforms
-from speculative_tts.runs.run import check_audio, record
-from speculative_tts.decoding.sampling.settings import Settings
-from speculative_tts.runs.voices import Voices
 from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.run import check_audio, record
+from speculative_tts.runs.voices import Voices
+from speculative_tts.schema.decode import SamplingConfig
 
 
 @dataclass(frozen=True)
 class Swap:
-    """Codes after the swap; how many were drawn again, and how many of these changed."""
+    """Codes after the swap, and how many of them were replaced."""
 
     codes: list[int]
     swapped: int
-    changed: int
 
 
 def swap(codes: Sequence[int], groups: Mapping[str, NDArray[Any]], seed: int, id_: str) -> Swap:
-    """Each code drawn again from its own group G(t), with randomness keyed as in decoding.
+    """Replace each code by another member of its own group G(t), where it has one.
 
     groups: arrays own [tokens], group_offsets [groups + 1], group_tokens [members] of
-    `caches.provide`. The uniforms are those of a draw that autoregressive decoding does not make,
-    so they are independent of how the codes were sampled.
+    `caches.provide`. The uniforms are keyed as in decoding, and those of a draw that autoregressive
+    decoding does not make, so they are independent of how the codes were sampled.
     """
-    tokens = np.asarray(codes, dtype=np.int64)
-    group = groups["own"][tokens]
-    first = groups["group_offsets"][group].astype(np.int64)
-    size = groups["group_offsets"][group + 1] - first
-    uniform = uniforms(seed, [id_], len(tokens), device=torch.device("cpu"))[0, :, AUXILIARY]
-    drawn = groups["group_tokens"][first + np.floor(uniform.numpy() * size).astype(np.int64)]
-    return Swap(
-        drawn.astype(np.int64).tolist(), int((size > 1).sum()), int((drawn != tokens).sum())
-    )
+    uniform = uniforms(seed, [id_], len(codes), device=torch.device("cpu"))[0, :, AUXILIARY]
+    drawn = [_alternative(*one, groups) for one in zip(codes, uniform.tolist(), strict=True)]
+    return Swap(drawn, sum(new != old for new, old in zip(drawn, codes, strict=True)))
+
+
+def _alternative(code: int, uniform: float, groups: Mapping[str, NDArray[Any]]) -> int:
+    """Return one of the other members of a code's group; the code itself if it has no company."""
+    begin, end = groups["group_offsets"][groups["own"][code] :][:2]
+    members = groups["group_tokens"][begin:end]
+    others = members[members != code]
+    return int(others[int(uniform * len(others))]) if len(others) else code
 
 
 @dataclass(frozen=True)
 class SwapSource:
-    """A target run's utterances, by id in `source`, each code drawn again from its group."""
+    """A target run's utterances, by id in `source`, each code swapped within its group."""
 
     codec: Codec
     groups: Mapping[str, NDArray[Any]]
     source: Mapping[str, DecodeRecord]
     facts: Mapping[str, Any]
-    settings: Settings | None
+    settings: SamplingConfig | None
     voices: Voices
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -78,7 +79,7 @@ class SwapSource:
             codes = np.array(done.codes, dtype=np.int64)
             wave = decode_voice(self.codec, codes, self._prompt(item, codes))
             made = record(item, source.seed, done.codes, wave, self.codec, stop=source.stop)
-            yield replace(made, swapped=done.swapped, changed=done.changed), wave
+            yield replace(made, swapped=done.swapped), wave
 
     def _prompt(self, item: ListItem, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Codes of the voice prompt, for a codec that hears it."""

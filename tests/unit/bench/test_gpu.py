@@ -1,18 +1,24 @@
 """sst-bench gpu=true: what it does on a GPU, tried in little on a CPU, and what it says without."""
 
+import json
+import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from test_sizes import SMALL
 
 from speculative_tts.bench import gpu
+from speculative_tts.bench.coin import TossedSpeculation
 from speculative_tts.commands import bench
-from speculative_tts.decoding.loops.graphs import Capture
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.loops.graphs import Graphs
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.schema.bench import BenchConfig
 
 CPU = torch.device("cpu")
+NEVER = float("inf")
 
 
 def config() -> BenchConfig:
@@ -29,37 +35,70 @@ def test_without_a_gpu_one_line(
     assert "gpu=true needs a GPU that torch can see" in said
 
 
-def test_every_row_is_measured() -> None:
-    """Graphs are asked for where they are on; the table has each row."""
-    captured = []
-
-    def capture(step: Any) -> Any:
-        captured.append(step)
-        return step
-
-    captures: dict[str, Capture | None] = {"on": capture, "off": None}
-    made = gpu.measured(SMALL, config(), CPU, captures, (1, 3))
-    assert [(row["graphs"], row["batch"]) for row in made["speeds"]] == [
-        ("on", 1), ("on", 3), ("off", 1), ("off", 3),
+def test_every_case_is_measured() -> None:
+    """Prefill and steps apart, counts as they are; the table has each row."""
+    cases = (gpu.Case(1), gpu.Case(3, 0.8), gpu.Case(1, captured=False))
+    rows = list(gpu.rows(SMALL, config(), CPU, cases, NEVER))
+    assert [(row["batch"], row["rate"], row["captured"]) for row in rows] == [
+        (1, None, True), (3, 0.8, True), (1, None, False),
     ]  # fmt: skip
-    assert len(captured) == 2 * 3  # batches; the target alone and two rates; kept between runs
+    assert [row["tokens"] for row in rows] == [12, 36, 12]
+    assert [row["rounds"] > 0 for row in rows] == [False, True, False]
+    assert all(row["prefill_seconds"] > 0 and row["step_seconds"] > 0 for row in rows)
     result = {
-        "sizes": {"small": made},
-        "parity": {"float32": 0.0, "bfloat16": 0.01},
+        "sizes": {"small": {"title": SMALL.title, "rows": rows}},
         "bytes_per_second": 1e9,
-        "tokens": 12,
         "lookahead": 3,
         "provenance": {},
     }
-    assert gpu.table(result).count("| CosyVoice 2 |") == 4
+    assert gpu.table(result).count("| CosyVoice 2 |") == 3
 
 
-def test_a_coin_passes_as_often_as_it_says() -> None:
-    uniforms = torch.rand(4000, 5, 2, generator=torch.Generator().manual_seed(0))
-    laws = torch.full((4000, 5, 3), 1 / 3)
-    for rate in gpu.RATES:
-        passed = gpu.Coin(rate).accept(laws, laws, torch.zeros(4000, 5).long(), uniforms)
-        assert abs(float(passed.float().mean()) - rate) < 0.02  # six standard deviations
+def test_nothing_is_begun_after_the_deadline() -> None:
+    """A run of 170 s that was killed had written nothing, and knew no end."""
+    assert not list(gpu.rows(SMALL, config(), CPU, (gpu.Case(1),), time.monotonic() - 1))
+    some = gpu.rows(SMALL, config(), CPU, (gpu.Case(1), gpu.Case(1)), time.monotonic() + 60)
+    assert next(some)["batch"] == 1
+
+
+def test_what_was_measured_is_kept_when_the_run_is_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows are printed and written one by one, not after the last size."""
+    real = gpu.rows
+
+    def cut(*given: object) -> object:
+        size, settings, _, _, deadline = given
+        yield from real(size, settings, CPU, (gpu.Case(1),), deadline)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
+    monkeypatch.setattr(gpu, "bandwidth", lambda device: 1e9)
+    monkeypatch.setattr(gpu, "rows", cut)
+    monkeypatch.setattr(gpu, "SIZES", {"small": SMALL})
+    with pytest.raises(KeyboardInterrupt):
+        gpu.run_gpu(config(), tmp_path)
+    (row,) = json.loads((tmp_path / "gpu_a_gpu.json").read_text())["sizes"]["small"]["rows"]
+    assert row["tokens"] == 12
+    assert "| CosyVoice 2 |" in (tmp_path / "gpu_a_gpu.md").read_text()
+    assert "| CosyVoice 2 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("rate", gpu.RATES)
+def test_a_coin_passes_as_often_as_it_says(rate: float) -> None:
+    """Accepted tokens a round are r + r^2 + r^3; bounds of six standard deviations."""
+    target = SMALL.make(torch.float32, CPU, 0)
+    parts = (target, LMDrafter(SMALL.draft_of(target)), Tolerance(0.0), SMALL.sampler, (), 3)
+    asked = [Request(str(n), SMALL.prompt(target, n), None, 300, 300, 0) for n in range(8)]
+    graphs = Graphs(lambda step: step)
+    made = TossedSpeculation(*parts, rate=rate).looping()
+    counts = [one.counts for one in graphs.decode(made, asked)]
+    rounds, accepted = sum(one.rounds for one in counts), sum(one.accepted for one in counts)
+    mean = rate + rate**2 + rate**3
+    assert abs(accepted / rounds - mean) < 6 * 1.3 / rounds**0.5
+    if rate == gpu.RATES[-1]:
+        assert mean + 1 == pytest.approx(3.26, abs=0.01)
 
 
 def test_parity_of_a_machine_with_itself() -> None:

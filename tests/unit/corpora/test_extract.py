@@ -156,6 +156,25 @@ def test_libriheavy_cuts_are_stretches_of_recordings(corpus: Path, tmp_path: Pat
     assert (len(row["codes"]), row["split"]) == (50, "train")
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"no gzip", "small.jsonl.gz is no manifest of cuts"),
+        (gzip.compress(b'{"id": '), "small.jsonl.gz is no manifest of cuts"),
+        (gzip.compress(b'{"id": "a"}\n'), "small.jsonl.gz is no manifest of cuts"),
+    ],
+)
+def test_an_odd_libriheavy_manifest_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    (tmp_path / "libriheavy_cuts_small.jsonl.gz").write_bytes(content)
+    arguments = ["corpus=libriheavy", f"path={tmp_path}", "parts=[small]", "workers=1"]
+    assert command.main([*arguments, f"out={tmp_path / 'out'}"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
 def test_libriheavy_without_its_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,9 +1,12 @@
 """Published lists joined with real clips."""
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 from libritts_clips import PROMPTS, TARGETS, lay_out, texts, unicats
 
 from speculative_tts.commands import prepare as command
@@ -83,7 +86,7 @@ def test_librispeech_layout_and_its_text(tmp_path: Path) -> None:
     place = tmp_path / "LibriSpeech/test-clean/1/2"
     place.mkdir(parents=True)
     for key in ("1-2-0003", "1-2-0004"):
-        (place / f"{key}.flac").touch()
+        soundfile.write(place / f"{key}.flac", np.zeros(1600), 16000)
     (place / "1-2.trans.txt").write_text("1-2-0003 A PROMPT\n1-2-0004 A TEXT\n")
     assert text_of(place / "1-2-0004.flac") == "A TEXT"
     row = Listed("1-2-0004", "1-2-0003", "A text.", "A prompt.")
@@ -93,13 +96,14 @@ def test_librispeech_layout_and_its_text(tmp_path: Path) -> None:
 
 
 def test_random_list_is_a_function_of_its_seed(corpus: Path) -> None:
-    root = corpus / "LibriTTS"
-    rows = listing.draw(root, ["test-clean"], 2, seed=1)
-    assert rows == listing.draw(root, ["test-clean"], 2, seed=1)
+    seconds, unreadable = listing.recordings(corpus / "LibriTTS", ["test-clean"])
+    assert not unreadable
+    rows = listing.draw(seconds, 2, seed=1)
+    assert rows == listing.draw(seconds, 2, seed=1)
     assert all(row.prompt_id in PROMPTS and row.id != row.prompt_id for row in rows)
     assert all(row.id.split("_")[0] == row.prompt_id.split("_")[0] for row in rows)
-    with pytest.raises(ValueError, match=r"rows=9, but test-clean of .* hold only 2 utterances"):
-        listing.draw(root, ["test-clean"], 9, seed=1)
+    with pytest.raises(ValueError, match=r"rows=9, but there are only 2 utterances"):
+        listing.draw(seconds, 9, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -136,3 +140,50 @@ def test_corpora_choose_their_defaults() -> None:
     assert config.parts[0] == "train-clean-100"
     assert command.main.compose(["corpus=libritts", "out=x"]).out == "x"
     assert command.main.compose().corpus is Corpus.tiny
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("._8230_2_000001_000000.wav", b"\0\5\26\7Mac OS X"), ("8230_2_000009_000000.wav", b"")],
+)
+def test_unreadable_recordings_are_left_out_and_named_once(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
+) -> None:
+    """A file that a Mac leaves beside each recording, or a cut download, ended in a traceback."""
+    copy = tmp_path / "corpus"
+    shutil.copytree(corpus, copy)
+    (copy / "LibriTTS/test-clean/8230/279154" / name).write_bytes(content)
+    out = tmp_path / "out"
+    arguments = ["corpus=list", "format=random", "rows=2", f"path={copy}", f"out={out}"]
+    assert command.main(arguments) == 0
+    line = f"1 files are not readable audio: test-clean/8230/279154/{name}; left out"
+    assert capsys.readouterr().out.count(line) == 1
+    assert len(read_list(out / "list.jsonl")) == 2
+    assert json.loads((out / "list.json").read_text())["unreadable"] == [
+        f"test-clean/8230/279154/{name}"
+    ]
+    assert command.main([*arguments, "strict=true"]) == 2
+    error = capsys.readouterr().err
+    assert f"{name}; get them again, or leave them out with strict=false" in error
+    assert error.count("\n") == 1
+
+
+def test_a_listed_recording_without_sound_is_missing(tmp_path: Path) -> None:
+    """Rows of a list went through unread, and the decoding of each failed later."""
+    (tmp_path / "p.wav").touch()
+    made = listing.join(
+        [Listed("u", "p", "Text.", "Prompt.", None, "p.wav")], None, [], tmp_path, keep_leaks=False
+    )
+    assert made.missing == {"u": "sound in p.wav"}
+
+
+def test_lists_edited_on_windows(tmp_path: Path) -> None:
+    """The first id began with a byte order mark, and a text with U+2028 was cut in two rows."""
+    meta = tmp_path / "meta.lst"
+    rows = ["u0|One.|p.wav|Alpha.", "u1 | One.|p.wav|Alpha\u2028bravo."]
+    meta.write_bytes(b"\xef\xbb\xbf" + "".join(f"{row}\r\n" for row in rows).encode())
+    found = read_published(meta, ListFormat.seedtts)
+    assert [(row.id, row.text) for row in found] == [("u0", "Alpha."), ("u1", "Alpha\u2028bravo.")]
+    meta.write_text("u\u200b0|One.|p.wav|Alpha.\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="holds characters that nobody sees"):
+        read_published(meta, ListFormat.seedtts)

@@ -12,7 +12,7 @@ from reference import Chain, Law
 from stubs import Markov, request
 from torch import Tensor
 
-from speculative_tts.decoding.rules.acceptance import Tolerance, verify
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.rules.block import Block
 from speculative_tts.decoding.sampling.sampler import Sampler
 
@@ -222,7 +222,7 @@ def test_a_block_of_one_is_the_token_rule() -> None:
     drafted = torch.randint(5, (500, 1), generator=generator)
     uniforms = torch.rand(500, 1, 2, generator=generator, dtype=torch.float64)
     given = (q, p[:, :1], drafted, torch.ones(500, dtype=torch.int64), uniforms)
-    one, other = (verify(rule, *given) for rule in (Block(), Tolerance(0.0)))
+    one, other = (rule.judge(*given) for rule in (Block(), Tolerance(0.0)))
     assert one.accepted.equal(other.accepted)
     torch.testing.assert_close(one.next_probs, other.next_probs)
 

@@ -50,14 +50,15 @@ def test_an_engine_has_what_its_system_decodes_with(
     config = make(*told)
     made = builder.build_engine(config, config.system)
     names = ("draft", "speculation", "multi")
-    assert {name for name in names if getattr(made, name) is not None} == parts
+    assert {name for name in names if getattr(made.methods, name) is not None} == parts
 
 
-def test_heads_are_of_multi_token_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_are_of_their_systems_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Builder, "multi", "heads and who chooses among them")
-    config = make("system=multi_token")
-    assert builder.build_engine(config, config.system).multi == Builder.multi
-    assert builder.build_engine(config).multi is None
+    for system in ("multi_token", "uncached_heads"):
+        config = make(f"system={system}")
+        assert builder.build_engine(config, config.system).methods.multi == Builder.multi
+    assert builder.build_engine(config).methods.multi is None
 
 
 def test_an_engine_fills_layers_by_its_refiner(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,10 +136,10 @@ def test_a_targets_tokens_are_known_by_all_that_decides_them(
     made_by = {
         "target": content_hash(Path(config.target.path)),
         "rows": plain(config.target.rows),
-        "sampler": plain(engine.settings),
+        "sampler": plain(engine.sampling),
         "dtype": "bfloat16",
         "kernels": "torch",
         "code": ("decoding", "models", "native"),
     }
     assert told == [(Path("runs/.caches"), made_by)]
-    assert engine.settings.top_k == 7
+    assert engine.sampling.top_k == 7

@@ -2,6 +2,7 @@
 
 import shutil
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -377,7 +378,7 @@ def test_a_probe_decodes_as_the_run_would(
     assert len(source.spoken(item, outcome).wave) == 4 * len(found[item.id].codes)
     assert [source.is_timed(one) for one in items] == [True, False, False, True, False, False]
     assert source.codec is source._engine.codec
-    assert source.settings is source._engine.settings
+    assert source.settings is source._engine.sampling
     assert source.facts is source._engine.facts
     assert sizes == [4]
     pair = decoded(tmp_path, speculating(), system=System.speculative)
@@ -398,3 +399,23 @@ def test_a_row_that_is_too_long_is_named_before_any_work(
     monkeypatch.setattr(toy_lists.ToyLM, "cache", cache)
     with pytest.raises(ValueError, match=r"^row u2: 23 positions exceed the model's 14$"):
         decoded(tmp_path).start(items, items)
+
+
+def test_a_prompt_is_encoded_once_an_utterance(
+    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was up to five times: sized, warmed up, timed, taken apart, and decoded in pieces."""
+    asked: Counter[str] = Counter()
+    request = Engine.request
+
+    def counted(self: Engine, id_: str, *given: Any) -> batch.Request:
+        asked[id_] += 1
+        return request(self, id_, *given)
+
+    monkeypatch.setattr(Engine, "request", counted)
+    source = decoded(tmp_path, speculating(), system=System.speculative, timing=2, instrument=2)
+    made(source, items)
+    assert asked == {item.id: 1 for item in items}
+    monkeypatch.setattr(module, "CHUNK", 1)  # longer lists are not held in memory
+    made(decoded(tmp_path, speculating(), system=System.speculative, timing=2), items)
+    assert asked["u5"] > 2

@@ -65,7 +65,7 @@ def test_each_system_decodes_by_its_model() -> None:
     tokens = {system: [one.tokens for one in of.outcomes] for system, of in found.items()}
     assert tokens[System.target] == tokens[System.uncached] != tokens[System.draft]
     assert made.draft is not None
-    swapped = Engine(made.draft, made.codec, SAMPLER, made.settings).decode(System.target, requests)
+    swapped = Engine(made.draft, made.codec, made.sampling).decode(System.target, requests)
     assert [one.tokens for one in swapped.outcomes] == tokens[System.draft]
     assert all(one.counts.rounds for one in found[System.speculative].outcomes)
     assert tokens[System.speculative] != tokens[System.target]
@@ -80,7 +80,9 @@ def test_each_system_decodes_by_its_model() -> None:
     assert len(watched.positions) == 2
 
 
-@pytest.mark.parametrize("system", [System.draft, System.speculative, System.multi_token])
+@pytest.mark.parametrize(
+    "system", [System.draft, System.speculative, System.multi_token, System.uncached_heads]
+)
 def test_a_system_without_its_parts_is_told(system: System) -> None:
     bare = engine(draft=None)
     requests = [bare.request("u", PROMPT, 0)]

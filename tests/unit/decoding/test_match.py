@@ -9,7 +9,8 @@ import pytest
 from speculative_tts.commands.decode import main
 from speculative_tts.provenance import plain
 from speculative_tts.records import Counts, DecodeRecord, to_row, write_json, write_jsonl
-from speculative_tts.runs.naming import DONE, run_name
+from speculative_tts.runs.folder import DONE
+from speculative_tts.runs.naming import run_name
 from speculative_tts.runs.tune import (
     TRIALS,
     acceptance_length,

@@ -13,7 +13,8 @@ from test_sources import a_record
 
 from speculative_tts.records import Counts, ListItem
 from speculative_tts.runs import tune as match
-from speculative_tts.runs.naming import DONE, run_name
+from speculative_tts.runs.folder import DONE
+from speculative_tts.runs.naming import run_name
 from speculative_tts.runs.tune import acceptance_length, matched, other, parsed, speedup
 from speculative_tts.schema.common import GroupsConfig
 from speculative_tts.schema.rules import GroupRule, ToleranceRule

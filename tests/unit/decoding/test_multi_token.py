@@ -14,7 +14,7 @@ from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.blocks.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.blocks.transitions import DenseTransitions
 from speculative_tts.decoding.blocks.viterbi import PathSearch
-from speculative_tts.decoding.loops.multi_token import by_blocks, multi_token
+from speculative_tts.decoding.loops.multi_token import by_blocks, multi_token, uncached_blocks
 from speculative_tts.decoding.loops.one_by_one import autoregressive, uncached
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
@@ -97,6 +97,28 @@ def test_uncached_gives_the_same_tokens_by_one_pass_each(
     assert uncached(target, STOPS, SAMPLER, many) == expected
 
 
+@pytest.mark.parametrize("which", range(6))
+def test_uncached_blocks_are_the_cached_ones_by_a_pass_over_everything(
+    target: MergedVocabLM, which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cached heads stood beside an uncached target: most of that speedup was the cache's."""
+    chooser, heads, many = choosers()[which], heads_of(target, 4), requests(target)
+    expected = multi_token(target, heads, chooser, STOPS, many)
+    assert uncached_blocks(target, heads, chooser, STOPS, many) == expected
+    assert uncached_blocks(target, heads, chooser, STOPS, []) == []
+    lengths: list[int] = []
+    extend = target.decoder.extend
+
+    def counting(inputs: torch.Tensor, *rest: object, **named: object) -> torch.Tensor:
+        lengths.append(inputs.shape[1])
+        return extend(inputs, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(target.decoder, "extend", counting)
+    uncached_blocks(target, heads, chooser, STOPS, many[:1])
+    passes = expected[0].counts.passes
+    assert lengths == [len(many[0].prompt) + 4 * block for block in range(passes)]
+
+
 def test_uncached_rows_that_are_done_grow_no_further(target: MergedVocabLM) -> None:
     """A long prompt with few tokens became as long as the longest row, and longer than its room."""
     one = requests(target)[0]
@@ -132,9 +154,9 @@ class Script:
         self._blocks = iter(blocks)
 
     def __call__(self, logits: torch.Tensor, rows: object, before: object) -> object:
-        from speculative_tts.decoding.blocks.choosers import Block
+        from speculative_tts.decoding.blocks.choosers import ChosenBlock
 
-        return Block(torch.tensor([next(self._blocks)]))
+        return ChosenBlock(torch.tensor([next(self._blocks)]))
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_a_trunk_with_positions_of_its_own(valle: ValleLM) -> None:
         alone = loops.autoregressive(valle, valle.stop_ids, greedy, rows)
     assert [len(set(out.tokens)) > 5 for out in (*ours, *alone)] == [True] * 6
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ValleLM, "walk", lambda *_: None)
+        patch.setattr(ValleLM, "native_steps", lambda *_: None)
         assert multi_token(valle, heads, chooser, valle.stop_ids, rows) == ours
         assert loops.autoregressive(valle, valle.stop_ids, greedy, rows) == alone
     for row, out in zip(rows, alone, strict=True):

@@ -8,7 +8,7 @@ import torch
 from group_laws import FAULTS, Cover, random_cover, singletons
 from torch import Tensor
 
-from speculative_tts.decoding.rules import acceptance, verification
+from speculative_tts.decoding.rules import verification
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.sampling import randomness
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
@@ -207,7 +207,7 @@ def test_a_verification_equals_its_reference(
     rule, seen = RULES[name](laws[0]), set()
     for seed in range(60):
         given = verification_of(*laws, drafted, seed)
-        ours, theirs = verification.verify(rule, *given), acceptance.verify(rule, *given)
+        ours, theirs = verification.verify(rule, *given), rule.judge(*given)
         assert ours.accepted.equal(theirs.accepted)
         assert ours.fallback.equal(theirs.fallback)
         torch.testing.assert_close(
@@ -226,7 +226,7 @@ def test_a_verification_by_groups_is_no_faulty_one(fault: str, laws: tuple[int, 
     for seed in range(60):
         given = verification_of(*laws, 4, seed)
         ours = verification.verify(cover.rule(), *given)
-        theirs = acceptance.verify(cover.rule(FAULTS[fault]), *given)
+        theirs = cover.rule(FAULTS[fault]).judge(*given)
         same = ours.accepted.equal(theirs.accepted)
         differ += not (same and ours.next_probs.allclose(theirs.next_probs, 0, CLOSE, True))
     assert differ >= 5
@@ -252,3 +252,17 @@ def test_threads_change_nothing_of_a_verification(laws: tuple[int, Sampler]) -> 
         found.append(verification.verify(rule, *given).next_probs)
     torch.set_num_threads(before)
     assert found[0].allclose(found[1], 0, 0, equal_nan=True)
+
+
+def test_a_subclass_that_verifies_differently_has_no_native_form() -> None:
+    """One that inherited its parent's would be verified by compiled code as its parent."""
+
+    class Strict(Tolerance):
+        def accept(self, *given: Tensor) -> Tensor:
+            return super().accept(*given) & False
+
+    given = verification_of(*ALL, 4, 0)
+    assert verification.native_rule(Tolerance(9.0)) is not None
+    assert verification.native_rule(Strict(9.0)) is None
+    assert verification.verify(Tolerance(9.0), *given).accepted.any()
+    assert not verification.verify(Strict(9.0), *given).accepted.any()

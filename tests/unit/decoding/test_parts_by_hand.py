@@ -21,6 +21,7 @@ from speculative_tts.models.recurrent import save_layer
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import Similarity
 from speculative_tts.schema.decode import LookupDrafterConfig
+from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import DynamicRule, NeighboursRule
 
 CODES_AND_STOP, WIDE = N_CODES + 1, 50
@@ -46,13 +47,13 @@ def with_text_rows(parts: Builder) -> Builder:
     """As a target whose head has text rows behind its codes and stop id."""
     sampled = SimpleNamespace(width=lambda *, text_rows: WIDE if text_rows else CODES_AND_STOP)
     parts.layout = sampled  # type: ignore[assignment]
-    parts.settings = replace(parts.settings, text_rows=True)
+    parts.sampling = replace(parts.sampling, text_rows=True)
     return parts
 
 
 def test_rows_that_are_no_sound_have_no_place(make: Make) -> None:
-    plain = make()._code_vectors(Similarity.codebook)
-    wide = with_text_rows(make())._code_vectors(Similarity.codebook)
+    plain = make().code_vectors(Similarity.codebook)
+    wide = with_text_rows(make()).code_vectors(Similarity.codebook)
     assert (len(plain), len(wide)) == (CODES_AND_STOP, WIDE)
     torch.testing.assert_close(wide[:CODES_AND_STOP], plain, equal_nan=True)
     assert plain[:N_CODES].isfinite().all()
@@ -64,7 +65,7 @@ def test_text_rows_are_alone_in_their_groups(make: Make, tmp_path: Any) -> None:
     for parts, width in ((make(*told), CODES_AND_STOP), (with_text_rows(make(*told)), WIDE)):
         law = torch.zeros(width)
         law[-1] = 1.0
-        assert sorted(parts.group_rule().coarse(law).tolist())[-2:] == [0.0, 1.0]
+        assert sorted(build(parts.config.rule, parts).coarse(law).tolist())[-2:] == [0.0, 1.0]
 
 
 def test_a_recurrent_drafters_folder_is_among_the_facts(
@@ -78,9 +79,9 @@ def test_a_recurrent_drafters_folder_is_among_the_facts(
 
 
 def test_rules_have_their_numbers(make: Make) -> None:
-    near = make().neighbours(NeighboursRule(k=3, delta=0.25, ratio=1.5))
+    near = build(NeighboursRule(k=3, delta=0.25, ratio=1.5), make())
     assert (near.nearest.shape, near.delta, near.ratio) == ((CODES_AND_STOP, 3), 0.25, 1.5)
-    alike = make().dynamic(DynamicRule(reach=2, gap=0.25, distance=0.75))
+    alike = build(DynamicRule(reach=2, gap=0.25, distance=0.75), make())
     assert (alike.reach, alike.gap, alike.distance) == (2, 0.25, 0.75)
 
 
@@ -89,9 +90,9 @@ def test_matches_may_be_of_one_length_and_no_shorter_than_the_longest(make: Make
     for longest, shortest in ((3, 2), (2, 2)):
         given = LookupDrafterConfig(longest=longest, shortest=shortest)
         expected = LookupDrafter(CODES_AND_STOP, cpu, longest, shortest)
-        assert make().lookup(given) == expected
+        assert build(given, make()) == expected
     with pytest.raises(ValueError, match=r"^drafter.shortest 3 is above drafter.longest 2; lower"):
-        make().lookup(LookupDrafterConfig(longest=2, shortest=3))
+        build(LookupDrafterConfig(longest=2, shortest=3), make())
 
 
 def test_a_gpu_has_to_be_there(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

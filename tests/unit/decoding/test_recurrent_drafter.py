@@ -140,16 +140,16 @@ def test_the_newest_states_stay_where_they_are() -> None:
     """Those behind what was accepted; a row writes into its batch."""
     kept = NewestStates()
     hidden = torch.arange(9.0).view(3, 3, 1)
-    kept.saw(hidden, torch.tensor([2, 0, 1]))
+    kept.observe(hidden, torch.tensor([2, 0, 1]))
     whole = kept._hidden
     assert whole is not None
     assert whole.tolist() == [[2], [3], [7]]
-    kept.saw(hidden, torch.tensor([1, 1, 2]))
+    kept.observe(hidden, torch.tensor([1, 1, 2]))
     assert kept._hidden is whole
     row = kept.row(1)
-    row.saw(hidden[1:2], torch.tensor([2]))
+    row.observe(hidden[1:2], torch.tensor([2]))
     assert whole.tolist() == [[1], [5], [8]]
-    row.saw(hidden[2:], torch.tensor([0]))
+    row.observe(hidden[2:], torch.tensor([0]))
     assert whole.tolist() == [[1], [6], [8]]
 
 

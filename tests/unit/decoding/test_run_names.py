@@ -25,16 +25,18 @@ from speculative_tts.schema.decode import (
     Candidates,
     Capture,
     DecodeConfig,
+    DrafterDType,
     HeadsConfig,
     HeadsDrafterConfig,
     Kernels,
     LMDrafterConfig,
     PathMode,
+    RecurrentDrafterConfig,
     RuntimeConfig,
     System,
     ViterbiConfig,
 )
-from speculative_tts.schema.laws import LAWS, unchanged
+from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
 
@@ -164,6 +166,7 @@ def test_a_signature_is_over_settings_laws_and_kernels(
     assert multi["viterbi"] == {"mode": "none"}
     assert (moved["source"], none["source"]) == ("target-s0-1234", None)
     assert "runtime" not in moved
+    assert moved["laws"] == OWN_LAWS["swap"] > LAWS, "its tokens are no older run's"
     assert {"cache", "workers", "codes"} & {*searched["viterbi"]["transitions"]} == {"codes"}
 
 
@@ -171,7 +174,18 @@ def test_a_run_keeps_what_it_reads(tmp_path: Path) -> None:
     assert set(naming.settings(config(tmp_path, system=System.codec))) == {
         *("system", "codec", "data", "limit")
     }
-    model = {"system", "codec", "data", "limit", "target", "sampling", "runtime", "seed", "timing"}
+    model = {
+        "system",
+        "codec",
+        "data",
+        "limit",
+        "target",
+        "sampling",
+        "runtime",
+        "seed",
+        "timing",
+        "processes",
+    }
     both = model | {"chunk", "drafter", "rule", "lookahead", "baseline", "instrument"}
     assert set(naming.settings(config(tmp_path))) == both | {"draft"}
     heads = naming.settings(config(tmp_path, drafter=HeadsDrafterConfig()))
@@ -180,11 +194,11 @@ def test_a_run_keeps_what_it_reads(tmp_path: Path) -> None:
 
 def test_settings_that_came_later_count_once_they_differ(tmp_path: Path) -> None:
     plain = config(tmp_path, timing=None)
-    assert set(unchanged(plain)) == {
-        *("rule.block", "runtime.graphs", "timing", "chunk", "drafter.entropy")
-    }
+    rows = {f"{model}.rows.{key}" for model in ("target", "draft") for key in ("first", "count")}
+    both = {"runtime.graphs", "runtime.speculate", "timing", "processes", "drafter.entropy"} | rows
+    assert set(unchanged(plain)) == both | {"rule.block", "chunk"}
     other = replace(plain, rule=ExactRule(block=True), chunk=3)
-    assert set(unchanged(other)) == {"runtime.graphs", "timing", "drafter.entropy"}
+    assert set(unchanged(other)) == both
 
 
 @pytest.mark.parametrize(
@@ -222,6 +236,22 @@ def test_kernels_that_round_say_so(
     monkeypatch.setattr(library, "select", lambda _: None)
     monkeypatch.setattr(library, "kernel_name", lambda: instructions)
     assert kernel_label(RuntimeConfig(dtype=dtype)) == name
+
+
+def test_rounds_drafted_in_8_bits_have_a_name_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Native rounds draft in int8 and torch's in the target's format: other tokens for a seed."""
+    monkeypatch.setattr(library, "select", lambda _: None)
+    (tmp_path / "layer").write_text("layer")
+    path = str(tmp_path / "layer")
+    names = set()
+    for kernels in ("native-avx2", "torch"):
+        monkeypatch.setattr(library, "kernel_name", lambda kernels=kernels: kernels)
+        for dtype in (DrafterDType.int8, DrafterDType.float32):
+            drafter = RecurrentDrafterConfig(path=path, dtype=dtype)
+            names.add(run_name(config(tmp_path, drafter=drafter)))
+    assert len(names) == 4
 
 
 def test_dotted_keys_are_taken_out_where_they_are() -> None:

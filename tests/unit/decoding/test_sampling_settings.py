@@ -9,7 +9,7 @@ import toy_lists
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.decoding.sampling.settings import Settings, sampler_of, with_defaults
+from speculative_tts.decoding.sampling.settings import completed, sampler_of
 from speculative_tts.schema.decode import Repetition, SamplingConfig
 
 NEEDED = {
@@ -37,14 +37,14 @@ CURRENT, EARLIER = Repetition.current, Repetition.redraw_eos
 
 
 def test_a_checkpoint_says_all_that_is_not_given() -> None:
-    said = with_defaults(SamplingConfig(), NEEDED | OPEN)
+    said = completed(SamplingConfig(), NEEDED | OPEN)
     assert dataclasses.asdict(said) == NEEDED | OPEN | {"ras_variant": CURRENT}
     kinds = [float, int, float, float, float, float, bool, bool, int, float, Repetition]
     assert [type(value) for value in dataclasses.astuple(said)] == kinds
 
 
 def test_what_a_checkpoint_need_not_say_is_off() -> None:
-    plain = with_defaults(SamplingConfig(), dict(NEEDED))
+    plain = completed(SamplingConfig(), dict(NEEDED))
     assert dataclasses.asdict(plain) == NEEDED | UNSAID | {"ras_variant": CURRENT}
 
 
@@ -54,7 +54,7 @@ def test_what_is_given_counts(value: int) -> None:
     numbers = dict.fromkeys(NEEDED, float(value)) | {"top_k": value, "max_tokens_per_word": 30.0}
     given = {**numbers, **UNSAID, "end_when_likeliest": bool(value), "ras_window": 3 * value}
     given |= {"ras_tau": 0.5, "repetition_penalty": 3.0, "text_rows": bool(value)}
-    found = with_defaults(SamplingConfig(**given, ras_variant=EARLIER), NEEDED | OPEN)
+    found = completed(SamplingConfig(**given, ras_variant=EARLIER), NEEDED | OPEN)
     assert dataclasses.asdict(found) == given | {"ras_variant": EARLIER}
 
 
@@ -62,7 +62,7 @@ def test_what_is_given_counts(value: int) -> None:
 def test_what_nobody_says_is_asked_for(name: str) -> None:
     rest = {key: value for key, value in NEEDED.items() if key != name}
     with pytest.raises(ValueError, match=rf"^sampling\.{name} is not set, nor in speech.json"):
-        with_defaults(SamplingConfig(), rest)
+        completed(SamplingConfig(), rest)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_sampler_of_settings(changes: dict[str, Any], expected: Sampler) -> 
 
 
 def test_ids_that_a_layout_bars_are_the_samplers() -> None:
-    looks: Settings = toy_lists.settings(**SHAPE, ras_window=3)
+    looks: SamplingConfig = toy_lists.settings(**SHAPE, ras_window=3)
     found = sampler_of(looks, Barring())  # type: ignore[arg-type]
     assert found == RepetitionAware(0.5, 7, 0.75, 3, 0.1, CURRENT, (4, 6))
 

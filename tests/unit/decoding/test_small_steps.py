@@ -97,10 +97,10 @@ def test_after_full_acceptance_a_draft_is_fed_two() -> None:
     hidden, seen = torch.zeros(2, 1, 1), []
     for drafted, accepted in (([2, 2], [1, 0]), ([2, 2], [1, 2]), ([0, 2], [0, 1])):
         drafting._drafted = torch.tensor(drafted)
-        drafting.saw(hidden, torch.tensor(accepted))
+        drafting.observe(hidden, torch.tensor(accepted))
         seen.append(drafting._behind)
     with fixed():
-        drafting.saw(hidden, torch.tensor([0, 1]))
+        drafting.observe(hidden, torch.tensor([0, 1]))
     assert [*seen, drafting._behind] == [1, 2, 1, 2]
     assert LMDrafting(Markov.random(VOCAB, 0), Size(1, 9, 9))._behind == 1
 
@@ -146,13 +146,13 @@ def test_a_draft_reads_its_own_prompt_where_it_has_one() -> None:
 
 def test_a_native_draft_is_its_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    walk = SimpleNamespace(walk=SimpleNamespace(drafter=lambda: "native"))
-    monkeypatch.setattr(lm, "walking", lambda *given: asked.append(given) or walk)
+    steps = SimpleNamespace(native=SimpleNamespace(drafter=lambda: "native"))
+    monkeypatch.setattr(lm, "sampled_steps", lambda *given: asked.append(given) or steps)
     model, sampler = Markov.random(VOCAB, 0), Sampler()
     drafting = LMDrafting(model, Size(1, 9, 9))
     assert drafting.native(sampler, 3) == "native"
     assert asked == [(model, drafting._cache, drafting._lengths, sampler)]
-    monkeypatch.setattr(lm, "walking", lambda *_: None)
+    monkeypatch.setattr(lm, "sampled_steps", lambda *_: None)
     assert drafting.native(sampler, 3) is None
 
 

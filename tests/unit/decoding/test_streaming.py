@@ -14,7 +14,7 @@ from speculative_tts.decoding.streaming import STREAMED, Stream, growing
 from speculative_tts.evaluation.rows import decode_counts
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals
-from speculative_tts.runs.run import read_records
+from speculative_tts.runs.folder import read_records
 from speculative_tts.schema.decode import System
 
 

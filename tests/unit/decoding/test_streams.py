@@ -100,7 +100,7 @@ def test_rows_are_refilled_while_others_run(
         real(self)
 
     monkeypatch.setattr(loop, "step", counted)
-    monkeypatch.setattr(Autoregression, "walk", lambda *_: False)  # step by step
+    monkeypatch.setattr(Autoregression, "run_native", lambda *_: False)  # step by step
     monkeypatch.setattr(loop, "_natively", lambda _: None, raising=False)
     longest = 0
     for one in rows:
@@ -119,13 +119,13 @@ def test_native_tokens_are_made_several_a_call(
     """In streams as many as cost little behind an end, by strides as many as are wanted, or all."""
     if kernels == "torch":
         pytest.skip("token by token")
-    asked, walk = list[int](), Autoregression.walk
+    asked, run = list[int](), Autoregression.run_native
 
     def counted(self: Autoregression, number: int) -> bool:
         asked.append(number)
-        return walk(self, number)
+        return run(self, number)
 
-    monkeypatch.setattr(Autoregression, "walk", counted)
+    monkeypatch.setattr(Autoregression, "run_native", counted)
     rows, how = many(models[0])[:1], alone(models[0], STOPS, SAMPLER)
     list(EAGER.stream(how, rows, 1))
     assert {*asked} == {SEVERAL}

@@ -15,12 +15,12 @@ from toy_lists import N_CODES, RATE, SAMPLER, STOP, ToyCodec, engine
 from speculative_tts.codecs.pieces import Window, Windowed
 from speculative_tts.decoding import streaming
 from speculative_tts.decoding.blocks.build import MultiToken
-from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.engine import Engine, Methods
 from speculative_tts.decoding.loops import observer
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.loops.observer import Instruments, synchronise
 from speculative_tts.decoding.outcome import Outcome, Round
-from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.streaming import STREAMED, Stream, given, growing
 from speculative_tts.records import Arrivals
 from speculative_tts.schema.decode import System
@@ -39,9 +39,9 @@ def every_system(**parts: Any) -> Engine:
     made = engine(StreamToyCodec(n_codes=N_CODES - 1))
     heads: Any = Mixed(N_CODES + 1, 3)
     choose = choosers(N_CODES + 1, (STOP,), SAMPLER)["independent"]
-    return replace(
-        made, speculation=speculating().speculation, multi=MultiToken(heads, choose, {}), **parts
-    )
+    multi = MultiToken(heads, choose, {})
+    methods = Methods(made.draft, speculating().speculation, multi)
+    return replace(made, methods=methods, **parts)
 
 
 @pytest.mark.parametrize("system", STREAMED)
@@ -166,8 +166,10 @@ def test_sections_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tools.seconds == {"draft": 2.0 + 6.0, "verify": 4.0, "accept": 0.0}
 
 
-class Known:
+class Known(AcceptanceRule):
     """A rule whose law is what it is told of drafts, and whose trials are given."""
+
+    draws_by_trials = True
 
     def __init__(self, trials: float) -> None:
         self.trials, self.drafts = trials, torch.zeros(0)

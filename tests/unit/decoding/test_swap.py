@@ -34,16 +34,27 @@ def test_own_group_of_a_token_holds_all_that_are_near_it(sets: groups.Sets) -> N
     assert all(own[t] == [t] for t in range(10, N))
 
 
-def test_only_tokens_with_company_are_drawn_uniformly_from_their_group(sets: groups.Sets) -> None:
+def test_only_tokens_with_company_are_swapped_and_uniformly_for_another_member(
+    sets: groups.Sets,
+) -> None:
+    """A token was drawn itself with the others of its group: the paper draws an alternative."""
     codes = [5] * 6000 + [12] * 50
     done = swap(codes, arrays(sets), seed=0, id_="u")
     assert done.codes[6000:] == [12] * 50
     assert done.swapped == 6000
-    assert done.changed == sum(code != 5 for code in done.codes[:6000])
-    counts = np.bincount(done.codes[:6000], minlength=N)[3:8]
-    assert counts.sum() == 6000
-    # chi-square with 4 degrees of freedom: above 45 with probability 4e-9
-    assert ((counts - 1200) ** 2 / 1200).sum() < 45
+    counts = np.bincount(done.codes[:6000], minlength=N)
+    assert counts[5] == 0
+    others = counts[[3, 4, 6, 7]]
+    assert others.sum() == 6000
+    # chi-square with 3 degrees of freedom: above 42 with probability 4e-9
+    assert ((others - 1500) ** 2 / 1500).sum() < 42
+
+
+def test_every_member_of_every_group_is_swapped_for_another(sets: groups.Sets) -> None:
+    codes = list(range(10)) * 50
+    done = swap(codes, arrays(sets), seed=3, id_="u")
+    assert all(new != old for new, old in zip(done.codes, codes, strict=True))
+    assert done.swapped == len(codes)
 
 
 def test_the_draws_belong_to_seed_utterance_and_position(sets: groups.Sets) -> None:

@@ -14,11 +14,10 @@ from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops import one_by_one as loops
 from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.loops.graphs import EAGER
-from speculative_tts.decoding.loops.native_steps import walking
+from speculative_tts.decoding.loops.native_steps import sampled_steps
 from speculative_tts.decoding.loops.observer import Observer
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome, Round
-from speculative_tts.decoding.rules import acceptance
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.rules.block import Block
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
@@ -53,7 +52,7 @@ class Noting(Observer):
 
 def in_python(patch: pytest.MonkeyPatch) -> None:
     """Rounds from here on, the parts of which may be native."""
-    patch.setattr(speculation, "walking", lambda *_: None)
+    patch.setattr(speculation, "sampled_steps", lambda *_: None)
 
 
 def models() -> tuple[MergedVocabLM, MergedVocabLM]:
@@ -112,8 +111,8 @@ def test_rounds(
     assert sum(outcome.counts.rounds for outcome in whole) > 0
     in_python(monkeypatch)
     assert spoken(*given) == whole
-    monkeypatch.setattr(lm, "walking", lambda *_: None)
-    monkeypatch.setattr(speculation, "verify", acceptance.verify)
+    monkeypatch.setattr(lm, "sampled_steps", lambda *_: None)
+    monkeypatch.setattr(speculation, "verify", lambda rule, *given: rule.judge(*given))
     assert spoken(*given) == whole
 
 
@@ -154,7 +153,7 @@ def test_native_rounds_clock_their_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     assert loop._native is not None
     loop.load(requests(1))
     begin = time.perf_counter()
-    assert loop.walk(100)
+    assert loop.run_native(100)
     whole = time.perf_counter() - begin
     (outcome,) = loop.outcomes()
     assert outcome.split is not None
@@ -216,9 +215,12 @@ def test_ids_are_looked_up_in_their_order() -> None:
 def test_who_walks() -> None:
     """Samplers that look at more than the last tokens, and torch's kernels, do not."""
     target, lengths = models()[0], torch.tensor([3])
-    assert walking(target, target.cache(1, 8), lengths, Sampler()) is not None
-    assert walking(target, target.cache(1, 8), lengths, RepetitionPenalty(1.0, penalty=1.2)) is None
+    assert sampled_steps(target, target.cache(1, 8), lengths, Sampler()) is not None
+    assert (
+        sampled_steps(target, target.cache(1, 8), lengths, RepetitionPenalty(1.0, penalty=1.2))
+        is None
+    )
     library.select(Kernels.torch)
     other = models()[0]
-    assert walking(other, other.cache(1, 8), lengths, Sampler()) is None
+    assert sampled_steps(other, other.cache(1, 8), lengths, Sampler()) is None
     library.select(Kernels.auto)

@@ -120,7 +120,7 @@ def test_missing_empty_and_broken_audio(
     assert (summary["n"], summary["n_failed"]) == (2, 2)
     assert set(summary["failed"]) == {"u0", "u2"}
     assert summary["flags"]["empty_audio"] == 1
-    assert "ssd: u0 not scored" in capsys.readouterr().err
+    assert "ssd: 2 of 4 utterances not scored: u0 (audio file" in capsys.readouterr().err
     assert command.run(settings(run_folder, strict=True)) == 3
 
 
@@ -287,6 +287,30 @@ def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
         command.run(settings(tmp_path, list=str(path)))
 
 
+def test_a_list_may_have_several_systems(tmp_path: Path, run_folder: Path) -> None:
+    """Ids that repeat across systems were refused; each system had to be a list of its own."""
+    audio = sorted((run_folder / "audio").glob("*.wav"))[:2]
+    rows = [
+        {"id": f"u{n}", "text": "one two", "audio": str(path), "system": system}
+        for system in ("a", "b")
+        for n, path in enumerate(audio)
+    ]
+    path = tmp_path / "list.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = str(tmp_path / "runs" / "theirs")
+    assert command.run(settings(tmp_path, list=str(path), out=out, metrics=["wer"])) == 0
+    for name in ("a", "b"):
+        folder = Path(f"{out}-{name}")
+        assert summary_of(folder)["run"]["label"] == name
+        assert [row.id for row in read_scores(folder)] == ["u0", "u1"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in (*rows, rows[-1])))
+    with pytest.raises(ValueError, match="id u1 of system b occurs more than once"):
+        command.run(settings(tmp_path, list=str(path)))
+    path.write_text(json.dumps(rows[0] | {"system": "../a"}) + "\n")
+    with pytest.raises(ValueError, match=r"system '\.\./a' cannot name a folder of scores"):
+        command.run(settings(tmp_path, list=str(path)))
+
+
 def test_what_is_printed_has_the_floor_and_the_cut_offs(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -359,3 +383,52 @@ def test_a_paper_that_is_none_is_said_before_anything_is_heard(run_folder: Path)
     with pytest.raises(ValueError, match=r"paper=sdd has no report; use ssd, pcg"):
         command.run(settings(run_folder, paper="sdd"))
     assert not loud_judge.HEARD
+
+
+def test_missing_files_are_five_and_a_count(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20,000 missing files printed 20,000 lines."""
+    rows = [{"id": f"u{n}", "text": "alpha", "audio": f"{n}.wav"} for n in range(40)]
+    write_jsonl(run_folder / "list.jsonl", rows)
+    config = settings(run_folder, list=str(run_folder / "list.jsonl"), metrics=["wer"])
+    assert command.run(config) == 1
+    error = capsys.readouterr().err
+    assert "40 of 40 utterances not scored: u0 (audio file" in error
+    assert "and 35 more" in error
+    assert len([line for line in error.splitlines() if ".wav not found" in line]) == 1
+
+
+def test_texts_without_words_are_left_out_and_told_in_one_line(
+    run_folder: Path, speech: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts in other scripts, of emoji or of punctuation added insertions to the list's rate."""
+    audio = str(speech / "slt_kilo_seven_india.flac")
+    texts = {
+        "good": "Kílo seven india",
+        "cjk": "你好",
+        "emoji": "\N{GRINNING FACE}",
+        "dots": "...!",
+    }
+    rows = [{"id": key, "text": text, "audio": audio} for key, text in texts.items()]
+    write_jsonl(run_folder / "list.jsonl", rows)
+    out = run_folder / "scores"
+    config = settings(
+        run_folder, list=str(run_folder / "list.jsonl"), metrics=["wer"], out=str(out)
+    )
+    assert command.run(config) == 0
+    printed = capsys.readouterr()
+    line = "wer of 3 of 4 utterances could not be measured, the first cjk: its text has no words"
+    assert printed.err.count(line) == 1
+    assert "micro average" in printed.out
+    assert "macro average" in printed.out
+    summary = summary_of(out)
+    assert summary["metrics"]["wer"] == {"value": 0.0, "low": None, "high": None, "n": 1}
+    assert summary["metrics"]["wer_mean"]["n"] == 1
+    flags = {row.id: row.flags for row in read_scores(out)}
+    assert flags == {
+        "good": [],
+        "cjk": ["empty_text", "other_script"],
+        "emoji": ["empty_text"],
+        "dots": ["empty_text"],
+    }

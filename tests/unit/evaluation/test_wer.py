@@ -1,7 +1,10 @@
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pocketsphinx import Config, Decoder
 
 from speculative_tts import assets
@@ -16,7 +19,7 @@ from speculative_tts.evaluation.judges.pocketsphinx import (
     recogniser,
     word_decoder,
 )
-from speculative_tts.evaluation.wer import normalise
+from speculative_tts.evaluation.wer import compare, normalise
 from speculative_tts.records import read_list
 
 
@@ -29,6 +32,43 @@ def test_normalise() -> None:
     assert normalise('"Boys," she can\N{RIGHT SINGLE QUOTATION MARK}t; twenty-five\n') == (
         "boys she can't twenty five"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Élan, naïve señor Ångström", "elan naive senor angstrom"),
+        ("Straße, Łódź, Æsop, Þor, smørrebrød", "strasse lodz aesop thor smorrebrod"),
+        ("\N{LATIN SMALL LIGATURE FI}ne \N{FULLWIDTH LATIN CAPITAL LETTER A}", "fine a"),
+        ("cafe\N{COMBINING ACUTE ACCENT}", "cafe"),
+        ("can\N{MODIFIER LETTER APOSTROPHE}t", "can't"),
+    ],
+)
+def test_accents_are_folded(text: str, plain: str) -> None:
+    """An accented letter became a blank, so that "álpha" cost its word and another."""
+    assert normalise(text) == plain
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_plain_texts_are_what_they_were(text: str) -> None:
+    """Shipped tables are of plain words, which the normaliser treats as it did before accents."""
+    assert normalise(text) == " ".join(re.sub(r"[^a-z0-9']", " ", text.lower()).split())
+
+
+def test_texts_of_shipped_tables_are_plain() -> None:
+    texts = [item.text for item in read_list(assets.resolve("tiny:testset/list.jsonl"))]
+    assert texts
+    assert all(text.isascii() for text in texts)
+
+
+def test_what_a_normaliser_cannot_compare_is_flagged() -> None:
+    """A digit where the recogniser writes letters cost an edit, another script's words none."""
+    assert compare("alpha 7", "alpha seven")["flags"] == ["numerals"]
+    assert compare("alpha 7", "alpha 7", one_numeral=True)["flags"] == []
+    assert compare("seven", "7")["flags"] == ["numerals"]
+    assert compare("alpha 你好 bravo", "alpha bravo")["flags"] == ["other_script"]
+    assert compare("alpha brávo", "alpha bravo")["flags"] == []
+    assert compare("你好", "你好", str)["flags"] == []  # of a normaliser that keeps them
 
 
 def test_edit_counts() -> None:

@@ -14,7 +14,7 @@ from cosyvoice_folders import write_official
 from speculative_tts.checks.chi_square import two_samples
 from speculative_tts.decoding.loops.speculation import Rounds
 from speculative_tts.decoding.rules.acceptance import Tolerance
-from speculative_tts.integrations.cosyvoice import Inference
+from speculative_tts.integrations.cosyvoice import UNUSED, Inference
 from speculative_tts.models.families import cosyvoice
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -79,9 +79,9 @@ def with_draft(folder: Path, **options: object) -> Inference:
 
 def test_it_takes_the_place_of_the_official_generator(folder: Path) -> None:
     model = OfficialModel()
-    assert list(inspect.signature(OfficialLM().inference).parameters) == list(
-        inspect.signature(with_draft(folder)).parameters
-    )
+    official = {*inspect.signature(OfficialLM().inference).parameters}
+    ours = inspect.signature(with_draft(folder))
+    assert official <= UNUSED | {*ours.parameters}
     model.llm.inference = with_draft(folder)  # type: ignore[method-assign]
     tokens = list(model.job([5, 6, 7], [8, 9], [1, 2, 3]))
     assert all(isinstance(token, int) and 0 <= token < CODES for token in tokens)
@@ -125,9 +125,8 @@ def test_with_and_without_a_draft_lengths_and_tokens_agree(folder: Path) -> None
 def test_text_in_pieces(folder: Path) -> None:
     made = with_draft(folder)
     empty = torch.zeros(1, 0, dtype=torch.int32)
-    none = torch.tensor([0])
     pieces = (torch.tensor([[n]]) for n in range(20))
-    tokens = made.bistream(pieces, empty, none, empty, none, torch.zeros(0, 192))
+    tokens = made.bistream(pieces, prompt_text=empty, prompt_speech_token=empty)
     found: list[int] = []
     with contextlib.suppress(ValueError):  # random weights may say a stop id without meaning there
         found.extend(tokens)
@@ -137,11 +136,11 @@ def test_text_in_pieces(folder: Path) -> None:
 
 def spoken(made: Inference, *, streamed: bool) -> Iterator[int]:
     """A sentence, given whole or in two pieces."""
-    empty, none = torch.zeros(1, 0, dtype=torch.int32), torch.tensor([0])
+    empty = torch.zeros(1, 0, dtype=torch.int32)
     if streamed:
         pieces = (torch.tensor([[5] * 6]) for _ in range(2))
-        return made.bistream(pieces, empty, none, empty, none, torch.zeros(0, 192))
-    return made(torch.tensor([[5] * 12]), none, empty, none, empty, none)
+        return made.bistream(pieces, prompt_text=empty, prompt_speech_token=empty)
+    return made(torch.tensor([[5] * 12]), prompt_text=empty, prompt_speech_token=empty)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -156,6 +155,12 @@ def test_the_official_fp16_does_not_reach_in(folder: Path, *, streamed: bool) ->
             next(made)
     assert found == plain
     assert product.dtype is torch.bfloat16  # the caller's own work keeps it
+
+
+def test_an_argument_that_is_not_official_is_refused(folder: Path) -> None:
+    empty = torch.zeros(1, 0, dtype=torch.int32)
+    with pytest.raises(TypeError, match="unknown arguments: max_ratio"):
+        next(with_draft(folder)(empty, prompt_text=empty, prompt_speech_token=empty, max_ratio=3))
 
 
 def test_nothing_to_say_gives_nothing(folder: Path) -> None:

@@ -122,12 +122,68 @@ def test_limits_are_of_prompt_and_speech_together() -> None:
 
 def test_codes_in_another_order_are_found_by_name(tmp_path: Path) -> None:
     names = sorted(f"<|s_{code}|>" for code in range(12))  # 0, 10, 11, 1, 2 ...
-    rows = code_rows({name: 7 + row for row, name in enumerate(names)}, "<|s_{}|>", tmp_path)
+    plain = RowsConfig()
+    rows = code_rows({name: 7 + row for row, name in enumerate(names)}, plain, tmp_path)
     assert rows.tolist() == [7, 10, 11, 12, 13, 14, 15, 16, 17, 18, 8, 9]
     with pytest.raises(ValueError, match=r"2 tokens like a\{\} but none for code 1"):
-        code_rows({"a0": 0, "a2": 1}, "a{}", tmp_path)
+        code_rows({"a0": 0, "a2": 1}, RowsConfig(code="a{}"), tmp_path)
     with pytest.raises(ValueError, match=r"has no \{\} for the number"):
-        code_rows({"a0": 0}, "a", tmp_path)
+        code_rows({"a0": 0}, RowsConfig(code="a"), tmp_path)
+
+
+def test_codes_begin_at_an_offset_and_are_so_many(tmp_path: Path) -> None:
+    """Orpheus names markers and codes alike: 0 to 9 are markers, codes begin at 10."""
+    names = {f"<custom_token_{number}>": 40 + number for number in range(67)}
+    names["<custom_token_007>"] = 7  # no number is written so
+    at_ten = RowsConfig(code="<custom_token_{}>", first=10)
+    assert code_rows(names, at_ten, tmp_path).tolist() == list(range(50, 107))
+    few = replace(at_ten, count=5)
+    assert code_rows(names, few, tmp_path).tolist() == list(range(50, 55))
+    with pytest.raises(ValueError, match=r"none for code 67; codes count from rows.first=10"):
+        code_rows(names, replace(at_ten, count=58), tmp_path)
+    with pytest.raises(ValueError, match="none for code 70"):
+        code_rows(names, replace(at_ten, first=70), tmp_path)
+    with pytest.raises(ValueError, match=r"two codes of .* have one row"):
+        code_rows(names | {"<custom_token_12>": 50}, at_ten, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            {"end": "<|s_2|>"},
+            r"rows\.end <\|s_2\|> \(row \d+\) is also code 2 of rows\.code <\|s_\{\}\|>; give",
+        ),
+        ({"assistant": "<|s_7|>"}, r"a token of the prompt \(row \d+\) is also code 7"),
+        ({"assistant": "<|s_300|>"}, r"has no token <\|s_300\|>"),
+        (
+            {"assistant": "<|SPEECH_GENERATION_END|>"},
+            r"rows\.end <\|SPEECH_GENERATION_END\|> ends the speech and is in the prompt too",
+        ),
+    ],
+)
+def test_markers_are_no_codes(rows: dict[str, str], message: str) -> None:
+    """An end that was one of the codes too decoded in silence, with two ids for one row."""
+    with pytest.raises(ValueError, match=message):
+        load_layout(checkpoint("1b", **rows))
+
+
+def test_an_offset_leaves_markers_out_of_the_codes() -> None:
+    layout = load_layout(checkpoint("1b", end="<|s_2|>", first=10, count=100))
+    assert isinstance(layout, RowLayout)
+    plain = RowLayout.read(GOLDEN / "model_1b_style", RowsConfig())
+    assert layout.codes.tolist() == plain.codes[10:110].tolist()
+    assert layout.end == plain.codes[2]
+    assert len(set(layout.order(text_rows=True).tolist())) == layout.rows
+    assert layout.order(text_rows=False).tolist() == [*layout.codes.tolist(), layout.end]
+
+
+def test_a_text_holds_no_code() -> None:
+    """Codes that are ordinary tokens, such as digits, would be spoken by a text that holds them."""
+    layout = RowLayout.read(GOLDEN / "model_1b_style", RowsConfig(code="{}", count=10))
+    assert layout.text_ids("seven words")
+    with pytest.raises(ValueError, match="7 of the text is a code or the end of speech"):
+        layout.text_ids("words7")
 
 
 def test_stored_embeddings_of_codes_are_those_of_the_model() -> None:

@@ -164,7 +164,7 @@ def broken(folders: Path, tmp_path: Path, fault: str) -> Path:
         ("yaml", "mixes versions: cosyvoice3.yaml is of CosyVoice 3"),
         ("bias", "mixes CosyVoice 2 and 3: llm_embedding present, llm_decoder.bias absent"),
         ("layers", "has 3 layers, its CosyVoice-BlankEN/config.json says 4"),
-        ("cut", "holds no weights; copy it again"),
+        ("cut", r"is torn, or of another program\); copy it again"),
         ("flow", "has no tensor speech_embedding.weight"),
     ],
 )

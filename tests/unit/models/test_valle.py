@@ -16,7 +16,6 @@ from speculative_tts.models.families.valle import official
 from speculative_tts.models.families.valle.checkpoint import (
     Valle,
     load_valle,
-    read_checkpoint,
     save_valle,
 )
 from speculative_tts.models.families.valle.config import ValleConfig
@@ -25,6 +24,7 @@ from speculative_tts.models.families.valle.modules import SinePosition, sine_tab
 from speculative_tts.models.families.valle.nar import draw_prefix
 from speculative_tts.models.families.valle.text import Symbols
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.state_dicts import read_state_dict
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -252,7 +252,7 @@ def test_training_moves_what_it_should_and_padding_may_be_left_out() -> None:
 def test_checkpoints_are_read_and_written(tmp_path: Path) -> None:
     valle = small_valle()
     write_checkpoint(tmp_path / "epoch-1.pt", valle)
-    assert read_checkpoint(tmp_path / "epoch-1.pt")[1]["exp_dir"] == pathlib.PosixPath("exp")
+    assert read_state_dict(tmp_path / "epoch-1.pt")[1]["exp_dir"] == pathlib.PosixPath("exp")
     loaded = load_valle(tmp_path / "epoch-1.pt")
     save_valle(loaded, tmp_path / "folder")
     for other in (loaded, load_valle(tmp_path / "folder")):

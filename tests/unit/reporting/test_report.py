@@ -71,7 +71,7 @@ def test_captions_define_what_is_shown(results: Path) -> None:
     text = (results / "ssd" / "table1.md").read_text()
     assert "WER %, pocketsphinx word grammar" in text
     assert re.search(r"24 utterances \(\d+ words\)", text)
-    assert "Those of times and speedups hold for these utterances in this run" in text
+    assert "Times and speedups of one process have an interval over its utterances alone" in text
     assert "none (and no p) below 10 of them" in text
     assert "tokens emitted by rounds over rounds, residual and bonus tokens included" in text
     assert "without bonus it is accepted drafts over rounds" in text

@@ -1,6 +1,7 @@
 """sst-train-heads: targets ahead, heads that learn, a killed training that ends the same."""
 
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -27,7 +28,7 @@ from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
 from speculative_tts.training.loop import Training
-from speculative_tts.training.losses import ungrouped
+from speculative_tts.training.losses import mix
 from speculative_tts.training.recurrent import RecurrentTrunk, TrainableRecurrence
 from speculative_tts.training.state import settings_of
 from speculative_tts.training.trunk import load_trunk
@@ -246,10 +247,8 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
         trunk,
         3,
         TrainableRecurrence(16, 8, 1),
-        {"kl": 1.0},
+        partial(mix, {"kl": 1.0}),
         speech_sampler(layout),
-        1.0,
-        ungrouped,
         own_drafts=False,
     )
     fed: list[int] = []
@@ -291,11 +290,9 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
     hidden[:, 2] = torch.randn(vocab, 16)  # what the target knows behind each token
     said = torch.tensor([3, 0, 0]).repeat(vocab, 1)
     said[:, 1] = torch.arange(vocab)
-    chosen = sampler, 1.0, ungrouped
+    chosen = partial(mix, {"kl": 1.0}), sampler
     weighted, plain = (
-        RecurrentTrunk(
-            trunk, 3, TrainableRecurrence(16, 8, 2), {"kl": 1.0}, *chosen, own_drafts=own
-        )
+        RecurrentTrunk(trunk, 3, TrainableRecurrence(16, 8, 2), *chosen, own_drafts=own)
         for own in (True, False)
     )
     for name, parameter in plain.layer.named_parameters():

@@ -23,6 +23,7 @@ from speculative_tts.training.data.recordings import (
 from speculative_tts.training.grow import grow_target
 from speculative_tts.training.loop import accelerator_for
 from speculative_tts.training.target import (
+    Material,
     ModelConfig,
     TargetRecipe,
     TargetTraining,
@@ -56,8 +57,12 @@ def toy_recordings() -> RecordingsBySpeaker:
     )
 
 
+def toy() -> Material:
+    return Material(LAYOUT, toy_recordings())
+
+
 def fresh(out: Path) -> TargetTraining:
-    return TargetTraining(out, CONFIG, LAYOUT, toy_recordings(), accelerator_for(Device.cpu))
+    return TargetTraining(out, CONFIG, toy(), accelerator_for(Device.cpu))
 
 
 def test_resumed_run_equals_undisturbed_run(tmp_path: Path) -> None:
@@ -99,9 +104,7 @@ def test_a_finished_training_goes_on_with_other_settings(tmp_path: Path) -> None
     """`make tiny-models` pulls at the embeddings in the last steps alone."""
     fresh(tmp_path).run()
     longer = dataclasses.replace(CONFIG, steps=44, matrix_lr=0.001)
-    training = TargetTraining(
-        tmp_path, longer, LAYOUT, toy_recordings(), accelerator_for(Device.cpu)
-    )
+    training = TargetTraining(tmp_path, longer, toy(), accelerator_for(Device.cpu))
     training.run()
     rows = list(read_jsonl(tmp_path / "training/metrics.jsonl"))
     assert [row["step"] for row in rows] == list(range(1, 45))
@@ -130,14 +133,8 @@ def test_a_grown_target_goes_on_where_its_source_ended(tmp_path: Path) -> None:
     codec = TinyCodec(book.astype(np.float32), np.ones(27, np.float32))
     begin = grow_target(tmp_path / "source/target", codec, codec, LAYOUT, layers=5)
     deeper = dataclasses.replace(CONFIG, layers=5, steps=1)
-    training = TargetTraining(
-        tmp_path / "grown",
-        deeper,
-        LAYOUT,
-        toy_recordings(),
-        accelerator_for(Device.cpu),
-        begin=begin,
-    )
+    accelerator = accelerator_for(Device.cpu)
+    training = TargetTraining(tmp_path / "grown", deeper, toy(), accelerator, begin)
     training.run()
     (first,) = read_jsonl(tmp_path / "grown/training/metrics.jsonl")
     assert first["loss"] < 1.3 * last["loss"]

@@ -93,7 +93,7 @@ class ValleAR(nn.Module):
         text_padding: Bool[Tensor, "batch text"] | None = None,
         audio_padding: Bool[Tensor, "batch rows"] | None = None,
     ) -> Float[Tensor, "batch rows dim"]:
-        """What `ar_predict_layer` reads, of every audio row; computes everything anew.
+        """Return the states that `ar_predict_layer` reads, of every audio row, computed anew.
 
         `audio` holds ids with the BOS, if the model has one.
         """

@@ -1,9 +1,7 @@
 """Reading VALL-E and USLM checkpoints: icefall files, plain state dicts, and our folders."""
 
-import pathlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -14,7 +12,7 @@ from speculative_tts.models.families.valle.ar import ValleAR
 from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.families.valle.nar import ValleNAR
 from speculative_tts.records import write_json
-from speculative_tts.state_dicts import State, check_fit, is_state, read_torch
+from speculative_tts.state_dicts import State, check_fit, read_state_dict
 from speculative_tts.typed import read_json, typed
 
 MODEL_TYPE = "valle"
@@ -57,22 +55,6 @@ class Valle:
             model.eval()
 
 
-def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
-    """State dict and training options of an icefall .pt file; a plain state dict has no options.
-
-    Only tensors, plain values and `pathlib.PosixPath` (which icefall stores) are unpickled, so a
-    file cannot run code. Raises ValueError for another file.
-    """
-    content = read_torch(path, allowed=[pathlib.PosixPath])
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} holds a {type(content).__name__}; a state dict is needed")
-    state = content.get("model", content)
-    options = {k: v for k, v in content.items() if k != "model"} if "model" in content else {}
-    if not is_state(state):
-        raise ValueError(f"{path} holds no state dict; give a .pt file of VALL-E or USLM")
-    return {name.removeprefix("module."): tensor for name, tensor in state.items()}, options
-
-
 def load_valle(path: Path, *, heads: int | None = None, prefix_mode: int | None = None) -> Valle:
     """A checkpoint file or a folder that `save_valle` wrote; options given here win.
 
@@ -81,7 +63,7 @@ def load_valle(path: Path, *, heads: int | None = None, prefix_mode: int | None 
     if path.is_dir():
         given = {"heads": heads, "prefix_mode": prefix_mode}
         return _load_folder(path, {k: v for k, v in given.items() if v is not None})
-    state, options = read_checkpoint(path)
+    state, options = read_state_dict(path)
     heads = options.get("nhead") if heads is None else heads
     if heads is None:
         raise ValueError(

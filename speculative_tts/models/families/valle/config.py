@@ -1,4 +1,4 @@
-"""What a VALL-E or USLM checkpoint is; all but the number of heads shows in tensor shapes."""
+"""Sizes of a VALL-E or USLM checkpoint; all but the number of heads show in tensor shapes."""
 
 import re
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ class ValleConfig:
 
 
 def _tensors(state: dict[str, Tensor], *names: str) -> list[Tensor]:
-    """These tensors; ValueError lists all that are missing."""
+    """Return these tensors. ValueError lists all that are missing."""
     missing = [name for name in names if name not in state]
     if missing:
         listed = ", ".join(missing)
@@ -114,7 +114,7 @@ def _count(state: dict[str, Tensor], pattern: str) -> int:
 
 
 def _shared(state: dict[str, Tensor], quantizers: int) -> bool:
-    """Is each NAR head but the last the embedding of the codes that it predicts?"""
+    """True if each NAR head but the last is the embedding of the codes that it predicts."""
     stages = range(quantizers - 2)
     heads = _tensors(state, *(f"nar_predict_layers.{stage}.weight" for stage in stages))
     embeddings = _tensors(

@@ -24,7 +24,7 @@ PREFIX_MODES = {Origin.valle: 1, Origin.uslm: 0}  # VALL-E's recipe; USLM's comm
 
 @dataclass(frozen=True)
 class Options:
-    """What a checkpoint's tensors do not show, and what of it was assumed: a line each."""
+    """Say what a checkpoint's tensors do not show and was assumed: a line each."""
 
     heads: int
     prefix_mode: int
@@ -37,7 +37,7 @@ def options_of(
     heads: int | None = None,
     prefix_mode: int | None = None,
 ) -> Options:
-    """Those given, else those that training wrote into the file, else the official ones.
+    """Return the given ones, else those that training wrote into the file, else the official ones.
 
     USLM's own code does not read the prefix mode of a file, but takes its command line's. Which of
     the two models a file holds its tensors do not show; without a word of it, it is VALL-E.

@@ -1,4 +1,4 @@
-"""What ids of a VALL-E folder mean: words, or the phonemes that official checkpoints read."""
+"""Layout of a VALL-E folder's ids: words, or the phonemes that official checkpoints read."""
 
 from dataclasses import dataclass
 from pathlib import Path

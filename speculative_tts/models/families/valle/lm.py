@@ -23,7 +23,7 @@ from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
-from speculative_tts.native.walk import Places, Walk, Walker
+from speculative_tts.native.walk import NativeModel, NativeSteps, PositionTable
 
 CPU = torch.device("cpu")
 SHORTEST_TABLE = 512
@@ -161,7 +161,7 @@ class ValleLM:
         return self.logits(self.prefill_hidden(prompts, cache))
 
     def prefill_hidden(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
-        """The same as hidden states after the final norm, [batch, dim]."""
+        """Run prompts; return hidden states after the final norm, [batch, dim]."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         cache.keys_values.clear()
         last = []
@@ -188,21 +188,21 @@ class ValleLM:
     def extend_hidden(
         self, ids: Tensor, cache: ValleCache, start: Tensor, keep: int | None = None
     ) -> Tensor:
-        """The same as hidden states after the final norm, [batch, keep, dim], for other heads."""
+        """Feed ids as `extend`; return hidden states for other heads, [batch, keep, dim]."""
         places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
         inputs = (self._codes[ids] + cache.sines[1, places]).to(self.trunk.dtype)
         return self.trunk.extend(inputs, cache.keys_values, start, keep=keep)
 
-    def walk(self, cache: ValleCache, lengths: Tensor) -> Walk | None:
-        """What makes tokens one by one in one call, where that is native."""
+    def native_steps(self, cache: ValleCache, lengths: Tensor) -> NativeSteps | None:
+        """Return native steps over a cache; None where kernels are torch's."""
         stack, native = self.trunk.native, library()
         if stack is None or native is None or not isinstance(self.head, Packed):
             return None
         kept = cache.keys_values
         if not isinstance(kept, PackedCache) or self._codes.dtype != torch.float32:
             return None  # sums of inputs are rounded in bfloat16
-        walker = Walker(native, stack, self.head.linear, self._codes, None)
-        return Walk(walker, kept, lengths, places=Places(cache.sines[1], cache.text))
+        model = NativeModel(native, stack, self.head.linear, self._codes, None)
+        return NativeSteps(model, kept, lengths, places=PositionTable(cache.sines[1], cache.text))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of hidden states [..., dim]."""

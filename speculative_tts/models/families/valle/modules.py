@@ -210,5 +210,5 @@ def audio_prenet(dim: int, add: bool) -> nn.Module:
 
 
 def padding(lengths: Int64[Tensor, " batch"], size: int) -> Bool[Tensor, "batch size"]:
-    """Which of `size` positions of each row lie behind its length."""
+    """Return which of `size` positions of each row lie after its length."""
     return torch.arange(size, device=lengths.device) >= lengths[:, None]

@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.texts import read_lines
+
 SPECIAL = ("<pad>", "<bos>", "<eos>")
 BEGIN, END = 1, 2
 WORD_MARK = "_"
@@ -34,7 +36,7 @@ class Symbols:
         if not path.is_file():
             raise ValueError(f"symbol table {path} not found; it belongs to the checkpoint")
         symbols = []
-        for number, line in enumerate(path.read_bytes().decode(errors="replace").splitlines(), 1):
+        for number, line in enumerate(read_lines(path, "copy the file again"), start=1):
             parts = line.split()
             if len(parts) != 2 or not parts[1].isdecimal():
                 raise ValueError(f"{path}:{number} is not '<symbol> <number>'; copy the file again")

@@ -18,8 +18,7 @@ from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.families.valle.modules import Layer, PlainNorm, Stack
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import Norm, PackedCache, Shape, Weights
-from speculative_tts.native.step import Stack as Native
+from speculative_tts.native.step import NativeStack, Norm, PackedCache, Shape, Weights
 
 EPS = 1e-5  # of LayerNorms
 
@@ -47,8 +46,8 @@ class Trunk:
         self.dim = self.layers[0].out.shape[1]
         self.native = self._stack()
 
-    def _stack(self) -> Native | None:
-        """What runs all layers at once, where their matrices are packed for it."""
+    def _stack(self) -> NativeStack | None:
+        """The native stack that runs all layers at once; None unless their matrices are packed."""
         native = library()
         layers = [
             Weights(four, (layer.norm1, layer.norm2))
@@ -68,22 +67,14 @@ class Trunk:
             layer_norm=True,
             norm_first=self.norm_first,
         )
-        return Native(native, shape, layers, self.norm)
+        return NativeStack(native, shape, layers, self.norm)
 
     def cache(self, batch: int, capacity: int) -> Cache:
         """Storage for `batch` rows of up to `capacity` positions."""
         if self.native is not None:
             return self.native.cache(batch, capacity)
-        size = self.dim // self.heads
-        return KVCache.allocate(
-            len(self.layers),
-            batch,
-            self.heads,
-            capacity,
-            size,
-            dtype=self.dtype,
-            device=self.device,
-        )
+        sizes = (len(self.layers), batch, self.heads, capacity, self.dim // self.heads)
+        return KVCache.allocate(sizes, dtype=self.dtype, device=self.device)
 
     def weights(self) -> Iterator[Matrix | Tensor]:
         """All that a pass reads."""

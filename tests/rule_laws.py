@@ -1,14 +1,22 @@
-"""The relaxed rules by recursion over plain floats, written from the papers' formulas: what a
-drafted x passes with, and what is drawn after its rejection.
+"""Every rule over plain floats, written from the papers' formulas: the chance that a drafted x
+passes, and the distribution of the token after its rejection.
+
+`CASES` has each rule by its name; a new one is added here, and the property, statistical and
+registry tests follow.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import torch
+from faults import Difference, NoResidual, Wrapped
+from group_laws import Cover, parts
+from reference import tolerance_masses
 
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
 
 Floats = list[float]
@@ -18,13 +26,42 @@ NEAREST = ((1, 3), (0, 3), (4, 1), (0, 1), (2, 0), (5, 5))  # the own id: none
 VECTORS = torch.tensor([*PLANE, (math.nan, math.nan)], dtype=torch.float64)
 
 
+class Case(Protocol):
+    """A rule, and what one position emits by its paper."""
+
+    @property
+    def rule(self) -> AcceptanceRule: ...
+
+    @property
+    def fault(self) -> type[Wrapped]:
+        """A wrong residual that the chi-square must find."""
+        ...
+
+    def masses(self, q: Floats, p: Floats) -> tuple[Floats, Floats]:
+        """Probabilities of emitting each token accepted, and drawn after a rejection."""
+        ...
+
+
 @dataclass(frozen=True)
-class Case:
+class ByMasses:
+    """A rule whose masses are given as a whole."""
+
+    rule: AcceptanceRule
+    emitted: Callable[[Floats, Floats], tuple[Floats, Floats]]
+    fault: type[Wrapped] = NoResidual
+
+    def masses(self, q: Floats, p: Floats) -> tuple[Floats, Floats]:
+        return self.emitted(q, p)
+
+
+@dataclass(frozen=True)
+class ByChance:
     """A rule, and its chance a(q, p, x) and mass(q, p, x) of the token after x's rejection."""
 
     rule: AcceptanceRule
     chance: Callable[[Floats, Floats, int], float]
     after: Callable[[Floats, Floats, int], Floats] = lambda q, p, x: q
+    fault: type[Wrapped] = Difference
 
     def masses(self, q: Floats, p: Floats) -> tuple[Floats, Floats]:
         """Probabilities of emitting each token accepted, and drawn after a rejection."""
@@ -78,7 +115,7 @@ def lenders(q: Floats, x: int, ratio: float | None) -> set[int]:
     return found
 
 
-def neighbours(ratio: float | None) -> Case:
+def neighbours(ratio: float | None) -> ByChance:
     def chance(q: Floats, p: Floats, x: int) -> float:
         return min(1.0, (q[x] + math.fsum(q[y] for y in lenders(q, x, ratio))) / p[x])
 
@@ -88,7 +125,7 @@ def neighbours(ratio: float | None) -> Case:
             moved[x], moved[y] = moved[x] + q[y], 0.0
         return positive(moved, p, x)
 
-    return Case(Neighbours(torch.tensor(NEAREST), 0.2, ratio), chance, after)
+    return ByChance(Neighbours(torch.tensor(NEAREST), 0.2, ratio), chance, after)
 
 
 def dynamic(q: Floats, p: Floats, x: int) -> float:
@@ -102,11 +139,23 @@ def dynamic(q: Floats, p: Floats, x: int) -> float:
     return min(1.0, math.fsum(q[y] for y in alike) / math.fsum(p[y] for y in alike))
 
 
-CASES = {
-    "typical": Case(Typical(0.3, 0.6), typical),
-    "top": Case(Top(3, 0.25), top),
-    "divergence": Case(Divergence(0.0731), divergence),
-    "neighbours": neighbours(None),
-    "neighbours by ratio": neighbours(1.5),
-    "dynamic": Case(Dynamic(VECTORS, 2, 0.15, 0.6), dynamic, positive),
+def groups(q: Floats, p: Floats) -> tuple[Floats, Floats]:
+    target, draft = torch.tensor([q, p], dtype=torch.float64)
+    accepted, drawn = (mass.tolist() for mass in parts(COVER.weights(), target, draft))
+    return accepted, drawn
+
+
+COVER = Cover(6, ((0, 1, 3), (1, 4), (2,), (3, 4), (5,)), (1.0, 1.0, 1.0, 1.0, 1.0))
+RELAXED = {
+    "typical": [ByChance(Typical(0.3, 0.6), typical)],
+    "top": [ByChance(Top(3, 0.25), top)],
+    "divergence": [ByChance(Divergence(0.0731), divergence)],
+    "neighbours": [neighbours(None), neighbours(1.5)],
+    "dynamic": [ByChance(Dynamic(VECTORS, 2, 0.15, 0.6), dynamic, positive, NoResidual)],
+}
+CASES: dict[str, Sequence[Case]] = {
+    "exact": [ByMasses(Tolerance(0.0), partial(tolerance_masses, 0.0))],
+    "tolerance": [ByMasses(Tolerance(0.4), partial(tolerance_masses, 0.4))],
+    "group": [ByMasses(COVER.rule(), groups, Difference)],
+    **RELAXED,
 }

@@ -1,0 +1,1 @@
+"""Triton kernels; `decoding.gpu.launch` imports them where they run."""

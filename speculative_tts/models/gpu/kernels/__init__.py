@@ -1,0 +1,1 @@
+"""Kernels in Triton; importing a module of these imports Triton."""

@@ -1,0 +1,214 @@
+"""Triton kernels of attention: one for a step, and RoPE alone for prefill.
+
+A step's kernel turns queries and keys, writes the cache's new entries, and computes softmax(q k') v
+over the cache in parts, which the last part to finish joins.
+"""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+NOTHING = tl.constexpr(-1e30)  # a score that no softmax sees; -inf would make NaN of an empty part
+
+
+@triton.jit
+@no_type_check
+def _turned(x, angle, ROWS: tl.constexpr, HALF: tl.constexpr):
+    """Turn neighbouring pairs of x [ROWS, 2 HALF] by (cos, sin) pairs of `angle`, in float32."""
+    re, im = tl.split(tl.reshape(x.to(tl.float32), [ROWS, HALF, 2]))
+    cos, sin = tl.split(tl.reshape(angle, [ROWS, HALF, 2]))
+    return tl.interleave(re * cos - im * sin, re * sin + im * cos)
+
+
+@triton.jit
+@no_type_check
+def _softmaxed(scores, seen, values, peak, total, sums):
+    """Add columns to a running softmax: its highest score, its sum, and the weighted values."""
+    scores = tl.where(seen, scores, NOTHING)
+    higher = tl.maximum(peak, tl.max(scores, 1))
+    weight = tl.where(seen, tl.exp(scores - higher[:, None]), 0.0)
+    shrink = tl.exp(peak - higher)
+    sums = tl.dot(weight.to(values.dtype), values, sums * shrink[:, None], input_precision="ieee")
+    return higher, total * shrink + tl.sum(weight, 1), sums
+
+
+@triton.jit
+@no_type_check
+def _joined(
+    parts, peaks, out, row_head, real, stride,
+    D: tl.constexpr, DB: tl.constexpr, QB: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """Join the parts of one pair's queries, each normalised, by their log sums."""
+    d = tl.arange(0, DB)
+    inside = real[:, None] & (d < D)[None, :]
+    peak = tl.full([QB], NOTHING, tl.float32)
+    total = tl.zeros([QB], tl.float32)
+    sums = tl.zeros([QB, DB], tl.float32)
+    for part in tl.static_range(PARTS):
+        line = part * stride + row_head
+        at = parts + line[:, None] * D + d[None, :]
+        value = tl.load(at, mask=inside, other=0.0, cache_modifier=".cg")
+        level = tl.load(peaks + line, mask=real, other=0.0, cache_modifier=".cg")
+        higher = tl.maximum(peak, level)
+        shrink, weight = tl.exp(peak - higher), tl.exp(level - higher)
+        sums = sums * shrink[:, None] + value * weight[:, None]
+        total = total * shrink + weight
+        peak = higher
+    at = out + row_head[:, None] * D + d[None, :]
+    tl.store(at, (sums / total[:, None]).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+@no_type_check
+def _newest(
+    q, new, fused, keys, values, turns, first_row, begin, base, kv, NEW,
+    HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
+    QB: tl.constexpr, NB: tl.constexpr,
+):  # fmt: skip
+    """Store the new keys and values of one pair and attend to them: a running softmax."""
+    j, d = tl.arange(0, NB), tl.arange(0, DB)
+    mine = (j < NEW)[:, None] & (d < D)[None, :]
+    at = (first_row + j) * (HEADS + 2 * KV) * D + (HEADS + kv) * D
+    at = fused + at[:, None] + d[None, :]
+    turn = tl.load(turns + ((begin + j) * D)[:, None] + d[None, :], mask=mine, other=0.0)
+    k = _turned(tl.load(at, mask=mine, other=0.0), turn, NB, DB // 2).to(keys.dtype.element_ty)
+    v = tl.load(at + KV * D, mask=mine, other=0.0)
+    to = base + ((begin + j) * D)[:, None] + d[None, :]
+    tl.store(keys + to, k, mask=mine)
+    tl.store(values + to, v, mask=mine)
+    seen = (j < NEW)[None, :] & (j[None, :] <= new[:, None])
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+    peak = tl.full([QB], NOTHING, tl.float32)
+    nothing = tl.zeros([QB, DB], tl.float32)
+    return _softmaxed(scores, seen, v, peak, tl.zeros([QB], tl.float32), nothing)
+
+
+@triton.jit
+@no_type_check
+def _handed_in(
+    parts, peaks, out, tickets, pair, part, row_head, real, peak, total, sums, M,
+    HEADS: tl.constexpr, D: tl.constexpr, DB: tl.constexpr, QB: tl.constexpr,
+    SPLITS: tl.constexpr,
+):  # fmt: skip
+    """Write one part of a pair; the last part joins all."""
+    d = tl.arange(0, DB)
+    inside = real[:, None] & (d < D)[None, :]
+    level = tl.where(total > 0, peak + tl.log(tl.where(total > 0, total, 1.0)), NOTHING)
+    at = (part * M * HEADS + row_head)[:, None] * D + d[None, :]
+    tl.store(parts + at, sums, mask=inside)
+    tl.store(peaks + part * M * HEADS + row_head, level, mask=real)
+    tl.debug_barrier()  # all of this program's, before its ticket says that they are there
+    if tl.atomic_add(tickets + pair, 1, sem="acq_rel") == SPLITS:
+        tl.atomic_xchg(tickets + pair, 0, sem="relaxed")
+        _joined(parts, peaks, out, row_head, real, M * HEADS, D, DB, QB, SPLITS + 1)
+
+
+@triton.jit
+@no_type_check
+def _columns(keys, values, base, column, last, D: tl.constexpr, DB: tl.constexpr):
+    """Load keys [DB, columns] and values [columns, DB] of a pair; say which are before `last`."""
+    d = tl.arange(0, DB)
+    there = column < last
+    at = base + column[None, :] * D + d[:, None]
+    k = tl.load(keys + at, mask=there[None, :] & (d < D)[:, None], other=0.0)
+    at = base + column[:, None] * D + d[None, :]
+    v = tl.load(values + at, mask=there[:, None] & (d < D)[None, :], other=0.0)
+    return there, k, v
+
+
+@triton.jit
+@no_type_check
+def attention_kernel(
+    fused, keys, values, turns, start, out, parts, peaks, tickets, NEW, CAPACITY, M,
+    HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
+    QB: tl.constexpr, NB: tl.constexpr, KB: tl.constexpr, SPLITS: tl.constexpr,
+    PDL: tl.constexpr,
+):  # fmt: skip
+    """Attend from NEW positions of each row to its cache and to themselves.
+
+    fused: [M, (HEADS + 2 KV) D], M = batch * NEW, as the product gives it; keys, values: [batch,
+    KV, CAPACITY, D]; turns: [positions, D], cosines and sines in pairs; out: [M, HEADS D].
+
+    Each row's kv head has SPLITS programs over the old positions, whose columns were written long
+    before and are read before the wait, and one over the new. SPLITS = 0: one program for all. The
+    last of them joins parts [SPLITS + 1, M, HEADS D] and their log sums peaks [SPLITS + 1, M,
+    HEADS]; tickets: int32 [batch KV] of zeros, and zeros again afterwards.
+    """
+    program = tl.program_id(0)
+    pair, part = program // (SPLITS + 1), program % (SPLITS + 1)
+    batch, kv = pair // KV, pair % KV
+    begin = tl.load(start + batch).to(tl.int32)
+    first, last = 0, begin
+    if SPLITS > 0:
+        span = tl.cdiv(tl.cdiv(begin, SPLITS), KB) * KB
+        first, last = tl.minimum(part * span, begin), tl.minimum((part + 1) * span, begin)
+    base = pair.to(tl.int64) * CAPACITY * D
+    column = first + tl.arange(0, KB)
+    there, k, v = _columns(keys, values, base, column, last, D, DB)
+    r, d = tl.arange(0, QB), tl.arange(0, DB)
+    new = r // (HEADS // KV)
+    real = new < NEW
+    row, head = batch * NEW + new, kv * (HEADS // KV) + r % (HEADS // KV)
+    inside = real[:, None] & (d < D)[None, :]
+    angle = tl.load(turns + ((begin + new) * D)[:, None] + d[None, :], mask=inside, other=0.0)
+    if PDL:
+        gdc_wait()
+        gdc_launch_dependents()
+    at = fused + (row * (HEADS + 2 * KV) * D + head * D)[:, None] + d[None, :]
+    q = _turned(tl.load(at, mask=inside, other=0.0), angle, QB, DB // 2).to(keys.dtype.element_ty)
+    peak = tl.full([QB], NOTHING, tl.float32)
+    total = tl.zeros([QB], tl.float32)
+    sums = tl.zeros([QB, DB], tl.float32)
+    if part == SPLITS:
+        peak, total, sums = _newest(
+            q, new, fused, keys, values, turns, batch * NEW, begin, base, kv, NEW,
+            HEADS, KV, D, DB, QB, NB,
+        )  # fmt: skip
+    for _ in range(first, last, KB):
+        column += KB
+        next_there, next_k, next_v = _columns(keys, values, base, column, last, D, DB)
+        scores = tl.dot(q, k, input_precision="ieee")
+        peak, total, sums = _softmaxed(scores, there[None, :], v, peak, total, sums)
+        there, k, v = next_there, next_k, next_v
+    sums = sums / tl.where(total > 0, total, 1.0)[:, None]
+    row_head = row * HEADS + head
+    if SPLITS == 0:
+        at = out + row_head[:, None] * D + d[None, :]
+        tl.store(at, sums.to(out.dtype.element_ty), mask=inside)
+    else:
+        _handed_in(
+            parts, peaks, out, tickets, pair, part, row_head, real, peak, total, sums, M,
+            HEADS, D, DB, QB, SPLITS,
+        )  # fmt: skip
+
+
+@triton.jit
+@no_type_check
+def rotate_kernel(
+    fused, keys, values, turns, rows, NEW, CAPACITY,
+    HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr, HB: tl.constexpr,
+):  # fmt: skip
+    """Turn queries and keys of a prefill in place and write its keys and values to the cache.
+
+    A program has one position; fused: [batch, NEW, (HEADS + 2 KV) D], cache as in
+    `attention_kernel`, of which `rows` [batch] are filled from position 0.
+    """
+    line = tl.program_id(0)
+    row, place = tl.load(rows + line // NEW), line % NEW
+    head, d = tl.arange(0, HB), tl.arange(0, DB)
+    d_in = (d < D)[None, :]
+    at = fused + line.to(tl.int64) * (HEADS + 2 * KV) * D + (head * D)[:, None] + d[None, :]
+    inside = (head < HEADS + KV)[:, None] & d_in
+    turn = tl.load(turns + place * D + d, mask=d < D, other=0.0)
+    turn = tl.broadcast_to(turn[None, :], [HB, DB])
+    x = _turned(tl.load(at, mask=inside, other=0.0), turn, HB, DB // 2)
+    x = x.to(fused.dtype.element_ty)
+    tl.store(at, x, mask=inside)
+    kv = head - HEADS
+    to = ((row * KV + kv) * CAPACITY + place)[:, None] * D + d[None, :]
+    tl.store(keys + to, x, mask=inside & (kv >= 0)[:, None])
+    stored = (kv >= KV) & (kv < 2 * KV)
+    v = tl.load(at, mask=stored[:, None] & d_in, other=0.0)
+    tl.store(values + to - KV * CAPACITY * D, v, mask=stored[:, None] & d_in)

@@ -1,0 +1,43 @@
+"""Triton kernels of what stands between products where those are cuBLAS's."""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+
+@triton.jit
+@no_type_check
+def norm_kernel(
+    x, addend, gain, total, out, K, floor2,
+    KB: tl.constexpr, ADD: tl.constexpr, GAIN: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    """Write total = x + addend (ADD) and out = total / sqrt(|total|^2 + floor2) * gain (GAIN)."""
+    row = tl.program_id(0).to(tl.int64) * K
+    k = tl.arange(0, KB)
+    if PDL:
+        gdc_wait()
+        gdc_launch_dependents()
+    y = tl.load(x + row + k, mask=k < K, other=0.0).to(tl.float32)
+    if ADD:
+        y += tl.load(addend + row + k, mask=k < K, other=0.0).to(tl.float32)
+        stored = y.to(total.dtype.element_ty)
+        tl.store(total + row + k, stored, mask=k < K)
+        y = stored.to(tl.float32)
+    y = y / tl.sqrt(tl.sum(y * y, 0) + floor2)
+    if GAIN:
+        y = y * tl.load(gain + k, mask=k < K, other=0.0).to(tl.float32)
+    tl.store(out + row + k, y.to(out.dtype.element_ty), mask=k < K)
+
+
+@triton.jit
+@no_type_check
+def gate_kernel(wide, out, N, B: tl.constexpr):
+    """Write silu(wide[:, :N]) * wide[:, N:]."""
+    row = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * B + tl.arange(0, B)
+    gate = tl.load(wide + row * 2 * N + i, mask=i < N, other=0.0).to(tl.float32)
+    up = tl.load(wide + row * 2 * N + N + i, mask=i < N, other=0.0).to(tl.float32)
+    y = gate / (1.0 + tl.exp(-gate)) * up
+    tl.store(out + row * N + i, y.to(out.dtype.element_ty), mask=i < N)

@@ -1,0 +1,60 @@
+"""Operations between cuBLAS's products on a GPU, in Triton: norms, SwiGLU, RoPE of a prefill."""
+
+import torch
+from torch import Tensor
+
+from speculative_tts.models.gpu.attention import LEAST, Stored
+from speculative_tts.models.gpu.tiles import Heads
+from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
+
+GATES = 1024  # outputs of a program
+
+
+def normed(
+    x: Tensor,
+    floor2: float,
+    addend: Tensor | None = None,
+    gain: Tensor | None = None,
+    *,
+    early: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return x + addend, and that divided by sqrt(|.|^2 + floor2), times gain: [rows, hidden]."""
+    from speculative_tts.models.gpu.kernels.norm import norm_kernel
+
+    rows, k = x.shape
+    total = x if addend is None else torch.empty_like(x)
+    out, pdl = torch.empty_like(x), early and launches_early(x.device)
+    launch(
+        norm_kernel, (rows,), x, x if addend is None else addend, x if gain is None else gain,
+        total, out, k, floor2,
+        KB=power_of_2(k), ADD=addend is not None, GAIN=gain is not None, PDL=pdl,
+        num_warps=4 if k <= 2048 else 8, pdl=pdl,
+    )  # fmt: skip
+    return total, out
+
+
+def gated(wide: Tensor) -> Tensor:
+    """Return silu of the first half of columns times the second half."""
+    from speculative_tts.models.gpu.kernels.norm import gate_kernel
+
+    rows, both = wide.shape
+    out = wide.new_empty(rows, both // 2)
+    grid = (rows, -(-both // 2 // GATES))
+    launch(gate_kernel, grid, wide, out, both // 2, B=GATES, num_warps=4)
+    return out
+
+
+def rotate(heads: Heads, fused: Tensor, stored: Stored, turns: Tensor, rows: Tensor) -> None:
+    """Turn a prefill's queries and keys where they lie and store its keys and values.
+
+    Shapes as in `attention.attend`; positions count from 0; rows: int64 [batch], those of `stored`
+    to fill.
+    """
+    from speculative_tts.models.gpu.kernels.attention import rotate_kernel
+
+    h, kv, d = heads
+    launch(
+        rotate_kernel, (len(fused),), fused, stored.keys, stored.values, turns, rows,
+        len(fused) // len(rows), stored.capacity,
+        HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST), HB=power_of_2(h + 2 * kv), num_warps=4,
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""Table, by shape and device, of the share of a product or attention that one GPU program takes.
+
+Tiles that were measured on a device ship as data beside this file. Others are measured when a shape
+is first met (`tuning`) and kept in the user's cache folder; until then `product_default` serves.
+"""
+
+import functools
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from speculative_tts.records import write_json
+
+SHIPPED = Path(__file__).parent / "tiles"
+FEW = 16  # rows whose products are ours; cuBLAS has those of more
+MOST_GEMV = 4  # rows of a `Gemv`
+ROW_CLASSES = (1, 2, MOST_GEMV, FEW)  # a tile serves all numbers of rows up to the next of these
+DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+
+
+class Gemv(NamedTuple):
+    """Some outputs a program, all of their weights in its registers."""
+
+    outputs: int
+    warps: int
+
+
+class Rows(NamedTuple):
+    """Tiles of outputs x inputs on matrix units, several of them under way.
+
+    ahead: inputs whose weights the L2 cache is asked for before the kernel before has ended.
+    """
+
+    outputs: int
+    inputs: int
+    warps: int
+    stages: int
+    ahead: int = 1024
+
+
+class Attention(NamedTuple):
+    """Parts of the old positions, and columns a pass."""
+
+    splits: int
+    columns: int
+    warps: int
+
+
+Product = Gemv | Rows
+
+
+class Shape(NamedTuple):
+    """A product's outputs, inputs and whether it is SwiGLU's, with twice as many weight rows."""
+
+    n: int
+    k: int
+    gated: bool
+
+    def bytes(self, dtype: torch.dtype) -> int:
+        """Return the weight's size."""
+        return self.n * (1 + self.gated) * self.k * dtype.itemsize
+
+    def key(self, dtype: torch.dtype, rows: int) -> str:
+        """Name it in a table."""
+        return f"product {DTYPES[dtype]} {self.n} {self.k} {int(self.gated)} {row_class(rows)}"
+
+
+class Heads(NamedTuple):
+    """A model's heads, which attention's tiles depend on."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+    def key(self, dtype: torch.dtype, batch: int, new: int) -> str:
+        """Name it in a table."""
+        sizes = f"{self.heads} {self.kv_heads} {self.head_dim}"
+        return f"attention {DTYPES[dtype]} {sizes} {batch} {'one' if new == 1 else 'several'}"
+
+
+def row_class(rows: int) -> int:
+    """Return which of ROW_CLASSES so many rows belong to."""
+    return next(most for most in ROW_CLASSES if rows <= most)
+
+
+def of_product(device: torch.device, shape: Shape, dtype: torch.dtype, rows: int) -> Product:
+    """Return the tile of a product: from the table, or measured now, or by rule of thumb."""
+    from speculative_tts.models.gpu import tuning
+
+    known = table(device).get(shape.key(dtype, rows))
+    if known is not None:
+        return _product(known)
+    if tuning.worth_it(device, shape, dtype):
+        return tuning.measure(device, shape, dtype, row_class(rows))
+    return product_default(shape, dtype, rows)
+
+
+def product_default(shape: Shape, dtype: torch.dtype, rows: int) -> Product:
+    """Return a tile that fits any device, and is seldom the fastest."""
+    if rows > 1 and (rows > MOST_GEMV or dtype is torch.bfloat16):
+        inputs = next((size for size in (128, 64, 32, 16) if shape.k % size == 0), 64)
+        return Rows(16, inputs, 2, 4)
+    if shape.k >= 8192:
+        return Gemv(2, 8)
+    return Gemv(4, 8) if shape.k >= 2048 else Gemv(4, 4)
+
+
+def of_attention(
+    device: torch.device, heads: Heads, dtype: torch.dtype, batch: int, new: int
+) -> Attention:
+    """Return attention's tile, as measured or by rule of thumb."""
+    known = table(device).get(heads.key(dtype, batch, new))
+    if known is not None:
+        return Attention(*known)
+    pairs = batch * heads.kv_heads
+    splits = 8 if pairs <= 16 else 4 if pairs <= 32 else 0
+    columns = 64 if dtype is torch.bfloat16 else 32
+    return Attention(splits, columns, 4)
+
+
+@functools.cache
+def table(device: torch.device) -> dict[str, Any]:
+    """Return what is known for a device: shipped, and measured here before; `learn` adds to it."""
+    known: dict[str, Any] = {}
+    if device.type == "cuda":
+        for file in (SHIPPED / f"{slug(device)}.json", own_file(device)):
+            if file.is_file():
+                known |= json.loads(file.read_text())["tiles"]
+    return known
+
+
+def learn(device: torch.device, measured: dict[str, Any]) -> None:
+    """Add measured tiles to the table and keep them for later processes."""
+    table(device).update(measured)
+    file = own_file(device)
+    before = json.loads(file.read_text())["tiles"] if file.is_file() else {}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, {"tiles": before | measured})
+
+
+def own_file(device: torch.device) -> Path:
+    """Return where tiles measured on this machine's device are kept."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "speculative_tts" / "tiles" / f"{slug(device)}.json"
+
+
+@functools.cache
+def slug(device: torch.device) -> str:
+    """Return a device's name as a file's."""
+    name = torch.cuda.get_device_name(device).lower()
+    return re.sub(r"[^a-z0-9]+", "_", name).strip("_")
+
+
+def _product(numbers: list[int]) -> Product:
+    """Return a tile as it was before it became JSON."""
+    return Gemv(*numbers) if len(numbers) == len(Gemv._fields) else Rows(*numbers)

@@ -1,0 +1,107 @@
+"""Measure tiles of products on this machine's GPU, in graphs of many launches.
+
+As many copies of the weight as its L2 cache cannot hold are read in turn, as in a decoder's step.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import torch
+
+from speculative_tts.models.gpu import tiles
+from speculative_tts.models.gpu.capture import recorded
+from speculative_tts.models.gpu.tiles import MOST_GEMV, Gemv, Product, Rows, Shape
+
+LEAST = 1 << 20  # bytes of a weight below which nothing is gained
+COLD = 200 << 20  # bytes of copies, several times an L2 cache
+REPLAYS = 5
+logger = logging.getLogger(__name__)
+
+
+def worth_it(device: torch.device, shape: Shape, dtype: torch.dtype) -> bool:
+    """Return whether a tile may and should be measured now."""
+    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+        return False
+    return shape.bytes(dtype) >= LEAST
+
+
+def measure(device: torch.device, shape: Shape, dtype: torch.dtype, rows: int) -> Product:
+    """Return the fastest candidate, and keep it in the table."""
+    begin, fastest = time.perf_counter(), {}
+    for tile in candidates(shape, dtype, rows):
+        seconds = timed(device, shape, dtype, rows, tile)
+        if seconds is not None:
+            fastest[tile] = seconds
+    best = min(fastest, key=lambda tile: fastest[tile])
+    tiles.learn(device, {shape.key(dtype, rows): list(best)})
+    logger.info(
+        "measured %s in %.1f s: %s takes %.2f us",
+        shape.key(dtype, rows), time.perf_counter() - begin, best, 1e6 * fastest[best],
+    )  # fmt: skip
+    return best
+
+
+def candidates(shape: Shape, dtype: torch.dtype, rows: int) -> list[Product]:
+    """Return tiles to try, the likeliest to win on an H100 among those of its size."""
+    k, found = shape.k, [tiles.product_default(shape, dtype, rows)]
+    if rows <= MOST_GEMV:
+        if k <= 1024:
+            found += [Gemv(2, 1), Gemv(2, 2), Gemv(4, 4)]
+        elif k <= 2048:
+            found += [Gemv(2, 2), Gemv(4, 8), Gemv(1, 2)]
+        else:
+            found += [Gemv(1, 4), Gemv(2, 4), Gemv(4, 8)]
+    if rows > 1 and dtype is torch.bfloat16:
+        found += [Rows(16, 128, 1, 6), Rows(16, 128, 2, 6), Rows(64, 64, 4, 5)]
+        found += [Rows(16, 256, 2, 3)] if k >= 2048 else []
+    return list(dict.fromkeys(found))
+
+
+@torch.inference_mode()
+def timed(
+    device: torch.device, shape: Shape, dtype: torch.dtype, rows: int, tile: Product
+) -> float | None:
+    """Return seconds of a product, None where the device has too little of something for a tile."""
+    from triton.runtime.errors import OutOfResources
+
+    from speculative_tts.models.gpu.products import Fused, product
+
+    outputs = shape.n * (1 + shape.gated)
+    copies = max(2, min(24, COLD // shape.bytes(dtype)))
+    x = torch.ones(rows, shape.k, dtype=dtype, device=device)
+    weights = torch.zeros(copies, outputs, shape.k, dtype=dtype, device=device)
+    fused = Fused(floor2=1.0, gated=shape.gated)
+
+    def several() -> None:
+        for weight in weights:
+            product(x, weight, fused, tile=tile)
+
+    try:
+        return replayed(several) / copies
+    except OutOfResources:
+        return None
+
+
+def replayed(launches: Callable[[], None]) -> float:
+    """Return the seconds of one replay of what a function launches, the median of some."""
+    launches()
+    torch.cuda.synchronize()
+    graph, _ = recorded(launches)
+    graph.replay()
+    marks = [_mark() for _ in range(REPLAYS + 1)]
+    marks[0].record()
+    for mark in marks[1:]:
+        graph.replay()
+        mark.record()
+    torch.cuda.synchronize()
+    times: list[float] = [before.elapsed_time(after) for before, after in pairwise(marks)]
+    return 1e-3 * median(times)
+
+
+def _mark() -> Any:
+    """Return a point in time on the device."""
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

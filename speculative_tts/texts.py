@@ -1,0 +1,30 @@
+"""Text files of others, and messages that name many things.
+
+Text is UTF-8, perhaps with a byte order mark. A line ends at LF or CR LF alone: U+2028 and the
+other separators at which `str.splitlines` cuts are part of what a line says.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+NAMED = 5  # things that a message names before it counts the rest
+
+
+def read_text(path: Path, remedy: str) -> str:
+    """Return the text of a file. ValueError with file, reason and remedy if it is not UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 ({error}); {remedy}") from error
+
+
+def read_lines(path: Path, remedy: str) -> list[str]:
+    """Return the lines of a text file, without their ends; ValueError as `read_text`."""
+    text = read_text(path, remedy).removesuffix("\n")
+    return [line.removesuffix("\r") for line in text.split("\n")] if text else []
+
+
+def some(names: Collection[str], shown: int = NAMED) -> str:
+    """Join names for a message: the first few, and how many more there are."""
+    first = ", ".join(list(names)[:shown])
+    return f"{first} and {len(names) - shown} more" if len(names) > shown else first

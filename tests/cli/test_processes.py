@@ -1,0 +1,43 @@
+"""sst-decode processes=2: the same tokens, clocked in a process of its own too."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from speculative_tts.commands.decode import main as decode
+from speculative_tts.evaluation.processes import cells
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.rows import row_of
+from speculative_tts.evaluation.sources import read_run
+from tests.fake_models import write_fake_models
+
+
+def test_utterances_are_timed_in_every_process(tmp_path: Path) -> None:
+    """A speed's interval was drawn over the utterances of one process."""
+    models = write_fake_models(tmp_path / "models")
+    common = [*models.overrides, "limit=2", "runtime.warmup=0", "instrument=0", "method=target"]
+    assert decode([*common, f"out={tmp_path / 'one'}"]) == 0
+    assert decode([*common, f"out={tmp_path / 'two'}", "processes=2"]) == 0
+    (one,), (two,) = ((tmp_path / name).glob("target-*") for name in ("one", "two"))
+    assert one.name != two.name, "another run, which sst-decode does not skip"
+    plain, clocked = (read_run(folder).samples for folder in (one, two))
+    for before, after in zip(plain, clocked, strict=True):
+        assert before.record is not None
+        assert after.record is not None
+        assert before.record.codes == after.record.codes
+        assert before.record.clocks is None, "old records have none, and are one process"
+        clocks = after.record.clocks
+        assert clocks is not None
+        assert len(clocks) == 2
+        mean = sum(clock.lm_seconds for clock in clocks) / 2
+        assert after.record.lm_seconds == pytest.approx(mean)
+    metric = METRICS["tokens_per_second"]
+    numbers = [
+        cells(list(map(row_of, rows)), metric, lambda row: row.id).number
+        for rows in (plain, clocked)
+    ]
+    assert numbers == [1, 2]
+    told = json.loads((two / "provenance.json").read_text())
+    if clocks[0].memory is not None:  # the compiled step reads it
+        assert told["memory"]["quiet"] >= told["memory"]["gb_per_second"] > 0

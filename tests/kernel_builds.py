@@ -1,0 +1,117 @@
+"""Compile Triton's kernels for GPUs that are not there: `python kernel_builds.py sm_90 NAME ...`.
+
+NAME=FILE takes the kernel from that file instead, in which a fault may be planted. Prints one JSON
+object a kernel: registers, bytes of stack a thread (spills), shared memory, and what its PTX loads
+and stores before it waits for the kernel before it, and after. Without the interpreter, so in a
+process of its own.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "speculative_tts.models.gpu.kernels"
+B, F, N = "*bf16", "*fp32", "*i64"
+PRODUCT = {"x": B, "w": B, "bias": B, "addend": B, "out": B, "floor2": "fp32"}
+FUSED = {"NORM": True, "BIAS": True, "ADD": False}
+ATTENTION = {
+    "fused": B, "keys": B, "values": B, "turns": F, "start": N, "out": B, "parts": F, "peaks": F,
+    "tickets": "*i32",
+}  # fmt: skip
+QWEN = {"HEADS": 14, "KV": 2, "D": 64, "DB": 64}  # CosyVoice 2
+LLAMA = {"HEADS": 32, "KV": 8, "D": 128, "DB": 128}  # LLaSA-8B
+PART = {"KB": 64, "SPLITS": 8}
+BUILDS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], int]] = {
+    # module, kernel, types (others are i32), constants, warps
+    "gemv": ("product", "gemv_kernel", PRODUCT,
+             {"M": 1, "MB": 1, "BN": 2, "B1": 512, "B2": 512, **FUSED, "GATED": True}, 2),
+    "gemv, long": ("product", "gemv_kernel", PRODUCT,
+                   {"M": 4, "MB": 4, "BN": 2, "B1": 4096, "B2": 1024, **FUSED, "GATED": False}, 4),
+    "rows": ("product", "rows_kernel", PRODUCT,
+             {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "GATED": True,
+              "STAGES": 6, "LINES": 8}, 1),
+    "attention": ("attention", "attention_kernel", ATTENTION,
+                  {**QWEN, "QB": 16, "NB": 16, **PART}, 4),
+    "attention, many": ("attention", "attention_kernel", ATTENTION,
+                        {**LLAMA, "QB": 16, "NB": 16, **PART}, 4),
+    "norm": ("norm", "norm_kernel", {"x": B, "addend": B, "gain": B, "total": B, "out": B,
+             "floor2": "fp32"}, {"KB": 1024, "ADD": True, "GAIN": True}, 4),
+}  # fmt: skip
+
+
+def built(name: str, capability: int, file: str = "") -> dict[str, Any]:
+    """Compile one kernel of BUILDS, of a file if one is given, for a capability such as 90."""
+    from triton import compile as build
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    module, kernel, types, constants, warps = BUILDS[name]
+    function = getattr(
+        module_at(Path(file)) if file else import_module(f"{PACKAGE}.{module}"), kernel
+    )
+    early, names = capability >= 90, function.arg_names
+    constants = constants | {"PDL": int(early)}
+    signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
+    aligned = {  # as launches of torch's tensors are
+        (i,): [["tt.divisibility", 16]]
+        for i, n in enumerate(names)
+        if signature[n].startswith("*") or n in ("K", "CAPACITY")
+    }
+    source = ASTSource(
+        fn=function, signature=signature, attrs=aligned,
+        constexprs={(names.index(n),): value for n, value in constants.items()},
+    )  # fmt: skip
+    options = {"num_warps": warps, "launch_pdl": early}
+    result = build(source, target=GPUTarget("cuda", capability, 32), options=options)
+    return {"name": name, **usage(result.asm["cubin"]), **order(result.asm["ptx"]),
+            "shared": result.metadata.shared}  # fmt: skip
+
+
+def module_at(file: Path) -> ModuleType:
+    """Import a module from a file."""
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def usage(binary: bytes) -> dict[str, int]:
+    """Return registers and bytes of stack a thread."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        text = subprocess.run(
+            [tool, "-res-usage", file.name], capture_output=True, text=True, check=True
+        ).stdout
+    found = re.search(r"REG:(\d+) STACK:(\d+)", text)
+    assert found, text
+    return {"registers": int(found[1]), "stack": int(found[2])}
+
+
+def order(ptx: str) -> dict[str, Any]:
+    """Return global loads and stores before and after the wait, and where dependents may start."""
+    kinds = {"load": r"ld\.global|cp\.async\.c", "store": r"st\.global", "atomic": r"atom\.",
+             "wait": r"griddepcontrol\.wait", "launch": r"griddepcontrol\.launch"}  # fmt: skip
+    seen = [
+        kind for line in ptx.splitlines() for kind, how in kinds.items() if re.search(how, line)
+    ]
+    wait = seen.index("wait") if "wait" in seen else 0
+    return {"before": seen[:wait], "after": seen[wait + 1 :], "waits": seen.count("wait")}
+
+
+if __name__ == "__main__":
+    for asked in sys.argv[2:] or BUILDS:
+        wanted, _, place = asked.partition("=")
+        print(json.dumps(built(wanted, int(sys.argv[1].removeprefix("sm_")), place)), flush=True)

@@ -1,0 +1,82 @@
+"""Compile kernels of `decoding.gpu` for GPUs that are not there: `python round_builds.py sm_90`.
+
+Prints one JSON object a kernel: registers and bytes of stack (spills) a thread, shared memory.
+Without the interpreter, so in a process of its own.
+"""
+
+import json
+import sys
+from importlib import import_module
+from typing import Any
+
+from kernel_builds import usage
+
+F, D, N, I, U = "*fp32", "*fp64", "*i64", "*i32", "*u8"  # noqa: E741
+ROW = {"logits": F, "positions": N, "minimum": N, "barred": U, "stops": U, "out": F}
+LAW = ROW | {"temperature": "fp32", "top_p": "fp32", "often": "fp32", "history": N, "values": F,
+             "masses": F, "ids": I}  # fmt: skip
+ROUND = {
+    "probs": F, "target": F, "draft": F, "mass": F, "accepted": N, "drafted": N, "scale": F,
+    "tokens": N, "count": N, "lengths": N, "limit": N, "done": U, "ends": U, "uniforms": D,
+    "again": D, "tally": N, "sums": D, "ids": N, "start": N, "position": N, "positions": N,
+    "room": N, "newest": N, "fed": N, "tolerance": D, "entropy": "fp32", "levels": D, "offsets": I,
+    "groups": I, "x": F, "index": N, "out": F, "uniform": D,
+}  # fmt: skip
+GROUP = {
+    "probs": F, "target": F, "draft": F, "coarse_target": F, "coarse_draft": F, "accepted": N,
+    "drafted": N, "scale": F, "offsets": I, "tokens": I, "memberships": I, "totals": F,
+    "scores": F, "alone": U, "out": F,
+}  # fmt: skip
+COSYVOICE = {"LINES": 16, "LINE": 256, "ALL": 32}
+LLASA = {"LINES": 16, "LINE": 256, "ALL": 512}
+SETTLED = {"DRAFTED": True, "RETRY": True, "SIZE": 16}
+BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
+    # kernel, types (others are i32), constants, warps
+    "softmax": ("laws.softmax_kernel", LAW, {"ENDS": True, "TILE": 1024}, 8),
+    "nucleus": ("laws.nucleus_kernel", LAW, {"ENDS": True, "TILE": 16384}, 32),
+    "candidates": ("laws.candidates_kernel", LAW, {"TOP": 50, "FEW": 64, "TILE": 4096}, 8),
+    "few": ("laws.few_kernel", LAW,
+            {"TOP": 50, "FEW": 64, "WIDE": 2048, "NUCLEUS": True, "ENDS": True}, 4),
+    "repetition aware": ("laws.repetition_aware_kernel", LAW,
+                         {"TOP": 25, "FEW": 32, "TILE": 8192, "WINDOW": 10, "PLACES": 16}, 16),
+    "drafted": ("rounds.drafted_kernel", ROUND, {"DOUBTS": True, **COSYVOICE}, 8),
+    "inputs": ("rounds.inputs_kernel", ROUND, {"SIZE": 4}, 1),
+    "accept": ("rounds.accept_kernel", ROUND, {"SIZE": 4, "GROUPS": False, "BLOCK": False,
+               "MEMBERS": 16, "TILE": 2048}, 4),
+    "accept blocks of groups": ("rounds.accept_kernel", ROUND, {"SIZE": 4, "GROUPS": True,
+                                "BLOCK": True, "MEMBERS": 16, "TILE": 2048}, 4),
+    "settle": ("rounds.settle_kernel", ROUND, {"RESIDUAL": True, **SETTLED, **LLASA}, 8),
+    "settle groups": ("rounds.settle_kernel", ROUND, {"RESIDUAL": False, **SETTLED, **LLASA}, 8),
+    "renew": ("rounds.renew_kernel", ROUND, {"AGAIN": 3, "SIZE": 16}, 1),
+    "pick": ("rounds.pick_kernel", ROUND, {"TILE": 1024}, 4),
+    "coarse": ("groups.coarse_kernel", GROUP, {"SIZE": 64, "MEMBERS": 16}, 4),
+    "residual": ("groups.residual_kernel", GROUP,
+                 {"SIZE": 64, "MEMBERS": 16, "TINY": 1.1754943508222875e-38}, 4),
+}  # fmt: skip
+
+
+def built(name: str, capability: int) -> dict[str, Any]:
+    """Compile one kernel of BUILDS for a compute capability such as 90."""
+    from triton import compile as build
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    place, types, constants, warps = BUILDS[name]
+    module, kernel = place.split(".")
+    function = getattr(import_module(f"speculative_tts.decoding.gpu.kernels.{module}"), kernel)
+    names = function.arg_names
+    signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
+    aligned = {
+        (i,): [["tt.divisibility", 16]] for i, n in enumerate(names) if signature[n].startswith("*")
+    }
+    source = ASTSource(
+        fn=function, signature=signature, attrs=aligned,
+        constexprs={(names.index(n),): value for n, value in constants.items()},
+    )  # fmt: skip
+    result = build(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps})
+    return {"name": name, **usage(result.asm["cubin"]), "shared": result.metadata.shared}
+
+
+if __name__ == "__main__":
+    for asked in sys.argv[2:] or BUILDS:
+        print(json.dumps(built(asked, int(sys.argv[1].removeprefix("sm_")))), flush=True)

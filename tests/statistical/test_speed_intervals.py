@@ -1,0 +1,72 @@
+"""Do intervals of speeds hold the true speed, when processes differ as well as utterances?
+
+Simulated clocks: every process has an effect of its own on the ratio of the two systems, every
+utterance another, every reading some chance. With 1,500 experiments an interval that holds the true
+speed in 94.5 % of them falls below 91.7 % with a probability of 1e-6.
+"""
+
+import numpy as np
+import pytest
+
+from speculative_tts.evaluation.processes import Cells, difference, interval
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.statistics import bootstrap
+
+SPEEDUP = METRICS["speedup"]
+EXPERIMENTS, PROCESSES, UTTERANCES = 1500, 5, 20
+TRUE, OF_PROCESS, OF_UTTERANCE, OF_CELL = 1.4, 0.06, 0.12, 0.03  # deviations of the logarithm
+LEAST_HELD = 0.917
+
+
+def clocks(rng: np.random.Generator, processes: int, speed: float, words: np.ndarray) -> Cells:
+    """Return clocks of a system in new processes; `words` are effects of the utterances."""
+    luck = OF_PROCESS * rng.standard_normal((processes, 1))
+    cell = OF_CELL * rng.standard_normal((processes, UTTERANCES))
+    ratio = speed * np.exp(luck + OF_UTTERANCE * words + cell)
+    step = 0.0015 * np.exp(0.1 * rng.standard_normal((processes, 1)))
+    tokens = np.full_like(ratio, 80.0)
+    beside = step * tokens
+    columns = np.stack([tokens, beside / ratio, tokens, beside], axis=-1)
+    names = np.indices(ratio.shape).reshape(2, -1)
+    return Cells(names[0].tolist(), names[1].tolist(), columns.reshape(-1, 4))
+
+
+def held(low: float | None, high: float | None, true: float) -> bool:
+    return low is not None and high is not None and low <= true <= high
+
+
+@pytest.fixture(scope="module")
+def shares() -> dict[str, float]:
+    """Return how often the true speed is inside the interval, by the way it is made."""
+    rng, found = np.random.default_rng(41), []
+    # the ratio of sums of clocks is the harmonic mean of the ratios over utterances
+    harmonic = TRUE * np.exp(-(OF_UTTERANCE**2 + OF_CELL**2) / 2)
+    for _ in range(EXPERIMENTS):
+        given = clocks(rng, PROCESSES, TRUE, rng.standard_normal(UTTERANCES))
+        both = interval(given, SPEEDUP)
+        one = bootstrap(given.columns[:UTTERANCES], SPEEDUP.statistic, draws=400)
+        found.append((held(both.low, both.high, harmonic), held(one.low, one.high, harmonic)))
+    return dict(zip(("both", "one process"), np.mean(found, axis=0), strict=True))
+
+
+def test_an_interval_over_processes_holds_the_speed(shares: dict[str, float]) -> None:
+    assert LEAST_HELD < shares["both"] < 0.99
+
+
+def test_an_interval_over_one_process_does_not(shares: dict[str, float]) -> None:
+    """The negative control: speeds were bounded by the utterances of a single process."""
+    assert shares["one process"] < 0.75
+
+
+def test_a_difference_of_equal_systems_is_seldom_certain() -> None:
+    """At a level of 5 %; that 1,500 experiments have 8.3 % of it has a probability of 1e-7."""
+    rng, alarms, wrong = np.random.default_rng(42), [], []
+    for _ in range(EXPERIMENTS):
+        words = rng.standard_normal(UTTERANCES)
+        a, b = (clocks(rng, PROCESSES, TRUE, words) for _ in range(2))
+        found = difference(a, b, SPEEDUP)
+        assert found.p is not None
+        alarms.append(found.p < 0.05)
+        wrong.append(not held(found.low, found.high, 0.0))
+    assert np.mean(alarms) < 0.083
+    assert alarms == wrong, "p and interval agree"

@@ -1,0 +1,42 @@
+"""Where tests run Triton's kernels: on a GPU if there is one, else in Triton's interpreter.
+
+Import this before anything that imports Triton: it reads TRITON_INTERPRET when a kernel is defined.
+The interpreter computes bfloat16 wrongly, so off a GPU kernels are compared in float32, on inputs
+that are rounded to bfloat16.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+if DEVICE.type == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+needs_triton = pytest.mark.skipif(
+    not HAS_TRITON, reason="Triton is not installed; install the extra `triton`"
+)
+
+
+def rounded(*shape: int, generator: torch.Generator) -> Tensor:
+    """Return normal numbers that bfloat16 holds exactly, in float32."""
+    numbers = torch.randn(*shape, generator=generator).bfloat16().float()
+    return numbers.to(DEVICE)
+
+
+def faulty(
+    kernels: str, right: str, wrong: str, folder: Path, package: str = "models.gpu.kernels"
+) -> Path:
+    """Write a module of kernels into a folder with a fault planted in its source."""
+    found = importlib.util.find_spec(f"speculative_tts.{package}")
+    assert found is not None
+    (place,) = found.submodule_search_locations or []
+    source = (Path(place) / f"{kernels}.py").read_text()
+    assert source.count(right) == 1, f"{right!r} is there {source.count(right)} times"
+    file = folder / f"faulty_{kernels}.py"
+    file.write_text(source.replace(right, wrong))
+    return file

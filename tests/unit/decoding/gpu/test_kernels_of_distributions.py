@@ -1,0 +1,156 @@
+"""Kernels of distributions and draws beside torch's, interpreted where there is no GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planted import plant
+from torch import Tensor
+from triton_tests import DEVICE, needs_triton
+
+from speculative_tts.decoding.gpu import laws, rounds
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule, settings_of
+from speculative_tts.native.sample import Places
+
+pytestmark = needs_triton
+FEW = settings(max_examples=4, deadline=None)
+SAMPLERS = [
+    Sampler(0.8),
+    Sampler(0.0),
+    Sampler(0.7, 0, 0.8),
+    Sampler(1.0, 0, 0.95, end_when_likeliest=True),
+    Sampler(0.8, 20),
+    Sampler(0.9, 12, 0.9),
+    Sampler(1.0, 20, 1.0, end_when_likeliest=True),
+    Sampler(end_when_likeliest=True),
+    RepetitionAware(0.9, 10, 0.8, barred=(28,)),
+    RepetitionAware(1.0, 25, 0.999, window=6, tau=0.3),
+]
+
+
+def logits_of(vocab: int, seed: int) -> Tensor:
+    """Two rows of three positions: ties, a likeliest stop id, one possible id, NaN."""
+    made = 3 * torch.randn(2, 3, vocab, generator=torch.Generator().manual_seed(seed))
+    made[0, 0, 5:7] = made[0, 0].max() + 1
+    made[0, 2, -1] = made[0, 2].max() + 1  # a stop id
+    made[1, 1] = float("-inf")
+    made[1, 1, 3] = 0.0
+    made[1, 2, 0] = float("nan")
+    return made.to(DEVICE)
+
+
+def both(sampler: Sampler, logits: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Distributions by torch and by kernels, with stops barred early and repeated ids."""
+    vocab, generator = logits.shape[-1], torch.Generator().manual_seed(seed)
+    positions = torch.tensor([[0, 1, 2], [20, 21, 22]])
+    history = torch.randint(vocab, (2, 30), generator=generator)
+    history[1, 14:19] = logits[1, 0].cpu().topk(5).indices
+    stop = StopRule.build((vocab - 2, vocab - 1), vocab, [2, 25], DEVICE)
+    history, positions = history.to(DEVICE), positions.to(DEVICE)
+    places = Places(history, positions, stop.minimum, stop.is_stop, sampler.barred_of(stop))
+    found = laws.law(settings_of(sampler), logits, places)
+    assert found is not None
+    by_torch = sampler.law(logits, history, positions, stop)
+    if sampler.end_when_likeliest:
+        by_torch = sampler(logits.double(), history, positions, stop).float()
+    return by_torch, found
+
+
+def agree(by_torch: Tensor, found: Tensor) -> bool:
+    """Equal to 1e-6, and lawless in the same rows."""
+    lawless = by_torch.isnan().any(-1)
+    if not torch.equal(lawless, found.isnan().any(-1)):
+        return False
+    return bool((by_torch - found)[~lawless].abs().max() < 1e-6)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+@FEW
+@given(vocab=st.sampled_from([29, 64, 130]), seed=st.integers(0, 99))
+def test_distributions_are_torchs(sampler: Sampler, vocab: int, seed: int) -> None:
+    assert agree(*both(sampler, logits_of(vocab, seed), seed))
+
+
+def test_candidates_of_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vocabulary wider than a program: the likeliest of each part, then of all."""
+    monkeypatch.setattr(laws, "PART", 64)
+    for sampler in (Sampler(0.0), Sampler(1.0, 50, 0.9)):
+        assert agree(*both(sampler, logits_of(150, 3), 3))
+
+
+def test_samplers_without_a_kernel_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Top-k beyond what a program ranks, top-p of more than it holds, repetition-aware of all."""
+    logits = logits_of(130, 0)
+    stop = StopRule.build((129,), 130, [0, 0], DEVICE)
+    history = torch.zeros(2, 30, dtype=torch.int64, device=DEVICE)
+    positions = torch.zeros(2, 3, dtype=torch.int64, device=DEVICE)
+    places = Places(history, positions, stop.minimum, stop.is_stop, stop.is_stop)
+    monkeypatch.setattr(laws, "WIDE", 128)
+    for sampler in (Sampler(1.0, 100), Sampler(1.0, 0, 0.9), RepetitionAware(1.0, 0)):
+        assert laws.law(settings_of(sampler), logits, places) is None
+
+
+@FEW
+@given(vocab=st.sampled_from([5, 255, 256, 1100]), seed=st.integers(0, 99))
+def test_draws_are_torchs(vocab: int, seed: int) -> None:
+    """Also at both ends, of one possible id, and without a distribution (all 0, NaN)."""
+    generator = torch.Generator().manual_seed(seed)
+    probs = torch.rand(8, vocab, generator=generator) ** 8
+    probs[2], probs[3, 0], probs[4] = 0, float("nan"), 0
+    probs[4, vocab // 2] = 1
+    probs[7] = torch.rand(vocab, generator=generator).gt(0.9)
+    probs = probs / probs.sum(-1, keepdim=True)
+    probs[2] = 0
+    uniform = torch.rand(8, dtype=torch.float64, generator=generator)
+    uniform[5], uniform[6] = 0.0, 1 - 2.0**-53
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    level = uniform[:, None] * cumulative[:, -1:]
+    wanted = torch.searchsorted(cumulative, level, right=True)[:, 0]
+    found = rounds.draw(probs.to(DEVICE), uniform.to(DEVICE)).cpu()
+    assert torch.equal(found, wanted)
+
+
+def test_no_level_draws_a_token_without_mass() -> None:
+    """Ids between gaps wider than a line, at levels that rounding may put beyond a sum."""
+    probs = torch.zeros(64, 1000)
+    probs[:, [3, 400, 999]] = torch.tensor([0.1, 0.7, 0.2])
+    uniform = torch.linspace(0, 1 - 2.0**-53, 64, dtype=torch.float64)
+    found = rounds.draw(probs.to(DEVICE), uniform.to(DEVICE)).cpu()
+    assert set(found.tolist()) == {3, 400, 999}
+
+
+def test_equal_tokens_enter_the_nucleus_by_id() -> None:
+    """Four of five that are alike reach 0.8, and then no more do; torch's top-k has no order."""
+    logits = torch.zeros(1, 1, 10, device=DEVICE)
+    logits[..., 5:] = float("-inf")
+    stop = StopRule.build((9,), 10, [0], DEVICE)
+    none = torch.zeros(1, 1, dtype=torch.int64, device=DEVICE)
+    places = Places(none, none, stop.minimum, stop.is_stop, stop.is_stop)
+    found = laws.law(settings_of(Sampler(1.0, 0, 0.79)), logits, places)
+    assert found is not None
+    assert found.flatten().tolist() == pytest.approx([0.25] * 4 + [0] * 6)
+
+
+FAULTS = [  # in which kernel, what stands there, what is planted, the sampler that shows it
+    ("(v == likeliest).to", "(v == likeliest + 1).to", Sampler(end_when_likeliest=True)),
+    ("level & (before < top_p)", "level & (before > top_p)", Sampler(0.7, 0, 0.8)),
+    ("ahead = (other > mine) |", "ahead = (other >= mine) |", Sampler(0.9, 12, 0.9)),
+    ("tl.where(place == 0, 1.0, 0.0)", "p", Sampler(1.0, 20, end_when_likeliest=True)),
+    ("before < top_p, p, 0.0", "before + p < top_p, p, 0.0", Sampler(0.9, 12, 0.9)),
+    ("mask=inside & early, other=0) != 0", "mask=inside & early, other=0) > 1", Sampler(0.8)),
+    ("place = position - WINDOW + back", "place = position - WINDOW + back + 1",
+     RepetitionAware(1.0, 25, 0.999, window=6, tau=0.1)),
+    ("tl.where(first, 0.0, tl.exp(own - second) / total)", "tl.exp(own - second) / total",
+     RepetitionAware(1.0, 25, 0.999, window=6, tau=0.1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong", "sampler"), FAULTS, ids=[f[1] for f in FAULTS])
+def test_a_planted_fault_is_found(
+    right: str, wrong: str, sampler: Sampler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, "laws", right, wrong, tmp_path)
+    assert not agree(*both(sampler, logits_of(29, 1), 1))

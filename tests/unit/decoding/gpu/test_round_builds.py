@@ -1,0 +1,47 @@
+"""Kernels of rounds compiled for GPUs that are not there: registers, spills, shared memory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from round_builds import BUILDS
+from triton_tests import needs_triton
+
+pytestmark = needs_triton
+SCRIPT = Path(__file__).parents[3] / "round_builds.py"
+SHARED = {"sm_80": 163, "sm_90": 227, "sm_100": 227}  # KiB a block may have
+REGISTERS = 65_536  # of all threads of a block
+
+
+@pytest.fixture(scope="module")
+def builds() -> dict[str, dict[str, dict[str, Any]]]:
+    """By architecture and name, each architecture in a process without the interpreter."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    found = {}
+    for target in SHARED:
+        made = subprocess.run(
+            [sys.executable, SCRIPT, target],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert made.returncode == 0, made.stderr
+        found[target] = {one["name"]: one for one in map(json.loads, made.stdout.splitlines())}
+    return found
+
+
+@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("target", SHARED)
+def test_a_kernel_fits_the_gpu(
+    builds: dict[str, dict[str, dict[str, Any]]], target: str, name: str
+) -> None:
+    """Spilled registers would be stack: memory, read and written. ptxas takes 8 bytes anyway."""
+    one, warps = builds[target][name], BUILDS[name][-1]
+    assert one["stack"] <= 8
+    assert one["registers"] * 32 * warps <= REGISTERS
+    assert one["shared"] <= SHARED[target] << 10

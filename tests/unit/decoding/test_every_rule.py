@@ -1,0 +1,91 @@
+"""What every rule of the registry must have: a law with its tests, a YAML, a row in the docs.
+
+The law of `rule_laws` is held against the rule's closed forms by `tests/property/test_rule_laws`
+and against the loop's outputs by `tests/statistical/test_rule_exactness`; both go through the
+registry too.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from rule_laws import CASES, COVER, NEAREST, VECTORS
+
+from speculative_tts.decoding.rules import verification
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.native.library import library
+from speculative_tts.schema.kinds import build, kinds
+from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig
+
+ROOT = Path(__file__).parents[3]
+RULES: dict[str, type[RuleConfig]] = kinds(RuleConfig)
+_cover = COVER.rule()
+ARTEFACTS = SimpleNamespace(  # of six tokens, as `Artefacts`
+    memberships={
+        name: array
+        for name, array in _cover.memberships.items()
+        if name in ("token_offsets", "token_groups", "group_offsets", "group_tokens", "scores")
+    },
+    nearest=lambda source, number: torch.tensor(NEAREST)[:, :number],
+    code_vectors=lambda source: VECTORS,
+    readable=lambda x: True,
+)
+
+
+def missing(rules: dict[str, type[RuleConfig]]) -> list[str]:
+    """What these rules lack, a line each."""
+    docs, lines = (ROOT / "docs/commands.md").read_text(), []
+    for name, config in rules.items():
+        settings = ROOT / f"configs/rule/{name}.yaml"
+        if not settings.is_file() or f"{name}_schema" not in settings.read_text():
+            lines.append(f"{name}: {settings.name} that names {name}_schema")
+        if f"\n| `{name}`" not in docs:
+            lines.append(f"{name}: a row of the rules in docs/commands.md")
+        if not CASES.get(name):
+            lines.append(f"{name}: its paper's law in tests/rule_laws.py")
+        elif type(build(config(), ARTEFACTS)) not in {type(case.rule) for case in CASES[name]}:
+            lines.append(f"{name}: a law of the rule that its settings build")
+    return lines
+
+
+def test_every_rule_has_its_law_docs_and_settings() -> None:
+    assert len(RULES) >= 8
+    assert missing(RULES) == []
+
+
+def test_a_forgotten_rule_is_found() -> None:
+    """A control: a planted name with none of it, and settings that build another rule."""
+    assert missing({"forgotten": ExactRule}) == [
+        "forgotten: forgotten.yaml that names forgotten_schema",
+        "forgotten: a row of the rules in docs/commands.md",
+        "forgotten: its paper's law in tests/rule_laws.py",
+    ]
+    assert missing({"exact": GroupRule}) == ["exact: a law of the rule that its settings build"]
+
+
+@pytest.mark.parametrize("block", [False, True])
+@pytest.mark.parametrize("name", ["exact", "group"])
+def test_rules_that_judge_blocks_say_so(name: str, block: bool) -> None:
+    rule: AcceptanceRule = build(RULES[name](block=block), ARTEFACTS)  # type: ignore[call-arg]
+    assert rule.judges_blocks is block
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("name", RULES)
+def test_a_native_form_verifies_as_the_rule_does(name: str) -> None:
+    """Accepted tokens are the same, distributions equal to 1e-6."""
+    if library() is None:
+        pytest.skip("no compiler")
+    generator = torch.Generator().manual_seed(7)
+    target, draft = (torch.rand(64, n, 6, generator=generator) for n in (4, 3))
+    target, draft = target / target.sum(-1, keepdim=True), draft / draft.sum(-1, keepdim=True)
+    drafted = torch.multinomial(draft.view(-1, 6), 1, generator=generator).view(64, 3)
+    uniforms = torch.rand(64, 3, 2, generator=generator).double()
+    given = (target, draft, drafted, torch.full((64,), 3), uniforms)
+    for case in CASES[name]:
+        if case.rule.native() is not None:
+            ours, theirs = verification.verify(case.rule, *given), case.rule.judge(*given)
+            assert torch.equal(ours.accepted, theirs.accepted)
+            torch.testing.assert_close(ours.next_probs, theirs.next_probs, atol=1e-6, rtol=0)
+    assert (CASES[name][0].rule.native() is not None) is (name in ("exact", "tolerance", "group"))

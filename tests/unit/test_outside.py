@@ -1,0 +1,61 @@
+"""What comes from outside is read in one place, which names the file, the fault and the remedy."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import speculative_tts
+
+PACKAGE = Path(speculative_tts.__file__).parent
+READERS = {  # call -> files that may make it, and why
+    "json.loads": {
+        "typed.py": "the reader",
+        "records.py": "the end of a growing file of our own",
+        "caches/store.py": "a manifest of our own, held against its hash",
+        "caches/transitions.py": "a cache of our own; damaged ones are told",
+        "checks/compare.py": "golden files, which may be lists",
+        "corpora/extract.py": "metadata of our own shards",
+        "corpora/settings.py": "settings that the same command noted",
+        "corpora/testset.py": "a list that the same command wrote",
+        "listening/answers.py": "a column of our own database",
+        "listening/server.py": "a request, not a file",
+        "models/families/row_layout.py": "a key of a cache in memory",
+        "reporting/checkpoints.py": "provenance of our own training",
+        "reporting/page.py": "a copy of data in memory",
+        "training/data/columns.py": "metadata of our own shards",
+    },
+    "torch.load": {
+        "state_dicts.py": "the reader",
+        "checks/valle.py": "golden files",
+        "evaluation/judges/ge2e.py": "a file of an installed package",
+        "training/state.py": "a training of our own; damaged ones are told",
+    },
+    "load_file": {"codecs/tiny.py": "numpy's, in a codec of our own; damaged ones are told"},
+    "pickle.load": {},
+    "json.load": {},
+    "yaml.load": {},
+    "yaml.unsafe_load": {},
+}
+
+
+def calls(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+@pytest.mark.parametrize("call", READERS)
+def test_readers_of_files_are_few(call: str) -> None:
+    """Each place that parsed JSON itself had a traceback, or a message without the file."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if call in calls(path.read_text(encoding="utf-8"))
+    }
+    assert found == READERS[call].keys()
+
+
+def test_a_reader_elsewhere_would_be_found() -> None:
+    assert "json.loads" in calls("def read(path):\n    return json.loads(path.read_text())")
