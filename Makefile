@@ -52,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-target models-small models-fine models-valle test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -198,7 +198,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 
-tiny-models: models-fine models-small models-valle ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps (5, by an estimate, as make -j 2 tiny-models THREADS=1); needs flite; resumable
+tiny-models: models-fine models-small models-valle models-sentences ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps (5, by an estimate, as make -j 2 tiny-models THREADS=1); needs flite; resumable
 	scripts/export_tiny.sh
 
 models-corpus: $(STAMP)
@@ -239,6 +239,10 @@ models-valle: models-corpus
 	$(BIN)/sst-train-target family=valle valle.nar_steps=1 # 16 minutes of one core; its NAR is the last one's
 	$(BIN)/sst-train-target family=valle init=runs/valle steps=4000 decay_steps=1900 valle.nar_steps=1 out=runs/valle-on # 35 minutes of one core
 	$(BIN)/sst-train-target family=valle init=runs/valle-on steps=5000 decay_steps=2400 valle.nar_steps=4000 valle.nar_decay_steps=3000 out=runs/valle-more # 60 minutes of one core
+
+models-sentences: $(STAMP) # flite, wordnet-base and sword-text-web speak and say what
+	$(BIN)/sst-prepare corpus=sentences # two hours of one core, by an estimate
+	$(BIN)/sst-train-target family=sentences # three minutes of an H100 (device=cuda dtype=bfloat16 sentences.seconds=170: 1,290 steps)
 
 test: $(STAMP) ## Run all tests, every call held against the tensor shapes in its signature
 	$(PYTEST) tests/unit/decoding/test_static_rounds.py -k is_one_graph # what checks shapes cannot be traced
