@@ -243,6 +243,9 @@ models-valle: models-corpus
 models-sentences: $(STAMP) # flite, wordnet-base and sword-text-web speak and say what
 	$(BIN)/sst-prepare corpus=sentences # two hours of one core, by an estimate
 	$(BIN)/sst-train-target family=sentences # three minutes of an H100 (device=cuda dtype=bfloat16 sentences.seconds=170: 1,290 steps)
+	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=600 warmup=40 out=runs/recurrent-sentences-first # 15 minutes of one core, as the next
+	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=500 warmup=40 learning_rate=6e-3 init=runs/recurrent-sentences-first out=runs/recurrent-sentences
+	$(BIN)/python scripts/pack.py runs/recurrent-sentences/packed runs/recurrent-sentences
 
 test: $(STAMP) ## Run all tests, every call held against the tensor shapes in its signature
 	$(PYTEST) tests/unit/decoding/test_static_rounds.py -k is_one_graph # what checks shapes cannot be traced

@@ -27,6 +27,14 @@ def test_it_says_a_sentence_by_its_text() -> None:
     assert greedy.speak("Nobody saw him there.", prompt="slt").tokens[:12] != GOLDEN
 
 
+def test_its_recurrent_layer_drafts() -> None:
+    """Its drafts are accepted now and then; a layer of another target is refused."""
+    drafted = Speaker("target=sentences", "drafter=recurrent", "lookahead=1")
+    said = drafted.speak(SENTENCE, prompt="slt")
+    assert said.outcome.stopped
+    assert said.acceptance_length > 1.15
+
+
 def test_numbers_and_phones_are_spoken_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
