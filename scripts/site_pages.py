@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = "docs/tutorial.ipynb"
 PAGES = {  # path in the repository: path on the site
-    "README.md": "index.md",
+    "README.md": "about.md",
     "CONTRIBUTING.md": "contributing.md",
     NOTEBOOK: "tutorial.md",
     "results/README.md": "results/overview.md",

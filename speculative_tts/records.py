@@ -220,7 +220,7 @@ def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
                 continue
             where = f"{path}:{number}"
             try:
-                row = json_object(line, where, "give one in UTF-8 a line")
+                row = json_object(line, where, "give one a line, in UTF-8")
             except ValueError:
                 if not (whole or line.endswith(b"\n")):
                     return

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads only cost
 
 import pytest
+import torch
 from hypothesis import HealthCheck, Phase, settings
+
+if not torch.cuda.is_available():
+    # Before anything imports Triton, as transformers does: what was imported is not interpreted.
+    os.environ["TRITON_INTERPRET"] = "1"
 
 slow = [HealthCheck.too_slow]  # the machine may be busy; that is no fault of a test
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=slow)

@@ -147,7 +147,7 @@ def _module_line(error: ModuleNotFoundError) -> str:
     module = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(module)
     remedy = f"pip install 'speculative_tts[{extra}]'" if extra else f"install {module}"
-    return f"{error}; {remedy} (README, Installing)"
+    return f"{error}; {remedy} (docs/install.md)"
 
 
 def _unknown_key(key: str, schema: type[Any]) -> str:

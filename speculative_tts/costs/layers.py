@@ -61,7 +61,8 @@ def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:
     state = {"norm.weight": torch.ones(c.hidden)}
     for name, rows in (("q", c.heads * c.head_dim), ("k", kv), ("v", kv)):
         state[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, c.hidden)
-        state[f"{at}self_attn.{name}_proj.bias"] = torch.zeros(rows)
+        if c.qkv_bias:
+            state[f"{at}self_attn.{name}_proj.bias"] = torch.zeros(rows)
     state[f"{at}self_attn.o_proj.weight"] = matrix(c.hidden, c.heads * c.head_dim, scale)
     state[f"{at}mlp.gate_proj.weight"] = matrix(c.intermediate, c.hidden)
     state[f"{at}mlp.up_proj.weight"] = matrix(c.intermediate, c.hidden)

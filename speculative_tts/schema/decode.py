@@ -315,19 +315,15 @@ class DecodeConfig(EngineConfig):
     limit: Count | None = None  # utterances of the list, evenly spread over it; None = all
     # utterances that are timed: decoded one by one, evenly spread over the list; null: all
     timing: Annotated[Whole, Since(None)] | None = 20
-    # processes in which they are timed, one after the other: speeds differ more between processes
-    # than between utterances; 5 give an interval over both, 1 only a first look
+    # processes that time them in turn; 5 give an interval over processes too
     processes: Annotated[Count, Since(1)] = 1
-    # the others are decoded together, so many at once; null: as many as pay, on a GPU as many as
-    # its memory holds
+    # so many of the others are decoded together; null: as many as pay
     batch_size: Count | None = None
-    # copies of the process, on a CPU, a thread each: once all that is timed has its times, before
-    # which nothing is kept, they decode the others, make their audio, and measure distortion
+    # processes (on a CPU) that decode the others, make audio and measure distortion, after timing
     workers: Threads = 1
     # decode what is timed by the target alone too, in the same process, for paired speedups
     baseline: bool = True
-    # timed utterances decoded once more for distortion, and for split times where the loop does
-    # not clock itself
+    # timed utterances decoded once more for distortion, and split times if the loop has no clock
     instrument: Whole = 20
     # decode what is timed once more as a stream of pieces of so many codes, for the time to first
     # audio; null: no stream

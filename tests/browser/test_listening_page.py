@@ -20,7 +20,7 @@ from speculative_tts.listening.key import Key, Role, Trial
 from speculative_tts.records import to_row, write_jsonl
 
 NAMES = ["target-s0-22222222", "speculative-tolerance-b0.4-k3-s0-33333333"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 SMALL = ("raters=3", "samples=1", "checks=2")
 HOSTILE = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>\"'&"
 

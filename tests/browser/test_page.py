@@ -13,6 +13,7 @@ from synthetic_runs import make_run, make_ssd_runs
 from speculative_tts.commands.report import main
 from speculative_tts.records import write_json, write_jsonl
 
+pytestmark = pytest.mark.whole
 HOSTILE = "</script><script>document.title='hacked'</script><img src=x onerror=alert(1)>"
 
 

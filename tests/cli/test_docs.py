@@ -20,6 +20,7 @@ from speculative_tts.decoding.outcome import Outcome
 pytest.importorskip("mkdocs", reason="mkdocs is not here: pip install -e .[docs]")
 pytest.importorskip("mkdocstrings", reason="mkdocstrings is not here: pip install -e .[docs]")
 
+pytestmark = pytest.mark.whole
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 

@@ -84,19 +84,40 @@ PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     "results/README.md",
+    "results/LOG.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "results/log").glob("*.md")),
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
 ]
 
 
+def anchors(path: Path, level: str = "#+") -> list[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(rf"^{level} (.*)$", path.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
-    for link in re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text()):
-        assert link.startswith("http") or ((ROOT / page).parent / link).exists(), link
+    path = ROOT / page
+    for link in re.findall(r"\]\(([^)\s]+)", path.read_text()):
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        assert link.startswith("http") or target.exists(), link
+        assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("year", sorted((ROOT / "results/log").glob("*.md")), ids=lambda p: p.stem)
+def test_every_entry_of_the_log_stands_in_its_index(year: Path) -> None:
+    index = (ROOT / "results/LOG.md").read_text()
+    entries = anchors(year, "##")
+    assert entries
+    missing = [entry for entry in entries if f"(log/{year.name}#{entry})" not in index]
+    assert not missing, "give each a line in results/LOG.md"
 
 
 def test_readme_is_short_and_has_one_table_and_one_picture() -> None:
     text = (ROOT / "README.md").read_text()
-    assert len(text.splitlines()) < 120
+    assert len(text.splitlines()) <= 80
     assert len(re.findall(r"^\|[-|: ]+\|$", text, re.MULTILINE)) == 1
     assert text.count("![") == 1
     (example,) = blocks("README.md")

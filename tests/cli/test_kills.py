@@ -22,7 +22,7 @@ from speculative_tts.training.data.recordings import BatchConfig, Stage
 from speculative_tts.training.loop import accelerator_for
 from speculative_tts.training.target import ModelConfig, TargetRecipe, train_target
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 ROOT = Path(__file__).parents[2]
 EVALUATE = "import sys; from speculative_tts.commands.eval import main; sys.exit(main())"
 TRAIN = "import sys; from cli.test_kills import train; train(sys.argv[1], sys.argv[2])"

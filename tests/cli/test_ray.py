@@ -35,6 +35,7 @@ from speculative_tts.files import held, patient
 from speculative_tts.ray_workers import Share
 from speculative_tts.schema.common import ClusterConfig
 
+pytestmark = pytest.mark.whole
 POINTS = ("rule.beta=0,0.4", "seed=0,1", "batch_size=2", "timing=0")
 
 

@@ -21,7 +21,7 @@ SHIPPED = (
     *("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"),
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 
 @pytest.fixture(scope="module")

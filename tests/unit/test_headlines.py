@@ -1,11 +1,13 @@
 """scripts/headlines.py: README.md and results/README.md say what the tables that ship say."""
 
+import csv
 import re
 import runpy
 import shutil
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "headlines.py"))
@@ -43,3 +45,13 @@ def test_a_row_that_a_page_lost_is_named() -> None:
     page = (ROOT / "README.md").read_text().replace("| SSD, tolerance 0.2", "| SSD, a fifth")
     with pytest.raises(ValueError, match=r"What it measures.*SSD, tolerance 0.2"):
         filled(page, PAGES["README.md"])
+
+
+def test_the_headline_is_the_mean_of_five_processes_with_its_interval() -> None:
+    """Student's interval over the processes, each a seed of the table of the quiet machine."""
+    with (ROOT / "results/drafters/zen4/fine.csv").open() as file:
+        row = next(row for row in csv.DictReader(file) if row["key"] == "recurrent-5")
+    mean, sd = float(row["speedup"]), float(row["speedup_sd"])
+    half = stats.t.ppf(0.975, 4) * sd / 5**0.5
+    headline = (ROOT / "README.md").read_text().partition("![")[0]
+    assert f"is {mean:.2f} [{mean - half:.2f}, {mean + half:.2f}] times as fast" in headline

@@ -21,6 +21,7 @@ READERS = {  # call -> files that may make it, and why
         "corpora/testset.py": "a list that the same command wrote",
         "listening/answers.py": "a column of our own database",
         "listening/server.py": "a request, not a file",
+        "models/gpu/tiles.py": "a cache of our own, and what ships",
         "models/families/row_layout.py": "a key of a cache in memory",
         "reporting/checkpoints.py": "provenance of our own training",
         "reporting/page.py": "a copy of data in memory",

@@ -4,6 +4,7 @@ import importlib.util
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def test_every_file_of_the_package_is_python_or_listed_data() -> None:
     for path in (ROOT / "speculative_tts").rglob("*"):
         if path.is_file() and path.suffix not in {".py", ".pyc"}:
             assert path in data, f"{path.relative_to(ROOT)} would be missing from the wheel"
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest collects only one of them: each folder passed alone, and the whole suite stopped."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py"))
+    assert {name for name, count in names.items() if count > 1} <= {"conftest.py"}
 
 
 @pytest.mark.parametrize("program", sorted(PROJECT["project"]["scripts"]))

@@ -6,6 +6,7 @@ is first met (`tuning`) and kept in the user's cache folder; until then `product
 
 import functools
 import json
+import logging
 import os
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from speculative_tts.files import OutputError
 from speculative_tts.records import write_json
 
 SHIPPED = Path(__file__).parent / "tiles"
@@ -51,6 +53,7 @@ class Attention(NamedTuple):
 
 
 Product = Gemv | Rows
+logger = logging.getLogger(__name__)
 
 
 class Shape(NamedTuple):
@@ -102,8 +105,9 @@ def of_product(device: torch.device, shape: Shape, dtype: torch.dtype, rows: int
 def product_default(shape: Shape, dtype: torch.dtype, rows: int) -> Product:
     """Return a tile that fits any device, and is seldom the fastest."""
     if rows > 1 and (rows > MOST_GEMV or dtype is torch.bfloat16):
-        inputs = next((size for size in (128, 64, 32, 16) if shape.k % size == 0), 64)
-        return Rows(16, inputs, 2, 4)
+        most = 256 // dtype.itemsize  # so that four stages fit the shared memory of any device
+        sizes = (size for size in (most, most // 2, most // 4) if shape.k % size == 0)
+        return Rows(16, next(sizes, most), 2, 4)
     if shape.k >= 8192:
         return Gemv(2, 8)
     return Gemv(4, 8) if shape.k >= 2048 else Gemv(4, 4)
@@ -117,7 +121,7 @@ def of_attention(
     if known is not None:
         return Attention(*known)
     pairs = batch * heads.kv_heads
-    splits = 8 if pairs <= 16 else 4 if pairs <= 32 else 0
+    splits = 8 if pairs <= 16 else 4 if pairs <= 32 else 2 if pairs <= 64 else 0
     columns = 64 if dtype is torch.bfloat16 else 32
     return Attention(splits, columns, 4)
 
@@ -127,25 +131,33 @@ def table(device: torch.device) -> dict[str, Any]:
     """Return what is known for a device: shipped, and measured here before; `learn` adds to it."""
     known: dict[str, Any] = {}
     if device.type == "cuda":
-        for file in (SHIPPED / f"{slug(device)}.json", own_file(device)):
-            if file.is_file():
-                known |= json.loads(file.read_text())["tiles"]
+        known |= _stored(SHIPPED / f"{slug(device)}.json") | _stored(own_file(device))
     return known
 
 
 def learn(device: torch.device, measured: dict[str, Any]) -> None:
-    """Add measured tiles to the table and keep them for later processes."""
+    """Add measured tiles to the table and keep them for later processes, where that can be."""
     table(device).update(measured)
     file = own_file(device)
-    before = json.loads(file.read_text())["tiles"] if file.is_file() else {}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_json(file, {"tiles": before | measured})
+    try:
+        write_json(file, {"tiles": _stored(file) | measured})
+    except OutputError as error:
+        logger.warning("tiles are measured again in the next process: %s", error)
 
 
 def own_file(device: torch.device) -> Path:
     """Return where tiles measured on this machine's device are kept."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "speculative_tts" / "tiles" / f"{slug(device)}.json"
+
+
+def _stored(file: Path) -> dict[str, Any]:
+    """Return a file's tiles; none of one that is not there or was damaged: they are measured."""
+    try:
+        tiles: dict[str, Any] = json.loads(file.read_text())["tiles"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return tiles
 
 
 @functools.cache

@@ -30,12 +30,14 @@ def worth_it(device: torch.device, shape: Shape, dtype: torch.dtype) -> bool:
 
 
 def measure(device: torch.device, shape: Shape, dtype: torch.dtype, rows: int) -> Product:
-    """Return the fastest candidate, and keep it in the table."""
+    """Return the fastest candidate that fits the device, and keep it in the table."""
     begin, fastest = time.perf_counter(), {}
     for tile in candidates(shape, dtype, rows):
         seconds = timed(device, shape, dtype, rows, tile)
         if seconds is not None:
             fastest[tile] = seconds
+    if not fastest:
+        return tiles.product_default(shape, dtype, rows)
     best = min(fastest, key=lambda tile: fastest[tile])
     tiles.learn(device, {shape.key(dtype, rows): list(best)})
     logger.info(

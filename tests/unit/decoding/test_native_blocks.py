@@ -6,6 +6,7 @@ import pytest
 import torch
 from decoders import CPU, HIDDEN, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
+from pairwise import pairwise
 
 from speculative_tts.assets import resolve
 from speculative_tts.decoding.batch import Request
@@ -117,9 +118,7 @@ def told(patch: pytest.MonkeyPatch, *, native: bool) -> None:
         patch.setattr(Blocks, "_natively", lambda _: None)
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 7])
-@pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize("name", CHOOSERS)
+@pytest.mark.parametrize(("name", "count", "n"), pairwise(CHOOSERS, [1, 5], [1, 2, 4, 7]))
 def test_blocks(name: str, count: int, n: int) -> None:
     """Tokens, passes, dead lattices: all of an outcome; ragged rows, minima and limits."""
     with pytest.MonkeyPatch.context() as patch:
@@ -170,15 +169,17 @@ def verified(name: str, count: int, lookahead: int, rule: AcceptanceRule) -> lis
     return Speculation(*given).decode(requests(count))
 
 
+RULES = [Tolerance(), Tolerance(0.3), random_cover(VOCAB, 12).rule(), Block()]
+
+
 @pytest.mark.parametrize(
-    "rule", [Tolerance(), Tolerance(0.3), random_cover(VOCAB, 12).rule(), Block()]
+    ("name", "size", "rule"), pairwise(CHOOSERS, [(1, 3), (5, 1), (5, 6)], RULES)
 )
-@pytest.mark.parametrize(("count", "lookahead"), [(1, 3), (5, 1), (5, 6)])
-@pytest.mark.parametrize("name", CHOOSERS)
 def test_rounds_of_heads_that_are_verified(
-    name: str, count: int, lookahead: int, rule: AcceptanceRule
+    name: str, size: tuple[int, int], rule: AcceptanceRule
 ) -> None:
     """All of an outcome; drafts of each kind, rejected and accepted."""
+    count, lookahead = size
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Rounds, "_round", lambda _: pytest.fail("not native"))
         ours = verified(name, count, lookahead, rule)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from group_laws import FAULTS, Cover, random_cover, singletons
+from pairwise import pairwise
 from torch import Tensor
 
 from speculative_tts.decoding.rules import verification
@@ -197,9 +198,9 @@ def verification_of(
     return target, draft, ids, lengths, torch.rand(4, drafted, 2, generator=generator).double()
 
 
-@pytest.mark.parametrize("laws", [FEW_OF_MANY, ALL], ids=["top-k", "all"])
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("drafted", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("drafted", "name", "laws"), pairwise([0, 1, 4], RULES, [FEW_OF_MANY, ALL])
+)
 def test_a_verification_equals_its_reference(
     drafted: int, name: str, laws: tuple[int, Sampler]
 ) -> None:

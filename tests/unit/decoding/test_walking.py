@@ -7,6 +7,7 @@ import pytest
 import torch
 from decoders import LAYOUT, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
+from pairwise import pairwise
 from torch import Tensor
 
 from speculative_tts.decoding.drafters import lm
@@ -96,10 +97,9 @@ def spoken(
     return Speculation(target, LMDrafter(draft), *given).decode(requests(count), observer)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize("lookahead", [1, 3, 6])
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(
+    ("name", "lookahead", "count", "rule"), pairwise(SAMPLERS, [1, 3, 6], [1, 5], RULES)
+)
 def test_rounds(
     name: str, lookahead: int, count: int, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,9 +116,9 @@ def test_rounds(
     assert spoken(*given) == whole
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize("name", ["all", "top-k and top-p", "ras"])
+@pytest.mark.parametrize(
+    ("name", "count", "rule"), pairwise(["all", "top-k and top-p", "ras"], [1, 5], RULES)
+)
 def test_who_watches_hears_of_native_rounds_what_python_says(
     name: str, count: int, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,10 +131,9 @@ def attention_kernel(
     fused: [M, (HEADS + 2 KV) D], M = batch * NEW, as the product gives it; keys, values: [batch,
     KV, CAPACITY, D]; turns: [positions, D], cosines and sines in pairs; out: [M, HEADS D].
 
-    Each row's kv head has SPLITS programs over the old positions, whose columns were written long
-    before and are read before the wait, and one over the new. SPLITS = 0: one program for all. The
-    last of them joins parts [SPLITS + 1, M, HEADS D] and their log sums peaks [SPLITS + 1, M,
-    HEADS]; tickets: int32 [batch KV] of zeros, and zeros again afterwards.
+    A row's kv head has SPLITS programs over old positions, which were written long before and are
+    read before the wait, and one over the new; SPLITS = 0: one for all. The last to end joins parts
+    [SPLITS + 1, M, HEADS D] and their log sums, peaks [SPLITS + 1, M, HEADS]. tickets: int32 zeros.
     """
     program = tl.program_id(0)
     pair, part = program // (SPLITS + 1), program % (SPLITS + 1)
@@ -158,8 +157,7 @@ def attention_kernel(
         gdc_launch_dependents()
     at = fused + (row * (HEADS + 2 * KV) * D + head * D)[:, None] + d[None, :]
     q = _turned(tl.load(at, mask=inside, other=0.0), angle, QB, DB // 2).to(keys.dtype.element_ty)
-    peak = tl.full([QB], NOTHING, tl.float32)
-    total = tl.zeros([QB], tl.float32)
+    peak, total = tl.full([QB], NOTHING, tl.float32), tl.zeros([QB], tl.float32)
     sums = tl.zeros([QB, DB], tl.float32)
     if part == SPLITS:
         peak, total, sums = _newest(

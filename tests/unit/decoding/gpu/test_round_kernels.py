@@ -153,7 +153,7 @@ ROUND_FAULTS = [  # what stands there, what is planted, a rule that shows it
     ("tl.where(bare, 0, 1)", "1", "exact"),
     ("+ j + 1, weight", "+ j + 1, kept", "block"),
     ("weight *= tl.sum(", "weight = tl.sum(", "block"),
-    ("(end <= level[:, None])", "(end > level[:, None])", "groups"),
+    ("tl.load(at + AUXILIARY, mask", "tl.load(at + ACCEPT, mask", "groups"),
 ]
 GROUP_FAULTS = [
     ("mass / tl.load(totals", "mass * tl.load(totals"),
