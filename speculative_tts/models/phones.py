@@ -11,7 +11,7 @@ from pathlib import Path
 
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.schema.limits import Positive, Whole
+from speculative_tts.schema.limits import NonNegative, Whole
 from speculative_tts.text.phones import spoken_phones
 from speculative_tts.typed import read_json
 
@@ -20,7 +20,7 @@ from speculative_tts.typed import read_json
 class PhoneLayout(SpeechLayout):
     """A `SpeechLayout` whose words are phones; `clock` is how many codes each lasts on average."""
 
-    clock: tuple[Positive, ...] = ()  # empty: one row a phone
+    clock: tuple[NonNegative, ...] = ()  # empty: one row a phone
     block: Whole = 0  # rows that the text fills up a multiple of; 0: none
     trained_words: tuple[Whole, ...] = ()  # fewest and most words of a trained sentence
 
