@@ -1,6 +1,7 @@
 """The configurations that the files of configs/experiment make, a point each."""
 
-from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -20,11 +21,14 @@ def names(paper: str, scale: Scale) -> list[str]:
     return [name for name in own if ("/paper_" in name) == (scale is PAPERS_OWN)]
 
 
-def points(experiment: str) -> Iterator[Any]:
-    """The configuration of each point of an experiment's grid.
+def points(experiment: str) -> list[Any]:
+    """Return the configuration of each point of an experiment's grid, the caller's to change."""
+    return deepcopy(_points(experiment))
 
-    Composing takes 0.2 s, so only choices of files are composed; values are set.
-    """
+
+@cache
+def _points(experiment: str) -> list[Any]:
+    """Composing takes 0.2 s, so only choices of files are composed, once; values are set."""
     main.compose()  # registers the schema
     chosen = [f"experiment={experiment}"]
     grid = composed(chosen, return_hydra_config=True).hydra.sweeper.params or {}
@@ -33,12 +37,14 @@ def points(experiment: str) -> Iterator[Any]:
         for axis in OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in grid.items()])
     ]
     files, values = ([a for a in axes if (a[0][0] == "method") is one] for one in (True, False))
+    found = []
     for choice in product(*files):
         config = composed([*chosen, *("=".join(pair) for pair in choice)])
         for settings in product(*values):
             for key, value in settings:
                 OmegaConf.update(config, key, yaml.safe_load(value))
-            yield OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+            found.append(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
+    return found
 
 
 def composed(overrides: list[str], **extra: bool) -> DictConfig:

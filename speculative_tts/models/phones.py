@@ -22,7 +22,6 @@ class PhoneLayout(SpeechLayout):
 
     clock: tuple[NonNegative, ...] = ()  # empty: one row a phone
     block: Whole = 0  # rows that the text fills up a multiple of; 0: none
-    trained_words: tuple[Whole, ...] = ()  # fewest and most words of a trained sentence
 
     @property
     def shared(self) -> dict[str, object]:
@@ -69,16 +68,6 @@ class PhoneLayout(SpeechLayout):
     def text_length(self, text: str) -> int:
         """Rows of a text: as many as the codes that it should take."""
         return len(self.text_ids(text))
-
-    def outside_training(self, text: str) -> str | None:
-        """Say that a text is shorter or longer than what was trained on; None if it is not."""
-        count = len(text.split())
-        if not self.trained_words or self.trained_words[0] <= count <= self.trained_words[1]:
-            return None
-        fewest, most = self.trained_words
-        return (
-            f"the text has {count} words; this model was trained on sentences of {fewest} to {most}"
-        )
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """[sos] prompt text, text, fill [task] prompt speech."""

@@ -87,11 +87,13 @@ def test_option_composes_and_its_sweep_too(choice: str) -> None:
     with initialize_config_module("speculative_tts.configs", version_base="1.3"):
         hydra = compose(main.name, overrides=[choice], return_hydra_config=True).hydra
     grid = [f"{key}={values}" for key, values in (hydra.sweeper.params or {}).items()]
+    axes = []
     for axis in OverridesParser.create().parse_overrides(grid):
         # A lone value stands in a grid where a method of the grid has another.
         values = axis.sweep_string_iterator() if axis.is_sweep_override() else [axis.value()]
-        for value in values:
-            assert main.compose([choice, f"{axis.get_key_element()}={value}"])
+        axes.append([f"{axis.get_key_element()}={value}" for value in values])
+    for at in range(max(map(len, axes), default=0)):  # every value once, of all axes together
+        assert main.compose([choice, *(axis[at % len(axis)] for axis in axes)])
     assert (str(hydra.mode) == "RunMode.MULTIRUN") == bool(grid)
 
 

@@ -86,7 +86,7 @@ def test_pcg_samples_as_its_paper() -> None:
 
 def test_pcg_has_the_papers_seeds_and_sizes() -> None:
     """Three seeds everywhere (figure 3 had one); group sizes 1, 4.5 and 10.3 (it was 10)."""
-    grids = {name: list(points(name)) for name in PCG}
+    grids = {name: points(name) for name in PCG}
     assert {frozenset(p["seed"] for p in grid) for grid in grids.values()} == {frozenset({0, 1, 2})}
     for table in ("figure2", "table2"):
         sizes = {p["rule"]["groups"]["mean_size"] for p in grids[f"pcg/paper_{table}"]}

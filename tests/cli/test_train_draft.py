@@ -58,6 +58,7 @@ def kill_after_first_state(command, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_killed_training_goes_on_to_the_same_result(tmp_path, options):
     options += ["steps=120", "batch_size=4"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -75,6 +76,7 @@ TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_two_processes_do_what_one_does_with_twice_the_batch(tmp_path, options):
     options += ["steps=8"]
     one = finish(command([], [*options, "batch_size=6", f"out={tmp_path / 'one'}"]))
@@ -85,6 +87,7 @@ def test_two_processes_do_what_one_does_with_twice_the_batch(tmp_path, options):
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_two_processes_train_heads_and_trunk_as_one_does(tmp_path, options):
     own = [option for option in options if option.startswith(("target", "codes"))]
     own += [
@@ -106,6 +109,7 @@ def test_two_processes_train_heads_and_trunk_as_one_does(tmp_path, options):
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_two_processes_train_valle_by_the_papers_recipe_as_one_does(tmp_path):
     """AR with heads, and the NAR, whose stages that are not drawn take no part."""
     write_valle(tmp_path / "start", n_codes=24, quantizers=3)

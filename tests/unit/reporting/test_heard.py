@@ -29,7 +29,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_ssd_table_2_is_written_once_people_have_listened(runs: Path, tmp_path: Path) -> None:
-    report = [f"runs={runs}", "page=false"]
+    report = [f"runs={runs}", "paper=ssd", "page=false"]
     assert main([*report, f"out={tmp_path / 'before'}"]) == 0
     assert not list((tmp_path / "before").rglob("table2.*"))
     for run in runs.iterdir():
