@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-target models-small models-fine models-valle test tested check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-target models-small models-fine models-valle test tested check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -142,6 +142,9 @@ fresh: $(STAMP) ## Do the test list's figures hold for 60 sentences and voice pr
 # $(call register,overrides): what a claim speaks of, on the list of the verdicts
 register = $(BIN)/sst-decode data=tiny_registered out=$(OUT)/registered workers=$(WORKERS) $(SHARED) limit=$(or $(LIMIT),null) $(1)
 
+page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship
+	$(BIN)/python scripts/draw_page.py
+
 registered: $(STAMP) ## The claims' verdicts on 240 utterances spoken after settings and margins were committed: an hour, needs flite
 	$(BIN)/sst-prepare corpus=registered
 	for how in "seed=0 timing=60" "seed=1,2 timing=0"; do \
@@ -197,6 +200,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(BIN)/sst-bench target=tiny_valle steps=100 out=results/bench
 	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
+	$(MAKE) page
 
 tiny-models: models-fine models-small models-valle ## Make the shipped tiny models again from nothing: about 7 hours by the sum of its steps (5, by an estimate, as make -j 2 tiny-models THREADS=1); needs flite; resumable
 	scripts/export_tiny.sh

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from speculative_tts.typed import FLAT, json_object, typed
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
 LONGEST_NAME = 200  # bytes
+FORMULA = "=+@"  # what a cell of a table begins with that a spreadsheet computes
 GIVEN = {"given": True}  # metadata of a field that a file has only where it is not None
 
 
@@ -289,12 +291,7 @@ def read_list(path: Path) -> list[ListItem]:
     items = list(read_rows(path, ListItem, whole=True))
     if not items:
         raise ValueError(f"test list {path} has no rows; give a JSON object an utterance")
-    seen: set[str] = set()
-    for item in items:
-        _check_item(path, item)
-        if item.id in seen:
-            raise ValueError(f"{path}: id {item.id} is there twice; give each row its own")
-        seen.add(item.id)
+    check_names(path, [item.id for item in items])
     folder = path.parent.absolute()
     return [
         dataclasses.replace(
@@ -306,20 +303,36 @@ def read_list(path: Path) -> list[ListItem]:
     ]
 
 
-def _check_item(path: Path, item: ListItem) -> None:
-    if not FILE_NAME.fullmatch(item.id) or len(item.id.encode()) > LONGEST_NAME:
-        raise ValueError(
-            f"{path}: id {item.id!r} cannot name a file; use 1 to 200 letters, digits, - and _"
-        )
-    check_id(path, item.id)
+def check_names(path: Path, ids: Iterable[str]) -> None:
+    """Raise ValueError for ids that cannot each name a file of one folder, on any disk.
+
+    Some disks ignore case and how accents are composed: there one file would replace another.
+    """
+    seen: dict[str, str] = {}
+    for key in ids:
+        if not FILE_NAME.fullmatch(key) or len(key.encode()) > LONGEST_NAME:
+            raise ValueError(
+                f"{path}: id {key!r} cannot name a file; use 1 to 200 letters, digits, - and _"
+            )
+        check_id(path, key)
+        folded = unicodedata.normalize("NFC", key.casefold())
+        if folded in seen:
+            alike = "" if seen[folded] == key else f", as {seen[folded]}, on disks that ignore case"
+            raise ValueError(f"{path}: id {key} is there twice{alike}; give each row its own")
+        seen[folded] = key
 
 
-def check_id(path: Path, key: str) -> None:
-    """Raise ValueError for an id that is empty or holds blanks or marks that nobody sees."""
+def check_id(path: Path, key: str, what: str = "id") -> None:
+    """Raise ValueError for an id that is empty, invisible in part, or computed by spreadsheets."""
     if not key or not key.isprintable() or key != key.strip():
         raise ValueError(
-            f"{path}: id {key!r} is empty or holds characters that nobody sees; "
+            f"{path}: {what} {key!r} is empty or holds characters that nobody sees; "
             "use letters, digits, - and _"
+        )
+    if key[0] in FORMULA:
+        raise ValueError(
+            f"{path}: {what} {key!r} begins with {key[0]}, so that a spreadsheet computes it; "
+            "begin with a letter or a digit"
         )
 
 

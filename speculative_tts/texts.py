@@ -28,3 +28,9 @@ def some(names: Collection[str], shown: int = NAMED) -> str:
     """Join names for a message: the first few, and how many more there are."""
     first = ", ".join(list(names)[:shown])
     return f"{first} and {len(names) - shown} more" if len(names) > shown else first
+
+
+def first(lines: Collection[str], shown: int = NAMED) -> list[str]:
+    """Return the first lines of a message, and one that counts the rest."""
+    more = [f"... and {len(lines) - shown} more like these"] if len(lines) > shown else []
+    return [*list(lines)[:shown], *more]

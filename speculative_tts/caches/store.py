@@ -30,6 +30,7 @@ from speculative_tts.files import (
     write_atomic,
     writing,
 )
+from speculative_tts.texts import some
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -159,7 +160,7 @@ def open_named(folder: Path, kind: str, names: Collection[str]) -> Entry:
     except DamagedError as error:
         if (folder / MANIFEST).is_file():
             raise ValueError(f"{error}; {remedy}") from error
-        held = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
+        held = some(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise ValueError(f"{folder} is no cache, it has {held}; {remedy}") from error
     if entry.kind != kind or not set(names) <= entry.arrays.keys():
         raise ValueError(

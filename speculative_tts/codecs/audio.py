@@ -2,6 +2,8 @@
 
 import io
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +16,7 @@ from speculative_tts.files import write_atomic
 
 SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
 LONGEST_WAV = 2**31 - 37  # bytes; some players read the sizes of a header as signed
+STREAMED = 2**31 - 2**16  # sizes from here on are placeholders of streams, not lengths
 EDGE = 0.1  # seconds of silence that `without_edges` keeps
 
 Wave = npt.NDArray[np.float32]  # [samples]
@@ -37,18 +40,11 @@ def read_wave(
     Raise ValueError when the file is missing, unreadable or holds no samples (unless
     `allow_empty`), and UnfitWaveError where some samples are NaN or infinite.
     """
-    if not path.is_file():
-        raise ValueError(f"audio file {path} not found; check the path")
-    try:
-        with soundfile.SoundFile(path) as file:
-            rate = file.samplerate
-            file.seek(min(round(start * rate), file.frames))
-            frames = -1 if seconds is None else round(seconds * rate)
-            wave = file.read(frames, dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise ValueError(
-            f"{path} is not readable audio ({error}); give a WAV or FLAC file"
-        ) from error
+    with _opened(path) as file:
+        rate = file.samplerate
+        file.seek(min(round(start * rate), file.frames))
+        frames = -1 if seconds is None else round(seconds * rate)
+        wave = file.read(frames, dtype="float32", always_2d=True)
     if len(wave) == 0 and not allow_empty:
         raise ValueError(f"{path} holds no samples; give a recording of 1 to 10 seconds")
     mono = wave.mean(axis=1)
@@ -61,13 +57,58 @@ def read_wave(
     return np.asarray(np.clip(mono, -1.0, 1.0), dtype=np.float32)
 
 
+def sample_rate_of(path: Path) -> int:
+    """Return a file's sample rate; raise ValueError as `read_wave` does."""
+    with _opened(path) as file:
+        return int(file.samplerate)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
+    """Open an audio file; what fails until it is closed is a ValueError that names it."""
+    if not path.is_file():
+        raise ValueError(f"audio file {path} not found; check the path")
+    if lacks := missing_bytes(path):
+        raise ValueError(
+            f"{path} is cut short: its header states {lacks} bytes of samples more than the file "
+            "holds; copy or record it again"
+        )
+    try:
+        with soundfile.SoundFile(path) as file:
+            yield file
+    except soundfile.LibsndfileError as error:
+        raise ValueError(
+            f"{path} is not readable audio ({error}); give a WAV or FLAC file"
+        ) from error
+
+
+def missing_bytes(path: Path) -> int:
+    """Return how many bytes of samples a WAV file lacks by its own header; 0 for other files.
+
+    libsndfile reads what is there of a file that was cut while it was copied, without a word. A
+    stream's header states a placeholder, which is no length.
+    """
+    with path.open("rb") as file:
+        riff = file.read(12)
+        if riff[:4] != b"RIFF" or riff[8:] != b"WAVE":
+            return 0
+        while len(head := file.read(8)) == 8:
+            name, size = struct.unpack("<4sI", head)
+            if name == b"data":
+                held = path.stat().st_size - file.tell()
+                return 0 if size >= STREAMED else max(0, size - held)
+            file.seek(size + size % 2, io.SEEK_CUR)
+    return 0
+
+
 def readable(path: Path, seconds: float | None = None) -> bool:
     """Return True for audio by its header, and of at least `seconds` if given.
 
     A file emptied by accident, or cut by a power failure, is not readable.
     """
     try:
-        duration = soundfile.info(path).duration if path.is_file() else -1.0
+        whole = path.is_file() and not missing_bytes(path)
+        duration = soundfile.info(path).duration if whole else -1.0
     except soundfile.LibsndfileError:
         return False
     return duration >= (seconds or 0.0)

@@ -7,7 +7,6 @@ audio is made outside all timings.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +18,10 @@ import torch
 from speculative_tts.codecs import fsq
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.pieces import Window, Windowed
-from speculative_tts.texts import some
+from speculative_tts.pretrained import read_pretrained
 from speculative_tts.typed import read_json
 
 INPUT_RATE = 16_000
-LEFT_OVER = ("missing_keys", "unexpected_keys", "mismatched_keys")  # of transformers' loading info
 HOP = 320  # input samples per code
 FRAME, SHIFT, FFT, BANDS = 400, 160, 512, 80  # of the filter bank, in samples
 STRIDE = 2  # filter bank frames per code
@@ -133,16 +131,9 @@ def read_model(folder: Path, name: str, model_type: str, download: str) -> Any:
             f"no {model_type} checkpoint in {folder}; looked for config.json with model_type "
             f"{model_type} and model.safetensors: give codec.path=<folder of {download}>"
         )
-    read: Callable[..., Any] = getattr(transformers, name).from_pretrained
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    options = {"local_files_only": True, "dtype": torch.float32, "output_loading_info": True}
-    model, told = read(folder, **options)
-    odd = sorted({str(name) for names in LEFT_OVER for name in told[names]})
-    if odd:  # else transformers draws the weights that it lacks
-        raise ValueError(
-            f"{folder} does not fit its config.json: {some(odd)}; give codec.path=<folder of "
-            f"{download}>"
-        )
+    remedy = f"give codec.path=<folder of {download}>"
+    model = read_pretrained(getattr(transformers, name), folder, remedy, dtype=torch.float32)
     return model.to(device).eval()
 
 

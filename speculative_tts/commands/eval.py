@@ -25,7 +25,7 @@ from speculative_tts.evaluation.wer import AVERAGES
 from speculative_tts.records import to_row, write_json
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
-from speculative_tts.texts import some
+from speculative_tts.texts import first, some
 from speculative_tts.tracking import track_figures
 from speculative_tts.typed import read_json
 
@@ -45,13 +45,13 @@ def run(config: EvalConfig) -> int:
         print(*versa.write((one.source for one in planned), Path(config.versa)), sep="\n")
         return 0
     missing = list(dict.fromkeys(why for one in planned for why in one.skipped.values()))
-    for line in [*(note for one in planned for note in one.source.notes), *missing]:
+    for line in [*first([note for one in planned for note in one.source.notes]), *missing]:
         print(line, file=sys.stderr)
     if missing and config.strict:
         return STRICT_FAILURE
     if losing := [one.source.label for one in planned if _had(one)]:
         print(
-            f"nothing was scored: {', '.join(losing)} would lose figures that are there; install "
+            f"nothing was scored: {some(losing)} would lose figures that are there; install "
             "what is missing, or leave its metrics out (metrics=[...])",
             file=sys.stderr,
         )
@@ -87,7 +87,7 @@ def _planned(config: EvalConfig) -> list[ScoringPlan]:
         runs = sorted(file.parent.name for file in baseline.glob(f"*/{SCORES}"))
         if runs:
             raise ValueError(
-                f"baseline={baseline} is a folder of runs; give one of them: {', '.join(runs)}"
+                f"baseline={baseline} is a folder of runs; give one of them: {some(runs)}"
             )
         raise ValueError(f"baseline={baseline} has no {SCORES}; run sst-eval runs={baseline} first")
     return planned

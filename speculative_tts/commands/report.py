@@ -9,6 +9,7 @@ from pathlib import Path
 
 from speculative_tts.commands import app
 from speculative_tts.schema.evaluate import ReportConfig
+from speculative_tts.texts import first
 
 STRICT_FAILURE = 3
 
@@ -16,35 +17,51 @@ STRICT_FAILURE = 3
 def run(config: ReportConfig) -> int:
     """Write what the runs at hand allow; return 3 with `strict` if a run is missing."""
     from speculative_tts.files import held, write_atomic
+    from speculative_tts.reporting.every_run import NAME
     from speculative_tts.reporting.page import page
     from speculative_tts.reporting.runs import find_runs
     from speculative_tts.reporting.shown import reports
-    from speculative_tts.reporting.write import write_foreign, write_report
+    from speculative_tts.reporting.write import write_every_run, write_foreign, write_report
 
-    chosen = reports(config.paper)
+    chosen = [] if config.paper == NAME else reports(config.paper)
     found = find_runs(Path(config.runs))
     out = app.require_writable(config.out)
-    for name, why in found.unusable.items():
-        print(f"{name} left out: {why}", file=sys.stderr)
+    for line in first([f"{name} left out: {why}" for name, why in found.unusable.items()]):
+        print(line, file=sys.stderr)
     written = [write_report(name, found, out) for name in chosen]
+    if found.runs and not any(one.files for one in written):
+        written.append(write_every_run(found, out))
     if found.foreign:
         written.append(write_foreign(found, out))
+    _count_left_out(config, len(found.runs), {name for one in written for name in one.runs})
     missing = [line for one in written for line in one.missing]
-    for line in dict.fromkeys([*(line for one in written for line in one.remarks)]):
+    for line in first(dict.fromkeys(line for one in written for line in one.remarks)):
         print(line, file=sys.stderr)
     for line in missing:
         print(f"missing: {line}", file=sys.stderr)
     files = [file for one in written for file in one.files]
     if not files:
         raise ValueError(
-            f"runs={config.runs} has no scored run for paper={config.paper}; {missing[0]}"
+            f"runs={config.runs} has no scored run for paper={config.paper}"
+            + "; ".join(["", *missing[:1]])
         )
     if config.page:
         files.append(out / "index.html")
         with held(out):  # so that two reports at once do not overwrite each other's part
-            write_atomic(files[-1], page([one.section for one in written], files[-1]))
+            write_atomic(files[-1], page([one.section for one in written if one.files], files[-1]))
+        print(f"open {files[-1]} in a browser", file=sys.stderr)
     print("\n".join(map(str, files)))
     return STRICT_FAILURE if config.strict and missing else 0
+
+
+def _count_left_out(config: ReportConfig, runs: int, shown: set[str]) -> None:
+    """Say in one line how many scored runs no table shows."""
+    if left := runs - len(shown):
+        print(
+            f"{left} of {runs} scored runs are in no table of paper={config.paper}; "
+            f"`sst-report paper=runs runs={config.runs}` shows every run",
+            file=sys.stderr,
+        )
 
 
 main = app.command(

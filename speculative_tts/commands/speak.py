@@ -23,6 +23,7 @@ from speculative_tts.files import check_place, reading, writing
 from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema.decode import System
 from speculative_tts.schema.speak import Encoding, SpeakConfig
+from speculative_tts.texts import some
 from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def run(config: SpeakConfig) -> int:
         config = replace(config, text=" ".join(stdin.words()))
     config, _ = settled(config)
     engine = build_engine(config)
+    _note_length(config.text, engine)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)
     alone = engine.draft is engine.target  # a target without a draft is its own
@@ -80,6 +82,15 @@ def run(config: SpeakConfig) -> int:
     seconds = len(spoken) / engine.codec.sample_rate
     print(summary(out, seconds, None if alone else (plain, baseline), (outcome, own)))
     return 0
+
+
+def _note_length(text: str, engine: "Engine") -> None:
+    """Say on standard error that a text is of another length than what was trained on."""
+    from speculative_tts.models.layout import SpeechLayout
+
+    layout = engine.target.layout
+    if isinstance(layout, SpeechLayout) and (note := layout.outside_training(text)):
+        print(note, file=sys.stderr)
 
 
 def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:
@@ -194,7 +205,7 @@ def find_prompt(config: SpeakConfig) -> ListItem:
     if not Path(config.prompt).is_file():
         raise ValueError(
             f"prompt {config.prompt} is neither a file nor a speaker; speakers: "
-            f"{', '.join(sorted(voices))}"
+            f"{some(sorted(voices), 20)}"
         )
     return ListItem("prompt", config.text, config.prompt, config.prompt_text or "")
 
@@ -212,7 +223,7 @@ def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f'{file}: not {{"default": "<a speaker of the list>"}} ({error!r}); mend it, or give '
-            f"prompt=<speaker>: {', '.join(sorted(voices))}"
+            f"prompt=<speaker>: {some(sorted(voices), 20)}"
         ) from error
 
 

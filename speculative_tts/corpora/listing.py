@@ -8,9 +8,10 @@ from pathlib import Path
 
 import soundfile
 
+from speculative_tts.codecs.audio import readable
 from speculative_tts.corpora.libritts import SUFFIXES, locate, text_of
 from speculative_tts.corpora.published import Listed
-from speculative_tts.records import ListItem, to_row, write_jsonl
+from speculative_tts.records import ListItem, check_names, to_row, write_jsonl
 from speculative_tts.texts import some
 
 PROMPT_SECONDS = (2.5, 4.5)  # of a random list: about UniCATS's 3 s
@@ -74,18 +75,17 @@ def _audio(
 ) -> tuple[Path | None, str]:
     """Return an utterance's audio and its part ("" when the list names the file)."""
     if named is not None:
-        path = (beside / named).resolve()
-        return (path if path.is_file() else None), ""
+        path = beside / named
+        return (path.resolve() if path.is_file() else None), ""
     found = locate(root, key, parts) if root is not None else None
     return (found[0].resolve(), found[1]) if found else (None, "")
 
 
 def _seconds(path: Path) -> float:
     """Return the length of a recording by its header; 0 if it holds no readable audio."""
-    try:
-        header = soundfile.info(str(path))
-    except soundfile.LibsndfileError:
+    if not readable(path):
         return 0.0
+    header = soundfile.info(str(path))
     return float(header.frames / header.samplerate)
 
 
@@ -132,7 +132,7 @@ def write(made: Listing, path: Path, *, allow_missing: bool, strict: bool = Fals
     """Write the list; return lines about the rows left out.
 
     ValueError when rows are missing and that is not allowed, when files are unreadable and `strict`
-    is set, or no row is left.
+    is set, no row is left, or ids do not each name a file.
     """
     lines = []
     if made.unreadable:
@@ -154,5 +154,6 @@ def write(made: Listing, path: Path, *, allow_missing: bool, strict: bool = Fals
         lines.append(f"{text}; left out")
     if not made.items:
         raise ValueError(f"{path} would have no rows; check path and parts")
+    check_names(path, [item.id for item in made.items])
     write_jsonl(path, map(to_row, made.items))
     return lines

@@ -127,6 +127,8 @@ def _external(
             f"list={path}: system {system!r} cannot name a folder of scores; give letters, digits, "
             "- and _"
         )
+    if system:
+        check_id(path, system, "system")
     _reject_repeated_ids(path, system, [sample.id for sample in samples])
     folder = plain.with_name(f"{plain.name}-{system}") if system else plain
     run = {"label": system or label, "system": "external", "list": str(path)}

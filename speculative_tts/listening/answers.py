@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from speculative_tts.listening.key import Key, Role, Trial
 from speculative_tts.schema.limits import Limit, NonNegative, Whole
 from speculative_tts.schema.listen import ListeningTest
+from speculative_tts.texts import some
 from speculative_tts.typed import read_json, typed
 
 DATABASE = "answers.sqlite"
@@ -77,7 +78,7 @@ class Screened:
             "stands for a number already counted": self.repeated,
         }
         return [
-            f"left out, {why}: {len(raters)} ({', '.join(raters)})"
+            f"left out, {why}: {len(raters)} ({some(raters)})"
             for why, raters in by_reason.items()
             if raters
         ]

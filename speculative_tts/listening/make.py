@@ -29,6 +29,7 @@ from speculative_tts.listening.key import (
 from speculative_tts.listening.p808 import export, require_method
 from speculative_tts.provenance import provenance
 from speculative_tts.schema.listen import ListenConfig, ListeningTest
+from speculative_tts.texts import some
 
 AUDIO = "audio"
 PAGE = ("index.html", "style.css", "test.js", "server.js")
@@ -135,7 +136,7 @@ def _named(wanted: str, systems: dict[str, Source]) -> list[Source]:
     if len(fitting) != 1:
         raise ValueError(
             f"systems: {wanted} names {len(fitting)} of the systems that are there; give "
-            f"{'more of a name' if fitting else 'how one begins'}: {', '.join(sorted(systems))}"
+            f"{'more of a name' if fitting else 'how one begins'}: {some(sorted(systems))}"
         )
     return [systems[fitting[0]]]
 
@@ -159,7 +160,7 @@ def _utterances(
     if not usable or (config.checks and not any(one.recording for one in usable)):
         what = missing if not usable else "recording for the attention checks (checks=0: none)"
         raise ValueError(
-            f"no utterance that all of {', '.join(map(_name, sources))} spoke has a readable "
+            f"no utterance that all of {some([*map(_name, sources)])} spoke has a readable "
             f"{what}; give runs of one test list"
         )
     chosen = [usable[i] for i in rng.permutation(len(usable))]

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
-from speculative_tts.codecs.audio import SILENCE, Wave, read_wave
+from speculative_tts.codecs.audio import SILENCE, Wave, read_wave, sample_rate_of
 
 BLOCK = 0.4  # seconds over which BS.1770 measures
 PEAK = 0.98  # largest sample value in a test
@@ -46,7 +45,7 @@ class Sound:
 
 def load(path: Path) -> Sound:
     """Load a file at its own rate; one without samples becomes half a second of silence."""
-    wave = read_wave(path, rate := soundfile.info(path).samplerate, allow_empty=True)
+    wave = read_wave(path, rate := sample_rate_of(path), allow_empty=True)
     return Sound(wave if len(wave) else np.zeros(int(HALF_SECOND * rate), np.float32), rate)
 
 

@@ -17,6 +17,7 @@ from speculative_tts.files import write_atomic
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.limits import Count, Positive, Whole
+from speculative_tts.texts import some
 from speculative_tts.typed import read_json, typed
 
 FILE = "speech.json"
@@ -40,6 +41,7 @@ class SpeechLayout:
     token_rate: Positive  # speech tokens a second
     sample_rate: Count
     sampling: dict[str, Any]
+    trained_words: tuple[Whole, ...] = ()  # fewest and most words of a text in training
 
     @classmethod
     def merged(
@@ -133,6 +135,17 @@ class SpeechLayout:
         """Parts of a text that limits are a multiple of: words."""
         return len(words_in(text))
 
+    def outside_training(self, text: str) -> str | None:
+        """Say that a text is shorter or longer than those of training; None if it is not."""
+        count = len(words_in(text))
+        if not self.trained_words or self.trained_words[0] <= count <= self.trained_words[1]:
+            return None
+        fewest, most = self.trained_words
+        return (
+            f"the text has {count} words and this model was trained on {fewest} to {most}: beyond "
+            "that it drops words or runs on; speak the text in parts"
+        )
+
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
         """Merged-vocabulary ids of the prompt's words and then the text's.
 
@@ -142,9 +155,11 @@ class SpeechLayout:
             raise ValueError(f"the text is empty; give some of: {' '.join(self.words)}")
         known = {word: self.text_offset + index for index, word in enumerate(self.words)}
         words = words_in(prompt_text) + words_in(text)
-        unknown = ", ".join(word for word in words if word not in known)
+        unknown = [word for word in words if word not in known]
         if unknown:
-            raise ValueError(f"unknown words: {unknown}; this model speaks: {' '.join(self.words)}")
+            raise ValueError(
+                f"unknown words: {some(unknown)}; this model speaks: {' '.join(self.words)}"
+            )
         return [known[word] for word in words]
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:

@@ -1,6 +1,5 @@
 """How the drafts and heads behind some runs were made, as they say, beside a paper's way."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ from speculative_tts.assets import resolve
 from speculative_tts.provenance import content_hash
 from speculative_tts.reporting.paper import DraftPolicy, HeadsPolicy
 from speculative_tts.reporting.runs import Run
+from speculative_tts.typed import read_json
 
 INHERITANCE = "inheritance.json"
 HEADS = "heads.json"
@@ -25,7 +25,8 @@ Facts = Mapping[str, Any]
 def draft_notes(runs: Sequence[Run], policy: DraftPolicy | None) -> list[str]:
     """A line for every draft of these runs; `policy` is the paper's, without one there is no line.
 
-    Nothing is said of a draft that is gone, has changed since, or does not say how it was made.
+    Nothing is said of a draft that is gone, has changed since, or is not ours; a file of ours that
+    cannot be read is named.
     """
     using = [run for run in runs if policy and run.config.get("system") in USING]
 
@@ -72,14 +73,14 @@ def _lines(
 ) -> Iterator[str]:
     """A line for each folder that runs name and that is still what they used."""
     for path, run in {str(run.config.get(key)): run for run in runs}.items():
-        try:
-            folder = resolve(path)
-            text = line(path, json.loads((folder / file).read_text(encoding="utf-8")))
-            used = recorded(run)
-            if used in (None, content_hash(folder)):
-                yield text
-        except (OSError, ValueError, KeyError, TypeError):
+        folder = resolve(path)
+        if not (folder / file).is_file() or recorded(run) not in (None, content_hash(folder)):
             continue
+        try:
+            yield line(path, read_json(folder / file))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:  # by another program
+            told = str(error) if isinstance(error, ValueError) else f"{folder / file} is not ours"
+            yield f"How {path} was made is not known: {told}."
 
 
 def _weights(run: Run) -> str | None:
@@ -96,12 +97,9 @@ def _heads_of(run: Run) -> str | None:
 
 def _layers(run: Run) -> int | None:
     """Layers of codes of a run's target, where its folder says so."""
-    try:
-        folder = resolve(str(run.config.get("target.path")))
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("quantizers")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return int(found) if found else None
+    file = resolve(str(run.config.get("target.path"))) / "config.json"
+    found = read_json(file).get("quantizers") if file.is_file() else None
+    return found if isinstance(found, int) else None
 
 
 def _trained(settings: Facts, layers: int) -> str:

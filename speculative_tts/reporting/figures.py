@@ -6,6 +6,7 @@ marker. Files are the same whenever the points are: no dates, fixed ids.
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
@@ -13,29 +14,32 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
+from speculative_tts.reporting.labels import Label, Placing, Spot
 
 Array = npt.NDArray[np.float64]
-Box = tuple[float, ...]  # left, bottom, right, top
+Limits = tuple[float, float, float, float]  # left, right, bottom, top
 
 STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))
 MARKS = "*PXph8"  # of systems that are one point
 FAR = 1.0  # ranges of our points that a paper's may lie outside them; beyond it would flatten ours
 PAPER = "#767676"
 INK = "#333333"
-LONG_LABEL = 17  # characters; two such columns would be wider than a panel
-WIDTH, HEIGHT = 3.6, 3.0  # inches a plot
-DPI = 160
-ROOM = np.array([0.8 * WIDTH, 0.58 * HEIGHT]) * 72  # points inside a plot's axes, roughly
-TAG_SIZE = 7.5
+WIDTH, HEIGHT = 3.35, 2.6  # inches a plot: a column of a paper
+DPI = 200
+SIZE, TAG_SIZE = 8, 7  # points at print size: of names, and of the values beside points
 SETTINGS: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": 9,
-    "axes.titlesize": 10,
+    "font.size": SIZE,
+    "axes.titlesize": SIZE,
+    "axes.labelsize": SIZE,
+    "xtick.labelsize": SIZE,
+    "ytick.labelsize": SIZE,
     "axes.titlelocation": "left",
     "axes.labelcolor": INK,
     "axes.edgecolor": "#999999",
@@ -49,37 +53,45 @@ SETTINGS: dict[str, Any] = {
     "grid.linewidth": 0.8,
     "xtick.color": INK,
     "ytick.color": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "legend.handlelength": 1.8,
     "svg.hashsalt": "speculative_tts",
     "svg.fonttype": "path",
+    "pdf.fonttype": 42,
 }
 
 
 def draw(figure: Figure) -> dict[str, bytes]:
-    """The figure as files: {"png": bytes, "svg": bytes}."""
+    r"""Return the figure's files: PNG and SVG of all plots, and a PDF with a page a plot.
+
+    A page is as wide as a column: `\includegraphics[page=2]{frontier.pdf}` is the second plot.
+    """
     with mpl.rc_context(SETTINGS):  # type: ignore[arg-type]
         canvas = _canvas(figure)
-        png, svg = io.BytesIO(), io.BytesIO()
+        png, svg, pdf = io.BytesIO(), io.BytesIO(), io.BytesIO()
         canvas.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
         canvas.savefig(svg, format="svg", metadata={"Date": None})
-    return {"png": png.getvalue(), "svg": svg.getvalue()}
+        with PdfPages(pdf, metadata={"CreationDate": None}) as pages:
+            for plot in figure.plots:
+                pages.savefig(_canvas(replace(figure, plots=[plot])))
+    return {"png": png.getvalue(), "svg": svg.getvalue(), "pdf": pdf.getvalue()}
 
 
 def _canvas(figure: Figure) -> Canvas:
     columns = min(figure.columns, len(figure.plots))
     rows = -(-len(figure.plots) // columns)
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
-    zoom = 1.35 if len(figure.plots) == 1 else 1.0
-    size = (WIDTH * columns * zoom, HEIGHT * rows * zoom)
-    canvas = Canvas(figsize=size, layout=layout)
+    canvas = Canvas(
+        figsize=(WIDTH * columns, HEIGHT * rows),
+        layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06),
+    )
     FigureCanvasAgg(canvas)
     grid = canvas.subplots(rows, columns, squeeze=False)
     for axes, plot in zip(grid.flat, figure.plots, strict=False):
         _draw_plot(axes, plot)
     for axes in list(grid.flat)[len(figure.plots) :]:
         axes.set_visible(False)
+    canvas.draw_without_rendering()  # axes get their size
+    canvas.set_layout_engine("none")
+    for axes, plot in zip(grid.flat, figure.plots, strict=False):
+        _label(axes, plot)
     return canvas
 
 
@@ -88,7 +100,7 @@ def _draw_plot(axes: Axes, plot: Plot) -> None:
         DRAW[series.kind](axes, series, plot)
     if plot.ceiling is not None:
         ends = [min(plot.sweep), max(plot.sweep)]
-        axes.plot(ends, [x + 1 for x in ends], color=PAPER, ls=":", lw=1.2, label=plot.ceiling)
+        axes.plot(ends, [x + 1 for x in ends], color=PAPER, ls=":", lw=1.2)
     if plot.chosen is not None:
         axes.axvline(plot.chosen, color=PAPER, ls=":", lw=1.0, zorder=1)
     axes.set(xlabel=_wrapped(plot.x_label, 44), ylabel=_wrapped(plot.y_label))
@@ -96,10 +108,8 @@ def _draw_plot(axes: Axes, plot: Plot) -> None:
         axes.set_xticks(list(plot.sweep))
         axes.margins(x=0.06)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
+    axes.set_title(plot.title)
     _frame(axes, plot)
-    if not plot.sweep:
-        _tags(axes, plot)
-    _legend(axes, plot.title)
 
 
 def _frame(axes: Axes, plot: Plot) -> None:
@@ -109,7 +119,7 @@ def _frame(axes: Axes, plot: Plot) -> None:
         axes.text(0.5, 0.5, "no runs yet", transform=axes.transAxes, ha="center", color=PAPER)
         return
     low, high = min(values), max(values)
-    room = 0.08 * ((high - low) or abs(high) or 1.0)
+    room = 0.12 * ((high - low) or abs(high) or 1.0)  # for labels too
     bottom = 0.0 if 0 <= low < 0.5 * high else low - room
     axes.set_ylim(bottom, high + room)
 
@@ -131,25 +141,6 @@ def _shown(plot: Plot) -> list[float]:
         return papers
     room = FAR * (max(ours) - min(ours) or abs(ours[0]))
     return [*ours, *(v for v in papers if min(ours) - room <= v <= max(ours) + room)]
-
-
-def _legend(axes: Axes, title: str) -> None:
-    """Title, and between it and the axes the legend, where it hides no point."""
-    handles, labels = axes.get_legend_handles_labels()
-    longest = max(map(len, labels), default=0)
-    columns = 1 if longest > LONG_LABEL else 2
-    lines = -(-len(handles) // columns) if len(handles) > 1 else 0
-    if lines:
-        axes.legend(
-            handles,
-            labels,
-            loc="lower left",
-            bbox_to_anchor=(-0.02, 1.0),
-            ncols=columns,
-            borderaxespad=0.3,
-            columnspacing=1.2,
-        )
-    axes.set_title(title, pad=8 + 14 * lines)
 
 
 def _wrapped(label: str, longest: int = 26) -> str:
@@ -220,7 +211,7 @@ def _draw_published(axes: Axes, series: Series, plot: Plot) -> None:
         ms=6,
         lw=1.2,
         ls=line,
-        label=_with_outside(series, _shown(plot)),
+        label=series.label,
         zorder=4,
     )
 
@@ -240,45 +231,56 @@ def _bars(axes: Axes, points: Sequence[Point], color: str) -> None:
             axes.vlines(point.x, point.y.low, point.y.high, color=color, lw=1.0, alpha=0.5)
 
 
-def _tags(axes: Axes, plot: Plot) -> None:
-    """The swept value beside each point of a curve, where it covers least of points and tags."""
+def _label(axes: Axes, plot: Plot) -> None:
+    """Write the swept value beside each point, and the name of each series beside its points."""
+    limits = (*axes.get_xlim(), *axes.get_ylim())
+    shown = {one.label: _visible(one, limits) for one in plot.series}
+    marks = [spot for points in shown.values() for spot in points]
+    placing = Placing(axes, marks, [*map(sorted, shown.values()), *_straight(plot, limits)])
     curves = [one for one in plot.series if one.kind in {"curve", "scatter"}]
-    marked = [p for one in plot.series if one.kind != "level" for p in one.points]
-    limits = np.array([axes.get_xlim(), axes.get_ylim()])
-
-    def place(point: Point) -> Array:
-        at = np.array([point.x, point.y.value], dtype=float)
-        inside: Array = ROOM * (at - limits[:, 0]) / (limits[:, 1] - limits[:, 0])
-        return inside
-
-    taken = [(*(place(p) - 3), *(place(p) + 3)) for p in marked]
-    taken += [(0, -100, ROOM[0], 0), (-100, -100, 0, 2 * ROOM[1])]  # numbers of the axes
-    for series in curves:
-        for point in series.points:
-            x, y = place(point)
-            width = TAG_SIZE * 0.64 * len(point.tag)
-            offsets = [
-                (dx, dy) for dy in (-11, 5, -20, 14, -3) for dx in (5, -5 - width, -width / 2)
-            ]
-            boxes = [(x + dx, y + dy, x + dx + width, y + dy + TAG_SIZE) for dx, dy in offsets]
-            best = min(range(len(boxes)), key=lambda i: sum(_shared(boxes[i], t) for t in taken))
-            taken.append(boxes[best])
-            axes.annotate(
-                point.tag,
-                (point.x, point.y.value or 0.0),
-                xytext=offsets[best],
-                textcoords="offset points",
-                fontsize=TAG_SIZE,
-                color=STYLES[series.style % len(STYLES)][0],
-                arrowprops={"arrowstyle": "-", "lw": 0.5, "color": INK, "alpha": 0.5},
-            )
+    for one in () if plot.sweep else curves:
+        for point in one.points:
+            at = (point.x, point.y.value or 0.0)
+            placing.place(Label(point.tag, [at], _color(one), TAG_SIZE))
+    for one in plot.series:
+        if one.points:
+            placing.place(Label(_named(one, plot), shown[one.label], _color(one), SIZE))
+    if plot.ceiling is not None:
+        spots = [(x, x + 1) for x in plot.sweep if limits[2] <= x + 1 <= limits[3]]
+        placing.place(Label(plot.ceiling, spots, PAPER, SIZE))
 
 
-def _shared(a: Box, b: Box) -> float:
-    """Area that two boxes (left, bottom, right, top) share."""
-    width = min(a[2], b[2]) - max(a[0], b[0])
-    height = min(a[3], b[3]) - max(a[1], b[1])
-    return max(width, 0.0) * max(height, 0.0)
+def _visible(series: Series, limits: Limits) -> list[Spot]:
+    """Return where a series can be named: its points inside the axes, or places along a level."""
+    x0, x1, y0, y1 = limits
+    if series.kind == "level":
+        at = series.points[0].y.value or 0.0
+        return [(x0 + (x1 - x0) * part, at) for part in (0.9, 0.7, 0.5, 0.3, 0.1)]
+    points = [(p.x, p.y.value) for p in series.points if p.y.value is not None]
+    return [(x, y) for x, y in sorted(points, reverse=True) if x0 <= x <= x1 and y0 <= y <= y1]
+
+
+def _straight(plot: Plot, limits: Limits) -> list[list[Spot]]:
+    """Return the lines of a plot beside its curves: levels, and bars of single points."""
+    lines = []
+    for one in plot.series:
+        for p in one.points:
+            if one.kind == "level" and p.y.value is not None:
+                lines.append([(limits[0], p.y.value), (limits[1], p.y.value)])
+            elif one.kind in {"scatter", "mark"} and p.y.low is not None and p.y.high is not None:
+                lines.append([(p.x, p.y.low), (p.x, p.y.high)])
+    return lines
+
+
+def _color(series: Series) -> str:
+    """Return the colour of a series' marks and labels."""
+    if series.kind in {"curve", "scatter"}:
+        return STYLES[series.style % len(STYLES)][0]
+    return PAPER if series.kind == "published" else INK
+
+
+def _named(series: Series, plot: Plot) -> str:
+    return _with_outside(series, _shown(plot)) if series.kind == "published" else series.label
 
 
 DRAW = {

@@ -46,7 +46,7 @@ KNOWN = {  # when a list's verdicts were taken, by the list's name
 }
 HEADINGS = tuple(
     Heading(text, "", text)
-    for text in ("paper", "here", "test", "verdict", "utterances", "why it differs", "made by")
+    for text in ("verdict", "paper", "here", "test", "utterances", "why it differs", "made by")
 )
 
 
@@ -153,12 +153,12 @@ def _cells(claim: Claim, definition: ClaimTable, chosen: Chosen) -> list[Cell]:
     made_by = [name for name, rows in definition.systems.items() if {*claim.systems} & {*rows}]
     texts = (
         _test(claim, definition),
-        found.value,
         str(measure.n) if measure.n else "-",
         _why(claim, found, chosen),
         ", ".join(f"`sst-decode experiment={name}`" for name in made_by),
     )
-    return [Cell(text=claim.paper), here, *(Cell(text=text) for text in texts)]
+    said = [Cell(text=found.value), Cell(text=claim.paper)]
+    return [*said, here, *(Cell(text=text) for text in texts)]
 
 
 def _why(claim: Claim, found: Verdict, chosen: Chosen) -> str:

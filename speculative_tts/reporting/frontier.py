@@ -109,8 +109,14 @@ def _sweep(drafter: str, style: int, by: str = "") -> list[Curve]:
     """The papers' rules over their settings."""
     where = _with(drafter)
     return [
-        Curve(rule + by, {**where, **of_rule}, key, values, style=style + n)
-        for n, (rule, _, of_rule, key, values) in enumerate(SWEEPS)
+        Curve(
+            f"{rule}{by}, {swept.removeprefix('mean group ')}",
+            {**where, **of_rule},
+            key,
+            values,
+            style=style + n,
+        )
+        for n, (rule, swept, of_rule, key, values) in enumerate(SWEEPS)
     ]
 
 
@@ -152,12 +158,12 @@ def _figure() -> FigureDefinition:
             Axes(
                 "Word errors by the clock",
                 "wer",
-                [*of_model, *_sweep("recurrent", 2, ", recurrent")],
+                [*of_model, *_sweep("recurrent", 2, ", recurrent layer")],
                 x="speedup",
                 x_label="speedup over the target alone (measured)",
                 levels=(
                     exact,
-                    Level("exact, recurrent", {**layer, **EXACT}),
+                    Level("exact, recurrent layer", {**layer, **EXACT}),
                     replace(TARGET_LEVEL, where=_alone(MADE_BY)),
                 ),
             ),

@@ -6,8 +6,8 @@ keeps the sections of other papers. It needs no other file and no network.
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,59 +15,105 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from speculative_tts.reporting.definitions import Report
+from speculative_tts.reporting import shipped
+from speculative_tts.reporting.definitions import Report, Row, TableDefinition
 from speculative_tts.reporting.examples import Heard
+from speculative_tts.reporting.fill_claims import NAME
 from speculative_tts.reporting.fill_figure import Figure
-from speculative_tts.reporting.tables import Cell, Table
+from speculative_tts.reporting.points import answers, points
+from speculative_tts.reporting.tables import Cell, Table, comma_separated
 
 FILES = "page_files"
 SCRIPTS = ("chart.js", "listen.js", "page.js")
 SECTION = re.compile(
     r'<script type="application/json" data-section="(\w+)">(.*?)</script>', re.DOTALL
 )
-ORDER = ("claims", "ssd", "pcg", "mtp", "streaming", "frontier", "drafters", "tiny", "others")
+PAPERS = ("claims", "ssd", "pcg", "mtp", "streaming", "frontier", "drafters", "tiny")
+ORDER = ("runs", *PAPERS, "others")
 
 
 @dataclass(frozen=True)
 class Section:
-    """What the page shows of one paper; `report` may be of no paper at all."""
+    """A paper's tables, figures and audio, as the page shows them.
+
+    `data` is what its script reads; `report` may be of no paper at all.
+    """
 
     report: Report
-    tables: Sequence[Table]
-    figures: Sequence[Figure]
-    heard: Heard
+    data: Mapping[str, Any]
 
-    def data(self) -> dict[str, Any]:
-        """As JSON. `points` are the systems of the listening table, for the summary."""
-        report = self.report
-        listening = [table for table in self.tables if table.name == report.listening]
-        return {
-            "title": report.title,
-            "introduction": report.introduction,
-            "not_reproduced": report.not_reproduced,
-            "tables": [_table(table) for table in self.tables],
-            "figures": [asdict(figure) for figure in self.figures],
-            "points": [point for table in listening for point in _points(table)],
-            "contrast": [
-                line.label
-                for table in listening
-                for key in report.contrast
-                for line in table.blocks[0].lines
-                if line.key == key
-            ],
-            **asdict(self.heard),
-        }
+
+def section(
+    report: Report, tables: Sequence[Table], figures: Sequence[Figure], heard: Heard
+) -> Section:
+    """Return the section of tables and figures that were just made."""
+    written = {one.name: comma_separated(one) for one in tables}
+    parts = {"tables": list(map(_table, tables)), "figures": list(map(asdict, figures))}
+    return _section(report, written, parts, asdict(heard))
+
+
+def shipped_section(report: Report, folder: Path, heard: Mapping[str, Any]) -> Section:
+    """Return the section of what lies in a folder, with the audio of an earlier page."""
+    written = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.csv")}
+    claims = [NAME] if report.claims else []
+    tables = [*claims, *(one.name for one in report.tables)]
+    tables += [one.name for one in report.speakers]
+    parts = {
+        "tables": [shipped.table(folder, report, name) for name in tables if name in written],
+        "figures": [
+            asdict(shipped.figure(folder, one)) for one in report.figures if one.name in written
+        ],
+    }
+    audio = {one.name: heard[one.name] for one in fields(Heard)}
+    return _section(report, written, parts, audio)
+
+
+def _section(
+    report: Report,
+    written: Mapping[str, str],
+    parts: Mapping[str, Sequence[Mapping[str, Any]]],
+    heard: Mapping[str, Any],
+) -> Section:
+    systems = {key: row.label for one in report.tables for key, row in _listened(report, one)}
+    origins = {one["name"]: one["origin"] for one in parts["tables"]}
+    data = {
+        "title": report.title,
+        "introduction": report.introduction,
+        "not_reproduced": report.not_reproduced,
+        **parts,
+        "points": points(report, written, origins),
+        "contrast": [systems[key] for key in report.contrast if key in systems],
+    }
+    return Section(report, {**data, **heard})
+
+
+def _listened(report: Report, table: TableDefinition) -> Iterable[tuple[str, Row]]:
+    """Rows of the table whose systems are heard."""
+    return table.rows.items() if table.name == report.listening else ()
 
 
 def page(sections: Sequence[Section], before: Path | None = None) -> str:
-    """The page as HTML, with what a page at `before` has of other papers."""
-    kept = dict(SECTION.findall(_text(before))) if before else {}
-    known = kept | {one.report.name: _embedded(one.data()) for one in sections}
-    ordered = {name: Markup(known[name]) for name in (*ORDER, *known) if name in known}
+    """Return the page as HTML, with what a page at `before` has of other papers."""
+    known = read_sections(before) if before else {}
+    known |= {one.report.name: _finite(one.data) for one in sections}
+    ordered = {name: known[name] for name in (*ORDER, *known) if name in known}
+    systems = [
+        {**point, "section": name} for name, data in ordered.items() for point in data["points"]
+    ]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(_resource("page.html"))
     style, *scripts = (Markup(_resource(name)) for name in ("page.css", *SCRIPTS))
-    return template.render(sections=ordered, style=style, scripts=scripts)
+    return template.render(
+        sections={name: _embedded(data) for name, data in ordered.items()},
+        answers=_embedded(answers(systems)),
+        style=style,
+        scripts=scripts,
+    )
+
+
+def read_sections(path: Path) -> dict[str, dict[str, Any]]:
+    """Return what a written page holds, by paper; nothing of a page that is not there."""
+    return {name: json.loads(text) for name, text in SECTION.findall(_text(path))}
 
 
 def _text(path: Path) -> str:
@@ -79,13 +125,17 @@ def _resource(name: str) -> str:
     return folder.joinpath(name).read_text(encoding="utf-8")
 
 
-def _embedded(data: Any) -> str:
-    """JSON that ends no script element, whatever its texts are; NaN, which is not JSON, is null."""
-    finite = json.loads(json.dumps(data), parse_constant=lambda _: None)
-    text = json.dumps(finite, ensure_ascii=False, separators=(",", ":"))
+def _finite(data: Any) -> Any:
+    """Return data as JSON has it: NaN, which is not JSON, is null."""
+    return json.loads(json.dumps(data), parse_constant=lambda _: None)
+
+
+def _embedded(data: Any) -> Markup:
+    """Return JSON that ends no script element, whatever its texts are."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return Markup(text)
 
 
 def _table(table: Table) -> dict[str, Any]:
@@ -113,20 +163,3 @@ def _table(table: Table) -> dict[str, Any]:
 def _cell(cell: Cell) -> list[Any]:
     number = cell.measure.value if cell.measure else None
     return [cell.value, cell.around, number]
-
-
-def _points(table: Table) -> list[dict[str, Any]]:
-    """Speed and word errors of a table's systems, each [value, low, high], and their difference."""
-    found: dict[str, dict[str, Any]] = {}
-    for block in table.blocks:
-        for line in block.lines:
-            point = found.setdefault(line.key, {"label": line.label})
-            for heading, cell in zip(block.headings, line.cells, strict=True):
-                name = "difference" if heading.name.startswith("wer_minus_") else heading.name
-                m = cell.measure
-                if name in {"wer", "speedup", "difference"} and m and m.value is not None:
-                    point.setdefault(name, [m.value, m.low, m.high])
-                    point.setdefault("n", m.n)
-                    if name == "difference":
-                        point.setdefault("baseline", heading.name.removeprefix("wer_minus_"))
-    return [{"key": key, **one} for key, one in found.items() if "wer" in one]

@@ -3,7 +3,16 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from speculative_tts.reporting import claims, drafters, frontier, mtp, pcg, ssd, streaming, tiny
+from speculative_tts.reporting import (
+    claims,
+    drafters,
+    frontier,
+    mtp,
+    pcg,
+    ssd,
+    streaming,
+    tiny,
+)
 from speculative_tts.reporting.definitions import Definition, Report
 from speculative_tts.reporting.experiments import Scale, scale_of
 from speculative_tts.reporting.needs import fits

@@ -8,7 +8,7 @@ from typing import Any
 from speculative_tts.evaluation.ratings import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
-from speculative_tts.reporting import foreign
+from speculative_tts.reporting import every_run, foreign
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.examples import Heard, heard
 from speculative_tts.reporting.experiments import scale_of
@@ -17,7 +17,7 @@ from speculative_tts.reporting.fill_claims import fill_claims
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
 from speculative_tts.reporting.fill_speakers import fill_speakers
 from speculative_tts.reporting.fill_table import fill_table
-from speculative_tts.reporting.page import Section
+from speculative_tts.reporting.page import Section, section
 from speculative_tts.reporting.runs import Found, Run
 from speculative_tts.reporting.selection import (
     Chosen,
@@ -38,6 +38,7 @@ class Written:
     files: tuple[Path, ...]
     missing: tuple[str, ...]
     remarks: tuple[str, ...]
+    runs: frozenset[str] = frozenset()  # names of those that it shows
 
 
 def write_report(name: str, found: Found, out: Path) -> Written:
@@ -64,10 +65,10 @@ def write_report(name: str, found: Found, out: Path) -> Written:
         folder.figure(figure)
     if runs:
         folder.runs(runs)
-    section = Section(report, tables, figures, _listening(report, chosen, found.foreign))
+    made = section(report, tables, figures, _listening(report, chosen, found.foreign))
     missing = [f"{report.name} {name}: {one.lacks}" for name, one in chosen.items() if one.lacks]
     remarks = dict.fromkeys(line for one in chosen.values() for line in one.selection.remarks)
-    return Written(section, tuple(folder.files), tuple(missing), tuple(remarks))
+    return Written(made, tuple(folder.files), tuple(missing), tuple(remarks), frozenset(runs))
 
 
 def _without_unheard(report: Report, found: Found) -> Report:
@@ -89,14 +90,28 @@ def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
     return {run.name: run for one in chosen.values() for run in one.runs}
 
 
+def write_every_run(found: Found, out: Path) -> Written:
+    """Write the table of all scored runs, and the section that plots and plays them."""
+    report, chosen = every_run.report(found.runs)
+    folder = _Folder(out / report.name)
+    (definition,) = report.tables
+    table = fill_table(definition, chosen)
+    folder.table(table)
+    results = {definition.name: chosen}
+    runs = _runs(results)
+    folder.runs(runs)
+    made = section(report, [table], [], _listening(report, results, found.foreign))
+    return Written(made, tuple(folder.files), (), (), frozenset(runs))
+
+
 def write_foreign(found: Found, out: Path) -> Written:
     """The table of other systems' audio, and the section that shows it."""
     folder = _Folder(out / foreign.REPORT.name)
     table = foreign.table(found.foreign)
     folder.table(table)
     spoken = heard({run.name: run for run in found.foreign}, "", "")
-    section = Section(foreign.REPORT, [table], [], spoken)
-    return Written(section, tuple(folder.files), (), ())
+    made = section(foreign.REPORT, [table], [], spoken)
+    return Written(made, tuple(folder.files), (), ())
 
 
 def _listening(report: Report, chosen: Mapping[str, Chosen], others: Sequence[Run]) -> Heard:
@@ -131,7 +146,7 @@ class _Folder:
         self._write(f"{table.name}.tex", latex(table))
 
     def figure(self, figure: Figure) -> None:
-        """PNG, SVG, the points as CSV, and Markdown with what must be known."""
+        """PNG, SVG, PDF, the points as CSV, and Markdown with what must be known."""
         for ending, data in draw(figure).items():
             self._write(f"{figure.name}.{ending}", data)
         self._write(f"{figure.name}.csv", figure_csv(figure))

@@ -97,7 +97,8 @@ class ReportConfig:
     runs: ReadPath = "runs"  # folder of run folders, decoded by sst-decode and scored by sst-eval
     out: WrittenPath = "runs/results"  # the page; tables and figures go into <out>/<paper>
     # whose tables and figures: ssd, pcg, mtp, streaming, frontier (every rule and drafter),
-    # drafters (by the clock), tiny (beside its goals), claims (what reproduces), or all
+    # drafters (by the clock), tiny (beside its goals), claims (what reproduces), or all; runs:
+    # every scored run a row, as also where the paper's tables show none
     paper: str = "ssd"
     page: bool = True  # write index.html with audio inside, or renew these papers' part of it
     strict: bool = False  # exit code 3 when a table or figure lacks a run

@@ -244,6 +244,7 @@ def train_target(
         corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
     )
     data = load_recordings(corpus / config.codes, layout, config.first_shard)
+    layout = replace(layout, trained_words=data.trained_words)
     material = Material(layout, data, pull, watch)
     training = TargetTraining(out, config, material, accelerator, begin)
     training.start(settings)

@@ -327,6 +327,7 @@ def train_valle(
         corpus / "dev", codec, layout, config.sampling, config.watch_rows_step, config.seed
     )
     data = load_recordings(corpus / CODES, layout, config.first_shard)
+    layout = replace(layout, trained_words=data.trained_words)
     run = ValleRun.build(config, layout, data, accelerator, codec)
     if accelerator.is_main_process:
         begin(out / TRAINING, settings)

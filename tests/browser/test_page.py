@@ -61,14 +61,15 @@ def tab(chromium: Any, size: dict[str, Any], page: Path) -> Iterator[Any]:
 
 
 def test_a_visitors_questions_are_answered_first(tab: Any) -> None:
-    """What, how much faster, what it costs, how sure: without scrolling, on a phone too."""
+    """How much faster, what it costs, how sure, what: without scrolling, on a phone too."""
     answers = tab.locator(".answers div")
     assert answers.count() == 4
-    told = ("SSD", "\N{MULTIPLICATION SIGN}", "points of word errors [", "24 utterances")
+    told = ("\N{MULTIPLICATION SIGN}", "keeps the target's distribution", "24 utterances", "SSD")
     for i, words in enumerate(told):
         assert words in answers.nth(i).inner_text()
         assert answers.nth(i).bounding_box()["y"] < tab.viewport_size["height"] * 0.6
-    assert tab.locator("#summary svg.chart").bounding_box()["y"] < tab.viewport_size["height"]
+    assert answers.nth(2).get_by_role("link").first.get_attribute("href").startswith("ssd/")
+    assert tab.locator("#summary svg.chart").bounding_box()["y"] < tab.viewport_size["height"] * 1.1
     assert tab.locator("#summary svg.chart path").count() >= 4  # draft, target, exact, SSD
     assert tab.locator(".listen").bounding_box()["y"] < tab.locator("#papers").bounding_box()["y"]
 
@@ -80,9 +81,63 @@ def test_too_few_utterances_are_told(chromium: Any, tmp_path: Path) -> None:
     shown = chromium.new_page()
     shown.goto((tmp_path / "index.html").as_uri())
     answers = shown.locator(".answers div").all_inner_texts()
-    assert "Too few utterances to say" in answers[1]
-    assert "4 utterances a system; below ten nothing has an interval." in answers[3]
+    assert "Too few timed utterances to say" in answers[0]
+    assert "Below ten utterances nothing has an interval." in answers[2]
     shown.close()
+
+
+SHIPPED = Path(__file__).resolve().parents[2] / "results" / "index.html"
+
+
+@pytest.fixture
+def shipped(chromium: Any, size: dict[str, Any]) -> Iterator[Any]:
+    """The page that ships."""
+    context = chromium.new_context(**size)
+    shown = context.new_page()
+    shown.goto(SHIPPED.as_uri())
+    shown.wait_for_selector("#summary svg.chart text.tag")
+    yield shown
+    context.close()
+
+
+def test_the_plot_is_filled_by_what_works(shipped: Any) -> None:
+    """Heads that err on 50 to 75 % stretched the axis until all else was one heap of labels."""
+    ticks = shipped.locator("#summary svg.chart text[text-anchor=end]").all_text_contents()
+    assert max(map(float, ticks)) <= 10
+    tags = shipped.locator("#summary svg.chart text.tag")
+    boxes = [tags.nth(i).bounding_box() for i in range(tags.count())]
+    assert {"73", "recordings through the codec"} <= {*tags.all_text_contents()}
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            apart = (
+                a["x"] + a["width"] <= b["x"] + 1
+                or b["x"] + b["width"] <= a["x"] + 1
+                or a["y"] + a["height"] <= b["y"] + 3
+                or b["y"] + b["height"] <= a["y"] + 3
+            )
+            assert apart, (a, b)
+
+
+def test_no_two_series_of_the_plot_look_alike(shipped: Any) -> None:
+    """PCG and the tiny system were both green triangles: sections without points counted."""
+    marks = shipped.locator("#summary .legend path")
+    looks = [
+        (marks.nth(i).get_attribute("d"), marks.nth(i).get_attribute("fill"))
+        for i in range(marks.count())
+    ]
+    assert len(looks) >= 4
+    assert len({*looks}) == len({shape for shape, _ in looks}) == len(looks)
+
+
+def test_a_claims_verdict_is_seen_without_scrolling_sideways(shipped: Any) -> None:
+    """It stood in a column to the right of a screen of 1,280 pixels, and of a phone's."""
+    verdict = shipped.locator("td.verdict:visible").first
+    box, claim = verdict.bounding_box(), shipped.locator("tbody th:visible").first.bounding_box()
+    assert box["x"] + box["width"] <= shipped.viewport_size["width"]
+    assert box["x"] - claim["x"] < 0.25 * shipped.viewport_size["width"]
+    assert verdict.evaluate("e => getComputedStyle(e).color") != shipped.locator(
+        "td.words:visible"
+    ).first.evaluate("e => getComputedStyle(e).color")
 
 
 def test_nothing_is_wider_than_the_screen(tab: Any) -> None:

@@ -126,8 +126,8 @@ def test_what_goes_into_a_list_comes_out_in_order(
         with told():
             assert [(item.id, item.text) for item in read_list(path)] == pairs
         with told():
-            samples = read_external(path).samples
-            assert [(sample.id, sample.text) for sample in samples] == pairs
+            (source,) = read_external(path)
+            assert [(sample.id, sample.text) for sample in source.samples] == pairs
 
 
 @given(FIELDS, st.data())

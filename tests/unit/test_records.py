@@ -214,3 +214,20 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path.write_text('{"model_type": "llama", "sub": {"x": 1, "x": 2}}')
     with pytest.raises(ValueError, match=r'list\.jsonl is .*the key "x" is there twice'):
         read_json(path)
+
+
+@pytest.mark.parametrize("second", ["U0", "\u00e9", "STRASSE"])
+def test_ids_that_some_disks_take_for_one_are_refused(tmp_path: Path, second: str) -> None:
+    """There, the audio of the second replaced that of the first in silence."""
+    ids = ["u0", "e\u0301", "stra\u00dfe", second]
+    write_jsonl(tmp_path / "list.jsonl", [ITEM | {"id": key} for key in ids])
+    with pytest.raises(ValueError, match=r"is there twice, as .* on disks that ignore case"):
+        read_list(tmp_path / "list.jsonl")
+
+
+@pytest.mark.parametrize("key", ["=1+1", "+1", "@x"])
+def test_an_id_is_no_formula(tmp_path: Path, key: str) -> None:
+    """Ids stand in CSV files, which spreadsheets open."""
+    write_jsonl(tmp_path / "list.jsonl", [ITEM | {"id": key}])
+    with pytest.raises(ValueError, match=r"so that a spreadsheet computes it; begin with a letter"):
+        read_list(tmp_path / "list.jsonl")

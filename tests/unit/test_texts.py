@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from speculative_tts.texts import read_lines, some
+from speculative_tts.texts import first, read_lines, some
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,9 @@ def test_a_message_names_five_and_counts_the_rest() -> None:
     names = [str(number) for number in range(20_000)]
     assert some(names[:5]) == "0, 1, 2, 3, 4"
     assert some(names) == "0, 1, 2, 3, 4 and 19995 more"
+
+
+def test_a_list_shows_five_lines_and_counts_the_rest() -> None:
+    lines = list("abcdefg")
+    assert first(lines) == [*"abcde", "... and 2 more like these"]
+    assert first(lines[:5]) == [*"abcde"]

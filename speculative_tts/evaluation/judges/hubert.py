@@ -12,6 +12,7 @@ from speculative_tts.evaluation.judge import Measure, Measures, single
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 from speculative_tts.evaluation.wer import Transcriber
+from speculative_tts.pretrained import AGAIN, read_pretrained
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,11 @@ class Hubert(Transcriber, LocalModel):
         """Load the model as a function from waves to their transcripts."""
         import torch
 
+        assert self.folder is not None
         library = offline("transformers")
 
         processor = library.Wav2Vec2Processor.from_pretrained(self.folder, local_files_only=True)
-        model = library.HubertForCTC.from_pretrained(self.folder, local_files_only=True)
+        model = read_pretrained(library.HubertForCTC, self.folder, AGAIN, others=True)
         model = model.to(self.device).eval()
 
         @torch.inference_mode()

@@ -19,6 +19,7 @@ from speculative_tts.evaluation.judge import Columns, Measure, Sample
 from speculative_tts.evaluation.local_model import WheelModel
 from speculative_tts.evaluation.weights import WheelFile
 from speculative_tts.evaluation.wer import Transcriber, compare, normalise
+from speculative_tts.texts import some
 
 if TYPE_CHECKING:
     from pocketsphinx import Decoder
@@ -116,7 +117,7 @@ def word_decoder(words: Sequence[str]) -> "Decoder":
     unknown = [word for word in words if word not in dictionary()]
     if unknown or not words:
         raise ValueError(
-            f"word grammar: {', '.join(unknown) or 'no words'} not in pocketsphinx's dictionary"
+            f"word grammar: {some(unknown) or 'no words'} not in pocketsphinx's dictionary"
             "; use grammar=general"
         )
     states = dict(enumerate(words, start=2))  # 0 is before a word, 1 the end

@@ -15,6 +15,7 @@ from speculative_tts.evaluation.judge import Measure, Measures, single
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
+from speculative_tts.pretrained import AGAIN, read_pretrained
 from speculative_tts.typed import read_json
 
 WINDOW = 30 * SAMPLE_RATE  # samples of one window
@@ -72,13 +73,13 @@ class Whisper(Transcriber, LocalModel):
         """Load the model as a function of waves; one longer than a window is transcribed alone."""
         import torch
 
+        assert self.folder is not None
         library = offline("transformers")
 
         dtype = torch.float16 if self.device == "cuda" else torch.float32
         processor = library.WhisperProcessor.from_pretrained(self.folder, local_files_only=True)
-        model = library.WhisperForConditionalGeneration.from_pretrained(
-            self.folder, local_files_only=True, dtype=dtype
-        )
+        kind = library.WhisperForConditionalGeneration
+        model = read_pretrained(kind, self.folder, AGAIN, others=True, dtype=dtype)
         model = model.to(self.device).eval()
 
         @torch.inference_mode()

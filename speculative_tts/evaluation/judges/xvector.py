@@ -11,6 +11,7 @@ from speculative_tts.evaluation.judge import Measure
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, pad_short, to_numbers
 from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
+from speculative_tts.pretrained import AGAIN, read_pretrained
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ class XVector(VoiceComparison, LocalModel):
         """Load the model as a function from a wave to its embedding."""
         import torch
 
+        assert self.folder is not None
         library = offline("transformers")
 
         front_end = library.AutoFeatureExtractor.from_pretrained(self.folder, local_files_only=True)
-        model = library.WavLMForXVector.from_pretrained(self.folder, local_files_only=True)
+        model = read_pretrained(library.WavLMForXVector, self.folder, AGAIN, others=True)
         model = model.to(self.device).eval()
 
         @torch.inference_mode()

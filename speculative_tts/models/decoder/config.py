@@ -164,6 +164,11 @@ class _Stored:
     def _check_rope(self, where: object) -> None:
         """ValueError where two keys say different things of RoPE, or it turns a part of a head."""
         both = [one for one in (self.rope_parameters, self.rope_scaling) if one]
+        if nested := sorted(key for one in both for key in one if isinstance(one[key], dict)):
+            raise ValueError(
+                f"{where}: RoPE of its own for some layers ({nested[0]}) is not supported; give "
+                "another checkpoint"
+            )
         ropes = [typed(_Rope, one, where) for one in both]
         thetas = {*(one.rope_theta for one in ropes), self.rope_theta} - {None}
         if (both[1:] and both[0] != both[1]) or len(thetas) > 1:

@@ -5,7 +5,6 @@ is first met (`tuning`) and kept in the user's cache folder; until then `product
 """
 
 import functools
-import json
 import logging
 import os
 import re
@@ -16,6 +15,7 @@ import torch
 
 from speculative_tts.files import OutputError
 from speculative_tts.records import write_json
+from speculative_tts.typed import read_json
 
 SHIPPED = Path(__file__).parent / "tiles"
 FEW = 16  # rows whose products are ours; cuBLAS has those of more
@@ -154,7 +154,7 @@ def own_file(device: torch.device) -> Path:
 def _stored(file: Path) -> dict[str, Any]:
     """Return a file's tiles; none of one that is not there or was damaged: they are measured."""
     try:
-        tiles: dict[str, Any] = json.loads(file.read_text())["tiles"]
+        tiles: dict[str, Any] = read_json(file)["tiles"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return tiles

@@ -50,33 +50,47 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
     picture.append(frame);
     for (const line of lines) frame.append(svg("polyline", { points: line.points.map((p) => `${atX(p.x)},${freely(p.y)}`).join(" "), fill: "none", stroke: line.colour, "stroke-width": 1.8, "stroke-dasharray": line.dash || "" }));
     const taken = points.map((p) => [atX(p.x) - 5, atY(p.y) - 5, atX(p.x) + 5, atY(p.y) + 5]);
+    const bars = [];
     for (const p of points) {
       const [px, py] = [atX(p.x), atY(p.y)], bar = { stroke: p.colour, "stroke-opacity": .55, "stroke-width": 1.3 };
-      if (p.low !== null && p.low !== undefined) picture.append(svg("line", { ...bar, x1: px, x2: px, y1: atY(p.low), y2: atY(p.high) }));
-      if (p.left !== null && p.left !== undefined) picture.append(svg("line", { ...bar, x1: atX(p.left), x2: atX(p.right), y1: py, y2: py }));
-      const outside = p.y > high, dot = svg("path", { d: outside ? SHAPES[2] : p.shape, transform: `translate(${px} ${py})`, fill: p.hollow ? "var(--back)" : p.colour, stroke: p.colour });
+      const outside = p.y > high;
+      if (!outside && p.low !== null && p.low !== undefined) bars.push([px, atY(p.low), px, atY(p.high), bar]);
+      if (!outside && p.left !== null && p.left !== undefined) bars.push([atX(p.left), py, atX(p.right), py, bar]);
+      const dot = svg("path", { d: outside ? SHAPES[2] : p.shape, transform: `translate(${px} ${py})`, fill: p.hollow ? "var(--back)" : p.colour, stroke: p.colour });
       dot.append(svg("title", {}, p.about));
       picture.append(dot);
     }
-    const crossed = (s) => lines.some((line) => line.points.slice(1).some((end, i) => {
+    for (const [x1, y1, x2, y2, bar] of bars) frame.append(svg("line", { ...bar, x1, y1, x2, y2 }));
+    const barred = (s) => bars.some(([ax, ay, bx, by]) => ax < s[2] && bx > s[0] && Math.min(ay, by) < s[3] - 2 && Math.max(ay, by) > s[1] + 2);
+    const crossed = (s) => barred(s) || levels.some((l) => atY(l.y) > s[1] + 2 && atY(l.y) < s[3] - 2) || lines.some((line) => line.points.slice(1).some((end, i) => {
       const [ax, ay, bx, by] = [atX(line.points[i].x), freely(line.points[i].y), atX(end.x), freely(end.y)];
       return Array.from({ length: 33 }, (_, k) => k / 32).some((k) => {
         const [cx, cy] = [ax + k * (bx - ax), ay + k * (by - ay)];
         return cx > s[0] && cx < s[2] && cy > s[1] + 2 && cy < s[3] - 1;
       });
     }));
-    for (const p of points) {
-      const outside = p.y > high || p.y < low, tag = outside ? `${p.tag || ""} ${+p.y.toPrecision(3)}`.trim() : p.tag;
-      if (!tag) continue;
-      const [px, py] = [atX(p.x), atY(p.y)], wide = tag.length * 6.1;
-      const spots = [[8, -3], [8, 12], [-8 - wide, -3], [-8 - wide, 12], [-wide / 2, -9], [-wide / 2, 19], [8, -16], [-8 - wide, -16], [8, 25], [-8 - wide, 25]]
-        .map(([dx, dy]) => [px + dx, py + dy - 10, px + dx + wide, py + dy + 2]);
-      const open = spots.filter((s) => s[0] > left - 4 && s[2] < width + 2 && s[1] > 0 && s[3] < height - bottom + 4 && !taken.some((t) => s[0] < t[2] && s[2] > t[0] && s[1] < t[3] && s[3] > t[1]));
+    const clear = (s) => s[0] > left - 4 && s[2] < width + 2 && s[1] > 0 && s[3] < height - bottom + 4 && !taken.some((t) => s[0] < t[2] && s[2] > t[0] && s[1] < t[3] && s[3] > t[1]);
+    const put = (p, tag, rows) => {
+      const [px, py] = [atX(p.x), atY(p.y)], wide = tag.length * 6.1 + 3;
+      const near = [[8, -3], [8, 12], [-8 - wide, -3], [-8 - wide, 12], [-wide / 2, -9], [-wide / 2, 19], [8, -16], [-8 - wide, -16], [8, 25], [-8 - wide, 25]];
+      const open = [...near, ...rows].map(([dx, dy]) => [px + (dx ?? -wide / 2), py + dy - 10, px + (dx ?? -wide / 2) + wide, py + dy + 2]).filter(clear);
       const free = open.find((s) => !crossed(s)) || open[0];
-      if (!free) continue; // its title says it
+      if (!free) return false; // its title says it
       taken.push(free);
-      picture.append(svg("text", { x: free[0], y: free[3] - 2, style: `fill:${p.colour}` }, tag));
+      picture.append(svg("text", { class: "tag", x: free[0], y: free[3] - 2, style: `fill:${p.colour}${p.bold ? ";font-weight:600" : ""}` }, tag));
+      return true;
+    };
+    for (const level of levels.filter((l) => l.label)) { // above or below its line, as far right as is free
+      const wide = level.label.length * 6.1 + 3, y = atY(level.y), spots = [];
+      for (let x = width - right; x > left + wide; x -= 8) spots.push([x - wide, y - 14, x, y - 2], [x - wide, y + 2, x, y + 14]);
+      const open = spots.filter(clear), free = open.find((s) => !barred(s)) || open[0];
+      if (!free) continue;
+      taken.push(free);
+      picture.append(svg("text", { class: "soft tag", x: free[0], y: free[3] - 3 }, level.label));
     }
+    const below = [19, 32, 45, 58, 71].map((dy) => [null, dy]); // rows for what stands crowded at the edge
+    for (const p of points) if (p.y > high || p.y < low) put(p, `${+p.y.toPrecision(2)}`, below);
+    for (const p of points) if (p.tag && p.y <= high && p.y >= low) put(p, p.tag, []);
     place.replaceChildren(picture);
   };
   let before = -1;

@@ -17,46 +17,60 @@ function withCode(place, text) {
   return place;
 }
 
+const answers = JSON.parse(document.querySelector("script[data-answers]").textContent);
+const times = (p) => el("b", { textContent: `${p.speedup[0].toFixed(2)}×` });
+const signed = (v) => `${v > 0 ? "+" : v < 0 ? "−" : ""}${Math.abs(v).toFixed(2)}`;
+const file = (p, of) => el("a", { href: `${p.section}/${p[of + "_table"]}.md`, textContent: `${p.section}/${p[of + "_table"]}` });
+const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
+function faster() {
+  const { lossless, within, margin } = answers;
+  if (!lossless && !within) return ["Too few timed utterances to say; the plot shows what was measured."];
+  const parts = lossless ? [times(lossless), `${interval(lossless.speedup, 2)} without any loss: ${lossless.label}.`] : [];
+  if (!within || same(lossless, within)) return [...parts, el("br"), `Nothing faster is sure to lose less than ${counted(margin, "point", "points")} of words.`];
+  return [...parts, el("br"), times(within), `${interval(within.speedup, 2)} with less than ${counted(margin, "point", "points")} of words lost: ${within.label}.`];
+}
+
+const same = (a, b) => a && b && a.section === b.section && a.key === b.key;
+
+function cost() {
+  const { lossless, within, margin } = answers, parts = [];
+  if (lossless) parts.push("The lossless one: none, its rule keeps the target's distribution. ");
+  if (within && !same(lossless, within)) parts.push(`The other: ${signed(within.difference[0])} points of word errors [${signed(within.difference[1])}, ${signed(within.difference[2])}] on ${within.difference_n} utterances (`,
+    file(within, "difference"), `): the upper end stays below the margin of ${counted(margin, "point", "points")} that the claims fix.`);
+  return parts.length ? parts : ["No system was tested against its target: that needs both, and ten utterances at least."];
+}
+
+function certainty() {
+  const told = [answers.lossless, answers.within].filter((p, i, all) => p && !(i && same(all[0], p)));
+  const places = [...new Map(told.map((p) => [`${p.section}/${p.speedup_table}`, p])).values()];
+  return [...places.flatMap((p) => [`Timed on ${p.speedup_n} utterances in ${counted(p.processes, "process", "processes")}, ${p.machine || "machine unknown"} (`, file(p, "speedup"), "). "]),
+    told.length ? "Brackets are 95 % intervals. " : "Below ten utterances nothing has an interval. ", "Models, data and machine are not the papers': compare order, not level."];
+}
+
 function summary() {
-  const points = sections.flatMap((section) => section.points.map((p) => ({ ...p, section })));
-  const timed = points.filter((p) => p.speedup && p.speedup[0] > .3), methods = timed.filter((p) => p.speedup[1] !== null && p.key !== "draft");
-  const sure = methods.filter((p) => p.difference && p.difference[1] !== null);
-  const best = (list) => list.reduce((m, p) => !m || p.speedup[0] > m.speedup[0] ? p : m, null);
-  const harmless = best(sure.filter((p) => p.difference[1] <= 0)), fastest = best(methods);
+  const points = sections.flatMap((section) => section.points.filter((p) => p.drawn).map((p) => ({ ...p, section })));
+  const best = [answers.lossless, answers.within].filter((p, i, all) => p && !(i && same(all[0], p))).map((p) => ({ ...p, section: sections.find((s) => s.name === p.section), best: true }));
+  const drawn = [...points.filter((p) => !best.some((q) => q.section === p.section && q.label === p.label)), ...best];
+  const timed = drawn.filter((p) => p.speedup && p.speedup[0] > .3);
   const answer = (question, ...parts) => el("div", {}, el("dt", { textContent: question }), el("dd", {}, ...parts));
-  const times = (p) => el("b", { textContent: `${p.speedup[0].toFixed(2)}×` });
-  const counts = points.map((p) => p.n).filter(Boolean);
-  const answers = el("dl", { className: "answers" },
-    answer("What", `${[...new Set(sections.filter((s) => s.points.length).map(short))].join(", ")}: systems that speak the same utterances, each beside its own target alone, decoded token by token.`),
-    harmless ? answer("How much faster", times(harmless), `${interval(harmless.speedup, 2)} by ${named(harmless)}: `
-      + (harmless.speedup[0] > 1 ? "the most without a loss of words that shows." : "nothing that keeps its words is faster on this machine."))
-      : answer("How much faster", fastest ? times(fastest) : timed.length ? "Too few utterances to say; the plot shows what was measured." : "Not timed.", fastest ? `${interval(fastest.speedup, 2)} by ${named(fastest)}, the fastest here.` : ""),
-    answer("What it costs", ...cost(harmless, fastest, sure)),
-    answer("How sure", counts.length ? `${Math.min(...counts) === Math.max(...counts) ? counts[0] : `${Math.min(...counts)} to ${Math.max(...counts)}`} utterances a system; ${timed.some((p) => p.speedup[1] !== null) ? "bars are 95 % intervals" : "below ten nothing has an interval"}. ` : "",
-      "Models, data and machine are not the papers': compare order, not level."));
+  const list = el("dl", { className: "answers" },
+    answer("How much faster", ...faster()), answer("What it costs", ...cost()), answer("How sure", ...certainty()),
+    answer("What", `${[...new Set(sections.filter((s) => s.points.some((p) => p.drawn)).map(short))].join(", ")}: systems that speak the same utterances, each beside its own target alone, decoded token by token.`));
+  const SYSTEMS = SHAPES.filter((_, i) => i !== 2); // a triangle is what lies outside
+  const shown = [...new Set(timed.map((p) => p.section))];
+  const look = (section) => ({ colour: `var(--c${shown.indexOf(section) % 5})`, shape: SYSTEMS[(shown.indexOf(section) + Math.floor(shown.indexOf(section) / 5)) % 4] });
   const place = el("div"), picture = el("div", {}, el("h2", { textContent: "Speed against word errors" }));
-  const entries = sections.filter((s) => s.points.length).map((s) => ({ label: short(s), colour: `var(--c${sections.indexOf(s) % 5})`, shape: SHAPES[sections.indexOf(s) % 5] }));
-  const still = points.filter((p) => !p.speedup && sections.some((s) => s.points.some((q) => q.speedup)));
-  if (still.length) entries.push({ label: "not timed here: " + [...new Set(still.map((p) => p.label))].join(", "), colour: "var(--soft)", dash: "6 4" });
-  picture.append(legend(entries), el("small", { textContent: "Word errors %, lower is better; to the right is faster" }), place);
-  const usual = Math.max(...timed.filter((p) => p.key !== "draft").map((p) => p.wer[0]));
-  chart(place, { log: true, chosen: 1, x: "times as fast as the target alone", alt: "Speed against word errors of all methods",
-    levels: still.map((p) => ({ y: p.wer[0], colour: "var(--soft)" })),
-    points: timed.map((p) => ({ x: p.speedup[0], left: p.speedup[1], right: p.speedup[2], y: p.wer[0], low: p.wer[1], high: p.wer[2], aside: p.key === "draft" && p.wer[0] > 2 * usual,
-      tag: p.label.replace(/^Target \+ /, "").replace(/^Target alone,? ?/, "target ").trim(), colour: `var(--c${sections.indexOf(p.section) % 5})`, shape: SHAPES[sections.indexOf(p.section) % 5],
+  picture.append(legend(shown.map((section) => ({ label: short(section), ...look(section) }))), el("small", { textContent: "Word errors %, lower is better; to the right is faster. Triangles at the edge lie outside, at the figure beside them; touch a mark for its name." }), place);
+  const floor = points.find((p) => p.key === "codec");
+  const tag = (p) => p.label.replace(/^Target \+ /, "").replace(/^Target alone,? ?/, "target ").trim();
+  if (timed.length) chart(place, { log: true, chosen: 1, x: "times as fast as the target alone", alt: "Speed against word errors of all methods",
+    levels: floor && timed.length ? [{ y: floor.wer[0], colour: "var(--soft)", label: floor.label.toLowerCase() }] : [],
+    points: timed.map((p) => ({ x: p.speedup[0], left: p.speedup[1], right: p.speedup[2], y: p.wer[0], low: p.wer[1], high: p.wer[2], aside: p.failed, tag: tag(p), bold: p.best, ...look(p.section),
       about: `${named(p)}: ${p.speedup[0].toFixed(2)}×${interval(p.speedup, 2)}, word errors ${p.wer[0].toFixed(1)} %${interval(p.wer)}` })) });
   const listen = listening(sections), first = el("div", { className: "first" }, picture);
   if (listen) first.append(listen);
-  document.getElementById("summary").append(answers, first);
-}
-
-function cost(harmless, fastest, sure) {
-  const signed = (v) => `${v > 0 ? "+" : v < 0 ? "−" : ""}${Math.abs(v).toFixed(1)}`;
-  const told = (p) => `${signed(p.difference[0])} points of word errors [${signed(p.difference[1])}, ${signed(p.difference[2])}]`;
-  if (!sure.length) return ["No system was tested against its target: that needs both, and ten utterances at least."];
-  if (!harmless) return [`Words: ${told(sure[0])} (${named(sure[0])}).`];
-  const worse = fastest !== harmless && fastest.difference && fastest.difference[1] > 0;
-  return [`That one: ${told(harmless)}. `, worse ? `The fastest, ${named(fastest)} (${fastest.speedup[0].toFixed(2)}×): ${told(fastest)}.` : ""];
+  document.getElementById("summary").append(list, first);
 }
 
 let made = 0;
@@ -84,12 +98,20 @@ function tabs(items, className = "") {
   return box;
 }
 
+const VERDICTS = { shows: "good", opposite: "bad" }; // the others are open
+
 // columns: [title, sub, class]; rows: {label, rule, cells: [[text, below, number] or [node, "", number]]}
 function sortable(columns, rows) {
   const body = el("tbody"), head = el("tr", {}, el("th", { scope: "col" })), table = el("table", {}, el("thead", {}, head), body);
   const put = (shown, plain) => body.replaceChildren(...shown.map((row) => {
     const line = el("tr", { className: row.rule && plain ? "rule" : "" }, el("th", { scope: "row", textContent: row.label }));
-    row.cells.forEach(([text, below], i) => line.append(el("td", { className: columns[i][2] || "" }, text, below ? el("small", { textContent: below }) : "")));
+    row.cells.forEach(([text, below], i) => {
+      const cell = line.appendChild(el("td", { className: columns[i][2] || "" }));
+      if (typeof text === "string") withCode(cell, text); else cell.append(text);
+      if (below) cell.append(el("small", { textContent: below }));
+      cell.dataset.title = columns[i][0];
+      if (columns[i][2] === "verdict") cell.dataset.verdict = VERDICTS[text] || "open";
+    });
     return line;
   }));
   columns.forEach(([title, sub, kind], i) => {
@@ -127,15 +149,18 @@ function tablePanel(section, table) {
   const parts = [el("h3", { textContent: table.title })];
   if (table.warning) parts.push(el("p", { className: "bad", textContent: table.warning }));
   for (const block of table.blocks) {
-    const columns = block.headings.map((h) => [h.group, h.sub, h.name.startsWith("paper_") || h.name.startsWith("goal_") ? "paper" : ""]);
-    parts.push(el("h4", { textContent: block.title }), sortable(columns, block.lines)[0]);
+    const ofClaims = section.name === "claims";
+    const columns = block.headings.map((h) => [h.group, h.sub, h.name.startsWith("paper_") || h.name.startsWith("goal_") ? "paper" : ofClaims ? h.group === "verdict" ? "verdict" : "words" : ""]);
+    const shown = sortable(columns, block.lines)[0];
+    if (ofClaims) shown.classList.add("cards");
+    parts.push(el("h4", { textContent: block.title }), shown);
   }
   return [...parts, ...around(section, table, ["md", "csv", "tex"])];
 }
 
 function figurePanel(section, figure) {
   return [el("h3", { textContent: figure.title }), figure.warning ? el("p", { className: "bad", textContent: figure.warning }) : "",
-    el("div", { className: "plots" }, ...figure.plots.map(figurePlot)), ...around(section, figure, ["png", "svg", "csv"])];
+    el("div", { className: "plots" }, ...figure.plots.map(figurePlot)), ...around(section, figure, ["png", "svg", "pdf", "csv"])];
 }
 
 function utterancePanel(section) {

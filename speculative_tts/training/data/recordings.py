@@ -66,6 +66,13 @@ class RecordingsBySpeaker:
 
     by_speaker: tuple[dict[int, tuple[Recording, ...]], ...]
 
+    @property
+    def trained_words(self) -> tuple[int, int]:
+        """Fewest and most words of what a fluent target is trained on."""
+        longest = FLUENT[-1].max_words
+        lengths = [n for one in self.by_speaker for n in one if n <= longest]
+        return min(lengths, default=longest), max(lengths, default=longest)
+
 
 @dataclass(frozen=True)
 class LabelledBatch:

@@ -7,8 +7,9 @@ import pytest
 import soundfile
 
 from speculative_tts.assets import resolve
-from speculative_tts.codecs.audio import EDGE, read_wave, without_edges
+from speculative_tts.codecs.audio import EDGE, read_wave, readable, without_edges
 from speculative_tts.evaluation.audio import load_wave
+from speculative_tts.listening.sound import load
 from speculative_tts.records import read_list
 
 
@@ -73,3 +74,27 @@ def test_shipped_prompts_have_no_edges_to_cut() -> None:
     for item in read_list(resolve("tiny:testset/list.jsonl"))[::8]:
         wave = read_wave(Path(item.prompt_audio), 16_000)
         np.testing.assert_array_equal(without_edges(wave, 16_000), wave)
+
+
+def test_the_rate_of_what_is_no_audio_is_refused_by_name(tmp_path: Path) -> None:
+    """sst-listen ended in libsndfile's traceback."""
+    (tmp_path / "a.wav").write_bytes(b"RIFF")
+    for name, fault in {"a.wav": "is not readable audio", "b.wav": "not found"}.items():
+        with pytest.raises(ValueError, match=rf"{name} {fault}"):
+            load(tmp_path / name)
+
+
+def test_a_wav_that_was_cut_is_told_from_a_stream(tmp_path: Path) -> None:
+    """A file cut in mid-copy was read short without a word: 6,652 of 16,000 samples."""
+    whole = tmp_path / "whole.wav"
+    soundfile.write(whole, np.full(16_000, 0.1, dtype=np.float32), 16_000)
+    data = whole.read_bytes()
+    cut, stream = tmp_path / "cut.wav", tmp_path / "stream.wav"
+    cut.write_bytes(data[:13_348])
+    place = data.index(b"data") + 4
+    stream.write_bytes(data[:place] + b"\xff" * 4 + data[place + 4 : 13_348])
+    assert len(read_wave(whole, 16_000)) == 16_000
+    assert len(read_wave(stream, 16_000)) == (13_348 - place - 4) // 2
+    with pytest.raises(ValueError, match=r"cut\.wav is cut short: .* 18696 bytes .* copy or rec"):
+        read_wave(cut, 16_000)
+    assert [readable(path) for path in (whole, cut, stream)] == [True, False, True]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import NeuCodecConfig, NeuCodecModel, Xcodec2Config, Xcodec2Model
 
 from speculative_tts.codecs.fsq import digits
@@ -115,4 +116,26 @@ def test_another_folder_is_named_with_what_was_looked_for(name: str, tmp_path: P
         load_codec(name, tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "encodec"}))
     with pytest.raises(ValueError, match=r"give codec\.path=<folder of "):
+        load_codec(name, tmp_path)
+
+
+def changed(state: dict[str, torch.Tensor], how: str) -> dict[str, torch.Tensor]:
+    name = next(name for name in state if name.endswith("weight") and state[name].ndim == 2)
+    if how == "extra":
+        return state | {"lora.weight": torch.ones(2, 2)}
+    if how == "lost":
+        return {key: tensor for key, tensor in state.items() if key != name}
+    other = {"int8": state[name].to(torch.int8), "shape": state[name][1:].clone()}
+    return state | {name: other[how]}
+
+
+@pytest.mark.parametrize("how", ["extra", "lost", "int8", "shape"])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_folder_that_does_not_fit_is_refused(name: str, how: str, tmp_path: Path) -> None:
+    """transformers draws what is lost, drops what is more, takes integers without their scales."""
+    config, model, _ = KINDS[name]
+    model(config(**SIZES)).save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    save_file(changed(load_file(file), how), file, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"codec\.path=<folder of"):
         load_codec(name, tmp_path)

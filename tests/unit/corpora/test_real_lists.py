@@ -13,7 +13,7 @@ from speculative_tts.commands import prepare as command
 from speculative_tts.corpora import listing
 from speculative_tts.corpora.libritts import text_of
 from speculative_tts.corpora.published import Listed, read_published
-from speculative_tts.records import read_list
+from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema.prepare import Corpus, ListFormat
 
 LEAK = f"{TARGETS[0]} {TARGETS[0]}"
@@ -187,3 +187,21 @@ def test_lists_edited_on_windows(tmp_path: Path) -> None:
     meta.write_text("u\u200b0|One.|p.wav|Alpha.\n", encoding="utf-8")
     with pytest.raises(ValueError, match="holds characters that nobody sees"):
         read_published(meta, ListFormat.seedtts)
+
+
+@pytest.mark.parametrize("ids", [["u", "u"], ["u", "U"], ["a/b"]])
+def test_ids_of_a_list_that_is_written_name_files(tmp_path: Path, ids: list[str]) -> None:
+    """sst-prepare wrote such lists with exit code 0, and sst-decode refused them."""
+    items = [ListItem(key, "One.", "p.wav", "Two.") for key in ids]
+    with pytest.raises(ValueError, match=r"is there twice|cannot name a file; use"):
+        listing.write(listing.Listing(items), tmp_path / "list.jsonl", allow_missing=False)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["loop.wav", "a\0b.wav"])
+def test_a_path_that_no_file_can_have_is_missing(tmp_path: Path, name: str) -> None:
+    """A link to itself ended in a traceback, a NUL in a message without the list or the row."""
+    (tmp_path / "loop.wav").symlink_to("loop.wav")
+    row = Listed("u", "p", "Text.", "Prompt.", None, name)
+    made = listing.join([row], None, [], tmp_path, keep_leaks=False)
+    assert made.missing == {"u": f"prompt {name}"}

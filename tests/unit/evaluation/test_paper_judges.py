@@ -13,6 +13,7 @@ import pytest
 import soundfile
 import tiny_judges
 import torch
+from safetensors.torch import load_file, save_file
 from scored_runs import record
 from transformers import Wav2Vec2Config, Wav2Vec2Model, WavLMConfig, WavLMModel
 
@@ -361,3 +362,28 @@ def test_utmos_is_a_column(tmp_path: Path) -> None:
     assert judge.score([Sample("a", "", "a.wav")], {"a.wav": 4.0}) == [{"utmos": 4.0}]
     soundfile.write(tmp_path / "a.wav", NOISE, 16_000)
     assert judge.files(Sample("a", "", "a.wav")) == ["a.wav"]
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [(XVector, tiny_judges.xvector), (Hubert, tiny_judges.hubert), (Whisper, tiny_judges.whisper)],
+)
+@pytest.mark.parametrize("how", ["lost", "int8"])
+def test_a_judge_is_not_drawn_at_random(tmp_path: Path, judge: Any, how: str) -> None:
+    """transformers draws lost weights with a warning, and the figures were those of chance."""
+    kind, write = judge
+    file = write(tmp_path / "j") / "model.safetensors"
+    state = load_file(file)
+    name = next(name for name in state if name.endswith("layers.0.final_layer_norm.weight"))
+    weight = state.pop(name)
+    state |= {name: weight.to(torch.int8)} if how == "int8" else {}
+    save_file(state, file, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"final_layer_norm\.weight.*; copy the checkpoint again"):
+        kind(tmp_path / "j").load()
+
+
+def test_a_judge_names_what_it_leaves_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tiny_judges.xvector(tmp_path / "x") / "model.safetensors"
+    save_file(load_file(file) | {"more.weight": torch.ones(2)}, file, metadata={"format": "pt"})
+    XVector(tmp_path / "x").load()
+    assert "tensors that the model does not have: more.weight" in caplog.text

@@ -245,3 +245,12 @@ def test_a_decoder_takes_all_of_its_state(folder: Path) -> None:
     build_decoder(DecoderConfig.from_folder(folder), state, **options)
     with pytest.raises(ValueError, match=r"does not have: model\.embed_tokens\.weight;"):
         build_decoder(DecoderConfig.from_folder(folder), state, **options, others=())
+
+
+def test_rope_of_its_own_for_some_layers_is_refused(folder: Path) -> None:
+    """Its frequencies were left out in silence, and the default ones used."""
+    config = json.loads((folder / "config.json").read_text())
+    nested = {"full_attention": {"rope_type": "default", "rope_theta": 5e5}}
+    (folder / "config.json").write_text(json.dumps(config | {"rope_parameters": nested}))
+    with pytest.raises(ValueError, match=r"config\.json: RoPE of its own for some layers"):
+        DecoderConfig.from_folder(folder)

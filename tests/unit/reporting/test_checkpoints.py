@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from synthetic_runs import make_run
 
 from speculative_tts.reporting.checkpoints import draft_notes
@@ -38,3 +39,22 @@ def test_nothing_is_said_of_a_draft_that_is_gone_or_another_by_now(tmp_path: Pat
     provenance = json.loads((folder / "provenance.json").read_text())
     (folder / "provenance.json").write_text(json.dumps(provenance | {"weights": {"draft": "0"}}))
     assert draft_notes(find_runs(tmp_path / "runs").runs, POLICY) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("{", "is not a JSON object"),
+        ("[]", "is not a JSON object but"),
+        ('{"layers": [0], "settings": {"losses": [], "train_layers": 1}}', "is not ours"),
+        ('{"layers": 3}', "is not ours"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str, fault: str) -> None:
+    """A torn one was passed over in silence, and losses that are a list were a traceback."""
+    make_run(tmp_path / "runs", "draft", n=2, draft={"path": str(tmp_path / "draft")})
+    (tmp_path / "draft").mkdir()
+    (tmp_path / "draft" / "inheritance.json").write_text(content)
+    (note,) = draft_notes(find_runs(tmp_path / "runs").runs, POLICY)
+    assert note.startswith(f"How {tmp_path / 'draft'} was made is not known: ")
+    assert f"inheritance.json {fault}" in note

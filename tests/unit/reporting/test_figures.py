@@ -2,13 +2,22 @@
 
 import io
 import struct
+from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
+import matplotlib as mpl
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.text import Text
 
-from speculative_tts.reporting.figures import _canvas, draw
+from speculative_tts.reporting.definitions import FigureDefinition
+from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.figures import SETTINGS, _canvas, draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
 from speculative_tts.reporting.results import Measure
+from speculative_tts.reporting.shipped import figure as read_figure
+from speculative_tts.reporting.shown import REPORTS
 
 CURVE = Series(
     "ours", "curve", [Point(k, Measure(1.0 / k, 0.9 / k, 1.2 / k), str(k)) for k in (1, 2)]
@@ -42,7 +51,8 @@ def size(png: bytes) -> tuple[int, int]:
 )
 def test_draws(plot: Plot) -> None:
     files = draw(figure(plot))
-    assert set(files) == {"png", "svg"}
+    assert set(files) == {"png", "svg", "pdf"}
+    assert files["pdf"].startswith(b"%PDF")
     assert min(size(files["png"])) > 400
     assert files["svg"].startswith(b"<?xml")
     assert b"<dc:date>" not in files["svg"]
@@ -60,7 +70,7 @@ def test_tags_do_not_cover_each_other_and_curves_run_along_x() -> None:
     canvas.draw_without_rendering()  # type: ignore[no-untyped-call]
     (axes,) = canvas.axes
     boxes = [text.get_window_extent() for text in axes.texts]
-    assert len(boxes) == len(group) + len(other)
+    assert len(boxes) == len(group) + len(other) + 2  # the curves' names
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
     for line in axes.lines:
         xs = list(line.get_xdata())
@@ -85,14 +95,67 @@ def test_marks_and_papers_points_have_markers_of_their_own_and_labels_fit() -> N
     assert canvas.bbox.x0 <= box.x0 < box.x1 <= canvas.bbox.x1
 
 
-def test_a_papers_points_outside_the_axes_are_told_in_the_legend() -> None:
+def test_a_papers_points_outside_the_axes_are_told() -> None:
     """PCG's figure 2: two of the paper's three were in the legend and nowhere else."""
     far = Series("far", "published", [Point(1.0, Measure(9.0)), Point(2.0, Measure(8.5))])
     (axes,) = _canvas(figure(Plot("p", "x", "y", [CURVE, PAPER, far]))).axes
-    legend = axes.get_legend()
-    assert legend is not None
-    labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["ours", "paper", "far, outside at 8.5 to 9"]
+    names = {text.get_text() for text in axes.texts}
+    assert names == {"1", "2", "ours", "paper", "far, outside at 8.5 to 9"}
+
+
+def title_of(axes: Axes) -> Text:
+    """The title, which stands at the left."""
+    left = axes.get_title(loc="left")
+    texts = [one for one in axes.get_children() if isinstance(one, Text)]
+    return next(one for one in texts if one.get_text() == left)
+
+
+SHIPPED = sorted((Path(__file__).resolve().parents[3] / "results").rglob("runs.json"))
+
+
+@pytest.mark.parametrize(
+    ("folder", "definition"),
+    [
+        pytest.param(path.parent, one, id=f"{path.parent.name}-{one.name}")
+        for path in SHIPPED
+        for name in (path.parent.name, path.parents[1].name)
+        if name in REPORTS
+        for one in REPORTS[name](TINY).figures
+        if (path.parent / f"{one.name}.csv").is_file()
+    ],
+)
+def test_no_two_labels_overlap_and_nothing_is_cut(
+    folder: Path, definition: FigureDefinition
+) -> None:
+    """frontier.png had titles at three heights, and labels over each other and over the axis."""
+    shipped = read_figure(folder, definition)
+    for plots in (shipped.plots, *([one] for one in shipped.plots)):
+        with mpl.rc_context(SETTINGS):
+            canvas = _canvas(replace(shipped, plots=plots))
+            visible = [axes for axes in canvas.axes if axes.get_visible()]
+            for axes in visible:
+                boxes = [text.get_window_extent() for text in axes.texts]
+                assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+                frame = axes.get_window_extent().padded(1)
+                assert all(frame.containsx(b.x0) and frame.containsx(b.x1) for b in boxes)
+                assert all(frame.containsy(b.y0) and frame.containsy(b.y1) for b in boxes)
+                outer = [title_of(axes), axes.xaxis.label, axes.yaxis.label]
+                for text in (*outer, *axes.get_xticklabels(), *axes.get_yticklabels()):
+                    assert text.get_fontsize() >= 8
+                for box in (text.get_window_extent() for text in outer):
+                    assert canvas.bbox.x0 <= box.x0 < box.x1 <= canvas.bbox.x1
+                    assert canvas.bbox.y0 <= box.y0 < box.y1 <= canvas.bbox.y1
+            heights = {
+                round(title_of(a).get_window_extent().y0) for a in visible[: shipped.columns]
+            }
+            assert len(heights) == 1
+
+
+def test_a_full_plot_says_that_it_has_no_room() -> None:
+    """The search for a place must be able to fail, or overlaps could not be found."""
+    crowd = [Point(1.0 + i / 1000, Measure(1.0), "a long label of a point") for i in range(200)]
+    with pytest.raises(ValueError, match="has no place for 'a long label of a point'"):
+        _canvas(figure(Plot("p", "x", "y", [Series("ours", "scatter", crowd)])))
 
 
 def test_plots_fill_rows() -> None:

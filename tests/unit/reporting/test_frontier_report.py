@@ -78,18 +78,18 @@ def test_sweeps_in_the_same_folder_are_other_points(
     words = [row for row in lines("frontier") if row["plot"] == "Word errors"]
     at = {(row["series"], row["tag"]): row["x"] for row in words}
     shown = {
-        **{("SSD", f"{beta}"): beta for beta in (0.1, 0.3, 0.4)},
-        **{("PCG", size): size for size in ("4.5", "10", "140")},
+        **{("SSD, β", f"{beta}"): beta for beta in (0.1, 0.3, 0.4)},
+        **{("PCG, size", size): size for size in ("4.5", "10", "140")},
     }
     assert set(shown) | {("rules of others", "typical")} <= set(at)
     assert len({at[key] for key in shown}) == len(shown)
     rows = {row["key"]: row["acceptance_length"] for row in lines("rules")}
-    assert rows["tolerance lm"] == at["SSD", "0.4"]
-    assert rows["group lm"] == at["PCG", "10"]
+    assert rows["tolerance lm"] == at["SSD, β", "0.4"]
+    assert rows["group lm"] == at["PCG, size", "10"]
     assert float(rows["exact frequent"]) < float(rows["exact recurrent"])
     swept = {row["key"]: row["acceptance_length"] for row in lines("swept")}
     assert swept["rule.beta 0.4 lm"] == rows["tolerance lm"]
-    assert swept["rule.groups.mean_size 140 lm"] == at["PCG", "140"]
+    assert swept["rule.groups.mean_size 140 lm"] == at["PCG, size", "140"]
     small = {row["key"]: row["acceptance_length"] for row in lines("small_rules")}
     assert float(small["exact none heads"]) < float(small["exact sample heads"])
     assert not small["exact lm"]  # those above are the fine target's

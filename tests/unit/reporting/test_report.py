@@ -26,7 +26,9 @@ TABLES = {
     if not table.heard  # nobody has listened
 }
 FIGURES = {
-    f"{figure.name}.{ending}" for figure in REPORT.figures for ending in ("png", "svg", "csv", "md")
+    f"{figure.name}.{ending}"
+    for figure in REPORT.figures
+    for ending in ("png", "svg", "pdf", "csv", "md")
 }
 
 
@@ -266,6 +268,19 @@ def test_nothing_scored_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().err.strip().splitlines()
     assert "not scored; sst-eval runs=" in lines[0]
     assert "has no scored run for paper=ssd" in lines[-1]
+
+
+def test_runs_left_out_are_five_and_a_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of a thousand unscored runs printed a thousand lines."""
+    make_run(tmp_path / "runs", "target", n=2)
+    for seed in range(8):
+        make_run(tmp_path / "runs", "draft", n=2, scored=False, seed=seed)
+    main([f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"])
+    lines = capsys.readouterr().err.splitlines()
+    assert sum(" left out: not scored" in line for line in lines) == 5
+    assert "... and 3 more like these" in lines
 
 
 def test_unknown_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

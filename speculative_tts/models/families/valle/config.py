@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from speculative_tts.schema.limits import Count, Positive, Share
+from speculative_tts.texts import some
 
 PREFIX_MODES = (0, 1, 2, 4)
 """How the NAR sees its acoustic prompt: stage by stage; all layers; and without its phonemes."""
@@ -102,8 +103,9 @@ def _tensors(state: dict[str, Tensor], *names: str) -> list[Tensor]:
     """Return these tensors. ValueError lists all that are missing."""
     missing = [name for name in names if name not in state]
     if missing:
-        listed = ", ".join(missing)
-        raise ValueError(f"the checkpoint has no tensor {listed}; it is not a VALL-E or USLM")
+        raise ValueError(
+            f"the checkpoint has no tensor {some(missing)}; it is not a VALL-E or USLM"
+        )
     return [state[name] for name in names]
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.texts import read_lines
+from speculative_tts.texts import read_lines, some
 
 SPECIAL = ("<pad>", "<bos>", "<eos>")
 BEGIN, END = 1, 2
@@ -48,7 +48,7 @@ class Symbols:
         unknown = sorted({phoneme for phoneme in phonemes if phoneme not in self.ids})
         if unknown:
             raise ValueError(
-                f"phonemes without an id: {' '.join(unknown)}; give the symbol table of the "
+                f"phonemes without an id: {some(unknown)}; give the symbol table of the "
                 "checkpoint, or the espeak-ng version that it was trained with"
             )
         return [BEGIN, *(self.ids[phoneme] for phoneme in phonemes), END]

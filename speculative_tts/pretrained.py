@@ -1,0 +1,76 @@
+"""Load models by transformers, and refuse what it would draw at random, drop or misread."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from speculative_tts.texts import some
+from speculative_tts.typed import read_json
+
+PLAIN = {"F64", "F32", "F16", "BF16", "I64", "BOOL"}  # integers are counts and positions
+TRAINED_WITH = "masked_spec_embed"  # many checkpoints lack it: it masks inputs in training alone
+AGAIN = "copy the checkpoint again"
+logger = getLogger(__name__)
+
+
+def read_pretrained(
+    kind: Any, folder: Path, remedy: str, *, others: bool = False, **options: Any
+) -> Any:
+    """Load a model of a transformers class from a local folder.
+
+    Raise ValueError, which ends with `remedy`, for tensors that the folder lacks or that have
+    another shape, which transformers would draw at random; for numbers in 8 bits without a
+    quantization_config, which it would take as they are; and for tensors that the model does not
+    have, unless `others` may lie there: these a warning names.
+    """
+    if not read_json(folder / "config.json", remedy).get("quantization_config"):
+        _require_plain(folder, remedy)
+    found = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    with _quiet():
+        model, told = kind.from_pretrained(folder, local_files_only=True, **found, **options)
+    odd = _named(told["missing_keys"]) + _named(told["mismatched_keys"])
+    more = _named(told["unexpected_keys"])
+    if odd or (more and not others):
+        raise ValueError(f"{folder} does not fit its config.json: {some(odd + more)}; {remedy}")
+    if more:
+        logger.warning("%s holds tensors that the model does not have: %s", folder, some(more))
+    return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence transformers' own report, a page of what is told here in a line."""
+    from transformers.utils import logging
+
+    theirs: Any = logging  # without types
+    before = theirs.get_verbosity()
+    theirs.set_verbosity_error()
+    try:
+        yield
+    finally:
+        theirs.set_verbosity(before)
+
+
+def _named(keys: Any) -> list[str]:
+    """Return the names of transformers' loading info; mismatched ones come with their shapes."""
+    names = (key if isinstance(key, str) else key[0] for key in keys)
+    return sorted(name for name in names if not name.endswith(TRAINED_WITH))
+
+
+def _require_plain(folder: Path, remedy: str) -> None:
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="numpy") as tensors:
+                kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise ValueError(
+                f"{file} is not readable as safetensors ({error}); {remedy}"
+            ) from error
+        if odd := [f"{name} is {kind}" for name, kind in kinds.items() if kind not in PLAIN]:
+            raise ValueError(
+                f"{file} holds quantised numbers without scales: {some(odd)}; {remedy}"
+            )

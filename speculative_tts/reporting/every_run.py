@@ -1,0 +1,65 @@
+"""Every scored run a row: the report of a sweep that is no paper's."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from speculative_tts.reporting.definitions import (
+    Column,
+    Panel,
+    Report,
+    Row,
+    TableDefinition,
+    columns,
+)
+from speculative_tts.reporting.needs import Selection
+from speculative_tts.reporting.paper import PaperTable
+from speculative_tts.reporting.results import measured, result
+from speculative_tts.reporting.runs import Run
+from speculative_tts.reporting.selection import Chosen
+
+NAME = "runs"
+SHOWN = "acceptance_length speedup time_per_token_ms lm_rtf wer cer similarity utmos|dnsmos"
+NOT_PUBLISHED = PaperTable(source="", measured={}, rows={})
+
+
+def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
+    """Return a report with one table that has these runs as rows, and their results.
+
+    Word errors are compared with the target alone where exactly one run is of it.
+    """
+    results = {run.name: result((run,)) for run in runs}
+    alone = [run.name for run in runs if run.config.get("system") == "target"]
+    known = list(results.values())
+    quantities = (measured(one.quantity, known) for one in columns(SHOWN))
+    own = [
+        Column(name)
+        for name in quantities
+        if any(one.measure(name).value is not None for one in known)
+    ]
+    words = [Column("wer", against=alone[0])] if len(alone) == 1 and len(runs) > 1 else []
+    table = TableDefinition(
+        name="runs",
+        title="Every scored run",
+        paper=NOT_PUBLISHED,
+        rows={run.name: Row(label, run.config) for label, run in _labelled(runs).items()},
+        panels=(Panel("Speed and words", [*own, *words]),),
+    )
+    made = Report(
+        name=NAME,
+        title="Every run",
+        introduction="Each scored run of the folder, whether or not a paper's table shows it.",
+        tables=(table,),
+        figures=(),
+        listening=table.name,
+        contrast=(runs[0].name, runs[-1].name),
+    )
+    return made, Chosen(results, Selection({run.name: (run,) for run in runs}))
+
+
+def _labelled(runs: Sequence[Run]) -> dict[str, Run]:
+    """Return runs by name, without its signature where that leaves names that differ."""
+    short = Counter(run.name.rpartition("-")[0] for run in runs)
+    return {
+        own if own and short[own] == 1 else run.name: run
+        for run, own in ((run, run.name.rpartition("-")[0]) for run in runs)
+    }

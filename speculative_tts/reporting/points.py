@@ -1,0 +1,105 @@
+"""Speed and word errors of every system of a report, and the two that answer a visitor first."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from speculative_tts.reporting.claimed import LOSS
+from speculative_tts.reporting.definitions import Report, TableDefinition
+
+FAR = 10.0  # points of word errors from which a system has failed, and frames no plot
+Point = dict[str, Any]
+
+
+def points(
+    report: Report, tables: Mapping[str, str], origins: Mapping[str, Sequence[str]]
+) -> list[Point]:
+    """Return the systems of a report's tables (their CSV texts), by label.
+
+    Words and speed of one system may stand in two tables. `drawn` are those of the table that the
+    page plots; `lossless` those whose rule keeps the target's distribution.
+    """
+    by_label: dict[str, Point] = {}
+    for table in report.tables:
+        plotted = table.name == report.listening
+        for row in csv.DictReader(io.StringIO(tables.get(table.name, ""))):
+            if row["key"] not in table.rows:
+                continue
+            system = table.rows[row["key"]]
+            point = by_label.setdefault(
+                system.label, {"key": row["key"], "label": system.label, "drawn": False}
+            )
+            point["drawn"] |= plotted
+            point["lossless"] = system.where.get("rule.name") == "exact"
+            point |= _better(point, _figures(table, row, origins.get(table.name, ())), plotted)
+    return [point | {"failed": _failed(point)} for point in by_label.values() if "wer" in point]
+
+
+def _better(point: Point, figures: Mapping[str, Point], plotted: bool) -> Point:
+    """Return the figures of a table that are of more utterances than those at hand, or plotted."""
+    more = (
+        one
+        for name, one in figures.items()
+        if plotted or one[f"{name}_n"] > point.get(f"{name}_n", 0) or name not in point
+    )
+    return {key: value for one in more for key, value in one.items()}
+
+
+def _figures(
+    table: TableDefinition, row: Mapping[str, str], origin: Sequence[str]
+) -> dict[str, Point]:
+    """Return wer, speedup and difference of a row: [value, low, high], utterances and table."""
+    alone = (key for key, one in table.rows.items() if one.where.get("system") == "target")
+    to_target = (name for key in alone if row.get(name := f"wer_minus_{key}"))
+    columns = {"wer": "wer", "speedup": "speedup", "difference": next(to_target, "")}
+    figures: dict[str, Point] = {}
+    for name, column in columns.items():
+        value, *ends = (_number(row.get(f"{column}{end}")) for end in ("", "_low", "_high"))
+        if value is not None:
+            count = int(_number(row.get(f"{column}_n")) or 0)
+            figures[name] = {name: [value, *ends], f"{name}_table": table.name, f"{name}_n": count}
+    if "speedup" in figures:
+        seeds = _line(origin, "Seeds").split(", ") if row.get("speedup_sd") else [""]
+        processes = int(_number(row.get("speedup_processes")) or len(seeds))
+        figures["speedup"] |= {"machine": _line(origin, "Hardware"), "processes": processes}
+    return figures
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
+
+
+def _line(origin: Sequence[str], name: str) -> str:
+    return next((one.removeprefix(f"{name}: ") for one in origin if one.startswith(name)), "")
+
+
+def answers(systems: Iterable[Point]) -> dict[str, Any]:
+    """Return the fastest lossless system and the fastest whose loss is certainly below `LOSS`.
+
+    The fastest is the one with the highest lower end of its interval; where some were timed in
+    several processes, those of one process stand back: they decide nothing.
+    """
+    timed = [one for one in systems if one.get("speedup", [None] * 3)[1] is not None]
+    within = [one for one in timed if one.get("lossless") or _upper(one) < LOSS]
+    lossless = [one for one in within if one.get("lossless")]
+    return {"margin": LOSS, "lossless": _fastest(lossless), "within": _fastest(within)}
+
+
+def _upper(point: Point) -> float:
+    high = point.get("difference", [None] * 3)[2]
+    return float("inf") if high is None else float(high)
+
+
+def _fastest(systems: Sequence[Point]) -> Point | None:
+    several = [one for one in systems if one.get("processes", 1) > 1]
+    return max(several or systems, key=lambda one: float(one["speedup"][1]), default=None)
+
+
+def _failed(point: Point) -> bool:
+    """Tell if a system loses so many words that its place in a plot would flatten the others."""
+    low = point.get("difference", [None] * 3)[1]
+    return bool(point["key"] == "draft" or (low is not None and low > FAR))
