@@ -13,8 +13,19 @@ CODEC_OF_TARGET = (
     ("target=tiny", "codec=tiny"),
     ("target=tiny_valle", "codec=tiny_residual"),
     ("target=tiny_fine", "codec=tiny_fine"),
+    ("target=sentences", "codec=sentences"),
 )
-DRAFT_OF_TARGET = (("target=tiny", "draft=tiny"), ("target=tiny_fine", "draft=paper"))
+DATA_OF_TARGET = (  # whose texts and voices a target knows
+    ("target=sentences", "data=sentences"),
+    ("target=tiny", "data=tiny"),
+    ("target=tiny_fine", "data=tiny"),
+    ("target=tiny_valle", "data=tiny"),
+)
+DRAFT_OF_TARGET = (
+    ("target=tiny", "draft=tiny"),
+    ("target=tiny_fine", "draft=paper"),
+    ("target=sentences", "draft=itself"),
+)
 DRAFTER_OF_TARGET = (  # a given draft, else a recurrent layer if one ships
     ("draft", "drafter=lm"),
     ("target=tiny", "drafter=recurrent"),

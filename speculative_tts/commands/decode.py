@@ -255,7 +255,10 @@ main = app.command(
         *("method", "experiment", "limit", "lookahead", "rule"),
         *("target", "draft", "out", "seed", "plan"),
     ),
-    implied=choices.CODEC_OF_TARGET + choices.DRAFT_OF_TARGET + choices.LOGS_BESIDE_RUNS,
+    implied=(
+        *(*choices.CODEC_OF_TARGET, *choices.DATA_OF_TARGET, *choices.DRAFT_OF_TARGET),
+        *choices.LOGS_BESIDE_RUNS,
+    ),
 )
 
 if __name__ == "__main__":

@@ -255,7 +255,7 @@ main = app.command(
         *("runs", "list", "out", "judges", "metrics"),
         *("limit", "baseline", "workers", "strict", "seed"),
     ),
-    shorthand=app.CLUSTER,
+    shorthand=(*app.CLUSTER, ("weights", "judges.weights")),
 )
 
 if __name__ == "__main__":

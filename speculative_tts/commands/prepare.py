@@ -2,6 +2,8 @@
 
 corpus=tiny: Flite speaks random word strings in the voices of several speakers; strings and some
 speakers of the lists are never trained on; needs the `flite` program and the extra `tiny`.
+corpus=sentences: Flite speaks English sentences of WordNet and the World English Bible (Debian
+packages flite, wordnet-base, sword-text-web); one of 40 is kept for lists.
 corpus=libritts, libriheavy: speech codes by the target's tokenizer, in Parquet shards (extra
 `corpora`). corpus=list: a published test list joined with the recordings. corpus=voices: held-out
 strings, each by every voice of the shipped list. corpus=fresh, registered: new strings from new
@@ -31,6 +33,14 @@ def _tiny(config: PrepareConfig, out: Path) -> int:
     from speculative_tts.corpora import tiny
 
     tiny.prepare_tiny(tiny.TinyCorpusRecipe(**vars(config)), out)
+    return 0
+
+
+def _sentences(config: PrepareConfig, out: Path) -> int:
+    """Make features, codec, codes and lists of sentences that are spoken."""
+    from speculative_tts.corpora.sentence_codes import prepare_sentences
+
+    prepare_sentences(config, out)
     return 0
 
 
@@ -135,6 +145,7 @@ def _features(config: PrepareConfig, out: Path) -> int:
 
 PREPARE: dict[Corpus, Callable[[PrepareConfig, Path], int]] = {
     Corpus.tiny: _tiny,
+    Corpus.sentences: _sentences,
     Corpus.libritts: _codes,
     Corpus.libriheavy: _codes,
     Corpus.list: _list,

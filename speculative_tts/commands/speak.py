@@ -234,6 +234,7 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
     and 0.4 s cost it the first word of every second utterance (results/LOG.md).
     """
     from speculative_tts.codecs.audio import read_wave, without_edges
+    from speculative_tts.models.phones import PhoneLayout
     from speculative_tts.models.prompt import Prompt
     from speculative_tts.runs.voices import encode_prompt
 
@@ -242,6 +243,7 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
     if words and not prompt.speaker:
         wave = without_edges(wave, engine.codec.sample_rate)
     codes = encode_prompt(engine.codec, wave, prompt.prompt_audio)
+    words = () if isinstance(engine.target.layout, PhoneLayout) else words  # those are phones
     return Prompt(text, prompt.prompt_text or words_in(prompt.prompt_audio, words), codes)
 
 
@@ -314,6 +316,7 @@ main = app.command(
     implied=(
         *(*choices.CODEC_OF_TARGET, *choices.DRAFT_OF_TARGET, *choices.WITHOUT_DRAFT),
         *choices.DRAFTER_OF_TARGET,
+        *choices.DATA_OF_TARGET,
     ),
 )
 

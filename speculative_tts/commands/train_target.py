@@ -1,12 +1,15 @@
 """Trains the tiny target, a speech LM of CosyVoice 2's shape, on what sst-prepare wrote.
 
 family=tiny_fine goes on from that target with finer codes and more layers; family=valle trains the
-tiny VALL-E instead: an AR with multi-token heads, then a NAR. A run that was cut off continues at
+tiny VALL-E instead: an AR with multi-token heads, then a NAR; family=sentences the target that
+speaks any sentence, on what sst-prepare corpus=sentences wrote (device=cuda dtype=bfloat16
+sentences.seconds=110: two minutes of a GPU). A run that was cut off continues at
 its last checkpoint.
 """
 
 import dataclasses
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,13 +24,12 @@ if TYPE_CHECKING:
 
 def run(config: TrainTargetConfig) -> int:
     """Train, or go on training, the target in `config.out`; print its last figures as JSON."""
-    valle = config.architecture is Architecture.valle
     corpus = Path(config.prepared)
     if not (corpus / config.codes).is_dir():
         raise ValueError(
             f"{corpus} has no {config.codes}/; run sst-prepare, or give prepared=<folder>"
         )
-    return train("target", config, _valle(config) if valle else _target(config))
+    return train("target", config, MAKE[config.architecture](config), device=config.device)
 
 
 def _target(config: TrainTargetConfig) -> Train:
@@ -40,6 +42,12 @@ def _valle(config: TrainTargetConfig) -> Train:
     from speculative_tts.training.valle import train_valle
 
     return partial(train_valle, valle_settings(config), Path(config.prepared), Path(config.out))
+
+
+def _sentences(config: TrainTargetConfig) -> Train:
+    from speculative_tts.training.sentences import SentenceRecipe, train_sentences
+
+    return partial(train_sentences, SentenceRecipe.of(config))
 
 
 def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
@@ -67,6 +75,12 @@ def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
     )
 
 
+MAKE: dict[Architecture, Callable[[TrainTargetConfig], Train]] = {
+    Architecture.cosyvoice: _target,
+    Architecture.valle: _valle,
+    Architecture.sentences: _sentences,
+}
+
 main = app.command(
     "train_target",
     TrainTargetConfig,
@@ -75,6 +89,7 @@ main = app.command(
         "sst-train-target",
         "sst-train-target family=tiny_fine",
         "sst-train-target family=valle",
+        "sst-train-target family=sentences device=cuda dtype=bfloat16 sentences.seconds=110",
         "sst-train-target steps=200 watch_every=100 out=runs/short",
     ),
     first=(

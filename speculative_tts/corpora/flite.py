@@ -44,11 +44,37 @@ def speak(words: tuple[str, ...], voice: str, duration_stretch: float) -> Spoken
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "speech.wav"
         segments = _run_flite(" ".join(words), voice, duration_stretch, path)
-        wave, rate = soundfile.read(path, dtype="float32")
+        wave = _read_speech(path, voice)
+    start, ends = word_times(segments, counts)
+    return SpokenPhrase(wave, start, ends)
+
+
+@dataclass(frozen=True)
+class SpokenText:
+    """Speech of a text: its phones, pauses included, and the second at which each ends."""
+
+    wave: Wave
+    phones: tuple[str, ...]
+    ends: tuple[float, ...]
+
+
+def speak_text(text: str, voice: str) -> SpokenText:
+    """Speak any text; a pause is the phone `PAUSE`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "speech.wav"
+        segments = _run_flite(text, voice, 1.0, path)
+        wave = _read_speech(path, voice)
+    phones, ends = zip(*segments, strict=True)
+    return SpokenText(wave, phones, ends)
+
+
+def _read_speech(path: Path, voice: str) -> Wave:
+    """Read what Flite wrote, at the level all voices are brought to."""
+    wave, rate = soundfile.read(path, dtype="float32")
     if rate != SAMPLE_RATE:
         raise ValueError(f"voice {voice!r} speaks at {rate} Hz; a voice of {SAMPLE_RATE} is needed")
-    start, ends = word_times(segments, counts)
-    return SpokenPhrase((wave * VOICE_GAIN[voice]).astype(np.float32), start, ends)
+    level: Wave = (wave * VOICE_GAIN[voice]).astype(np.float32)
+    return level
 
 
 def word_times(

@@ -12,6 +12,7 @@ from speculative_tts.evaluation.judge import Judge
 from speculative_tts.evaluation.judges import dnsmos, utmos
 from speculative_tts.evaluation.judges.conformer import Conformer
 from speculative_tts.evaluation.judges.eres2net import Eres2Net
+from speculative_tts.evaluation.judges.faster_whisper import FasterWhisper
 from speculative_tts.evaluation.judges.ge2e import Ge2e
 from speculative_tts.evaluation.judges.hubert import Hubert
 from speculative_tts.evaluation.judges.openai_whisper import OpenaiWhisper
@@ -46,6 +47,7 @@ def pocketsphinx(source: Source, config: EvalConfig) -> Pocketsphinx:
 
 RECOGNISERS: dict[Recogniser, Maker] = {
     Recogniser.pocketsphinx: pocketsphinx,
+    Recogniser.faster_whisper: lambda _, config: FasterWhisper(config.judges.weights),
     Recogniser.whisper: lambda _, config: build_local(Whisper, config.judges),
     Recogniser.openai_whisper: lambda _, config: build_local(OpenaiWhisper, config.judges),
     Recogniser.seedtts: lambda _, config: build_local(SeedTtsWhisper, config.judges),

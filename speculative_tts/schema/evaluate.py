@@ -14,6 +14,8 @@ class Recogniser(Enum):
     """The recogniser that transcribes speech."""
 
     pocketsphinx = "pocketsphinx"  # offline; two grammars
+    # Whisper by faster-whisper on a CPU: weights=tiny.en, base or a folder (extra: whisper)
+    faster_whisper = "faster_whisper"
     whisper = "whisper"  # Whisper large-v3 by transformers (SSD)
     openai_whisper = "openai_whisper"  # the same by OpenAI's own package, as the paper had it
     seedtts = "seedtts"  # Whisper large-v3 with seed-tts-eval's normaliser (English)
@@ -44,6 +46,8 @@ class JudgesConfig:
     batch: Count | None = None
     # folder with one folder a model, as sst-check judges=<preset> names them
     models: ReadPath | None = None
+    # of recogniser=faster_whisper: tiny.en, base, or a folder of CTranslate2 weights
+    weights: str = "base"
     whisper: ReadPath | None = None  # folder of this model, if it is not below judges.models
     openai_whisper: ReadPath | None = None  # folder of this model
     paraformer: ReadPath | None = None  # folder of this model

@@ -19,6 +19,7 @@ class Corpus(Enum):
     """The data that sst-prepare makes."""
 
     tiny = "tiny"  # spoken by Flite: codec, codes, dev and test list
+    sentences = "sentences"  # any English sentence, spoken by Flite
     libritts = "libritts"  # codes of LibriTTS, read by lhotse
     libriheavy = "libriheavy"  # codes of Libriheavy, read by lhotse
     voices = "voices"  # the dev list's strings, each by every voice of the shipped test list
@@ -58,6 +59,10 @@ class PrepareConfig:
     allow_missing: bool = False  # leave out rows whose audio or text is missing
     strict: bool = False  # format=random: stop at files that are no readable audio
 
+    # of corpus=sentences, folders of texts: WordNet, a SWORD text, or .txt files
+    texts: list[str] = field(default_factory=lambda: ["/usr/share/wordnet", "/usr/share/sword"])
+    voices: list[str] = field(default_factory=lambda: ["slt"])  # Flite's, one after the other
+    sentences: Many = 30000  # that each voice speaks, of those there are
     n_takes: Many = 9000  # utterances to speak
     n_fine_takes: Whole = 13000  # further ones, which the small target does not hear
     n_codes: Several = 2048  # entries of the codec's codebook

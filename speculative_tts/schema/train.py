@@ -26,6 +26,7 @@ class Architecture(Enum):
 
     cosyvoice = "cosyvoice"  # CosyVoice 2's: a Qwen2 over text and codes
     valle = "valle"  # VALL-E's: an AR of the first layer of residual codes, a NAR of the others
+    sentences = "sentences"  # CosyVoice 2's over phones: any English sentence
 
 
 @dataclass
@@ -45,6 +46,22 @@ class ValleTrainingConfig:
 
 
 @dataclass
+class SentencesTrainingConfig:
+    """Of architecture=sentences alone; `training.sentences` says more."""
+
+    # rows of the text on the clock of speech, by mean durations; false: one row a phone
+    clock: Annotated[bool, Since(True)] = True
+    # rows that the text is filled up to a multiple of, so that speech lies at one distance; 0: none
+    block: Annotated[Whole, Since(128)] = 128
+    guide: Annotated[NonNegative, Since(1.0)] = 1.0  # weight of what guided heads are shown
+    spread: Annotated[NonNegative, Since(0.3)] = 0.3  # of labels over codes that sound alike
+    noise: Annotated[Share, Since(0.2)] = 0.2  # share of earlier codes replaced or left out
+    batch_size: Annotated[Many, Since(96)] = 96  # sequences of a batch
+    # train for so many seconds, with as many steps as they allow; null: `steps`
+    seconds: Annotated[Positive | None, Since(None)] = None
+
+
+@dataclass
 class TrainTargetConfig:
     """sst-train-target: the tiny target; `training.target.TargetRecipe` adds fixed settings.
 
@@ -54,6 +71,7 @@ class TrainTargetConfig:
 
     architecture: Architecture = Architecture.cosyvoice
     valle: ValleTrainingConfig = field(default_factory=ValleTrainingConfig)
+    sentences: SentencesTrainingConfig = field(default_factory=SentencesTrainingConfig)
     prepared: ReadPath = "data/tiny"  # what sst-prepare wrote
     # the codec in `prepared` whose codes are learnt: `codec_fine` has them in codes_fine/
     codes_of: str = "codec"
@@ -73,6 +91,9 @@ class TrainTargetConfig:
     watch_every: Count = 400  # steps between word error rates on the dev list
     save_every: Count = 100  # steps between checkpoints; a killed run continues at the last one
     compile: bool = False  # torch.compile: minutes to start, then faster
+    device: Annotated[Device, Since(Device.cpu)] = Device.cpu  # of architecture=sentences
+    # of architecture=sentences; bfloat16: activations, over float32 weights
+    dtype: Annotated[DType, Since(DType.float32)] = DType.float32
     threads: Threads = 2  # of torch
     seed: Seed = 1  # of weights and batches
     out: WrittenPath = "runs/target"  # the training, and the exported target/

@@ -209,6 +209,7 @@ def _train_frozen(
 ) -> tuple[list[Training], dict[str, Any]]:
     """Train heads on a frozen trunk; return the training and its last figures."""
     data = load_data(config, STATE_BATCH)
+    headed.to(accelerator.device)
     if accelerator.is_main_process:
         _check_codes(headed, data.dev[0].to(accelerator.device))
     training = HeadsTraining(config, headed, data, accelerator)

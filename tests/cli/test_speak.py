@@ -381,7 +381,7 @@ def test_from_python_what_speak_is_asked_is_checked(models: FakeModels) -> None:
     with pytest.raises(ValueError, match="system foo is unknown; give one of speculative, target"):
         speaker.speak("alpha", system="foo")
     with pytest.raises(ValueError, match="system draft is a model, and none drafts here"):
-        Speaker().speak("alpha", system="draft")
+        Speaker("target=tiny_fine").speak("alpha", system="draft")
     with pytest.raises(ValueError, match="seed -1 is below 0"):
         speaker.speak("alpha", seed=-1)
     with pytest.raises(ValueError, match="chunk 0 is below 1"):

@@ -1,4 +1,4 @@
-"""Transcribe with Whisper large-v3 (SSD's judge): greedy, English, its own English normaliser.
+"""Transcribe with Whisper (SSD's judge is large-v3): greedy, English, its own English normaliser.
 
 transformers runs it. Audio above 30 s is transcribed in successive windows with timestamps, as
 Whisper's own long-form decoding does, without its temperature fallback. Other front ends
@@ -20,6 +20,16 @@ from speculative_tts.typed import read_json
 
 WINDOW = 30 * SAMPLE_RATE  # samples of one window
 NORMALISER = "normalizer.json"  # British to American spelling
+SIZES = {
+    (384, 4): "tiny",
+    (512, 6): "base",
+    (768, 12): "small",
+    (1024, 24): "medium",
+    (1280, 32): "large",
+}
+"""OpenAI's names by width and layers of the encoder."""
+
+MULTILINGUAL, V3_MELS = 51_865, 128  # fewest ids of those that know other languages; large-v3's
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,17 @@ class Whisper(Transcriber, LocalModel):
         "long_form": "sequential above 30 s",
         "label": "Whisper, greedy, its English normaliser",
     }
+
+    @property
+    def id(self) -> str:
+        """The size that the folder's configuration states; the published name without one."""
+        if self.folder is None:
+            return super().id
+        try:
+            stored = read_json(self.folder / "config.json")
+        except ValueError:  # `load` will say so
+            return f"whisper-{self.folder.name}"
+        return f"whisper-{size_name(*(stored.get(key) for key in CONFIG))}"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -81,6 +102,9 @@ class Whisper(Transcriber, LocalModel):
         kind = library.WhisperForConditionalGeneration
         model = read_pretrained(kind, self.folder, AGAIN, others=True, dtype=dtype)
         model = model.to(self.device).eval()
+        # English-only weights refuse to be told what they speak.
+        several = getattr(model.generation_config, "is_multilingual", True)
+        spoken = {"language": "en", "task": "transcribe"} if several else {}
 
         @torch.inference_mode()
         def transcribe(waves: Sequence[Wave]) -> list[str]:
@@ -91,16 +115,30 @@ class Whisper(Transcriber, LocalModel):
             tokens = model.generate(
                 features.input_features.to(self.device, dtype),
                 attention_mask=features.attention_mask.to(self.device),
-                language="en",
-                task="transcribe",
                 do_sample=False,
                 num_beams=1,
                 return_timestamps=long,
+                **spoken,
             )
             texts = processor.batch_decode(tokens, skip_special_tokens=True)
             return [str(text).strip() for text in texts]
 
         return lambda waves: apart(waves, transcribe)
+
+
+CONFIG = ("d_model", "encoder_layers", "vocab_size", "num_mel_bins")
+
+
+def size_name(
+    width: int | None, layers: int | None, vocabulary: int | None, mels: int | None
+) -> str:
+    """OpenAI's name of weights of this size; other sizes are named by their numbers."""
+    size = SIZES.get((width or 0, layers or 0))
+    if size is None:
+        return f"{width}x{layers}"
+    if size == "large":
+        return f"large{'-v3' if mels == V3_MELS else ''}"
+    return size if (vocabulary or 0) >= MULTILINGUAL else f"{size}.en"
 
 
 def apart(waves: Sequence[Wave], transcribe: Measures) -> list[str]:

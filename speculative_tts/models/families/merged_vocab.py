@@ -21,6 +21,7 @@ from speculative_tts.models.decoder.loading import (
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.phones import read_layout
 
 BIAS = "lm_head.bias"
 
@@ -44,7 +45,7 @@ class MergedVocabLM(CodeLM):
     @classmethod
     def load(cls, folder: Path, *, dtype: torch.dtype, device: torch.device) -> "MergedVocabLM":
         """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
-        config, layout = DecoderConfig.from_folder(folder), SpeechLayout.from_folder(folder)
+        config, layout = DecoderConfig.from_folder(folder), read_layout(folder)
         state = read_state(folder)
         decoder = build_decoder(
             config, state, dtype=dtype, device=device, others=(EMBEDDING, HEAD, BIAS)

@@ -22,6 +22,7 @@ from speculative_tts.models.families.valle.layout import read_layout
 from speculative_tts.models.families.valle.lm import ValleLM, valle_code_embedding
 from speculative_tts.models.families.valle.refine import ValleRefiner
 from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.phones import read_layout as read_speech
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.typed import read_json
@@ -46,7 +47,7 @@ class Family:
 
 
 def _tiny_layout(config: CheckpointConfig) -> SpeechLayout:
-    return SpeechLayout.from_folder(Path(config.path))
+    return read_speech(Path(config.path))
 
 
 def _load_tiny(config: CheckpointConfig, **options: Any) -> MergedVocabLM:

@@ -3,9 +3,12 @@
 import json
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
+from accelerate import Accelerator
 from cosyvoice_folders import SIZES, write_official
 from small_target import save_codes
 
@@ -17,9 +20,10 @@ from speculative_tts.models.heads import read_heads, target_hash
 from speculative_tts.models.recurrent import read_layer
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig
-from speculative_tts.schema.train import TrainHeadsConfig
+from speculative_tts.schema.train import HeadKind, LossConfig, TrainHeadsConfig
+from speculative_tts.training import heads
 from speculative_tts.training.checkpoint import read_checkpoint
-from speculative_tts.training.data.pairs import load_data
+from speculative_tts.training.data.pairs import SequenceBatch, load_data
 from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
@@ -197,6 +201,31 @@ def test_a_recurrent_layer_learns_and_belongs_to_its_target(
     assert tensors.frequent is not None
     assert tensors.frequent[0] != tensors.frequent[-1]
     assert sorted(tensors.frequent.tolist()) == list(range(STOP + 1))
+
+
+class SeenError(Exception):
+    """Ends a training once it has been looked at."""
+
+
+@pytest.mark.parametrize("kind", [HeadKind.linear, HeadKind.recurrent])
+def test_the_target_is_on_the_device_when_it_is_first_run(
+    target: Path, codes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: HeadKind
+) -> None:
+    """With device=cuda the check of the codes ran a target on the CPU on ids of the GPU."""
+
+    def check(headed: RecurrentTrunk, batch: SequenceBatch) -> None:
+        assert batch.inputs.device == torch.device("meta")
+        assert {p.device for p in headed.parameters()} == {batch.inputs.device}
+        raise SeenError
+
+    monkeypatch.setattr(heads, "_check_codes", check)
+    config = TrainHeadsConfig(
+        target=CheckpointConfig("fake", str(target)), codes=str(codes), out=str(tmp_path),
+        kind=kind, n=3, losses=LossConfig(), dev_utterances=4, sequences=24,
+    )  # fmt: skip
+    elsewhere = SimpleNamespace(device=torch.device("meta"), is_main_process=True, num_processes=1)
+    with pytest.raises(SeenError):
+        heads.train_heads(config, cast(Accelerator, elsewhere))
 
 
 def test_trainings_from_before_blocks_go_on() -> None:

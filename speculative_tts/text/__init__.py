@@ -1,0 +1,1 @@
+"""English text as phones: numbers and signs as words, words by dictionary and by rule."""
