@@ -11,6 +11,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Block, Request, Size
 from speculative_tts.decoding.drafters.drafter import Drafter, Laws, PerRow
@@ -165,7 +167,7 @@ class Rounds:
 def settled(
     rule: AcceptanceRule,
     rows: BatchState,
-    target_probs: Laws,
+    target_probs: Float[Tensor, "batch number vocab"],
     draft_probs: Laws,
     fed: Block,
     drafted: PerRow,

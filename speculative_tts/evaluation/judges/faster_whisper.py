@@ -9,7 +9,6 @@ rates with each other.
 """
 
 import functools
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ from speculative_tts.evaluation.judge import Measure, installed, package_version
 from speculative_tts.evaluation.weights import WheelFile, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
 from speculative_tts.files import bytes_hash
+from speculative_tts.typed import read_json
 
 FILES = ("config.json", "tokenizer.json", "model.bin")
 PADDING = (0.25, 0.5)  # seconds of silence before and after what is heard
@@ -127,7 +127,7 @@ class FasterWhisper(Transcriber):
 
     def normaliser(self) -> Normaliser:
         """Whisper's English normaliser with its table of spellings."""
-        table = json.loads(SPELLING.path().read_text(encoding="utf-8"))
+        table = read_json(SPELLING.path(), "install whisper-normalizer again")
         module = offline("transformers.models.whisper.english_normalizer")
         normalise = module.EnglishTextNormalizer(table)
         return lambda text: str(normalise(text))
