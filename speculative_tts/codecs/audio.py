@@ -38,7 +38,8 @@ def read_wave(
 
     `start` and `seconds` select a part of a long recording. Values beyond [-1, 1] are clipped.
     Raise ValueError when the file is missing, unreadable or holds no samples (unless
-    `allow_empty`), and UnfitWaveError where some samples are NaN or infinite.
+    `allow_empty`), and UnfitWaveError where some samples are NaN or infinite, or where channels in
+    opposite phase leave silence.
     """
     with _opened(path) as file:
         rate = file.samplerate
@@ -51,6 +52,10 @@ def read_wave(
     if not np.isfinite(mono).all():
         raise UnfitWaveError(
             f"{path} holds samples that are NaN or infinite; give another recording"
+        )
+    if len(mono) and np.abs(mono).max() < SILENCE <= np.abs(wave).max():
+        raise UnfitWaveError(
+            f"the channels of {path} cancel each other out; give a recording of one channel"
         )
     if rate != sample_rate and len(mono):
         mono = soxr.resample(mono, rate, sample_rate)

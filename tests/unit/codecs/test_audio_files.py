@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from speculative_tts.assets import resolve
-from speculative_tts.codecs.audio import EDGE, read_wave, readable, without_edges
+from speculative_tts.codecs.audio import EDGE, UnfitWaveError, read_wave, readable, without_edges
 from speculative_tts.evaluation.audio import load_wave
 from speculative_tts.listening.sound import load
 from speculative_tts.records import read_list
@@ -98,3 +98,13 @@ def test_a_wav_that_was_cut_is_told_from_a_stream(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cut\.wav is cut short: .* 18696 bytes .* copy or rec"):
         read_wave(cut, 16_000)
     assert [readable(path) for path in (whole, cut, stream)] == [True, False, True]
+
+
+def test_channels_that_cancel_each_other_are_refused(tmp_path: Path) -> None:
+    """Their mean was silence, scored as such; two channels of silence are silence."""
+    wave = 0.5 * np.sin(np.arange(16_000) / 20)
+    soundfile.write(tmp_path / "a.wav", np.stack([wave, -wave], 1), 16_000)
+    with pytest.raises(UnfitWaveError, match=r"a\.wav cancel each other out; give .* one channel"):
+        read_wave(tmp_path / "a.wav", 16_000)
+    soundfile.write(tmp_path / "b.wav", np.zeros((16_000, 2)), 16_000)
+    assert not read_wave(tmp_path / "b.wav", 16_000).any()
