@@ -49,7 +49,7 @@ def test_a_row_that_a_page_lost_is_named() -> None:
 
 def test_the_headline_is_the_mean_of_five_processes_with_its_interval() -> None:
     """Student's interval over the processes, each a seed of the table of the quiet machine."""
-    with (ROOT / "results/drafters/zen4/fine.csv").open() as file:
+    with (ROOT / "results/drafters/fine.csv").open() as file:
         row = next(row for row in csv.DictReader(file) if row["key"] == "recurrent-5")
     mean, sd = float(row["speedup"]), float(row["speedup_sd"])
     half = stats.t.ppf(0.975, 4) * sd / 5**0.5
