@@ -18,6 +18,8 @@ from reference import tolerance_masses
 
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
+from speculative_tts.schema.kinds import kinds
+from speculative_tts.schema.rules import RuleConfig
 
 Floats = list[float]
 # Of six tokens in a plane: 0, 1 and 3 are close, 2 and 4 are, 5 (a stop id) has no place.
@@ -159,3 +161,13 @@ CASES: dict[str, Sequence[Case]] = {
     "group": [ByMasses(COVER.rule(), groups, Difference)],
     **RELAXED,
 }
+
+
+def shipped_rules() -> dict[str, type[RuleConfig]]:
+    """Rules of the package by name, without those that other tests add from outside."""
+    own = RuleConfig.__module__.partition(".")[0]
+    return {
+        name: kind
+        for name, kind in kinds(RuleConfig).items()
+        if kind.__module__.partition(".")[0] == own
+    }

@@ -3,6 +3,7 @@
 Places are boxes (left, bottom, right, top) in points of the page; text sizes are measured.
 """
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ REACHES = (5, 9, 14, 20, 28, 38, 50)  # how far from its point a label may begin
 LEADS = 14  # a label that begins farther off has a line to its point
 GRID = 12  # steps of the search for any free place
 INK = "#333333"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,8 @@ class Placing:
         x, y = self.axes.transData.transform(point) * self.scale
         return float(x), float(y)
 
-    def place(self, label: Label) -> Text:
-        """Write a label at the best free place; raise ValueError if the plot has none."""
+    def place(self, label: Label) -> Text | None:
+        """Write a label at the best free place; without one leave it out and say so."""
         text = self.axes.annotate(
             label.text, (0, 0), fontsize=label.size, color=label.color, annotation_clip=False
         )
@@ -75,7 +78,8 @@ class Placing:
         )
         text.remove()
         if best is None:
-            raise ValueError(f"a plot has no place for {label.text!r}; draw it larger")
+            logger.warning("a plot has no place for the label %r; its table has it", label.text)
+            return None
         _, reach, box, anchor = best
         self.taken.append(box)
         return self._write(label, box, anchor if anchors and reach > LEADS else None)

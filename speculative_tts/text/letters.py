@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from speculative_tts.files import write_atomic
+
 Unit = tuple[str, str]  # letters, phones between spaces
 History = tuple[int, ...]
 
@@ -115,7 +117,7 @@ class LetterToSound:
                 for unit, count in sorted(after.items())
             )
             lines.append(f"{' '.join(map(str, history))}\t{said}")
-        path.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9))
+        write_atomic(path, lzma.compress("\n".join(lines).encode(), preset=9))
 
     @classmethod
     def load(cls, path: Path) -> LetterToSound:

@@ -383,7 +383,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "codes_of=codec_x": "has no codes_x/; run sst-prepare",
             "family=tiny_fine": "has no codes_fine/; run sst-prepare",
             "first_shard=-1": "first_shard -1 is below 0",
-            "family=dog": "family=dog: no such choice; there are tiny_fine, valle",
+            "family=dog": "family=dog: no such choice; there are sentences, tiny_fine, valle",
         },
     ),
     "prepare": (

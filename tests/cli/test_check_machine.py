@@ -27,7 +27,7 @@ def test_judges_name_their_commands(
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert "runs here" in lines["pocketsphinx-general"]
     dnsmos = " ".join(lines["dnsmos-p808"].split())  # columns are as wide as the longest preset
-    assert "judges=offline, pcg, ssd runs here" in dnsmos
+    assert "judges=offline, pcg, ssd, whisper runs here" in dnsmos
     assert "hf download facebook/hubert-large-ls960-ft" in lines["hubert-large-ls960-ft"]
     assert f"--local-dir {tmp_path}/judges/whisper-large-v3" in lines["whisper-large-v3"]
     assert "pip install" in lines["stt_en_conformer_transducer_large"]

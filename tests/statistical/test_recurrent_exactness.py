@@ -30,6 +30,6 @@ def test_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if fault == "acceptance reuses":
         monkeypatch.setattr(speculation, "ACCEPT", DRAFT)
     if fault == "drafts reuse":
-        name = "speculative_tts.decoding.drafters.recurrent.DRAFT"
+        name = "speculative_tts.decoding.drafters.drafts.DRAFT"
         monkeypatch.setattr(name, speculation.NEXT)
     assert found_wrong(decode(0.4 if fault == "a tolerance" else 0.0), LAW)

@@ -8,14 +8,12 @@ import pytest
 from faults import AlwaysAccept
 from goodness import mismatches
 from reference import autoregressive_law, speculative_law
-from rule_laws import CASES
+from rule_laws import CASES, shipped_rules
 from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
 
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
-from speculative_tts.schema.kinds import kinds
-from speculative_tts.schema.rules import RuleConfig
 
 EXACT = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 
@@ -24,7 +22,7 @@ def decoded(rule: AcceptanceRule) -> list[Outcome]:
     return speculative(TARGET, DRAFT, rule, STOPS, SAMPLER, 3, MANY)
 
 
-@pytest.mark.parametrize("name", kinds(RuleConfig))
+@pytest.mark.parametrize("name", shipped_rules())
 def test_speculation_follows_the_rules_law_and_no_other(name: str) -> None:
     """As controls not the target's, but of the exact rule, and faults are found: everything passes;
     another residual.

@@ -194,7 +194,8 @@ def test_two_processes_may_take_the_same_leftovers_away(
 
 
 @pytest.mark.parametrize(
-    ("files", "held"), [((), "nothing"), (("f", "b", "d", "a", "e", "c"), "a, b, c, d, e")]
+    ("files", "held"),
+    [((), "nothing"), (("f", "b", "d", "a", "e", "c"), "a, b, c, d, e and 1 more")],
 )
 def test_a_named_folder_that_is_no_cache_is_said_to_have_five_files(
     tmp_path: Path, files: tuple[str, ...], held: str

@@ -10,16 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from rule_laws import CASES, COVER, NEAREST, VECTORS
+from rule_laws import CASES, COVER, NEAREST, VECTORS, shipped_rules
 
 from speculative_tts.decoding.rules import verification
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.native.library import library
-from speculative_tts.schema.kinds import build, kinds
+from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig
 
 ROOT = Path(__file__).parents[3]
-RULES: dict[str, type[RuleConfig]] = kinds(RuleConfig)
+RULES: dict[str, type[RuleConfig]] = shipped_rules()
 _cover = COVER.rule()
 ARTEFACTS = SimpleNamespace(  # of six tokens, as `Artefacts`
     memberships={

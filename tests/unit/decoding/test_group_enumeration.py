@@ -26,6 +26,7 @@ class Watched:
     """A group rule that notes what it asks of its uniforms: which group, then whether it passes."""
 
     recorder: Recorder
+    judges_blocks = False
 
     def __init__(self, rule: Group, cover: Cover) -> None:
         self._rule, self._weights = rule, cover.weights()

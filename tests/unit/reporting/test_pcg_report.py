@@ -34,7 +34,9 @@ def rows(path: Path) -> Rows:
 
 def test_every_file_is_there(results: Path) -> None:
     tables = {f"{t.name}.{end}" for t in REPORT.tables for end in ("md", "csv", "tex")}
-    figures = {f"{f.name}.{end}" for f in REPORT.figures for end in ("png", "svg", "csv", "md")}
+    figures = {
+        f"{f.name}.{end}" for f in REPORT.figures for end in ("png", "svg", "pdf", "csv", "md")
+    }
     assert {path.name for path in results.iterdir()} == tables | figures | {"runs.json"}
 
 

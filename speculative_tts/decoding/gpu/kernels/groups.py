@@ -1,10 +1,13 @@
 """Kernels of sums over groups of tokens (`rules.group`), by lists of members."""
 
+from typing import no_type_check
+
 import triton
 import triton.language as tl
 
 
 @triton.jit
+@no_type_check
 def coarse_kernel(
     probs, offsets, tokens, totals, scores, out, vocab, groups,
     SIZE: tl.constexpr, MEMBERS: tl.constexpr,
@@ -28,6 +31,7 @@ def coarse_kernel(
 
 
 @triton.jit
+@no_type_check
 def residual_kernel(
     target, draft, coarse_target, coarse_draft, accepted, drafted, scale,
     offsets, memberships, totals, scores, alone, out, vocab, groups, number,

@@ -4,11 +4,14 @@ A program computes one row. Selection never sorts: bits of the k-th largest numb
 after the other, and the few that are chosen are ranked by comparing each with each.
 """
 
+from typing import no_type_check
+
 import triton
 import triton.language as tl
 
 
 @triton.jit
+@no_type_check
 def _keys(x):
     """Integers from 0 to 2^32 in the order of float32 numbers; none of a number is 0."""
     bits = x.to(tl.int32, bitcast=True)
@@ -16,6 +19,7 @@ def _keys(x):
 
 
 @triton.jit
+@no_type_check
 def _chosen(keys, TOP: tl.constexpr):
     """Flags of the TOP largest keys, of equal ones the first, and their places in that order."""
     least = tl.zeros([], tl.int64)
@@ -40,6 +44,7 @@ def _chosen(keys, TOP: tl.constexpr):
 
 
 @triton.jit
+@no_type_check
 def _before(keys, values, real):
     """Sum of the values that come before each by its key, and how many there are."""
     place = tl.arange(0, keys.shape[0])
@@ -50,6 +55,7 @@ def _before(keys, values, real):
 
 
 @triton.jit
+@no_type_check
 def _scaled(source, v, inside, barred, early, temperature):
     """Logits at v of one row by temperature, -inf of what is impossible at an early position."""
     x = tl.load(source + v, mask=inside, other=float("-inf"))
@@ -58,18 +64,21 @@ def _scaled(source, v, inside, barred, early, temperature):
 
 
 @triton.jit
+@no_type_check
 def _odd(x):
     """1 where a number is NaN or infinity, else 0."""
     return ((x != x) | (x == float("inf"))).to(tl.int32)  # noqa: PLR0124
 
 
 @triton.jit
+@no_type_check
 def _is_early(positions, minimum, row, new):
     """True if this row's position is before its utterance's minimum length."""
     return tl.load(positions + row) < tl.load(minimum + row // new)
 
 
 @triton.jit
+@no_type_check
 def softmax_kernel(
     logits, positions, minimum, barred, stops, out, vocab, new, temperature,
     ENDS: tl.constexpr, TILE: tl.constexpr,
@@ -108,12 +117,14 @@ def softmax_kernel(
 
 
 @triton.jit
+@no_type_check
 def _shrunk(x, peak):
     """exp(x - peak), 0 where x is -inf, also if the peak is."""
     return tl.where(x == float("-inf"), 0.0, tl.exp(x - peak))
 
 
 @triton.jit
+@no_type_check
 def nucleus_kernel(
     logits, positions, minimum, barred, stops, out, vocab, new, temperature, top_p,
     ENDS: tl.constexpr, TILE: tl.constexpr,
@@ -153,6 +164,7 @@ def nucleus_kernel(
 
 
 @triton.jit
+@no_type_check
 def candidates_kernel(
     logits, positions, minimum, barred, out, values, ids, vocab, new, temperature,
     TOP: tl.constexpr, FEW: tl.constexpr, TILE: tl.constexpr,
@@ -179,6 +191,7 @@ def candidates_kernel(
 
 
 @triton.jit
+@no_type_check
 def few_kernel(
     values, ids, stops, out, vocab, width, top_p,
     TOP: tl.constexpr, FEW: tl.constexpr, WIDE: tl.constexpr,
@@ -222,6 +235,7 @@ def few_kernel(
 
 
 @triton.jit
+@no_type_check
 def repetition_aware_kernel(
     logits, positions, minimum, barred, history, out, masses, ids, vocab, new, capacity,
     temperature, top_p, often,
@@ -279,6 +293,7 @@ def repetition_aware_kernel(
 
 
 @triton.jit
+@no_type_check
 def _repeats(ids, history, position, often, WINDOW: tl.constexpr, PLACES: tl.constexpr):
     """True for each id that occurs too often in the window before a position."""
     back = tl.arange(0, PLACES)

@@ -5,6 +5,8 @@ position and purpose of `sampling.randomness`; tokens are [batch, capacity] int6
 are committed.
 """
 
+from typing import no_type_check
+
 import triton
 import triton.language as tl
 
@@ -18,6 +20,7 @@ TINY = tl.constexpr(1.1754943508222875e-38)  # the smallest normal float32
 
 
 @triton.jit
+@no_type_check
 def _mass(target, draft, at, inside, scale, rejected, RESIDUAL: tl.constexpr):
     """Probabilities of the target, or max(target - draft / scale, 0) of a rejected draft."""
     q = tl.load(target + at, mask=inside, other=0.0)
@@ -28,6 +31,7 @@ def _mass(target, draft, at, inside, scale, rejected, RESIDUAL: tl.constexpr):
 
 
 @triton.jit
+@no_type_check
 def _summed(
     target, draft, vocab, scale, rejected, sums,
     RESIDUAL: tl.constexpr, LINES: tl.constexpr, LINE: tl.constexpr, ALL: tl.constexpr,
@@ -45,6 +49,7 @@ def _summed(
 
 
 @triton.jit
+@no_type_check
 def _drawn(
     target, draft, instead, vocab, scale, rejected, uniform, sums,
     RESIDUAL: tl.constexpr, RETRY: tl.constexpr,
@@ -75,6 +80,7 @@ def _drawn(
 
 
 @triton.jit
+@no_type_check
 def _first(passed, possible, SIZE: tl.constexpr):
     """The first possible place that has passed, else the last possible one, else 0."""
     place = tl.arange(0, SIZE)
@@ -84,6 +90,7 @@ def _first(passed, possible, SIZE: tl.constexpr):
 
 
 @triton.jit
+@no_type_check
 def draw_kernel(
     probs, uniform, out, sums, vocab,
     LINES: tl.constexpr, LINE: tl.constexpr, ALL: tl.constexpr,
@@ -99,6 +106,7 @@ def draw_kernel(
 
 
 @triton.jit
+@no_type_check
 def inputs_kernel(
     tokens, count, lengths, done, limit, ids, start, positions, room, newest,
     capacity, vocab, offset, number, ahead, lookahead,
@@ -120,6 +128,7 @@ def inputs_kernel(
 
 
 @triton.jit
+@no_type_check
 def drafted_kernel(
     probs, tokens, count, lengths, uniforms, ends, drafted, ids, start, position, sums,
     step, capacity, vocab, entropy,
@@ -146,6 +155,7 @@ def drafted_kernel(
 
 
 @triton.jit
+@no_type_check
 def _entropy(probs, vocab, TILE: tl.constexpr, TILES: tl.constexpr):
     """Return the entropy in nats."""
     found = tl.zeros([TILE], tl.float32)
@@ -157,6 +167,7 @@ def _entropy(probs, vocab, TILE: tl.constexpr, TILES: tl.constexpr):
 
 
 @triton.jit
+@no_type_check
 def renew_kernel(uniforms, again, count, capacity, AGAIN: tl.constexpr, SIZE: tl.constexpr):
     """`BatchState.renew`: uniforms of this round's own, but for those of NEXT."""
     b, i = tl.program_id(0), tl.arange(0, SIZE)
@@ -167,6 +178,7 @@ def renew_kernel(uniforms, again, count, capacity, AGAIN: tl.constexpr, SIZE: tl
 
 
 @triton.jit
+@no_type_check
 def accept_kernel(
     target, draft, fed, drafted, count, uniforms, tolerance, offsets, groups, levels,
     accepted, scale, capacity, classes, number, members,
@@ -204,6 +216,7 @@ def accept_kernel(
 
 
 @triton.jit
+@no_type_check
 def _group(token, uniform, real, offsets, groups, levels, members, MEMBERS: tl.constexpr):
     """A group of each token by its uniform (`Group.draw_group`)."""
     first = tl.load(offsets + token, mask=real, other=0)
@@ -220,6 +233,7 @@ def _group(token, uniform, real, offsets, groups, levels, members, MEMBERS: tl.c
 
 
 @triton.jit
+@no_type_check
 def _judged(target, draft, classes, q, p, uniform, length, SIZE: tl.constexpr, TILE: tl.constexpr):
     """`Block.judge`: the longest i that passes with probability h_i, and its P_i."""
     i = tl.arange(0, SIZE)
@@ -241,6 +255,7 @@ def _judged(target, draft, classes, q, p, uniform, length, SIZE: tl.constexpr, T
 
 
 @triton.jit
+@no_type_check
 def _left(target, draft, classes, weight, TILE: tl.constexpr):
     """Sum of max(target - draft / weight, 0)."""
     sums = tl.zeros([TILE], tl.float32)
@@ -251,6 +266,7 @@ def _left(target, draft, classes, weight, TILE: tl.constexpr):
 
 
 @triton.jit
+@no_type_check
 def settle_kernel(
     target, draft, mass, accepted, drafted, scale,
     tokens, count, done, limit, ends, uniforms, tally, sums, capacity, vocab, number, lookahead,
@@ -296,6 +312,7 @@ def settle_kernel(
 
 
 @triton.jit
+@no_type_check
 def _count(sums, lookahead, over, taken, length, bare, empty, SIZE: tl.constexpr):
     """`Tally.add`: rounds, residuals, bonuses, fallbacks; drafted and accepted by depth."""
     i = tl.arange(0, SIZE)
@@ -309,6 +326,7 @@ def _count(sums, lookahead, over, taken, length, bare, empty, SIZE: tl.constexpr
 
 
 @triton.jit
+@no_type_check
 def pick_kernel(x, index, out, number, width, TILE: tl.constexpr):
     """out[b] = x[b, index[b]], both [.., width]."""
     b, at = tl.program_id(0), tl.program_id(1) * TILE + tl.arange(0, TILE)
