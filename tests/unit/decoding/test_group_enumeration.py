@@ -11,6 +11,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.decoding.rules.group import Group
 from speculative_tts.decoding.sampling.sampler import Sampler
 
@@ -22,11 +23,10 @@ TARGET = Markov.random(4, 0, scale=0.8, dtype=torch.float64).without(0)
 DRAFT = Markov.random(4, 0, scale=0.8, dtype=torch.float64).near(1, 1.0)
 
 
-class Watched:
+class Watched(AcceptanceRule):
     """A group rule that notes what it asks of its uniforms: which group, then whether it passes."""
 
     recorder: Recorder
-    judges_blocks = False
 
     def __init__(self, rule: Group, cover: Cover) -> None:
         self._rule, self._weights = rule, cover.weights()
