@@ -174,6 +174,7 @@ def _row(
             "deletions": 0,
             "insertions": 0,
             "first_word_lost": int(heard[0] != text.split()[0]),
+            "last_words_lost": 0,
             "seen": i % 4 < 3,
             "characters": len(text),
             "character_substitutions": 3 * errors,

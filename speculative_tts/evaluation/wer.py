@@ -57,6 +57,12 @@ def _lost(row: ScoreRow) -> tuple[float | None, ...]:
     return (total(row, "substitutions", "deletions"), row["words"] or None)
 
 
+def _stopped_early(row: ScoreRow) -> tuple[float | None, ...]:
+    """Return whether an utterance ended by itself before its last word was said."""
+    lost, stop = row["last_words_lost"], row["stop"]
+    return (None if lost is None or stop == "max_length" else float(lost > 0), 1.0)
+
+
 def _rate(row: ScoreRow) -> tuple[float | None, ...]:
     """The utterance's own rate."""
     edits, words = _words(row)
@@ -79,6 +85,15 @@ METRICS = {
     "word_lost": _heard("words lost %", 1, columns=_lost, caption=LOST),
     "first_word_lost": _heard(
         "first words lost %", 1, columns=each("first_word_lost"), caption=LOST
+    ),
+    "stopped_early": _heard(
+        "stopped early %",
+        1,
+        columns=_stopped_early,
+        caption=(
+            "Stopped early are utterances that ended by themselves and whose transcript ends "
+            "before the text's last word; the recordings' row says how often a judge misses it."
+        ),
     ),
 }
 
@@ -134,7 +149,7 @@ def _is_other(letter: str) -> bool:
 
 
 def word_edits(reference: str, hypothesis: str) -> Columns:
-    """Count edits by words, and note whether the first word was lost.
+    """Count edits by words; note whether the first word was lost, and how many last ones.
 
     An empty reference has no first word, and counts every heard word as an insertion.
     """
@@ -144,9 +159,12 @@ def word_edits(reference: str, hypothesis: str) -> Columns:
 
     out = jiwer.process_words(reference, hypothesis)
     length = len(reference.split())
-    heard = any(part.type == "equal" and part.ref_start_idx == 0 for part in out.alignments[0])
+    parts = out.alignments[0]
+    heard = any(part.type == "equal" and part.ref_start_idx == 0 for part in parts)
+    last = parts[-1]
+    lost = last.ref_end_idx - last.ref_start_idx if last.type == "delete" else 0
     counts = _counts("", length, out.hits, out.substitutions, out.deletions, out.insertions)
-    return counts | {"first_word_lost": int(not heard)}
+    return counts | {"first_word_lost": int(not heard), "last_words_lost": lost}
 
 
 def character_edits(reference: str, hypothesis: str) -> Columns:

@@ -66,7 +66,7 @@ def _table_1(made_by: Experiment) -> TableDefinition:
         rows=of_methods(made_by, rows),
         panels=(
             BESIDE_PAPER,
-            Panel("Length", columns("stopped_at_max length_ratio")),
+            Panel("Length", columns("stopped_at_max stopped_early length_ratio")),
             Panel("Speculation", SPECULATION, systems),
             Panel(
                 "Paired differences",

@@ -1,9 +1,11 @@
 """Settings of sst-own-codes."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import RuntimeConfig, SamplingConfig
+from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import Count, Seed, Whole
 from speculative_tts.schema.verbatim import ReadPath, WrittenPath
 
@@ -18,6 +20,8 @@ class OwnCodesConfig:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
     limit: Count | None = None  # utterances of each shard, the first ones; null: all
+    # recordings of more codes are left out, as texts and as voice prompts; null: none
+    longest: Annotated[Count | None, Since(None)] = None
     job: Whole = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
     jobs: Count = 1  # over how many processes or machines the shards are spread
     seed: Seed = 0  # of voice prompts and tokens

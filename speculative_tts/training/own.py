@@ -84,7 +84,12 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
 def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
     """Decode the texts of a shard; return the rows of those that reached their end."""
     with shard(path):
-        rows = read_shard(path, COLUMNS, engine.target.layout.n_codes).to_pylist()
+        read = read_shard(path, COLUMNS, engine.target.layout.n_codes).to_pylist()
+    rows = [row for row in read if config.longest is None or len(row["codes"]) <= config.longest]
+    if not rows:
+        raise ValueError(
+            f"{path}: all recordings have more than longest={config.longest} codes; raise it"
+        )
     prompted = list(_with_voices(path.stem, rows, config))
     ended, why = [], "look at the target, its sampler and max length"
     starts = range(0, len(prompted), PIECE)

@@ -19,6 +19,8 @@ from speculative_tts.evaluation.judges.pocketsphinx import (
     recogniser,
     word_decoder,
 )
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.wer import compare, normalise
 from speculative_tts.records import read_list
 
@@ -93,6 +95,33 @@ def test_edit_counts() -> None:
 )
 def test_first_word_lost(heard: str, lost: int) -> None:
     assert edit_columns("zero alpha", heard, "words")["first_word_lost"] == lost
+
+
+@pytest.mark.parametrize(
+    ("heard", "lost"),
+    [
+        ("zero alpha bravo", 0),
+        ("zero alpha", 1),
+        ("zero", 2),
+        ("", 3),
+        ("zero bravo", 0),
+        ("zero alpha golf", 0),
+        ("zero alpha bravo golf", 0),
+    ],
+)
+def test_last_words_lost(heard: str, lost: int) -> None:
+    assert edit_columns("zero alpha bravo", heard, "words")["last_words_lost"] == lost
+
+
+@pytest.mark.parametrize(
+    ("lost", "stop", "early"),
+    [(0, "stop_id", 0.0), (2, "stop_id", 1.0), (2, "max_length", None), (1, None, 1.0)],
+)
+def test_an_utterance_cut_at_the_limit_is_no_early_stop(
+    lost: int, stop: str | None, early: float | None
+) -> None:
+    row = ScoreRow("a", "", 0, "", "", columns={"last_words_lost": lost, "stop": stop})
+    assert METRICS["stopped_early"].columns(row)[0] == early
 
 
 def test_no_first_word_no_loss() -> None:

@@ -128,6 +128,17 @@ def test_a_trunk_learns_from_recorded_own_or_both_too(
     assert figures["left_out"] == 0
 
 
+def test_long_recordings_are_left_out(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Recordings have 4 to 8 codes; the shortest two of each shard, one a speaker, stay."""
+    assert make(models, tmp_path, "longest=5", LONG) == 0
+    said = [row["id"] for name in names(tmp_path / "own") for row in read(tmp_path / "own" / name)]
+    assert said == ["train0-0", "train0-1", "train1-0", "train1-1"]
+    assert make(models, tmp_path, "longest=3", f"out={tmp_path / 'other'}") == 2
+    assert "all recordings have more than longest=3 codes; raise it" in capsys.readouterr().err
+
+
 def test_a_target_that_never_ends_is_told(
     models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
