@@ -252,6 +252,9 @@ models-sentences: $(STAMP) # flite, wordnet-base and sword-text-web speak and sa
 	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=600 warmup=40 out=runs/recurrent-sentences-first # 15 minutes of one core, as the next
 	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=500 warmup=40 learning_rate=6e-3 init=runs/recurrent-sentences-first out=runs/recurrent-sentences
 	$(BIN)/python scripts/pack.py runs/recurrent-sentences/packed runs/recurrent-sentences
+	$(BIN)/sst-own-codes target=sentences target.path=runs/sentences/target codec.path=data/sentences/codec codes=data/sentences/codes longest=100 limit=30 laws=32 out=runs/own-sentences # 5 minutes of one core
+	$(BIN)/sst-train-draft recipe=paper target=sentences target.path=runs/sentences/target codes=data/sentences/codes codes_from=target own=runs/own-sentences laws=true "losses={ce:0,kl:1}" layers=[0,1,2,4,8,22,23] train_layers=7 train_embeddings=false steps=150 learning_rate=1.5e-3 eval_every=75 save_every=25 dev_utterances=24 dtype=bfloat16 out=runs/draft-sentences # 6 minutes of one core
+	$(BIN)/python scripts/pack.py runs/draft-sentences/packed runs/draft-sentences
 
 test: MARKED += and not whole
 test: tested ## Run the tests, every call held against the tensor shapes in its signature

@@ -20,6 +20,7 @@ from speculative_tts.evaluation.compare import compare
 from speculative_tts.evaluation.statistics import DRAWS
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.files import write_atomic
+from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
 from speculative_tts.reporting.origin import origin
@@ -38,7 +39,7 @@ from speculative_tts.reporting.tables import (
 Array = npt.NDArray[np.float64]
 NAME = "draft_quality"
 ALONE, SSD, PCG = "alone", "ssd", "pcg"
-RULES = {"tolerance": SSD, "group": PCG}
+LENGTH = "acceptance_length"
 EDITS = ("substitutions", "deletions", "insertions")
 
 
@@ -57,14 +58,31 @@ class Slope:
 
 
 def systems(runs: list[Run]) -> dict[str, dict[str, Run]]:
-    """Return the three runs of every draft, by its folder's name; drafts that lack one are out."""
+    """Return the three runs of every draft, by its folder's name; drafts that lack one are out.
+
+    SSD has the paper's tolerance, PCG the groups whose rounds are nearest to SSD's in length.
+    """
     found: dict[str, dict[str, Run]] = {}
-    for run in runs:
-        kind = run.config.get("system")
-        name = ALONE if kind == "draft" else RULES.get(str(run.config.get("rule.name")), "")
-        if name and kind in {"draft", "speculative"}:
-            found.setdefault(Path(str(run.config["draft.path"])).name, {})[name] = run
+    groups: dict[str, list[Run]] = {}
+    for run in (run for run in runs if run.seed == 0):
+        draft = Path(str(run.config.get("draft.path"))).name
+        own, rule = found.setdefault(draft, {}), run.config.get("rule.name")
+        if run.config["system"] == "draft":
+            own[ALONE] = run
+        elif rule == "tolerance" and run.config["rule.beta"] == method("ssd")["rule.beta"]:
+            own[SSD] = run
+        elif rule == "group":
+            groups.setdefault(draft, []).append(run)
+    for draft, candidates in groups.items():
+        if SSD in found[draft]:
+            goal = measure(found[draft][SSD], LENGTH).value or 1.0
+            found[draft][PCG] = min(candidates, key=lambda run: _away(run, goal))
     return {draft: three for draft, three in found.items() if len(three) == 3}
+
+
+def _away(run: Run, goal: float) -> float:
+    """Return how far a run's tokens a round are from the wanted ones."""
+    return abs((measure(run, LENGTH).value or 0.0) - goal)
 
 
 def columns(run: Run) -> dict[str, tuple[float, float]]:
@@ -155,7 +173,7 @@ def _cells(three: Mapping[str, Run]) -> list[Cell]:
     for name, key in ((SSD, "rule.beta"), (PCG, "rule.groups.mean_size")):
         run = three[name]
         cells.append(Cell(text=f"{run.config[key]:g}"))
-        cells.append(Cell(measure(run, "acceptance_length"), 2))
+        cells.append(Cell(measure(run, LENGTH), 2))
         cells.append(Cell(measure(run, "wer", 100), 1))
     return [*cells, Cell(advantage(three), 1, signed=True)]
 

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 assets=speculative_tts/assets/tiny
-mkdir -p "$assets"/{codec,codec_transitions,target_heads,target_recurrent,target_fine_recurrent,codec_residual,codec_residual_transitions,target,draft,codec_fine,target_fine,draft_fine,valle,valle_heads,testset,codec_sentences,target_sentences,target_sentences_recurrent,testset_sentences}
+mkdir -p "$assets"/{codec,codec_transitions,target_heads,target_recurrent,target_fine_recurrent,codec_residual,codec_residual_transitions,target,draft,codec_fine,target_fine,draft_fine,valle,valle_heads,testset,codec_sentences,target_sentences,target_sentences_recurrent,draft_sentences,testset_sentences}
 cp data/tiny/codec/* "$assets/codec/"
 cp data/tiny/codec_residual/* "$assets/codec_residual/"
 cp runs/target/target/* "$assets/target/"
@@ -21,6 +21,7 @@ cp runs/draft-paper/packed/* "$assets/draft_fine/"
 cp data/sentences/codec/* "$assets/codec_sentences/"
 cp runs/sentences/target/* "$assets/target_sentences/"
 cp runs/recurrent-sentences/packed/recurrent.{json,safetensors} "$assets/target_sentences_recurrent/"
+cp runs/draft-sentences/packed/* "$assets/draft_sentences/"
 cp -r data/sentences/test/prompts "$assets/testset_sentences/"
 sed 's/, "reference_audio": "[^"]*"//' data/sentences/test/list.jsonl > "$assets/testset_sentences/list.jsonl"
 cp -r data/tiny/test/{prompts,references} "$assets/testset/"

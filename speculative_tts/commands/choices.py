@@ -24,7 +24,7 @@ DATA_OF_TARGET = (  # whose texts and voices a target knows
 DRAFT_OF_TARGET = (
     ("target=tiny", "draft=tiny"),
     ("target=tiny_fine", "draft=paper"),
-    ("target=sentences", "draft=itself"),
+    ("target=sentences", "draft=sentences"),
 )
 DRAFTER_OF_TARGET = (  # a given draft, else a recurrent layer if one ships
     ("draft", "drafter=lm"),
