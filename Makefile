@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test tested check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce sentences preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test tested check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -182,6 +182,24 @@ samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by 
 	$(BIN)/sst-decode experiment=$(call joined,$(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)) sampling=default seed=0,1,2 timing=0 out=$(OUT)/samplers/pcg workers=$(WORKERS) $(SHARED) $(GIVEN)
 	for one in ssd pcg; do $(BIN)/sst-eval runs=$(OUT)/samplers/$$one metrics=[wer,similarity] && $(BIN)/sst-report paper=$$one runs=$(OUT)/samplers/$$one out=$(RESULTS)/samplers page=false; done
 	rm -f $(RESULTS)/samplers/*/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
+
+# $(call sentences_decode,overrides): any English sentence, all 240 of the list, nothing timed
+sentences_decode = $(BIN)/sst-decode target=sentences draft=sentences timing=0 instrument=0 lookahead=3 workers=$(WORKERS) cache=$(OUT)/sentences/.caches limit=$(or $(LIMIT),null) $(1)
+# Groups whose rounds are as long, on the dev list, as SSD's with a tolerance of 0.1, 0.2 and 0.4.
+SENTENCE_GROUPS := 16,37.5,230
+
+sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: 240 sentences, 40 minutes of a core
+	$(call sentences_decode,experiment=ssd/table1 method=target$(comma)draft$(comma)exact$(comma)ssd out=$(OUT)/sentences/ssd)
+	$(call sentences_decode,experiment=ssd/table3 out=$(OUT)/sentences/ssd)
+	$(call sentences_decode,experiment=ssd/groups rule.groups.mean_size=$(SENTENCE_GROUPS) out=$(OUT)/sentences/ssd)
+	for few in "18 189 [0,1,2,3,4,5,6,7,8,15,16,17,18,19,20,21,22,23]" "15 125 [0,1,2,3,4,5,6,7,8,18,19,20,21,22,23]" "12 128 [0,1,2,3,4,5,6,7,8,21,22,23]"; do \
+	  set -- $$few; less="draft.path=$(OUT)/draft-sentences-layers$$1 draft.name=layers$$1 out=$(OUT)/sentences/drafts"; \
+	  $(BIN)/sst-train-draft target=sentences steps=0 layers=$$3 codes=data/sentences/codes dev_utterances=8 out=$(OUT)/draft-sentences-layers$$1; \
+	  for how in method=draft method=ssd "rule=group rule.groups.mean_size=$$2"; do $(call sentences_decode,$$less $$how); done; \
+	done
+	for one in ssd drafts; do $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; done
+	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/ssd out=$(RESULTS)/sentences
+	$(BIN)/python scripts/draft_quality.py $(OUT)/sentences $(RESULTS)/sentences
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices
