@@ -99,6 +99,61 @@ class _Listening:
         )
 
 
+class _Clients:
+    """All clients of a closed loop: what they ask for, and what each has got."""
+
+    def __init__(self, engine: Engine, asked: Sequence[Asked], number: int, clock: Clock) -> None:
+        self._engine, self._asked, self._number, self._clock = engine, asked, number, clock
+        self._known: dict[str, Asked] = {}  # requests so far, by id
+        self._listening: dict[int, _Listening] = {}  # by row
+        self._served: dict[str, Served] = {}
+        self._begin = self._end = clock()
+        self._since = dict.fromkeys(range(number), self._begin)  # when each row's client asked
+        self._tokens = 0
+
+    @property
+    def _done(self) -> bool:
+        return len(self._served) == len(self._asked)
+
+    def queue(self) -> Iterator[Request]:
+        """Yield the utterances one after the other, over and over; those from 0 on are measured."""
+        for number in count(-self._number):
+            if self._done:
+                return
+            one = self._asked[number % len(self._asked)]
+            if not 0 <= number < len(self._asked):
+                beside = replace(one.request, id=f"{one.request.id}, beside {number}")
+                one = replace(one, request=beside)
+            self._known[one.request.id] = one
+            yield one.request
+
+    def look(self, seen: Mapping[int, tuple[Loop, bool]]) -> None:
+        """Give the clients what is new."""
+        if len(self._known) == self._number:  # nobody has asked for one that is measured
+            self._begin, self._tokens = self._clock(), 0
+        for index, (row, done) in seen.items():
+            if index not in self._listening:
+                asked = self._known[row.rows.requests[0].id]
+                given = self._engine, asked, self._since[index], self._clock
+                self._listening[index] = _Listening(*given)
+            new = self._listening[index].look(row, done=done)
+            if not self._done:
+                self._tokens, self._end = self._tokens + new, self._clock()
+            if done:
+                self._finish(index, row)
+
+    def _finish(self, index: int, row: Loop) -> None:
+        served = self._listening.pop(index).served(row)
+        self._since[index] = self._clock()
+        if any(served.id == one.request.id for one in self._asked):
+            self._served[served.id] = served
+
+    def load(self) -> Load:
+        """Return what was measured."""
+        served = [self._served[one.request.id] for one in self._asked]
+        return Load(served, self._tokens, self._end - self._begin)
+
+
 def closed_loop(
     engine: Engine,
     system: System,
@@ -111,37 +166,10 @@ def closed_loop(
     Each utterance is measured once. Before that every client asks for one, so that rows do not
     begin in step; afterwards they ask on until the last measured one has ended.
     """
-    known: dict[str, Asked] = {}
-    served: dict[str, Served] = {}
-    wanted = {one.request.id for one in asked}
-
-    def queue() -> Iterator[Request]:
-        for number in count(-clients):  # those from 0 on are measured
-            if len(served) == len(asked):
-                return
-            one, measured = asked[number % len(asked)], 0 <= number < len(asked)
-            id_ = one.request.id if measured else f"{one.request.id}, beside {number}"
-            known[id_] = replace(one, request=replace(one.request, id=id_))
-            yield known[id_].request
-
-    begin = end = clock()
-    since, tokens = dict.fromkeys(range(clients), begin), 0
-    listening: dict[int, _Listening] = {}
-    for seen in engine.serve(system, [one.request for one in asked], queue(), clients):
-        if len(known) == clients:  # nobody has asked for one that is measured
-            begin, tokens = clock(), 0
-        for index, (row, done) in seen.items():
-            if index not in listening:
-                one = known[row.rows.requests[0].id]
-                listening[index] = _Listening(engine, one, since[index], clock)
-            new = listening[index].look(row, done=done)
-            if len(served) < len(asked):
-                tokens, end = tokens + new, clock()
-            if done:
-                result, since[index] = listening.pop(index).served(row), clock()
-                if result.id in wanted:
-                    served[result.id] = result
-    return Load([served[one.request.id] for one in asked], tokens, end - begin)
+    all_ = _Clients(engine, asked, clients, clock)
+    for seen in engine.serve(system, [one.request for one in asked], all_.queue(), clients):
+        all_.look(seen)
+    return all_.load()
 
 
 def measured(

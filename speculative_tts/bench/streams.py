@@ -32,7 +32,18 @@ HEADS = {  # columns of percentiles, and their digits
     "first_audio_ms": ("first audio, ms", 0),
     "real_time_factor": ("real-time factor", 3),
 }
-Systems = Mapping[str, tuple[Engine, System]]
+HOW = (
+    (
+        "A closed loop: each client asks for its next utterance as soon as all audio of the one "
+        "before is there. One process decodes the rows of all clients together, refills a row "
+        "when it ends, and decodes pieces of audio between two steps."
+    ),
+    (
+        "ms a token: from the first token to the last, over the tokens after the first. First "
+        "audio: from asking to the first piece, prefill and codec included. Real-time factor: "
+        "from asking to the last piece, over the seconds of audio."
+    ),
+)
 
 
 def run_streams(config: BenchConfig, out: Path) -> int:
@@ -66,8 +77,9 @@ def systems(
     """
     if not Path(config.recurrent.path).is_dir():
         raise ValueError(
-            f"streams compares the target alone with its recurrent layer, and {config.recurrent.path}"
-            " is none; give recurrent.path=<folder>, which sst-train-heads recipe=recurrent makes"
+            "streams compares the target alone with its recurrent layer, and "
+            f"{config.recurrent.path} is none; give recurrent.path=<folder>, which "
+            "sst-train-heads recipe=recurrent makes"
         )
     found: dict[str, tuple[Engine, System]] = {ALONE: (base, System.target)}
     for rule in RULES:
@@ -103,9 +115,7 @@ def row(config: BenchConfig, name: str, load: Load) -> dict[str, Any]:
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """Format all rows as one table, with how they were measured."""
-    heads = [
-        f"{title}, p{percentile}" for title, _ in HEADS.values() for percentile in PERCENTILES
-    ]
+    heads = [f"{title}, p{percentile}" for title, _ in HEADS.values() for percentile in PERCENTILES]
     columns = ["target", "streams", "system", *heads, "tokens/s of all"]
     lines = [f"| {' | '.join(columns)} |", "|---|---:|---|" + "---:|" * (len(columns) - 3)]
     for one in rows:
@@ -114,17 +124,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         lines.append(f"| {' | '.join(cells)} | {one['tokens_per_second']:.0f} |")
     numbers = sorted({len(one["utterances"]) for one in rows})
     seeds = sorted({one["seed"] for one in rows})
-    lines += [
-        "",
-        f"Percentiles are over {' or '.join(map(str, numbers))} utterances, seed "
-        f"{', '.join(map(str, seeds))}.",
-        "A closed loop: each client asks for its next utterance as soon as all audio of the one "
-        "before is there. One process decodes the rows of all clients together, refills a row when "
-        "it ends, and decodes pieces of audio between two steps.",
-        "ms a token: from the first token to the last, over the tokens after the first. First "
-        "audio: from asking to the first piece, prefill and codec included. Real-time factor: from "
-        "asking to the last piece, over the seconds of audio.",
-        "",
-        *dict.fromkeys(made_by(one["provenance"]) for one in rows),
-    ]
+    counted = f"{' or '.join(map(str, numbers))} utterances, seed {', '.join(map(str, seeds))}"
+    lines += ["", f"Percentiles are over {counted}.", *HOW, ""]
+    lines += dict.fromkeys(made_by(one["provenance"]) for one in rows)
     return "\n".join(["# Several listeners at once", "", *lines]) + "\n"

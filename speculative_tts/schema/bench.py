@@ -19,8 +19,8 @@ class BenchConfig(EngineConfig):
     transformers: bool = True  # also time transformers' generate and assisted generation
     steps: Count = 200  # repeats of each single step that is timed; the median counts
     draws: Draws = 10_000  # bootstrap draws of the speed ratios
-    # clients at once, each of whom asks for the next utterance when it has all audio of its last one:
-    # percentiles of what they wait for (streams=1,4,16); null: none of this
+    # percentiles of what so many clients at once wait for (streams=1,4,16), each of whom asks for
+    # the next utterance when it has all audio of its last one; null: none of this
     streams: Annotated[int, Limit(1, 1024)] | None = None
     # cosyvoice2, llasa_1b or llasa_8b: real size, random weights, instead of target, draft and list
     random: str | None = None

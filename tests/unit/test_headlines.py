@@ -60,7 +60,7 @@ def test_the_headline_is_the_mean_of_five_processes_with_its_interval() -> None:
 def test_a_speed_of_several_processes_has_an_interval_and_one_of_one_has_none(
     tmp_path: Path,
 ) -> None:
-    """The exact rule stood at 1.17 in README, the highest of five, and at 1.06 to 1.11 elsewhere."""
+    """The exact rule stood at 1.17 in README, the highest of five figures of one rule."""
     text = (ROOT / "README.md").read_text()
     with (ROOT / "results/drafters/fine.csv").open() as file:
         row = next(row for row in csv.DictReader(file) if row["key"] == "second-3")
