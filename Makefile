@@ -193,7 +193,7 @@ speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of t
 	$(call clock,experiment=mtp/table1_valle method=mtp viterbi.mode=best)
 	$(call clock,experiment=mtp/table1_valle method=uncached heads.n=8 viterbi.mode=best limit=12 timing=12)
 	$(call clock,experiment=mtp/uncached_heads_valle heads.n=8 limit=12 timing=12)
-	$(BIN)/sst-eval runs=$(OUT)/speeds metrics=[wer]
+	$(BIN)/sst-eval runs=$(OUT)/speeds metrics=[]
 	$(BIN)/sst-report paper=speeds runs=$(OUT)/speeds out=$(RESULTS) page=false
 
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes

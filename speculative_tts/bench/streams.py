@@ -95,8 +95,10 @@ def systems(
 
 def _drafting(config: BenchConfig, rule: RuleConfig, models: ModelCache) -> Engine:
     lookahead = 1 if config.seeks_lookahead else config.drafted
-    given = {"rule": rule, "drafter": config.recurrent, "lookahead": lookahead}
-    return build_engine(dataclasses.replace(config, **given), kept=models)
+    drafting = dataclasses.replace(
+        config, rule=rule, drafter=config.recurrent, lookahead=lookahead
+    )
+    return build_engine(drafting, kept=models)
 
 
 def row(config: BenchConfig, name: str, load: Load) -> dict[str, Any]:

@@ -106,13 +106,11 @@ def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
     from speculative_tts.bench.asked import asked_of
     from speculative_tts.bench.engine import Continuation
 
-    lengths = {"min_tokens": config.tokens, "max_tokens": config.tokens}
-    return [
-        Continuation(
-            dataclasses.replace(one.request, **lengths), engine.target.prompt_ids(one.prompt)
-        )
-        for one in asked_of(config, engine)
-    ]
+    number, prompts = config.tokens, []
+    for one in asked_of(config, engine):
+        request = dataclasses.replace(one.request, min_tokens=number, max_tokens=number)
+        prompts.append(Continuation(request, engine.target.prompt_ids(one.prompt)))
+    return prompts
 
 
 main = app.command(
