@@ -26,7 +26,7 @@ COLUMNS = {  # heading: the CSV's column, and the digits after the point
 OF_TARGET = "target's WER %"
 NARROW = (OF_TARGET, "tokens per target pass")
 SPEEDS = ("speedup", "speedup over the cached target")
-TIMED = {  # rows of many utterances that one process timed: few in several processes (`make speeds`)
+TIMED = {  # rows that one process timed, and few utterances in several processes (`make speeds`)
     ("ssd/table1", "exact"): ("speeds/ssd", "exact"),
     ("ssd/table3", "0.2"): ("speeds/ssd", "ssd0.2"),
     ("ssd/table3", "0.4"): ("speeds/ssd", "ssd0.4"),

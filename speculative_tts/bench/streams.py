@@ -95,9 +95,7 @@ def systems(
 
 def _drafting(config: BenchConfig, rule: RuleConfig, models: ModelCache) -> Engine:
     lookahead = 1 if config.seeks_lookahead else config.drafted
-    drafting = dataclasses.replace(
-        config, rule=rule, drafter=config.recurrent, lookahead=lookahead
-    )
+    drafting = dataclasses.replace(config, rule=rule, drafter=config.recurrent, lookahead=lookahead)
     return build_engine(drafting, kept=models)
 
 
