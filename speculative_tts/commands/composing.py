@@ -20,7 +20,7 @@ CONFIGS = "speculative_tts.configs"
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One point of a sweep: its number from 0, its overrides, and the composed configuration."""
 
     number: int
@@ -36,7 +36,7 @@ class Point:
 class Composed:
     """All points that a command line asks for, and Hydra's node of the first one."""
 
-    points: list[Point]
+    points: list[SweepPoint]
     is_sweep: bool
     hydra: "DictConfig"
 
@@ -93,7 +93,7 @@ def compose_points(
             params = [f"{key}={value}" for key, value in (hydra.sweeper.params or {}).items()]
             axes = {**_axes(params), **axes}
         points = [
-            Point(number, one, first if one == point else composed(one))
+            SweepPoint(number, one, first if one == point else composed(one))
             for number, one in enumerate(product(*axes.values()))
         ]
     return Composed(points, sweep, hydra)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.decoder import Decoder, Layer
+from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import build_decoder
+from speculative_tts.models.decoder.stack import DecoderLayer
 
 State = dict[str, Tensor]  # tensors of a one-layer decoder, named as in checkpoints
 
@@ -47,8 +48,8 @@ def decoder_of(
     return Decoder(replace(config, layers=len(made)), made, kinds[id(layers[0])].norm)
 
 
-def _copied(layer: Layer) -> Layer:
-    return Layer(*(matrix.copied() for matrix in layer.matrices()))
+def _copied(layer: DecoderLayer) -> DecoderLayer:
+    return DecoderLayer(*(matrix.copied() for matrix in layer.matrices()))
 
 
 def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:

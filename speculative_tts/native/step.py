@@ -14,7 +14,7 @@ FORMATS = (torch.float32, torch.bfloat16, torch.int8)  # as in native.h
 Norm = tuple[Tensor, Tensor]  # gain and bias
 
 
-class Linear(ctypes.Structure):
+class NativeMatrix(ctypes.Structure):
     """x @ weight + bias."""
 
     _fields_ = (
@@ -25,7 +25,7 @@ class Linear(ctypes.Structure):
 
 class _Layer(ctypes.Structure):
     _fields_ = (
-        *((name, Linear) for name in ("qkv", "out", "up", "down")),
+        *((name, NativeMatrix) for name in ("qkv", "out", "up", "down")),
         *((name, ctypes.c_void_p) for name in ("gain1", "bias1", "gain2", "bias2")),
     )
 
@@ -93,7 +93,7 @@ class PackedCache:
 
 
 @dataclass(frozen=True)
-class Shape:
+class StackShape:
     """Sizes and options of a stack (see `Model` in native.h)."""
 
     hidden: int
@@ -108,10 +108,10 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Weights:
+class LayerWeights:
     """One layer: four matrices, and two LayerNorms where the stack has them."""
 
-    matrices: Sequence[Linear]
+    matrices: Sequence[NativeMatrix]
     norms: tuple[Norm, Norm] | None = None
 
 
@@ -122,7 +122,11 @@ class NativeStack:
     """
 
     def __init__(
-        self, library: ctypes.CDLL, shape: Shape, layers: Sequence[Weights], norm: Norm | None
+        self,
+        library: ctypes.CDLL,
+        shape: StackShape,
+        layers: Sequence[LayerWeights],
+        norm: Norm | None,
     ) -> None:
         assert shape.head_dim <= WIDEST_HEAD, f"heads of {shape.head_dim} dimensions"
         self._extend, self.shape = library.sst_extend, shape

@@ -10,11 +10,11 @@ from torch import Tensor
 from speculative_tts.native.library import library
 from speculative_tts.native.sample import Places as Sampled
 from speculative_tts.native.sample import Rows, Sampling
-from speculative_tts.native.step import Linear, NativeStack, PackedCache
+from speculative_tts.native.step import NativeMatrix, NativeStack, PackedCache
 from speculative_tts.native.verify import Rule
 
 
-class _Reader(ctypes.Structure):
+class _TableReader(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_void_p)
@@ -94,7 +94,7 @@ class NativeModel:
 
     native: ctypes.CDLL
     stack: NativeStack
-    head: Linear
+    head: NativeMatrix
     embedding: Tensor
     order: Tensor | None
 
@@ -129,7 +129,7 @@ class NativeSteps:
         added: tuple[int | None, int | None] = (None, None)
         if places is not None:
             added = (places.table.data_ptr(), places.skipped.data_ptr())
-        self.reader = _Reader(
+        self.reader = _TableReader(
             ctypes.addressof(model.stack.model), ctypes.addressof(model.head),
             ctypes.addressof(self._pass), model.embedding.data_ptr(), order, lengths.data_ptr(),
             *added, model.embedding.dtype == torch.bfloat16, 0,

@@ -1,6 +1,14 @@
-"""Build the source of a run's audio from its settings: an engine, or another."""
+"""Build the source of a run's audio from its settings: an engine, or another.
 
-from collections.abc import Mapping
+An engine's utterances are timed in several processes if asked for, since a process keeps its luck
+with memory for all its utterances. Each is a new one, loads its own models, and decodes every
+utterance by the system and by the target alone in turn. They follow each other; the memory's speed
+is measured in each.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from speculative_tts.codecs.registry import Codec, load_codec
@@ -9,17 +17,16 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import content_hash, plain, source_hash
-from speculative_tts.records import DecodeRecord
+from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.clocks import Clocks
 from speculative_tts.runs.run import AudioSource
 from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.runs.sources.recordings import RecordedSource
 from speculative_tts.runs.sources.swap import SwapSource
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.runs.voices import Voices
-from speculative_tts.schema.decode import (
-    DecodeConfig,
-    System,
-)
+from speculative_tts.schema.decode import DecodeConfig, System
+from speculative_tts.workers import afresh
 
 
 def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> AudioSource:
@@ -34,9 +41,23 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         groups, facts = parts.groups.arrays, parts.facts
         return SwapSource(parts.codec, groups, swapped, facts, parts.sampling, voices)
     engine = build_engine(config, config.system, models)
-    return EngineSource(
-        engine, config, _voices(config, engine.codec), _target_tokens(config, engine)
-    )
+    voices, known = _voices(config, engine.codec), _target_tokens(config, engine)
+    return EngineSource(engine, config, voices, known, partial(elsewhere, config))
+
+
+def elsewhere(config: DecodeConfig, items: list[ListItem]) -> Iterator[Clocks]:
+    """Yield clocks of the utterances from each of `config.processes` processes but this one."""
+    alone = replace(config, processes=1, workers=1, instrument=0, chunk=None, timing=None)
+    return afresh(_clocked, [(alone, items)] * (config.processes - 1))
+
+
+def _clocked(piece: tuple[DecodeConfig, list[ListItem]]) -> Clocks:
+    """Time utterances in this process, which was made for it."""
+    config, items = piece
+    source = build_source(config, {})
+    assert isinstance(source, EngineSource), "nothing else is timed"
+    source.start(items, items)
+    return source.clocks(items)
 
 
 def shared(config: DecodeConfig) -> Path:

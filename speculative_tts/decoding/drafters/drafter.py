@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu import draws
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
@@ -72,7 +72,7 @@ class Drafting(Protocol):
 def picked(x: Tensor, index: PerRow) -> Float[Tensor, "batch width"]:
     """x[row, index[row]] of x [batch, number, width]."""
     if runs(x):
-        return rounds.pick(x, index)
+        return draws.pick(x, index)
     return x[torch.arange(len(index), device=index.device), index]
 
 

@@ -140,7 +140,7 @@ class Rounds:
         with watch.section("accept"):
             given = target_probs, draft_probs, fed.ids, drafted
             if runs(target_probs) and type(watch) is Observer:
-                accepted = rounds.settle(a.rule, rows, self.tally, *given)
+                accepted = rounds.settle(a.rule, rows, self.tally.sums, *given)
             else:
                 made = settled(a.rule, rows, *given)
                 self.tally.add(made)

@@ -16,7 +16,7 @@ from jaxtyping import Float, Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu import draws
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.native import sample
 
@@ -56,7 +56,7 @@ def draw(
     if sample.runs(probs):
         return sample.draw(probs, uniform)
     if probs.dtype is torch.float32 and runs(probs):
-        return rounds.draw(probs, uniform)
+        return draws.draw(probs, uniform)
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     level = uniform[..., None] * cumulative[..., -1:]
     return torch.searchsorted(cumulative, level, right=True)[..., 0]

@@ -18,7 +18,7 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, Clock, DecodeRecord, ListItem, Split, spread
-from speculative_tts.runs.clocks import Clocks, elsewhere, memory_speed
+from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
 from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.runs.voices import Voices
@@ -75,9 +75,15 @@ class EngineSource:
     """Utterances decoded by the system of `config`."""
 
     def __init__(
-        self, engine: Engine, config: DecodeConfig, voices: Voices, alone: TargetTokens
+        self,
+        engine: Engine,
+        config: DecodeConfig,
+        voices: Voices,
+        alone: TargetTokens,
+        elsewhere: Elsewhere = lambda _: iter(()),
     ) -> None:
         self._engine, self._config, self._voices, self._alone = engine, config, voices, alone
+        self._elsewhere = elsewhere
         self._timed: dict[str, bool] = {}  # by id: with instruments too
         self.failed: dict[str, str] = {}
         self._requests: dict[str, Request] = {}
@@ -196,7 +202,7 @@ class EngineSource:
 
     def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
         """Each alone and beside the target, for which the machine has to be quiet."""
-        others = list(elsewhere(self._config, items)) if items else []
+        others = list(self._elsewhere(items)) if items else []
         memory = memory_speed() if others else None
         for number, item in enumerate(items):
             decoded = self._clock(item, number)

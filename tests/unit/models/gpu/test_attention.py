@@ -11,7 +11,7 @@ from triton_tests import DEVICE, faulty, needs_triton, rounded
 
 from speculative_tts.models.gpu.attention import Stored, _tickets, attend, reference
 from speculative_tts.models.gpu.norms import rotate
-from speculative_tts.models.gpu.tiles import Attention, Heads
+from speculative_tts.models.gpu.tiles import AttentionHeads, AttentionTile
 
 pytestmark = needs_triton
 CAPACITY = 70
@@ -23,7 +23,13 @@ def table(head_dim: int) -> torch.Tensor:
 
 
 def error(
-    heads: Heads, starts: list[int], new: int, splits: int, *, seed: int = 0, garbage: float = 3e4
+    heads: AttentionHeads,
+    starts: list[int],
+    new: int,
+    splits: int,
+    *,
+    seed: int = 0,
+    garbage: float = 3e4,
 ) -> float:
     """Return the larger of what outputs and caches differ by from the reference's.
 
@@ -37,16 +43,16 @@ def error(
         valid = rounded(2, heads.kv_heads, start, heads.head_dim, generator=g)
         own[:, row, :, :start] = others[:, row, :, :start] = valid
     start, turns = torch.tensor(starts, device=DEVICE), table(heads.head_dim)
-    said = attend(heads, fused, Stored(*own), turns, start, tile=Attention(splits, 16, 4))
+    said = attend(heads, fused, Stored(*own), turns, start, tile=AttentionTile(splits, 16, 4))
     exact = reference(heads, fused, Stored(*others), turns, start)
     assert not _tickets(DEVICE).any()
     return float(max((said - exact).abs().max(), (own - others).abs().max()))
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Heads, list[int], int, int]:
+def cases(draw: st.DrawFn) -> tuple[AttentionHeads, list[int], int, int]:
     kv = draw(st.integers(1, 3))
-    heads = Heads(kv * draw(st.integers(1, 3)), kv, draw(st.sampled_from([2, 6, 16, 20])))
+    heads = AttentionHeads(kv * draw(st.integers(1, 3)), kv, draw(st.sampled_from([2, 6, 16, 20])))
     new = draw(st.integers(1, 5))
     starts = draw(st.lists(st.integers(0, CAPACITY - new), min_size=1, max_size=2))
     return heads, starts, new, draw(st.sampled_from([0, 1, 3]))
@@ -54,12 +60,12 @@ def cases(draw: st.DrawFn) -> tuple[Heads, list[int], int, int]:
 
 @settings(max_examples=6)
 @given(cases())
-def test_attention_is_the_references(case: tuple[Heads, list[int], int, int]) -> None:
+def test_attention_is_the_references(case: tuple[AttentionHeads, list[int], int, int]) -> None:
     assert error(*case) < 2e-5
 
 
 def test_an_empty_cache_and_a_full_one() -> None:
-    assert error(Heads(2, 1, 16), [0, CAPACITY - 1], 1, 2) < 2e-5
+    assert error(AttentionHeads(2, 1, 16), [0, CAPACITY - 1], 1, 2) < 2e-5
 
 
 @pytest.mark.parametrize(
@@ -85,15 +91,15 @@ def test_a_planted_fault_is_found(
 
     planted = module_at(faulty("attention", right, wrong, tmp_path))
     monkeypatch.setattr(kernels, "attention_kernel", planted.attention_kernel)
-    case = Heads(2, 1, 16), [37], 2, 2
+    case = AttentionHeads(2, 1, 16), [37], 2, 2
     try:
         assert error(*case, garbage=3.0) > 2e-4
     finally:
         _tickets(DEVICE).zero_()
 
 
-@pytest.mark.parametrize("heads", [Heads(4, 2, 6), Heads(3, 3, 16)])
-def test_a_prefill_turns_and_stores_what_a_step_does(heads: Heads) -> None:
+@pytest.mark.parametrize("heads", [AttentionHeads(4, 2, 6), AttentionHeads(3, 3, 16)])
+def test_a_prefill_turns_and_stores_what_a_step_does(heads: AttentionHeads) -> None:
     """Rows of the cache are chosen by number: a stream fills one of many."""
     g, new, rows = torch.Generator().manual_seed(4), 3, [2, 0]
     h, kv, d = heads
