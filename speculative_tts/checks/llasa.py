@@ -19,7 +19,7 @@ from torch import Tensor
 from speculative_tts.caches.groups import normalise
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
-from speculative_tts.checks.registry import Comparison, FormatError
+from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.codecs import fsq
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -47,7 +47,7 @@ SAMPLERS = {  # of transformers' generate with the published settings; top_k 50 
 }
 
 
-def check(folder: Path) -> Iterator[Comparison]:
+def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a golden folder; FormatError if it is not in the format."""
     golden = _LlasaGolden(folder)
     for style in golden.styles:
@@ -123,7 +123,7 @@ class _LlasaGolden:
         ]
 
 
-def _layout(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
+def _layout(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     read = RowLayout.read(Path(golden.checkpoint(style).path), golden.checkpoint(style).rows)
     first = need(golden.layout, "speech_first_id", golden.folder / "layout.json")
     expected = first + np.arange(golden.layout["n_speech"])
@@ -132,13 +132,13 @@ def _layout(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
     yield same(f"{style}: rows", read.rows, golden.layout["vocab_size"])
 
 
-def _prompts(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
+def _prompts(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     for name, case in golden.prompts.items():
         expected = case[golden.styles[style]["template"]]
         rows, text, codes = _taken_apart(case["messages"], golden.date(style))
         layout = RowLayout.read(Path(golden.checkpoint(style).path), rows)
         written = layout.written(text) + "".join(rows.code.format(code) for code in codes)
-        yield Comparison(
+        yield CheckRow(
             f"{style}: prompt {name}, written", float(written != expected["rendered"]), 0.0
         )
         yield same(
@@ -163,7 +163,7 @@ def _taken_apart(
     return rows, text, codes
 
 
-def _teacher_forced(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
+def _teacher_forced(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     model = golden.model(style)
     for kind in ("tf", "greedy"):
         for case in golden.cases(style, kind):
@@ -176,7 +176,7 @@ def _teacher_forced(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
                     yield close(f"{style}: logits, {kind} {case}", got, expected)
 
 
-def _precision(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
+def _precision(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     for case in golden.cases(style, "tf")[:1]:
         rows, first = golden.logits[f"{style}/tf_{case}_ids"], len(golden.prompt(style, case))
         models = [golden.model(style, dtype) for dtype in PRECISIONS]
@@ -196,7 +196,7 @@ def _logits(model: RowLM, rows: list[int], first: int, number: int) -> Tensor:
     return torch.empty_like(logits).index_copy_(1, order, logits)
 
 
-def _greedy(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
+def _greedy(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     model = golden.model(style)
     for case in golden.cases(style, "greedy"):
         prompt = golden.prompt(style, case)
@@ -209,13 +209,13 @@ def _greedy(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
         codes = [token for token in outcome.tokens if token < model.layout.n_codes]
         yield same(f"{style}: greedy {case}, codes", codes, expected["all_codes"])
         ended = float(outcome.stopped != expected["ended_with_eos"])
-        yield Comparison(f"{style}: greedy {case}, stop", ended, 0.0)
+        yield CheckRow(f"{style}: greedy {case}, stop", ended, 0.0)
         draft = model.subset([0])  # of other opinions
         got = _sped(model, draft, request)
         yield same(f"{style}: greedy {case}, speculative", got[0].tokens, outcome.tokens)
 
 
-def _drafted_by_another(golden: _LlasaGolden) -> Iterator[Comparison]:
+def _drafted_by_another(golden: _LlasaGolden) -> Iterator[CheckRow]:
     """Check one model as another's draft: LLaSA-1B of LLaSA-8B, whose ids are the same."""
     names = [name for name in golden.styles if golden.cases(name, "greedy")]
     for draft_name, name in pairwise(names):
@@ -242,7 +242,7 @@ def _request(model: RowLM, prompt: list[int], max_length: int) -> Request:
     return Request("golden", embedded, None, 0, max_length - len(prompt), 0)
 
 
-def _sampling(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
+def _sampling(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     arrays = golden.optional("sampling.npz")
     model = golden.model(style)
     order = model.layout.order(text_rows=True)
@@ -260,7 +260,7 @@ def _sampling(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
         yield close(f"{style}: sampler {name}", got, scores.softmax(-1)[:, order])
 
 
-def _similarity(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
+def _similarity(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     arrays = golden.optional("asg.npz")
     if f"{style}/codes" not in arrays:
         return
@@ -271,7 +271,7 @@ def _similarity(golden: _LlasaGolden, style: str) -> Iterator[Comparison]:
     yield same(f"{style}: nearest codes", nearest, arrays[f"{style}/top8"])
 
 
-def _fsq(golden: _LlasaGolden) -> Iterator[Comparison]:
+def _fsq(golden: _LlasaGolden) -> Iterator[CheckRow]:
     if not (golden.folder / "fsq.json").is_file():
         return
     rows = golden.json("fsq.json")
@@ -282,7 +282,7 @@ def _fsq(golden: _LlasaGolden) -> Iterator[Comparison]:
     yield same("values of codes", fsq.values(codes), np.array([r["values"] for r in rows]))
 
 
-def _training_rows(golden: _LlasaGolden) -> Iterator[Comparison]:
+def _training_rows(golden: _LlasaGolden) -> Iterator[CheckRow]:
     """Compare the ids of published dataset items, cut and padded to one length."""
     items = golden.optional("train_data/dataset_items.npz")
     style = next((name for name in golden.styles if golden.date(name) is not None), None)

@@ -47,7 +47,7 @@ class ValleTrainingConfig:
 
 @dataclass
 class SentencesTrainingConfig:
-    """Of architecture=sentences alone; `training.sentences` says more."""
+    """Settings of architecture=sentences alone; `training.sentences` says more."""
 
     # rows of the text on the clock of speech, by mean durations; false: one row a phone
     clock: Annotated[bool, Since(True)] = True
@@ -117,7 +117,7 @@ class LossConfig:
     group: NonNegative = 0.0
 
 
-class Selection(Enum):
+class DevFigure(Enum):
     """The dev figure that picks the exported draft."""
 
     accuracy = "accuracy"  # the most likely token is the recorded one (SSD)
@@ -154,7 +154,7 @@ class TrainDraftConfig:
     train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
     groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
-    select: Selection = Selection.accuracy
+    select: DevFigure = DevFigure.accuracy
     steps: Whole = 450  # 0 exports the draft as inherited
     batch_size: Many = 16  # sequences that a process runs at once
     accumulate: Many = 1  # batches of a process that make one step

@@ -36,7 +36,7 @@ def law(sampling: Sampling, logits: Tensor, places: Places) -> Tensor | None:
 
 
 def _all(given: tuple[Tensor, ...], stops: Tensor, s: Sampling) -> Tensor:
-    """Of all tokens, or of those that top-p leaves."""
+    """Return distributions over all tokens, or over those that top-p leaves."""
     logits, out = given[0], torch.empty_like(given[0])
     batch, new, vocab = logits.shape
     if s.top_p < 1:

@@ -1,4 +1,4 @@
-"""What a decoder-only checkpoint is, from its Hugging Face config.json (Qwen2, Llama)."""
+"""Sizes and options of a decoder-only checkpoint, from its config.json (Qwen2, Llama)."""
 
 import math
 from collections.abc import Mapping
@@ -128,7 +128,7 @@ class _Stored:
 
     @property
     def width(self) -> int:
-        """Of a head."""
+        """Dimensions of a head."""
         return self.head_dim or self.hidden_size // self.num_attention_heads
 
     def check(self, where: object) -> None:

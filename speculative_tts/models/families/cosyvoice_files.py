@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Version:
-    """What differs between CosyVoice 2 and 3; ids count from the first one after the codes."""
+    """Constants that differ between CosyVoice 2 and 3; ids count from the first after the codes."""
 
     number: int
     extra: int  # speech rows behind the codes, all of them stop ids
@@ -46,7 +46,7 @@ VERSION_3 = Version(3, 200, 1, 3, SPECIAL_3, "CosyVoice3LM")
 
 @dataclass(frozen=True)
 class Settings:
-    """What a folder's yaml says of the language model."""
+    """The language model's settings in a folder's yaml."""
 
     sampling: dict[str, float]
     mix_ratio: tuple[int, int]
@@ -55,12 +55,12 @@ class Settings:
 
 
 def is_official(folder: Path) -> bool:
-    """Does it have the official flat state dict?"""
+    """Return whether the folder has the official flat state dict."""
     return any((folder / name).is_file() for name in WEIGHTS)
 
 
 def is_merged(folder: Path) -> bool:
-    """Is it a Hugging Face folder whose vocabulary has CosyVoice's marks?"""
+    """Return whether it is a Hugging Face folder whose vocabulary has CosyVoice's marks."""
     if not (folder / "config.json").is_file() or (folder / "speech.json").is_file():
         return False
     return {"<|s_0|>", "<|sos|>", "<|task_id|>"} <= added_tokens(folder).keys()
