@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,8 @@ def register(name: str, schema: type[Any]) -> None:
     for group, known in kinds_in(schema).items():
         for kind, node in known.items():
             store(f"{kind}_schema", group=group, node=node)
+            if not (files(CONFIGS) / group / f"{kind}.yaml").is_file():
+                store(kind, group=group, node=node)
     store("ray", group="hydra/launcher", node=ClusterConfig(name=Cluster.ray))
 
 

@@ -1,7 +1,8 @@
 """Declare groups of settings that come in kinds: each kind is a subclass with its own keys.
 
-A field of the base class takes any of them; `configs/<group>/<kind>.yaml` names `<kind>_schema` in
-its defaults, so that a key which the chosen kind does not have is refused.
+A field of the base class takes any of them, and `<group>=<kind>` chooses one, so that a key which
+it does not have is refused. `configs/<group>/<name>.yaml` is needed for other defaults than those
+of the class alone; it names `<kind>_schema` in its own.
 """
 
 import dataclasses
@@ -68,6 +69,12 @@ def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:
 def kinds(base: type[Any]) -> dict[str, type[Any]]:
     """Return the subclasses of a group's base class by name; empty for other classes."""
     return {kind().name: kind for kind in base.__subclasses__()} if issubclass(base, Kind) else {}
+
+
+def of_group(group: str) -> dict[str, type[Any]]:
+    """Return the kinds by name of a group of configs/; empty where a group has none."""
+    bases = (base for base in Kind.__subclasses__() if base.group == group)
+    return {name: kind for base in bases for name, kind in kinds(base).items()}
 
 
 def own_keys(base: type[Any]) -> set[str]:
