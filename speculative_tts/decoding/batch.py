@@ -88,9 +88,9 @@ class Inputs:
 class BatchState:
     """Tokens of a batch, in tensors that stay where they are.
 
-    `tokens` holds drafts beyond `count`; what lies behind `count` is provisional. Where there was
-    no law (logits are NaN or infinite) the token is `vocab_size`, which ends the row like a stop
-    id: nothing has to be looked at before the batch is over.
+    `tokens` holds drafts beyond `count`; what lies after `count` is provisional. Where there was no
+    distribution (logits are NaN or infinite) the token is `vocab_size`, which ends the row like a
+    stop id: nothing has to be looked at before the batch is over.
     """
 
     requests: list[Request]
@@ -210,7 +210,7 @@ class BatchState:
     def renew(self) -> None:
         """Draw the uniforms of the next positions anew, where rounds have their own.
 
-        They are keyed by the position at which the round begins, and by how far behind it.
+        They are keyed by the position at which the round begins, and by the distance from it.
         """
         again = self.again.shape[2]
         if again and runs(self.count):
@@ -236,7 +236,7 @@ class BatchState:
         return ended
 
     def commit(self, block: Block) -> None:
-        """Commit a block of tokens, cut behind its first stop id and at the limit."""
+        """Commit a block of tokens, cut after its first stop id and at the limit."""
         n = block.shape[1]
         self.tokens.scatter_(1, self.positions(n), block)
         going = self.ends[block].cumsum(1) == 0

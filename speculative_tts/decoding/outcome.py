@@ -42,7 +42,7 @@ class Outcome:
     tokens: list[int]  # the stop id included
     stopped: bool  # by a stop id; else by the length limit
     counts: Counts = field(default_factory=Counts)
-    failure: str | None = None  # why it was cut short: a model gave no law for the next token
+    failure: str | None = None  # why it was cut short: its next token had no distribution
     # seconds of drafting, verifying and accepting of a whole batch, where the loop clocks itself
     split: tuple[float, ...] | None = field(default=None, compare=False)
 

@@ -61,7 +61,7 @@ class Pass(ctypes.Structure):
 class PackedCache:
     """Keys and values as `step.cpp` keeps them: each head's keys are [head_dim, capacity].
 
-    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack behind.
+    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack at the end.
     """
 
     storage: Tensor
@@ -188,7 +188,7 @@ class NativeStack:
 
 
 def pack(weight: Tensor, panel: int) -> Tensor:
-    """[in, out] as panels of so many columns, zeros behind the last: a view [panels, in, panel, 1].
+    """[in, out] as panels of so many columns, zeros after the last: a view [panels, in, panel, 1].
 
     Of all but float32 two inputs lie side by side: [panels, in / 2, panel, 2].
     """

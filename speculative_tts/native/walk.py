@@ -144,10 +144,10 @@ class NativeSteps:
     def draft(
         self, batch: Batch, wanted: Tensor, *, steps: int, behind: int, purpose: int
     ) -> tuple[Tensor, Tensor]:
-        """Up to `steps` tokens behind those of each row, provisionally.
+        """Write up to `steps` tokens after those of each row, provisionally.
 
-        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended, and laws
-        [batch, made, vocab].
+        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended, and
+        distributions [batch, made, vocab].
         """
         most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
         run = _Steps(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
@@ -175,7 +175,7 @@ class HasNativeSteps(Protocol):
 
 
 def emit(batch: Batch, logits: Tensor) -> None:
-    """The next token of each row by the law of its logits, float32 [batch, vocab]."""
+    """The next token of each row by the distribution of its logits, float32 [batch, vocab]."""
     native, logits, (rows, tokens) = library(), logits.contiguous(), batch.described()
     assert native is not None
     rows.logits = logits.data_ptr()
@@ -186,9 +186,9 @@ class NativeRounds:
     """Makes rounds of speculation, and clocks their parts.
 
     counts: as `decoding.outcome.Tally`, added to. seconds: float64 [3], added to: drafting,
-    verifying, accepting. laws, after `watch`: the target's and the draft's of the newest round,
-    float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the first
-    rejection.
+    verifying, accepting. `laws`, after `watch`: the target's and the draft's of the newest
+    round, float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the
+    first rejection.
     """
 
     def __init__(

@@ -159,7 +159,7 @@ class Smoothing(Enum):
 
     unigram = "unigram"  # their second code's share
     add = "add"  # a constant count
-    floor = "floor"  # a share of the uniform law
+    floor = "floor"  # a share of the uniform distribution
     none = "none"  # nothing: they are impossible
 
 

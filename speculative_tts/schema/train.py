@@ -140,7 +140,7 @@ class TrainDraftConfig:
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
     codes_from: CodesFrom = CodesFrom.recorded  # what is learnt; dev figures are of `codes`
     own: ReadPath = "runs/own_codes"  # of sst-own-codes, for codes_from=target and mix
-    # read the target's laws that `own` keeps (sst-own-codes laws=32) in place of running it, behind
+    # read the target's laws that `own` keeps (sst-own-codes laws=32) in place of running it, after
     # the voice prompts that they follow
     laws: bool = False
     out: WrittenPath = "runs/draft"  # the exported draft, and its training
@@ -220,7 +220,7 @@ class TrainHeadsConfig:
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
-    # of kind=recurrent, which has n - 1 steps: blocks of its layer, one behind the other
+    # of kind=recurrent, which has n - 1 steps: blocks of its layer, one after the other
     blocks: Annotated[Few, Since(1)] = 1
     # of kind=recurrent: units of a block; null: 8 x the target's width in all blocks together
     width: Count | None = None

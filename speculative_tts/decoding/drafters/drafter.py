@@ -48,10 +48,10 @@ class Drafting(Protocol):
         ...
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
-        """Write up to `lookahead` tokens behind those of `rows`, provisionally.
+        """Write up to `lookahead` tokens after those of `rows`, provisionally.
 
-        Returns how many count in each row (none behind a stop id, none that would leave no room
-        for the token after them: `room`, `up_to_stop`), and their laws; drafted <= lookahead.
+        Returns how many count in each row (none after a stop id, none that would leave no room for
+        the token after them: `room`, `up_to_stop`), and their distributions; drafted <= lookahead.
         """
         ...
 
@@ -88,7 +88,7 @@ def most(lengths: PerRow, lookahead: int) -> int:
 
 
 def up_to_stop(rows: BatchState, lengths: PerRow, number: int) -> PerRow:
-    """`lengths` cut behind the first stop id among the next `number` tokens, which were drafted."""
+    """Return `lengths` cut after the first stop id among the next `number` tokens, all drafted."""
     drafted = rows.tokens.gather(1, rows.positions(number))
     going = rows.ends[drafted].cumsum(1) == 0
     return torch.minimum(lengths, going.sum(1) + 1)

@@ -21,7 +21,7 @@ from speculative_tts.models.gpu.capture import recorded, replays
 Step = Callable[[], None]
 Capture = Callable[[Step], Step]
 SHARE, MOST_ROWS = 0.6, 128  # of free memory; more rows than that pay little
-LAWS_A_ROW = 12  # float32 copies of a law that a step may hold at once, about
+LAWS_A_ROW = 12  # float32 copies of a distribution that a step may hold at once, about
 LEAST_FREE = 0.25  # of the GPU's memory: with less of it free, loops that were kept are let go
 LOOKS = 4  # steps of a graph between two looks at which rows are done
 

@@ -1,7 +1,7 @@
 """n tokens a pass: heads on the target's hidden state, and a choice among their predictions.
 
-Multi-token prediction (Nguyen et al., 2025, arXiv 2410.13839). Nothing is verified here: the law is
-not the target's, unless n = 1 (`drafters.heads` has the same blocks verified).
+Multi-token prediction (Nguyen et al., 2025, arXiv 2410.13839). Nothing is verified here: the
+distribution is not the target's, unless n = 1 (`drafters.heads` has the same blocks verified).
 """
 
 from collections.abc import Callable

@@ -28,7 +28,7 @@ from speculative_tts.native.walk import (
     emit,
 )
 
-SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
+SAMPLERS = (Sampler, RepetitionAware)  # whose distributions are native throughout
 
 PerRow = Int64[Tensor, " batch"]
 

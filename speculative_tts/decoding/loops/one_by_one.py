@@ -92,7 +92,7 @@ def emit_one(
     logits: Float[Tensor, "batch 1 vocab"],
     positions: Int64[Tensor, "batch 1"] | None = None,
 ) -> None:
-    """The next token of each row by the law of its logits; `positions` as `rows` has them."""
+    """Emit a token of each row by its logits; `positions` are by default those that `rows` has."""
     if emitted(rows, sampler, logits):
         return
     positions = rows.positions(1) if positions is None else positions

@@ -70,7 +70,7 @@ class Block(AcceptanceRule):
         accepted = torch.cat([lengths[:, None] * 0, passed * number], 1).amax(1)
         row = torch.arange(len(accepted), device=accepted.device)
         law = target_probs[row, accepted]
-        # behind the last drafted token nothing was drafted: the residual is the target itself
+        # after the last drafted token nothing was drafted: the residual is the target itself
         draft = torch.cat([draft_probs, torch.zeros_like(target_probs[:, :1])], 1)[row, accepted]
         draft = draft * (accepted < lengths)[:, None] / weights[row, accepted, None]
         return Verdict(

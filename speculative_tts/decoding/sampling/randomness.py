@@ -51,7 +51,8 @@ def draw(
     """Inverse-CDF sample of one token per row, of any positive mass.
 
     A token without mass is never drawn: its step of the cumulative sum is empty, and the search is
-    strict. Where there is no law (all mass 0, or NaN) the result is `vocab`, which is no id.
+    strict. Where there is no distribution (all mass 0, or NaN) the result is `vocab`, which is no
+    id.
     """
     if sample.runs(probs):
         return sample.draw(probs, uniform)

@@ -226,6 +226,6 @@ def has_panels(weight: Tensor) -> bool:
 
 
 def _panels(weight: Tensor) -> Tensor:
-    """[in, out] as [panels, in, PANEL], zeros behind the last column."""
+    """[in, out] as [panels, in, PANEL], zeros after the last column."""
     whole = F.pad(weight, (0, -weight.shape[1] % PANEL))
     return whole.view(len(weight), -1, PANEL).transpose(0, 1).contiguous()

@@ -33,7 +33,7 @@ class Version:
     """Constants that differ between CosyVoice 2 and 3; ids count from the first after the codes."""
 
     number: int
-    extra: int  # speech rows behind the codes, all of them stop ids
+    extra: int  # speech rows after the codes, all of them stop ids
     eos: int
     fill: int
     special: tuple[str, ...]  # text tokens added to Qwen2's
@@ -192,6 +192,6 @@ def merged_ids(folder: Path) -> tuple[Version, Tensor, int]:
     if ends and len(ends) != VERSION_2.extra:
         raise ValueError(f"the tokenizer in {folder} has {len(ends)} of <|eos1|> to <|eos3|>")
     speech = [id_ for _, id_ in codes] + ends
-    text = codes[0][1]  # speech was added behind all text
+    text = codes[0][1]  # speech was added after all text
     marks = [ids["<|sos|>"], ids["<|task_id|>"]] if version is VERSION_2 else []
     return version, torch.tensor([*speech, *range(text), *marks]), text

@@ -143,7 +143,7 @@ class ValleLM:
         return torch.tensor(rows, dtype=torch.int64, device=self.device)
 
     def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
-        """A prompt [length] of merged ids with speech ids [new] behind."""
+        """A prompt [length] of merged ids with speech ids [new] after it."""
         return torch.cat([prompt, self.config.text_tokens + ids])
 
     def cache(self, batch: int, capacity: int) -> ValleCache:
