@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from omegaconf import MISSING
@@ -340,3 +341,8 @@ class DecodeConfig(EngineConfig):
     # make nothing; say what is to be decoded and, from a short probe, about how long it takes
     plan: bool = False
     wandb: bool = False  # send the run's figures to wandb (extra: cluster)
+
+    @property
+    def shared(self) -> Path:
+        """The folder of caches that runs share."""
+        return Path(self.out) / ".caches" if self.cache is None else Path(self.cache)
