@@ -44,7 +44,7 @@ class Drafting(Protocol):
         ...
 
     def row(self, index: int) -> Self:
-        """One row as drafts of its own in the same tensors, once a batch is loaded."""
+        """Return one row as drafts of its own in the same tensors, once a batch is loaded."""
         ...
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
@@ -70,7 +70,7 @@ class Drafting(Protocol):
 
 
 def picked(x: Tensor, index: PerRow) -> Float[Tensor, "batch width"]:
-    """x[row, index[row]] of x [batch, number, width]."""
+    """Return x[row, index[row]] of x [batch, number, width]."""
     if runs(x):
         return draws.pick(x, index)
     return x[torch.arange(len(index), device=index.device), index]
@@ -83,7 +83,7 @@ def room(rows: BatchState, lookahead: int) -> PerRow:
 
 
 def most(lengths: PerRow, lookahead: int) -> int:
-    """Drafted tokens that some row needs; all of them where looking would wait."""
+    """Return how many drafted tokens some row needs; all of them where looking would wait."""
     return int(lengths.max()) if readable(lengths) else lookahead
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_lookahead(lookahead: int, heads: Heads) -> None:
-    """ValueError for more tokens than there are heads after head 0."""
+    """Raise ValueError for more tokens than there are heads after head 0."""
     if lookahead >= heads.n:
         raise ValueError(
             f"lookahead {lookahead} needs {lookahead + 1} heads, there are {heads.n}; "

@@ -10,7 +10,7 @@ LINE = 256  # probabilities whose sum is looked at as one
 
 
 def draw(probs: Tensor, uniform: Tensor) -> Tensor:
-    """`randomness.draw`: a token of each row of probs [..., vocab]: int64 [...]."""
+    """Draw a token of each row of probs [..., vocab]: int64 [...]; see `randomness.draw`."""
     out = torch.empty(probs.shape[:-1], dtype=torch.int64, device=probs.device)
     sums, parts = cut(out.numel(), probs)
     given = (probs.contiguous(), uniform.contiguous(), out, sums, probs.shape[-1])
@@ -19,7 +19,7 @@ def draw(probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def pick(x: Tensor, index: Tensor) -> Tensor:
-    """x[row, index[row]] of x [batch, number, width]: [batch, width]."""
+    """Return x[row, index[row]] of x [batch, number, width]: [batch, width]."""
     batch, number, width = x.shape
     out, tile = x.new_empty(batch, width), min(1024, power_of_2(width))
     grid = (batch, -(-width // tile))
@@ -28,7 +28,7 @@ def pick(x: Tensor, index: Tensor) -> Tensor:
 
 
 def cut(rows: int, probs: Tensor) -> tuple[Tensor, dict[str, int]]:
-    """Scratch memory for sums of lines, and how a program cuts the vocabulary."""
+    """Return scratch memory for sums of lines, and how a program cuts the vocabulary."""
     lines = power_of_2(-(-probs.shape[-1] // LINE))
     sums = torch.empty(rows * lines, dtype=torch.float64, device=probs.device)
     at_once = min(lines, 16)

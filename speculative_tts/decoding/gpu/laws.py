@@ -18,7 +18,7 @@ TILE = 1024  # ids that a program reads at a time
 
 
 def law(sampling: Sampling, logits: Tensor, places: Places) -> Tensor | None:
-    """float32 [batch, new, vocab] of logits of that shape; None of a sampler without a kernel."""
+    """Return distributions of logits, float32 [batch, new, vocab]; None without a kernel."""
     s, vocab = sampling, logits.shape[-1]
     if logits.dtype is not torch.float32:
         return None

@@ -44,7 +44,7 @@ class RowTensors(Protocol):
 def inputs(
     rows: RowTensors, lengths: Tensor, behind: int, ahead: int, lookahead: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """`BatchState.inputs`."""
+    """Return the fields of `batch.Inputs`; `BatchState.inputs` is the reference."""
     batch, number = len(rows.count), behind + ahead
     ids, positions = (rows.count.new_empty(batch, n) for n in (number, ahead + 1))
     start, room, newest = rows.count.new_empty(3, batch).unbind()
@@ -62,7 +62,7 @@ def drafted(
     rows: RowTensors, lengths: Tensor, probs: Tensor, step: int, drafted: Tensor,
     entropy: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """`Drafts.add`: the next ids [batch, 1], where they go, and the position they are drawn for.
+    """Draw as `Drafts.add`: return the next ids [batch, 1], their place in a cache, their position.
 
     `drafted` is changed.
     """
@@ -84,7 +84,7 @@ def emit(rows: RowTensors, probs: Tensor) -> None:
 
 
 def renew(rows: RowTensors) -> None:
-    """`BatchState.renew` of rows whose rounds have uniforms of their own."""
+    """Renew the uniforms of rows whose rounds have their own; see `BatchState.renew`."""
     again = rows.again.shape[2]
     launch(
         "rounds.renew_kernel", (len(rows.count),),
@@ -190,5 +190,5 @@ def _settle(
 
 @cache
 def _number(value: float, device: torch.device) -> Tensor:
-    """float64 on a device: an argument of a kernel is rounded to float32."""
+    """Return float64 on a device: a plain argument of a kernel is rounded to float32."""
     return torch.tensor(value, dtype=torch.float64, device=device)

@@ -43,7 +43,7 @@ class SampledSteps:
     def draft(
         self, rows: BatchState, wanted: PerRow, lookahead: int, behind: int
     ) -> tuple[PerRow, Float[Tensor, "batch drafted vocab"]]:
-        """Do `LMDrafting.propose`: return how many tokens count per row, and their laws."""
+        """Do `LMDrafting.propose`: return tokens that count per row, and their distributions."""
         steps = min(int(wanted.max()), lookahead)
         batch = batch_of(rows, self.sampler)
         return self.native.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)

@@ -74,7 +74,7 @@ class RepetitionAware(Sampler):
     def _early(
         self, logits: Laws, positions: Places, stop: StopRule
     ) -> Bool[Tensor, "batch new vocab"]:
-        """Ids that must not be drawn at a position."""
+        """Return the ids that must not be drawn at a position."""
         early = (positions < stop.minimum[:, None])[..., None]
         return (early & self.barred_of(stop)).expand_as(logits)
 
@@ -123,7 +123,7 @@ class RepetitionAware(Sampler):
 
 
 def _places(ids: tuple[int, ...], vocab: int, device: torch.device) -> Bool[Tensor, " vocab"]:
-    """True at some ids."""
+    """Return flags that are true at these ids."""
     places = torch.arange(vocab, device=device)
     return reduce(torch.logical_or, [places == id_ for id_ in ids])
 

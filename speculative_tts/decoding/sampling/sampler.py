@@ -53,7 +53,7 @@ class Sampler:
         positions: Places,
         stop: "StopRule",
     ) -> Laws:
-        """Distributions of the tokens at `positions`.
+        """Return the distributions of the tokens at `positions`.
 
         `history` has the ids so far, drafts included; the token at position p may depend on
         history[:, :p]. NaN where there is no distribution, because logits are NaN or infinite or
@@ -93,7 +93,7 @@ class Sampler:
         return torch.zeros_like(logits).scatter_(-1, ids, kept)
 
     def barred_of(self, stop: "StopRule") -> Bool[Tensor, " vocab"]:
-        """Ids that are impossible before the minimum length."""
+        """Return the ids that are impossible before the minimum length."""
         return stop.is_stop
 
     def settings(self) -> sample.Sampling:
@@ -153,7 +153,7 @@ class StopRule:
         return StopRule(self.is_stop, self.minimum[at], self.prompted[at])
 
     def load(self, minimum: list[int], prompts: list[tuple[int, ...]]) -> None:
-        """Other utterances, in place."""
+        """Take other utterances, in the same tensors."""
         self.minimum.copy_(torch.tensor(minimum))
         self.prompted.zero_()
         for row, ids in enumerate(prompts):
@@ -161,7 +161,7 @@ class StopRule:
                 self.prompted[row, list(ids)] = True
 
     def mask(self, logits: Laws, positions: Places) -> Laws:
-        """Logits with stop ids impossible before the minimum length."""
+        """Return logits in which stop ids are impossible before the minimum length."""
         early = positions < self.minimum[:, None]
         if readable(early) and not early.any():
             return logits
