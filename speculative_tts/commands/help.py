@@ -15,8 +15,9 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, Generic, TypeVar
 
+from speculative_tts.assets import configurations, kinds_of
 from speculative_tts.commands.composing import CONFIGS, compose_one
-from speculative_tts.schema.kinds import kinds, of_group
+from speculative_tts.schema.kinds import kinds
 from speculative_tts.schema.limits import limit_of
 
 HYDRA = """\
@@ -129,13 +130,11 @@ def comments(schema: type[Any]) -> dict[str, str]:
 def options(group: str) -> list[str]:
     """List the packaged choices of a config group, with files one folder deeper (ssd/table1)."""
     folder = files(CONFIGS) / group
-    found = [*of_group(group)]
+    found = configurations(group)
     for entry in folder.iterdir() if folder.is_dir() else ():
-        if entry.name.endswith(".yaml"):
-            found.append(entry.name.removesuffix(".yaml"))
-        elif entry.is_dir():
+        if entry.is_dir():
             found += [f"{entry.name}/{name}" for name in options(f"{group}/{entry.name}")]
-    return sorted({*found})
+    return sorted(found)
 
 
 def _group_rows(shown: _Shown) -> list[tuple[str, str]]:
@@ -160,7 +159,7 @@ def _there(group: str) -> str:
 
 def _option_rows(group: str) -> list[tuple[str, str]]:
     """Make a row per choice of a config group, as its file's first comment or its class says."""
-    known = of_group(group)
+    known = kinds_of(group)
     return [
         (f"{group}={name}", _first_comment(f"{group}/{name}") or _first_line(known.get(name)))
         for name in options(group)

@@ -71,12 +71,6 @@ def kinds(base: type[Any]) -> dict[str, type[Any]]:
     return {kind().name: kind for kind in base.__subclasses__()} if issubclass(base, Kind) else {}
 
 
-def of_group(group: str) -> dict[str, type[Any]]:
-    """Return the kinds by name of a group of configs/; empty where a group has none."""
-    bases = (base for base in Kind.__subclasses__() if base.group == group)
-    return {name: kind for base in bases for name, kind in kinds(base).items()}
-
-
 def own_keys(base: type[Any]) -> set[str]:
     """Return the names of a dataclass's fields."""
     return {entry.name for entry in dataclasses.fields(base)}

@@ -57,7 +57,7 @@ def uncached_blocks(
 ) -> list[Outcome]:
     """Return the outcomes of `multi_token`, each block by a pass over all so far, computed anew.
 
-    Compares with `loops.uncached` as `multi_token` does with a target that has a cache.
+    Compares with `one_by_one.uncached` as `multi_token` does with a target that has a cache.
     """
     if not requests:
         return []

@@ -1,7 +1,8 @@
 """Run steps of the decoding loops in one native call, where model and sampler allow it.
 
-The loops in Python say what happens (`loops.Autoregression`, `drafters.lm`, `speculation.Rounds`);
-here it happens without returning to Python between two tokens. The tokens are the same.
+The loops in Python say what happens (`one_by_one.Autoregression`, `drafters.lm`,
+`speculation.Rounds`); here it happens without returning to Python between two tokens. The tokens
+are the same.
 """
 
 from collections.abc import Callable

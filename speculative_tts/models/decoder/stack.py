@@ -12,7 +12,7 @@ from speculative_tts.models.decoder.matrix import Matrix
 class DecoderLayer:
     """Matrices of one layer, with their biases.
 
-    Folded in: the gains of the two RMSNorms times sqrt(hidden) (see `decoder._normed`) in `qkv` and
+    Folded in: the gains of the two RMSNorms times sqrt(hidden) (see `Decoder._normed`) in `qkv` and
     `gate_up`, the attention scale in the queries' columns. The dimensions of each query and key
     head are reordered so that RoPE's partners lie side by side (see `decoder._rotate`).
     """
