@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from jaxtyping import Float
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
@@ -14,13 +15,16 @@ class DecoderLayer:
 
     Folded in: the gains of the two RMSNorms times sqrt(hidden) (see `Decoder._normed`) in `qkv` and
     `gate_up`, the attention scale in the queries' columns. The dimensions of each query and key
-    head are reordered so that RoPE's partners lie side by side (see `decoder._rotate`).
+    head are reordered so that RoPE's partners lie side by side (see `Decoder._turn`). `gains` are
+    those of the RMSNorm of each query and then of each key head, where there is one, times
+    sqrt(head_dim); the queries' carry the attention scale then.
     """
 
     qkv: Matrix
     out: Matrix
     gate_up: Matrix
     down: Matrix
+    gains: Float[Tensor, "turned head_dim"] | None = None  # float32
 
     def matrices(self) -> tuple[Matrix, ...]:
         """Return the matrices in the order of a pass."""
