@@ -134,8 +134,7 @@ def _external(
             f"list={path}: system {system!r} cannot name a folder of scores; give letters, digits, "
             "- and _"
         )
-    if system:
-        check_id(path, system, "system")
+    check_id(path, system or label, "system")
     of = f" of system {system}" if system else ""
     check_ids(path, [sample.id for sample in samples], of, OWN_ID)
     folder = plain.with_name(f"{plain.name}-{system}") if system else plain

@@ -296,6 +296,13 @@ def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
         command.run(settings(tmp_path, list=str(path)))
 
 
+def test_a_list_names_no_formula(tmp_path: Path) -> None:
+    """The name of a list became the label of a system, which a spreadsheet computed."""
+    write_jsonl(tmp_path / "=1+1.jsonl", [{"id": "a", "text": "b", "audio": "c"}])
+    with pytest.raises(ValueError, match=r"system '=1\+1' begins with =, so that a spreadsheet"):
+        command.run(settings(tmp_path, list=str(tmp_path / "=1+1.jsonl")))
+
+
 def test_a_list_may_have_several_systems(tmp_path: Path, run_folder: Path) -> None:
     """Ids that repeat across systems were refused; each system had to be a list of its own."""
     audio = sorted((run_folder / "audio").glob("*.wav"))[:2]
