@@ -16,16 +16,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from safetensors.torch import save
 from torch import Tensor
 
-from speculative_tts.files import files_hash, write_atomic
+from speculative_tts.files import files_hash
 from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.decoder.packed import require_plain, unpack
 from speculative_tts.native import blocks
 from speculative_tts.native.library import library
 from speculative_tts.records import write_json
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.typed import read_json
 
 FORMAT = 1
@@ -103,7 +103,7 @@ def save_heads(
     }
     stored = {name: t.detach().cpu().contiguous() for name, t in named.items() if t is not None}
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
+    write_tensors(folder / WEIGHTS, stored)
     description = {
         "format": FORMAT,
         "kind": tensors.kind,

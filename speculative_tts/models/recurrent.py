@@ -24,10 +24,8 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
-from safetensors.torch import save
 from torch import Tensor
 
-from speculative_tts.files import write_atomic
 from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.decoder.packed import pack, require_plain, unpack
@@ -35,6 +33,7 @@ from speculative_tts.models.heads import require_target, target_hash
 from speculative_tts.native import recurrent
 from speculative_tts.native.library import library
 from speculative_tts.records import write_json
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.typed import read_json
 
 FORMAT = 1
@@ -140,7 +139,7 @@ def save_layer(
     if tensors.frequent is not None:
         stored[FREQUENT] = tensors.frequent.int()
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
+    write_tensors(folder / WEIGHTS, stored)
     hidden, width = tensors.sizes
     sizes = {"hidden": hidden, "width": width, "blocks": len(tensors.blocks)}
     made_of = {"format": FORMAT, "target": target_hash(target), "about": about or {}}

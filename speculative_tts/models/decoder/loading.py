@@ -125,18 +125,19 @@ def build_decoder(
     device: torch.device,
     prefix: str = "model.",
     others: Collection[str] = (EMBEDDING, HEAD),
+    where: object = "the checkpoint",
 ) -> Decoder:
-    """The decoder of a state dict whose layer keys begin with `prefix`.
+    """Build the decoder of a state dict whose layer keys begin with `prefix`.
 
-    Raises ValueError naming a missing or odd tensor, or one that nobody reads: it is neither the
-    decoder's nor among `others`, which the caller reads.
+    Raises ValueError, which begins with `where`, naming a missing or odd tensor, or those that
+    nobody reads: they are neither the decoder's nor among `others`, which the caller reads.
     """
-    read = _Reader(state, prefix, dtype, device)
+    read = _Reader(state, prefix, dtype, device, where)
     layers = [_layer(config, read, index) for index in range(config.layers)]
     gain = read.vector("norm.weight", config.hidden) * config.hidden**0.5
     if unused := [name for name in state if name not in read.taken and name not in others]:
         raise ValueError(
-            f"the checkpoint holds tensors that this model does not have: {some(unused)}; "
+            f"{where} holds tensors that this model does not have: {some(unused)}; "
             "config.json and weights do not belong together"
         )
     return Decoder(config, layers, gain)
@@ -145,8 +146,10 @@ def build_decoder(
 class _Reader:
     """Takes tensors out of a state dict, with their shape checked."""
 
-    def __init__(self, state: State, prefix: str, dtype: torch.dtype, device: torch.device) -> None:
-        self._state, self._prefix = state, prefix
+    def __init__(
+        self, state: State, prefix: str, dtype: torch.dtype, device: torch.device, where: object
+    ) -> None:
+        self._state, self._prefix, self._where = state, prefix, where
         self._dtype, self._device = dtype, device
         self.taken: set[str] = set()
 
@@ -188,13 +191,13 @@ class _Reader:
         key = self._prefix + name
         if key not in self._state:
             raise ValueError(
-                f"checkpoint has no tensor {key}; config.json and weights do not belong together"
+                f"{self._where} has no tensor {key}; config.json and weights do not belong together"
             )
         tensor = self._state[key]
         self.taken.add(key)
         if tuple(tensor.shape) != shape:
             raise ValueError(
-                f"{key} is {tuple(tensor.shape)}, config.json says {shape}; "
+                f"{self._where}: {key} is {tuple(tensor.shape)}, config.json says {shape}; "
                 "they do not belong together"
             )
         return tensor
