@@ -9,6 +9,7 @@ from speculative_tts.reporting import (
     frontier,
     mtp,
     pcg,
+    speeds,
     ssd,
     streaming,
     tiny,
@@ -27,6 +28,7 @@ REPORTS: dict[str, Callable[[Scale], Report]] = {
     "streaming": streaming.report,
     "frontier": frontier.report,
     "drafters": drafters.report,
+    "speeds": speeds.report,
     "claims": claims.report,
 }
 
