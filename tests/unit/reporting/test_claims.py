@@ -7,7 +7,6 @@ import pytest
 from synthetic_runs import FINE, groups_of, make_run
 
 from speculative_tts.commands.report import main
-from speculative_tts.reporting import claims
 from speculative_tts.reporting.definitions import Claim, ClaimKind
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.fill_claims import Verdict, _whole, figure_of, verdict
@@ -16,6 +15,7 @@ from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import Measure, Result
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.selection import Chosen
+from speculative_tts.reporting.shown import REPORTS
 
 OF_PCG = FINE | {
     "sampling": {
@@ -74,7 +74,7 @@ def test_a_starved_machine_is_said_in_its_row() -> None:
 
 def test_claims_are_of_three_kinds_and_what_must_hold_is_no_evidence() -> None:
     """ "14 of 25 confirmed" counted laws, constructions and bounds that cannot fail."""
-    claimed = [claim for table in claims.report(TINY).claims for claim in table.claims]
+    claimed = [claim for table in REPORTS["claims"](TINY).claims for claim in table.claims]
     kinds = {kind: [one for one in claimed if one.kind is kind] for kind in ClaimKind}
     assert all(kinds.values())
     assert all(bool(one.headline) is (one.kind is ClaimKind.headline) for one in claimed)
@@ -86,7 +86,7 @@ def test_claims_are_of_three_kinds_and_what_must_hold_is_no_evidence() -> None:
 
 def test_heads_without_a_cache_stand_beside_a_target_without_one() -> None:
     """Cached heads over an uncached target were 32.5 times as fast; the cache alone was 24.1."""
-    (table,) = [one for one in claims.report(TINY).claims if one.name == "mtp"]
+    (table,) = [one for one in REPORTS["claims"](TINY).claims if one.name == "mtp"]
     (claim,) = [one for one in table.claims if one.over == "uncached"]
     ours, beside = (table.rows[key].where["system"] for key in (claim.of, claim.over))
     assert (ours, beside) == ("uncached_heads", "uncached")
@@ -197,7 +197,7 @@ def test_every_claim_names_its_test_and_its_command(page: dict[str, dict[str, st
 
 
 def test_claims_speak_of_systems_and_quantities_that_are_there() -> None:
-    for table in claims.report(TINY).claims:
+    for table in REPORTS["claims"](TINY).claims:
         for claim in table.claims:
             assert {claim.of, claim.minus or claim.of} <= set(table.rows)
             assert quantity(claim.quantity).heading
@@ -206,7 +206,9 @@ def test_claims_speak_of_systems_and_quantities_that_are_there() -> None:
 
 def test_printed_differences_are_of_the_papers_tables() -> None:
     papers = {
-        claim.text: claim.paper for table in claims.report(TINY).claims for claim in table.claims
+        claim.text: claim.paper
+        for table in REPORTS["claims"](TINY).claims
+        for claim in table.claims
     }
     assert papers["A tolerance costs words"] == "+7.4 (18.5 ± 1.9, 11.1 ± 0.6; Table 1)"
     assert papers["A draft alone errs far more than its target"] == "+12.5 (16.13, 3.67; Table 1)"
