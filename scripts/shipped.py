@@ -171,7 +171,7 @@ def _points(rows: Sequence[Mapping[str, str]], label: str, kind: str) -> Iterato
             )
 
 
-def shippedassembled(report: Report, folder: Path, heard: Mapping[str, Any]) -> Section:
+def shipped_section(report: Report, folder: Path, heard: Mapping[str, Any]) -> Section:
     """Return the section of what lies in a folder, with the audio of an earlier page."""
     written = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.csv")}
     claims = [NAME] if report.claims else []

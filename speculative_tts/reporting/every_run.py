@@ -10,7 +10,7 @@ from speculative_tts.reporting.definitions import (
     Row,
     TableDefinition,
 )
-from speculative_tts.reporting.needs import Selection
+from speculative_tts.reporting.needs import SelectedRuns
 from speculative_tts.reporting.results import measured, result
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.selection import Chosen
@@ -48,7 +48,7 @@ def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
         listening=table.name,
         contrast=(runs[0].name, runs[-1].name),
     )
-    return made, Chosen(results, Selection({run.name: (run,) for run in runs}))
+    return made, Chosen(results, SelectedRuns({run.name: (run,) for run in runs}))
 
 
 def _labelled(runs: Sequence[Run]) -> dict[str, Run]:

@@ -103,7 +103,8 @@ def _row(raw: Raw) -> Row:
     """Return a system; one that is `like` another report's has conditions of its own after it."""
     if "like" in raw:
         report, table, key = raw["like"]
-        (rows,) = (one.rows for one in read_report(report, TINY).tables if one.name == table)
+        of = read_report(report, TINY)
+        rows = {one.name: one.rows for one in (*of.tables, *of.claims)}[table]
         return rows[key].given(raw.get("where", {}))
     nearest = Nearest(*raw["nearest"]) if "nearest" in raw else None
     return Row(**{**raw, "where": _where(raw["where"]), "nearest": nearest})
@@ -118,7 +119,7 @@ def columns(text: str) -> tuple[Column, ...]:
     return tuple(Column(**_parts(COLUMN, word)) for word in text.split())
 
 
-def _parts(pattern: re.Pattern[str], text: str) -> dict[str, str]:
+def _parts(pattern: re.Pattern[str], text: str) -> dict[str, Any]:
     found = pattern.fullmatch(text)
     assert found, text
     return {name: part for name, part in found.groupdict().items() if part}
@@ -167,6 +168,7 @@ def _pinned(experiment: Experiment, raw: Raw) -> dict[str, Row]:
 
     def chosen(row: Row) -> Where:
         drafts = row.where["system"] not in ("target", "swap")
-        return experiment.some("target.name", *(["draft.name"] if drafts else []))
+        names = ["target.name", *(["draft.name"] if drafts else [])]
+        return experiment.some(*names) | sampler
 
-    return {key: row.given(chosen(row) | sampler) for key, row in rows.items()}
+    return {key: row.given(chosen(row)) for key, row in rows.items()}
