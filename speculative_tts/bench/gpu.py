@@ -78,7 +78,7 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
         result["sizes"][name] = measured
         for row in rows(size, config, device, cases, deadline):
             measured["rows"].append(row)
-            print(*cells(size.title, row, result["bytes_per_second"]), sep=" | ", flush=True)
+            print(grid(cells(size.title, row, result["bytes_per_second"]), ())[0], flush=True)
             keep()
     if time.monotonic() < deadline:
         result["parity"] = parity(SIZES[PARITY], config.seed, device)

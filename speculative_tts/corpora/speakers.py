@@ -26,10 +26,10 @@ SCALES = {
     "kal16": "100 100, 91 115, 95 90, 105 140, 110 110, 114 160 | 103 122",
 }
 SPEAKERS = tuple(
-    TinySpeaker(voice, *(int(scale) / 100 for scale in pair.split()), seen=part == 0)
+    TinySpeaker(voice, int(formant) / 100, int(pitch) / 100, seen=part == 0)
     for voice, scales in SCALES.items()
     for part, pairs in enumerate(scales.split("|"))
-    for pair in pairs.split(",")
+    for formant, pitch in [pair.split() for pair in pairs.split(",")]
 )
 
 

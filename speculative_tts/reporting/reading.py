@@ -6,7 +6,7 @@ the figure that they show: `wer=paper's column`, `wer-target` (a paired differen
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -104,7 +104,8 @@ def _row(raw: Raw) -> Row:
     if "like" in raw:
         report, table, key = raw["like"]
         of = read_report(report, TINY)
-        rows = {one.name: one.rows for one in (*of.tables, *of.claims)}[table]
+        defined: Sequence[TableDefinition | ClaimTable] = [*of.tables, *of.claims]
+        (rows,) = (one.rows for one in defined if one.name == table)
         return rows[key].given(raw.get("where", {}))
     nearest = Nearest(*raw["nearest"]) if "nearest" in raw else None
     return Row(**{**raw, "where": _where(raw["where"]), "nearest": nearest})
