@@ -11,7 +11,7 @@ from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.reading import read_report
 from speculative_tts.reporting.runs import Run
 
-NAMES = ("ssd", "pcg", "mtp", "tiny", "streaming", "frontier", "drafters", "claims")
+NAMES = ("ssd", "pcg", "mtp", "tiny", "streaming", "frontier", "drafters", "speeds", "claims")
 REPORTS: dict[str, Callable[[Scale], Report]] = {name: partial(read_report, name) for name in NAMES}
 
 

@@ -177,8 +177,8 @@ def _markdown_block(block: Block) -> str:
 def comma_separated(table: Table) -> str:
     """One line a row with every column of every block, figures unrounded.
 
-    A figure `wer` has the columns wer, wer_low, wer_high, wer_sd and wer_n, a difference _p too;
-    columns without any figure are left out.
+    A figure `wer` has the columns wer, wer_low, wer_high, wer_sd and wer_n, a difference _p too, a
+    speed _processes; columns without any figure are left out.
     """
     names = list(
         dict.fromkeys(name for block in table.blocks for h in block.headings for name in _names(h))
@@ -208,15 +208,16 @@ def exact(number: float | None) -> str:
 
 
 def _names(heading: Heading) -> list[str]:
-    return [heading.name, *(f"{heading.name}_{part}" for part in ("low", "high", "sd", "p", "n"))]
+    parts = ("low", "high", "sd", "p", "n", "processes")
+    return [heading.name, *(f"{heading.name}_{part}" for part in parts)]
 
 
 def _fields(heading: Heading, cell: Cell) -> dict[str, str]:
     if cell.text is not None:
         return {heading.name: "" if cell.text == "-" else cell.text}
     m = cell.measure or Measure(None)
-    n = None if m.n is None or m.value is None else float(m.n)
-    values = (m.value, m.low, m.high, m.sd, m.p, n)
+    n, processes = (None if m.value is None else number for number in (m.n, m.processes))
+    values = (m.value, m.low, m.high, m.sd, m.p, n, processes)
     return dict(zip(_names(heading), map(exact, values), strict=True))
 
 
