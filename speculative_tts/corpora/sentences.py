@@ -4,8 +4,6 @@ Each voice reads the training sentences in an order of its own, so that voices a
 added later; a shard is an .npz file of `SHARD` utterances laid end to end. A killed run continues.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from speculative_tts.cluster import workers
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN
 from speculative_tts.corpora.flite import PAUSE, VOICE_GAIN, SpokenText, speak_text
 from speculative_tts.files import writing
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
-from speculative_tts.workers import workers
 
 SHARD = 200
 BEFORE, AFTER = 0.08, 0.12

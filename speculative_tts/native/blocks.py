@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from speculative_tts.native.step import Linear
+from speculative_tts.native.step import NativeMatrix
 from speculative_tts.native.walk import Batch, NativeDrafter, NativeSteps
 
 
@@ -14,16 +14,16 @@ class NativeHeads(ctypes.Structure):
     """n predictions from one state; see native.h."""
 
     _fields_ = (
-        ("project", ctypes.POINTER(Linear)),
-        ("blocks", ctypes.POINTER(Linear)),
+        ("project", ctypes.POINTER(NativeMatrix)),
+        ("blocks", ctypes.POINTER(NativeMatrix)),
         ("n", ctypes.c_int64),
     )
 
     @classmethod
-    def of(cls, project: Sequence[Linear], blocks: Sequence[Linear]) -> "NativeHeads":
-        """blocks: one a head, or none. Their matrices must be kept by the caller."""
+    def of(cls, project: Sequence[NativeMatrix], blocks: Sequence[NativeMatrix]) -> "NativeHeads":
+        """Make them of matrices that the caller keeps; blocks: one a head, or none."""
         n = len(project)
-        return cls((Linear * n)(*project), (Linear * n)(*blocks) if blocks else None, n)
+        return cls((NativeMatrix * n)(*project), (NativeMatrix * n)(*blocks) if blocks else None, n)
 
 
 class _Transitions(ctypes.Structure):
@@ -77,7 +77,7 @@ def search(
 
 
 def logits(native: ctypes.CDLL, heads: NativeHeads, hidden: Tensor, vocab: int) -> Tensor:
-    """float32 [batch, n, vocab] of states [batch, hidden]."""
+    """Return logits, float32 [batch, n, vocab], of states [batch, hidden]."""
     hidden = hidden.float().contiguous()
     out = torch.empty(heads.n, len(hidden), vocab)
     given = (hidden.data_ptr(), len(hidden), out.data_ptr(), torch.get_num_threads())
@@ -86,7 +86,7 @@ def logits(native: ctypes.CDLL, heads: NativeHeads, hidden: Tensor, vocab: int) 
 
 
 def drafter(heads: NativeHeads, search: Search | None, states: Tensor) -> NativeDrafter:
-    """Heads as the drafter of rounds; states: float32 [batch, hidden], which stay where they are.
+    """Return heads as the drafter of rounds; states: float32 [batch, hidden], which do not move.
 
     search: None: each head by the batch's sampler.
     """

@@ -16,7 +16,7 @@ NORMS, GAINS = ("gain1", "bias1", "gain2", "bias2"), ("query_gain", "key_gain")
 Norm = tuple[Tensor, Tensor]  # gain and bias
 
 
-class Linear(ctypes.Structure):
+class NativeMatrix(ctypes.Structure):
     """x @ weight + bias."""
 
     _fields_ = (
@@ -27,7 +27,7 @@ class Linear(ctypes.Structure):
 
 class _Layer(ctypes.Structure):
     _fields_ = (
-        *((name, Linear) for name in ("qkv", "out", "up", "down")),
+        *((name, NativeMatrix) for name in ("qkv", "out", "up", "down")),
         *((name, ctypes.c_void_p) for name in NORMS),
         *((name, ctypes.c_void_p) for name in GAINS),
     )
@@ -76,7 +76,7 @@ class Observed(Protocol):
 class PackedCache:
     """Keys and values as `step.cpp` keeps them: each head's keys are [head_dim, capacity].
 
-    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack behind.
+    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack at the end.
     """
 
     storage: Tensor
@@ -89,7 +89,7 @@ class PackedCache:
     def allocate(
         cls, layers: int, batch: int, kv_heads: int, capacity: int, head_dim: int
     ) -> "PackedCache":
-        """Zeros, as in `cache.KVCache`.
+        """Allocate zeros, as `cache.KVCache.allocate` does.
 
         Capacity is rounded up to an odd number of cache lines: neighbouring rows of keys then do
         not fall on the same few places of the processor's caches.
@@ -100,7 +100,7 @@ class PackedCache:
         return cls(torch.zeros(layers * batch * kv_heads * head + SLACK), wide, batch, batch)
 
     def row(self, index: int) -> "PackedCache":
-        """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
+        """Return one row as a cache of batch 1 in the same storage, to prefill ragged prompts."""
         return PackedCache(self.storage, self.capacity, self.rows, 1, self.first + index)
 
     def clear(self) -> None:
@@ -108,7 +108,7 @@ class PackedCache:
 
 
 @dataclass(frozen=True)
-class Shape:
+class StackShape:
     """Sizes and options of a stack (see `Model` in native.h)."""
 
     hidden: int
@@ -124,13 +124,13 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Weights:
+class LayerWeights:
     """One layer: four matrices, and two LayerNorms where the stack has them.
 
     gains: of each query and then of each key head's RMSNorm, [heads, head_dim], all heads' alike.
     """
 
-    matrices: Sequence[Linear]
+    matrices: Sequence[NativeMatrix]
     norms: tuple[Norm, Norm] | None = None
     gains: Tensor | None = None
 
@@ -148,7 +148,11 @@ class NativeStack:
     """
 
     def __init__(
-        self, library: ctypes.CDLL, shape: Shape, layers: Sequence[Weights], norm: Norm | None
+        self,
+        library: ctypes.CDLL,
+        shape: StackShape,
+        layers: Sequence[LayerWeights],
+        norm: Norm | None,
     ) -> None:
         assert shape.head_dim <= WIDEST_HEAD, f"heads of {shape.head_dim} dimensions"
         self._extend, self.shape = library.sst_extend, shape
@@ -167,7 +171,7 @@ class NativeStack:
         )  # fmt: skip
 
     def cache(self, batch: int, capacity: int) -> PackedCache:
-        """Storage for `batch` rows of up to `capacity` positions."""
+        """Return storage for `batch` rows of up to `capacity` positions."""
         s = self.shape
         return PackedCache.allocate(len(self._layers), batch, s.kv_heads, capacity, s.head_dim)
 
@@ -203,7 +207,7 @@ class NativeStack:
         return hidden[:, -run.keep :]
 
     def at(self, cache: PackedCache, rotations: Tensor | None) -> Pass:
-        """A pass over these rows, without what is fed."""
+        """Return a pass over these rows, without what is fed."""
         turns, room = None, cache.capacity
         if rotations is not None:
             turns, room = rotations.data_ptr(), min(room, len(rotations))
@@ -213,13 +217,13 @@ class NativeStack:
         )  # fmt: skip
 
     def _at(self, vector: Tensor) -> int:
-        """Address of a copy as float32, padded with zeros."""
+        """Return the address of a copy as float32, padded with zeros."""
         self._kept.append(padded_vector(vector))
         return self._kept[-1].data_ptr()
 
 
 def pack(weight: Tensor, panel: int) -> Tensor:
-    """[in, out] as panels of so many columns, zeros behind the last: a view [panels, in, panel, 1].
+    """Pack [in, out] as panels of columns, zeros after the last: a view [panels, in, panel, 1].
 
     Of all but float32 two inputs lie side by side: [panels, in / 2, panel, 2].
     """
@@ -230,14 +234,14 @@ def pack(weight: Tensor, panel: int) -> Tensor:
 
 
 def unpack(panels: Tensor, shape: tuple[int, int]) -> Tensor:
-    """The weight [in, out] of `pack`."""
+    """Undo `pack`: return the weight [in, out]."""
     inputs, outputs = shape
     rows = panels.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
     return rows[:inputs, :outputs].contiguous()
 
 
 def padded_vector(vector: Tensor) -> Tensor:
-    """float32, with zeros up to a whole number of panels."""
+    """Return float32 with zeros up to a whole number of panels."""
     return F.pad(vector.detach().float(), (0, -len(vector) % PANEL)).contiguous()
 
 

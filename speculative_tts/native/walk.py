@@ -10,11 +10,11 @@ from torch import Tensor
 from speculative_tts.native.library import library
 from speculative_tts.native.sample import Places as Sampled
 from speculative_tts.native.sample import Rows, Sampling
-from speculative_tts.native.step import Linear, NativeStack, PackedCache
+from speculative_tts.native.step import NativeMatrix, NativeStack, PackedCache
 from speculative_tts.native.verify import Rule
 
 
-class _Reader(ctypes.Structure):
+class _TableReader(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_void_p)
@@ -38,8 +38,12 @@ class _Tokens(ctypes.Structure):
 class NativeDrafter(ctypes.Structure):
     """The drafter of native rounds; see native.h."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_void_p) for name in ("reader", "heads", "search", "states", "recurrent")
+    _fields_ = (
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("reader", "heads", "search", "states", "recurrent", "lookup")
+        ),
+        ("doubt", ctypes.c_double),
     )
 
 
@@ -48,6 +52,7 @@ class _Steps(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("purpose", "behind")),
         ("steps", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("most", "laws")),
+        ("doubt", ctypes.c_double),
     )
 
 
@@ -94,7 +99,7 @@ class NativeModel:
 
     native: ctypes.CDLL
     stack: NativeStack
-    head: Linear
+    head: NativeMatrix
     embedding: Tensor
     order: Tensor | None
 
@@ -129,33 +134,41 @@ class NativeSteps:
         added: tuple[int | None, int | None] = (None, None)
         if places is not None:
             added = (places.table.data_ptr(), places.skipped.data_ptr())
-        self.reader = _Reader(
+        self.reader = _TableReader(
             ctypes.addressof(model.stack.model), ctypes.addressof(model.head),
             ctypes.addressof(self._pass), model.embedding.data_ptr(), order, lengths.data_ptr(),
             *added, model.embedding.dtype == torch.bfloat16, 0,
         )  # fmt: skip
 
-    def drafter(self) -> NativeDrafter:
-        """The model as one of rounds; keeps it."""
-        made = NativeDrafter(ctypes.addressof(self.reader))
+    def drafter(self, doubt: float | None = None) -> NativeDrafter:
+        """Return the model as the drafter of rounds; `doubt` as in `draft`."""
+        made = NativeDrafter(ctypes.addressof(self.reader), doubt=_limit(doubt))
         made.kept = self
         return made
 
     def draft(
-        self, batch: Batch, wanted: Tensor, *, steps: int, behind: int, purpose: int
+        self,
+        batch: Batch,
+        wanted: Tensor,
+        *,
+        steps: int,
+        behind: int,
+        purpose: int,
+        doubt: float | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Up to `steps` tokens behind those of each row, provisionally.
+        """Write up to `steps` tokens after those of each row, provisionally.
 
-        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended, and laws
-        [batch, made, vocab].
+        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended or had a
+        distribution of more entropy than `doubt` (nats), and distributions [batch, made, vocab].
         """
         most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
-        run = _Steps(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
+        pointers = most.data_ptr(), laws.data_ptr()
+        run = _Steps(purpose, behind, steps, *pointers, _limit(doubt))
         return most, laws[:, : self._run(batch, run)]
 
     def emit(self, batch: Batch, *, steps: int, purpose: int) -> None:
-        """The next `steps` tokens of each row, fewer of one that is done; `count` grows."""
-        self._run(batch, _Steps(purpose, 1, steps, None, None))
+        """Emit the next `steps` tokens of each row, fewer of one that is done; `count` grows."""
+        self._run(batch, _Steps(purpose, 1, steps, None, None, _limit(None)))
 
     def _run(self, batch: Batch, steps: _Steps) -> int:
         rows, tokens = batch.described()
@@ -165,17 +178,21 @@ class NativeSteps:
         return made
 
 
+def _limit(doubt: float | None) -> float:
+    return -1.0 if doubt is None else doubt
+
+
 @runtime_checkable
 class HasNativeSteps(Protocol):
     """A model that may make its tokens here."""
 
     def native_steps(self, cache: Any, lengths: Tensor) -> NativeSteps | None:
-        """Over rows of a cache with prompts of these lengths; None where kernels are torch's."""
+        """Return steps over a cache, prompts of these lengths; None where kernels are torch's."""
         ...
 
 
 def emit(batch: Batch, logits: Tensor) -> None:
-    """The next token of each row by the law of its logits, float32 [batch, vocab]."""
+    """Emit the next token of each row by its logits, float32 [batch, vocab]."""
     native, logits, (rows, tokens) = library(), logits.contiguous(), batch.described()
     assert native is not None
     rows.logits = logits.data_ptr()
@@ -186,9 +203,9 @@ class NativeRounds:
     """Makes rounds of speculation, and clocks their parts.
 
     counts: as `decoding.outcome.Tally`, added to. seconds: float64 [3], added to: drafting,
-    verifying, accepting. laws, after `watch`: the target's and the draft's of the newest round,
-    float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the first
-    rejection.
+    verifying, accepting. `laws`, after `watch`: the target's and the draft's of the newest
+    round, float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the
+    first rejection.
     """
 
     def __init__(

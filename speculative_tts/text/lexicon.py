@@ -1,6 +1,4 @@
-"""How words are said: by CMUdict, as a plural of one of its words, or by their letters."""
-
-from __future__ import annotations
+"""Pronounce words: by CMUdict, as a plural of one of its words, or by their letters."""
 
 import lzma
 from functools import cache

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 class LMDrafter:
     """Drafts token by token with a model of the target's vocabulary.
 
-    With `entropy` up to a token whose law has more of it (nats), `lookahead` at most: the bound of
-    AdaEDL (Agrawal et al., 2024) on the acceptance of a token falls with its law's entropy. Where a
-    round's drafts end hangs on the tokens before alone, so the output's law is the same.
+    With `entropy` up to a token whose distribution has more of it (nats), `lookahead` at most: the
+    bound of AdaEDL (Agrawal et al., 2024) on the acceptance of a token falls with its
+    distribution's entropy. Where a round's drafts end hangs on the tokens before alone, so the
+    output's distribution is the same.
     """
 
     model: Model
@@ -75,7 +76,8 @@ class LMDrafting:
         steps = self.native_steps(sampler)
         if steps is not None:
             wanted = room(rows, lookahead)
-            self._drafted, laws = steps.draft(rows, wanted, lookahead, self._behind)
+            given = rows, wanted, lookahead, self._behind, self._entropy
+            self._drafted, laws = steps.draft(*given)
             return self._drafted, laws
         model = self._model
         drafts = Drafts(rows, self._lengths, lookahead, self._behind, self._entropy)
@@ -88,12 +90,10 @@ class LMDrafting:
     def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
         """See `Drafting`."""
         steps = self.native_steps(sampler)
-        return None if steps is None else steps.native.drafter()
+        return None if steps is None else steps.native.drafter(self._entropy)
 
     def native_steps(self, sampler: Sampler) -> SampledSteps | None:
-        """One round's drafts natively; it does not look at entropies."""
-        if self._entropy is not None:
-            return None
+        """Return native steps of the model; None where Python makes them."""
         return sampled_steps(self._model, self._cache, self._lengths, sampler)
 
     def observe(

@@ -1,7 +1,7 @@
 """Look-up as the drafter, for nothing: what followed the newest tokens when they were said before.
 
 Prompt look-up (Saxena, 2023) over the voice prompt's codes and the speech so far. What is proposed
-hangs on tokens that stay, not on chance: its law is one-hot.
+hangs on tokens that stay, not on chance: its distribution is one-hot.
 """
 
 from copy import copy
@@ -15,6 +15,8 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.native import lookup
+from speculative_tts.native.walk import NativeDrafter
 from speculative_tts.schema.decode import LookupDrafterConfig
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ NOTHING = -1  # where nothing was said
 
 @dataclass(frozen=True)
 class LookupDrafter:
-    """Copies what stands behind the longest match, of those the newest.
+    """Copies what follows the longest match, of those the newest.
 
     A match has `shortest` to `longest` tokens.
     """
@@ -79,7 +81,7 @@ class LookupDrafting:
         sampler: Sampler,  # noqa: ARG002 - nothing is drawn
         lookahead: int,
     ) -> tuple[PerRow, Laws]:
-        """See `Drafting`; nothing behind tokens that were never said before."""
+        """See `Drafting`; nothing after tokens that were never said before."""
         vocab = self._drafter.vocab_size
         said = torch.cat([self._heard, rows.tokens], 1)
         newest = self._heard.shape[1] + rows.count - 1
@@ -93,8 +95,9 @@ class LookupDrafting:
         laws = torch.zeros(*guess.shape, vocab, device=said.device)
         return drafted, laws.scatter_(-1, guess[..., None], 1.0)
 
-    def native(self, sampler: Sampler, lookahead: int) -> None:
-        """See `Drafting`."""
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter:  # noqa: ARG002 - any
+        """See `Drafting`: always native; it reads the prompts in place."""
+        return lookup.drafter(self._heard, self._drafter.longest, self._drafter.shortest)
 
     def _match(self, said: Int64[Tensor, "batch length"], newest: PerRow) -> PerRow:
         """Return where the longest match ends; NOTHING without one."""

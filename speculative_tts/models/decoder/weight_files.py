@@ -1,4 +1,4 @@
-"""Which files hold the weights of a Hugging Face folder: one, or the shards that an index names."""
+"""Find the files that hold a Hugging Face folder's weights: one, or the shards of an index."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +10,18 @@ ADAPTER, PICKLED = "adapter_config.json", "pytorch_model*.bin"
 COPY = "copy it from the checkpoint again"
 
 
+def refuse_adapter(folder: Path) -> None:
+    """Raise ValueError for a folder with an adapter: its base would speak without it."""
+    if (folder / ADAPTER).is_file():
+        raise ValueError(
+            f"{folder} holds an adapter ({ADAPTER}), which is not applied here; merge it "
+            "(peft: model.merge_and_unload().save_pretrained(<folder>)) and give that folder"
+        )
+
+
 @dataclass(frozen=True)
 class Index:
-    """What an index says: the file of each tensor."""
+    """The index of sharded weights: it names the file of each tensor."""
 
     weight_map: dict[str, str]
 
@@ -35,13 +44,9 @@ class Index:
 def weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files of a checkpoint folder.
 
-    Raises ValueError if there are none, and for an adapter: its base would speak without it.
+    Raises ValueError if there are none, and as `refuse_adapter`.
     """
-    if (folder / ADAPTER).is_file():
-        raise ValueError(
-            f"{folder} holds an adapter ({ADAPTER}), which is not applied here; merge it "
-            "(peft: model.merge_and_unload().save_pretrained(<folder>)) and give that folder"
-        )
+    refuse_adapter(folder)
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]
     if (folder / INDEX).is_file():

@@ -1,0 +1,185 @@
+"""Read tables and figures back from the files that were written of them.
+
+The page and the plots of a folder of results can so be drawn again without the runs behind it.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.reporting.captions import judge_name
+from speculative_tts.reporting.definitions import Axes, FigureDefinition, Report
+from speculative_tts.reporting.examples import Heard
+from speculative_tts.reporting.fill_claims import NAME
+from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
+from speculative_tts.reporting.page import Section, assembled
+from speculative_tts.reporting.quantities import quantity
+from speculative_tts.reporting.results import Measure, Result, measured
+from speculative_tts.reporting.runs import Run
+from speculative_tts.reporting.tables import MINUS
+from speculative_tts.typed import read_json
+
+AGAIN = "make the report again"
+FIGURE = re.compile(r"(?P<value>\S+) (?P<around>(?:\[|± |\(n = |p [=<]).*)")
+SUB = re.compile(r"(?P<group>.+?), (?P<sub>points .*|p, .*|paper.*|goal.*|\[.*|[^,]*)")
+LISTS = {"Missing:": "missing", "Made by:": "origin"}
+
+
+@dataclass
+class Page:
+    """A Markdown file of `tables.Printed`, taken apart."""
+
+    title: str = ""
+    warning: str = ""
+    caption: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    origin: list[str] = field(default_factory=list)
+    blocks: list[tuple[str, list[list[str]]]] = field(default_factory=list)  # title, cells
+
+
+def read_page(path: Path) -> Page:
+    """Take a written table or figure apart."""
+    page, listed, title = Page(), "notes", ""
+    parts = [part.splitlines() for part in path.read_text(encoding="utf-8").split("\n\n") if part]
+    for lines in parts:
+        first = lines[0]
+        if first.startswith("# "):
+            page.title = unescaped(first.removeprefix("# "))
+        elif first in LISTS:
+            listed = LISTS[first]
+        elif first.startswith("**") and first.endswith("**"):
+            page.warning, title = title or page.warning, unescaped(first.strip("*"))
+        elif first.startswith("| "):
+            page.blocks.append((title, [_cells(line) for line in lines if line[:5] != "| ---"]))
+            title = ""
+        elif first.startswith("- "):
+            getattr(page, listed).extend(unescaped(line.removeprefix("- ")) for line in lines)
+        elif not first.startswith("!["):
+            page.caption += map(unescaped, lines)
+    page.warning = page.warning or title
+    return page
+
+
+def unescaped(text: str) -> str:
+    """Undo `tables.plain` and the escape of pipes; links that were written by hand become text."""
+    text = re.sub(r"\[([^]]*)\]\(([^)]*)\)", r"\1 (\2)", text)
+    return re.sub(r"\\([<(|])", r"\1", text)
+
+
+def _cells(line: str) -> list[str]:
+    return [unescaped(cell.strip()) for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+
+
+def table(folder: Path, report: Report, name: str) -> dict[str, Any]:
+    """Return a table as the page shows it (`page.Section`)."""
+    page = read_page(folder / f"{name}.md")
+    definitions = {one.name: one for one in report.tables}
+    rows = definitions[name].rows.values() if name in definitions else ()
+    ruled = {row.label for row in rows if row.rule_above}
+    called = definitions[name].paper.called if name in definitions else "paper"
+    blocks = []
+    for title, (heading, *lines) in page.blocks:
+        headings = [_heading(text, called) for text in heading[1:]]
+        theirs = [one["name"] == "paper_" for one in headings]
+        blocks.append(
+            {
+                "title": title,
+                "headings": headings,
+                "lines": [
+                    {
+                        "label": label,
+                        "rule": bool(number) and label in ruled,
+                        "cells": list(map(_cell, cells, theirs)),
+                    }
+                    for number, (label, *cells) in enumerate(lines)
+                ],
+            }
+        )
+    return _around(page, name) | {"blocks": blocks}
+
+
+def _around(page: Page, name: str) -> dict[str, Any]:
+    names = ("title", "caption", "notes", "origin", "missing", "warning")
+    return {"name": name} | {one: getattr(page, one) for one in names}
+
+
+def _heading(text: str, called: str) -> dict[str, str]:
+    parts = SUB.fullmatch(text)
+    group, sub = parts.group("group", "sub") if parts else (text, "")
+    return {"group": group, "sub": sub, "name": "paper_" if sub.startswith(called) else text}
+
+
+def _cell(text: str, theirs: bool) -> list[Any]:
+    """Split a cell into the figure, what stands around it, and the number that sorts."""
+    parts = None if theirs else FIGURE.fullmatch(text)
+    value, around = parts.group("value", "around") if parts else (text, "")
+    try:
+        return [value, around, None if theirs else float(value.replace(MINUS, "-"))]
+    except ValueError:
+        return [value, around, None]
+
+
+def figure(folder: Path, definition: FigureDefinition) -> Figure:
+    """Return a figure from its points in CSV, its words in Markdown and its definition."""
+    page = read_page(folder / f"{definition.name}.md")
+    runs = read_json(folder / "runs.json", AGAIN)
+    results = [_result(folder / name, run) for name, run in runs.items()]
+    with (folder / f"{definition.name}.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    plots = [_plot(axes, results, rows) for axes in definition.axes]
+    return Figure(**_around(page, definition.name), plots=plots, columns=definition.columns)
+
+
+def _result(folder: Path, row: Mapping[str, Any]) -> Result:
+    run = Run(folder, row["config"], row["summary"], row["provenance"])
+    return Result((run,), run.summary["metrics"], run.summary.get("per_position", {}))
+
+
+def _plot(axes: Axes, results: Sequence[Result], rows: Sequence[Mapping[str, str]]) -> Plot:
+    y = quantity(measured(axes.y, results))
+    judge = judge_name(measured(axes.y, results), results)
+    styles = {curve.label: curve.style for curve in axes.curves}
+    own = [row for row in rows if row["plot"] == axes.title]
+    series = [
+        Series(label, kind, list(_points(own, label, kind)), styles.get(label, 0))
+        for label, kind in dict.fromkeys((row["series"], row["kind"]) for row in own)
+    ]
+    return Plot(
+        axes.title,
+        axes.x_label or (quantity(axes.x).axis() if axes.x else axes.curves[0].key),
+        axes.y_label or y.axis(judge),
+        series,
+        () if axes.x else [float(value) for value in axes.curves[0].values],
+        axes.ceiling,
+        axes.chosen,
+    )
+
+
+def _points(rows: Sequence[Mapping[str, str]], label: str, kind: str) -> Iterator[Point]:
+    for row in rows:
+        if (row["series"], row["kind"]) == (label, kind):
+            x, y, low, high = (
+                float(row[key]) if row[key] else None for key in ("x", "y", "low", "high")
+            )
+            count = int(row["n"]) if row["n"] else None
+            yield Point(
+                float("nan") if x is None else x, Measure(y, low, high, n=count), row["tag"]
+            )
+
+
+def shipped_section(report: Report, folder: Path, heard: Mapping[str, Any]) -> Section:
+    """Return the section of what lies in a folder, with the audio of an earlier page."""
+    written = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.csv")}
+    claims = [NAME] if report.claims else []
+    tables = [*claims, *(one.name for one in report.tables)]
+    tables += [one.name for one in report.speakers]
+    parts = {
+        "tables": [table(folder, report, name) for name in tables if name in written],
+        "figures": [asdict(figure(folder, one)) for one in report.figures if one.name in written],
+    }
+    audio = {one.name: heard[one.name] for one in fields(Heard)}
+    return assembled(report, written, parts, audio)
