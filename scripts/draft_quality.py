@@ -58,14 +58,14 @@ class Slope:
 
 
 def systems(runs: list[Run]) -> dict[str, dict[str, Run]]:
-    """Return the three runs of every draft, by its folder's name; drafts that lack one are out.
+    """Return the three runs of every draft by its name; drafts that lack one are left out.
 
     SSD has the paper's tolerance, PCG the groups whose rounds are nearest to SSD's in length.
     """
     found: dict[str, dict[str, Run]] = {}
     groups: dict[str, list[Run]] = {}
     for run in (run for run in runs if run.seed == 0):
-        draft = Path(str(run.config.get("draft.path"))).name
+        draft = str(run.config.get("draft.name"))
         own, rule = found.setdefault(draft, {}), run.config.get("rule.name")
         if run.config["system"] == "draft":
             own[ALONE] = run
