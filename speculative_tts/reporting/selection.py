@@ -39,7 +39,7 @@ class Chosen:
 
     @property
     def lacks(self) -> str:
-        """Say what is missing in one line, which ends with the first one's command; empty for nothing."""
+        """Say in one line what is missing, and the command of the first; empty for nothing."""
         if not self.missing:
             return ""
         first, *others = self.selection.missing
