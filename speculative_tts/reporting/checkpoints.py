@@ -1,4 +1,4 @@
-"""How the drafts and heads behind some runs were made, as they say, beside a paper's way."""
+"""Describe how the drafts and heads of some runs were made, beside a paper's way."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def draft_notes(runs: Sequence[Run], policy: DraftPolicy | None) -> list[str]:
 
 
 def heads_notes(runs: Sequence[Run], policy: HeadsPolicy | None) -> list[str]:
-    """The same of multi-token heads, and how many layers of codes their target has."""
+    """Describe multi-token heads, and how many layers of codes their target has."""
     using = [run for run in runs if policy and run.config.get("system") == "multi_token"]
     layers = {str(run.config.get("heads.path")): _layers(run) for run in using}
 
@@ -103,7 +103,7 @@ def _layers(run: Run) -> int | None:
 
 
 def _trained(settings: Facts, layers: int) -> str:
-    """What was trained: `all of them and the head are trained`."""
+    """Say what was trained: `all of them and the head are trained`."""
     count = settings["train_layers"]
     parts = ["all of them" if count >= layers else f"the first {count}"]
     parts += ["the head"] if settings.get("train_head") else []
@@ -112,6 +112,6 @@ def _trained(settings: Facts, layers: int) -> str:
 
 
 def _alone(settings: Facts) -> str:
-    """How heads were put on a finished target."""
+    """Say how heads were put on a finished target."""
     trunk = "trained too" if settings["train_trunk"] else "frozen"
     return f"on a finished target, its trunk {trunk}, {settings['steps']} steps"

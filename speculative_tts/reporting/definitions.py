@@ -124,7 +124,7 @@ class SpeakerTable:
 
 
 class ClaimKind(Enum):
-    """What a claim is evidence for."""
+    """Kinds of evidence that a claim is."""
 
     control = "Laws and controls: must hold, and say nothing for a paper"
     effect = "Effects of a method: may go either way"
@@ -133,7 +133,7 @@ class ClaimKind(Enum):
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, as where the 95 % interval of a figure of ours must lie.
+    """A statement of a paper: where the 95 % interval of a figure of ours must lie.
 
     The figure is a quantity of the system `of`, with `minus` its paired difference to that system,
     with `over` its ratio to that system's (whose own spread is not in the interval). It must lie

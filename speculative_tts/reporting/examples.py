@@ -1,4 +1,4 @@
-"""What the page lets one hear and read: every utterance's words, and the audio of a few."""
+"""Examples on the page: the words of every utterance, and the audio of a few."""
 
 import base64
 import io
@@ -120,7 +120,7 @@ def _utterance(key: str, why: str, systems: Sequence[_System]) -> HeardUtterance
 
 
 def strip(record: Mapping[str, Any]) -> str:
-    """What each token of a record is, see `Clip`; empty where rounds were not written down."""
+    """Return the kind of each token of a record, see `Clip`; empty where rounds are unknown."""
     if record.get("unverified"):
         return "u" * int(record["unverified"])
     rounds = (record.get("split") or {}).get("per_round")

@@ -1,4 +1,4 @@
-"""What the files of configs/experiment say: the runs that a report shows, at either scale.
+"""Read configs/experiment: the runs that a report shows, at either scale.
 
 A paper's experiment `ssd/table3` has a twin at the paper's own scale, `ssd/paper_table3`. Tables
 and figures take their rows and points from the grids of one of them, so that no number stands in
@@ -50,7 +50,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Scale:
-    """Whose size: the shipped tiny system's or the papers' own."""
+    """The size of a report's systems: the shipped tiny one's or the papers' own."""
 
     prefix: str = ""
 
@@ -59,7 +59,7 @@ class Scale:
         return read(f"{paper}/{self.prefix}{name}")
 
     def has(self, paper: str, name: str) -> bool:
-        """Does the paper have this experiment at this scale?"""
+        """Return whether the paper has this experiment at this scale."""
         return f"{self.prefix}{name}" in configurations(f"experiment/{paper}")
 
 
@@ -82,7 +82,7 @@ def read(name: str) -> Experiment:
 
 
 def method(name: str) -> dict[str, Any]:
-    """What `method=<name>` sets."""
+    """Return the settings of `method=<name>`."""
     return _settings(configuration(f"method/{name}"))
 
 
@@ -97,12 +97,12 @@ def _settings(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file itself sets."""
+    """Return the settings of a file itself."""
     return {key: value for key, value in raw.items() if key != "defaults"}
 
 
 def values(key: str, text: Any) -> tuple[Any, ...]:
-    """What Hydra's sweeper would take for `key=text`: a list of choices, a range, or one value."""
+    """Return the values that Hydra would sweep for `key=text`: choices, a range, or one value."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Transformer
 

@@ -125,7 +125,7 @@ def _frame(axes: Axes, plot: Plot) -> None:
 
 
 def _shown(plot: Plot) -> list[float]:
-    """What must be inside: all of ours, and of the papers' what lies near."""
+    """Return the values that axes must include: all of ours, and the papers' near them."""
     papers, ours = (
         [
             value

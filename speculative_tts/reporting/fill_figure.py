@@ -65,7 +65,7 @@ class Figure(Printed):
 
     @property
     def empty(self) -> bool:
-        """Is there no point of ours?"""
+        """Return whether there is no point of ours."""
         kinds = ("curve", "scatter", "mark")
         return not any(s.points for plot in self.plots for s in plot.series if s.kind in kinds)
 
@@ -90,7 +90,7 @@ def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
 
 
 def _seeds(definition: FigureDefinition, chosen: Chosen) -> list[str]:
-    """Which seeds each curve and level has; one line."""
+    """Say in one line which seeds each curve and level has."""
     keys = {
         curve.label: list(curve.points()) for axes in definition.axes for curve in axes.curves
     } | {level.label: [level.label] for axes in definition.axes for level in axes.levels}

@@ -48,7 +48,7 @@ class _Filling:
         self.differences = self._differences()
 
     def _differences(self) -> dict[tuple[str, str, str], Measure]:
-        """By (baseline, system, metric); one call a baseline, so that p is corrected for all."""
+        """Compare by (baseline, system, metric), a baseline at once: p is corrected for all."""
         metrics: dict[str, list[str]] = {}
         for column in self.columns:
             if column.against is not None:
@@ -84,7 +84,7 @@ class _Filling:
         return f" ({found})" if found else ""
 
     def _headings(self, column: Column) -> Iterable[Heading]:
-        """Of our figure, and of the paper's beside it."""
+        """Yield the heading of our figure, and of the paper's beside it."""
         ours, paper = self._heading(column), self.definition.paper
         yield ours
         if column.paper is not None:

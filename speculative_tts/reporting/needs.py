@@ -1,4 +1,4 @@
-"""Which runs a table or figure takes.
+"""Choose the runs of a table or figure.
 
 It says what it needs as conditions on the configuration (`Need`). What they leave open of a rule is
 as `rule=<name>` sets it. All else that is configured
@@ -40,7 +40,7 @@ MET = 0.03  # a searched figure that is nearer than this, relatively, is met
 
 @dataclass(frozen=True)
 class Nearest:
-    """Of several settings of a rule, the one whose figure is nearest to that of another need."""
+    """The setting of a rule whose figure is nearest to that of another need."""
 
     key: str  # of the other need
     quantity: str
@@ -87,7 +87,7 @@ class SelectedRuns:
 
 
 def matches(config: Where, where: Where) -> bool:
-    """Does a configuration have these values? Of a tuple one; numbers may differ by rounding."""
+    """Return whether a configuration has these values, of a tuple one, numbers but for rounding."""
     return all(key in config and _equal(config[key], value) for key, value in where.items())
 
 
@@ -100,7 +100,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def fits(run: Run, need: Need) -> bool:
-    """Is it a run of the system? Its rule with other settings than the usual is another system."""
+    """Return whether a run is of the system, whose rule has the usual settings but those named."""
     usual = {} if need.nearest else _usual(need.where.get("rule.name"))
     left = {key: value for key, value in usual.items() if key in run.config}  # since older runs
     return matches(run.config, {**left, **need.where})
@@ -108,7 +108,7 @@ def fits(run: Run, need: Need) -> bool:
 
 @cache
 def _usual(rule: str | None) -> Where:
-    """What `rule=<name>` sets, but for groups, which are named by size or theta."""
+    """Return the settings of `rule=<name>` but for groups, which are named by size or theta."""
     known = kinds(RuleConfig)
     if rule not in known:
         return {}
@@ -119,7 +119,7 @@ def _usual(rule: str | None) -> Where:
 
 
 def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
-    """What must agree within a table: keys of the configuration that the table does not vary.
+    """Return what must agree within a table: the keys that the table does not vary.
 
     A run's configuration has the keys that it reads. Fingerprints of their weights, where
     provenance has them, are part of it.
@@ -138,7 +138,7 @@ def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
 
 
 def _within(key: str, names: Iterable[str]) -> bool:
-    """Is the key one of these, or inside a group of them?"""
+    """Return whether the key is one of these, or inside a group of them."""
     return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
@@ -219,7 +219,7 @@ def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
 def _of_common_seeds(
     needs: Mapping[str, Need], filled: Mapping[str, tuple[Run, ...]]
 ) -> dict[str, tuple[Run, ...]]:
-    """The same, points of a curve without the seeds that another of its points lacks."""
+    """Return the runs without those of seeds that another point of their curve lacks."""
     shared: dict[str | None, set[int]] = {}
     for key, runs in filled.items():
         seeds = {run.seed for run in runs}
@@ -265,7 +265,7 @@ def _worth(filled: Mapping[str, tuple[Run, ...]]) -> tuple[int, int, int]:
 def _searched(
     needs: Mapping[str, Need], filled: Mapping[str, Sequence[Run]]
 ) -> dict[str, tuple[float, float]]:
-    """Of every search for the nearest figure the one found and the one wanted."""
+    """Return the figure found and the one wanted of every search for the nearest."""
     searched = {}
     for key, need in needs.items():
         if need.nearest is not None and key in filled:

@@ -1,4 +1,4 @@
-"""Where the numbers of a table come from, in a few lines for people.
+"""Say where the numbers of a table come from, in a few lines for people.
 
 Reads provenance.json as it finds it: whatever an older or foreign run lacks is left out.
 """
@@ -40,7 +40,7 @@ def origin(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def made_by(provenance: Mapping[str, Any]) -> str:
-    """The same of one result that is no run, in one line."""
+    """Say where one result that is no run comes from, in one line."""
     texts = (
         _command(provenance.get("argv")),
         _code(provenance),
@@ -73,7 +73,7 @@ def _command(argv: Any) -> str:
 
 
 def _models(run: Run) -> list[str]:
-    """Whose tokens a run's are, as its settings name it: which kind of draft, above all."""
+    """Say who made a run's tokens, as its settings name it: which kind of draft, above all."""
     system, drafter = (run.config.get(key) for key in ("system", "drafter.name"))
     kinds = {
         "target": system not in {"reference", "codec"},

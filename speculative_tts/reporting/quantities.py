@@ -45,7 +45,7 @@ MADE = {
 
 
 def whole(name: str) -> str:
-    """Of one position's figure, `acceptance@1` (first drafted token), that of all positions."""
+    """Return the quantity of all positions for one position's, such as `acceptance@1`."""
     base, at, _ = name.partition("@")
     return "acceptance_rate" if at and base == "acceptance" else base
 
@@ -56,6 +56,6 @@ def quantities() -> dict[str, Quantity]:
 
 
 def quantity(name: str) -> Quantity:
-    """How `wer` or one position's `acceptance@1` is written."""
+    """Return how `wer` or one position's `acceptance@1` is written."""
     shown, position = quantities()[whole(name)], name.partition("@")[2]
     return replace(shown, heading=f"{shown.heading} at {position}") if position else shown

@@ -32,7 +32,7 @@ def decode_command(
 
 
 def place(folder: Path) -> str:
-    """How a command names a folder, so that nothing of one machine is in it.
+    """Name a folder as a command does, so that nothing of one machine is in it.
 
     Seen from here, or where it lies elsewhere its name alone.
     """
@@ -79,7 +79,7 @@ def _chosen(group: str, context: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(context: Mapping[str, Any]) -> list[str]:
-    """What a context has that sst-decode would not do by itself."""
+    """Return the settings of a context that sst-decode would not choose by itself."""
     settings = [text for group in GROUPS for text in _chosen(group, context)]
     for entry in dataclasses.fields(DecodeConfig):
         default = entry.default.name if isinstance(entry.default, Enum) else entry.default

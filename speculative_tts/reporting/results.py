@@ -32,7 +32,7 @@ class Measure:
     tests: Mapping[str, float | None] = field(default_factory=dict)
 
     def scaled(self, factor: float) -> "Measure":
-        """In another unit."""
+        """Return the figure in another unit."""
         known = {name: number for name in SCALED if (number := getattr(self, name)) is not None}
         return replace(self, **{name: number * factor for name, number in known.items()})
 
@@ -103,7 +103,7 @@ def _fact(values: Any, keys: Sequence[str]) -> float | None:
 
 
 def drawn_as(run: Run) -> Bootstrap:
-    """How sst-eval drew the intervals of a run, so that those made here agree with them."""
+    """Return how sst-eval drew a run's intervals, so that those made here agree with them."""
     settings = run.summary.get("bootstrap", {})
     return Bootstrap(**{k: settings[k] for k in ("draws", "unit", "seed") if k in settings})
 
@@ -117,13 +117,13 @@ def result(runs: tuple[Run, ...]) -> Result:
 
 
 def _heard(runs: Iterable[Run]) -> dict[str, Any]:
-    """What listeners said of one of the seeds: a test is of one run a system."""
+    """Return what listeners said of one of the seeds: a test is of one run a system."""
     figures = [run.summary.get("metrics", {}) for run in runs]
     return {name: one[name] for one in figures for name in HEARD if name in one}
 
 
 def measured(names: str, results: Iterable[Result]) -> str:
-    """Of `utmos|dnsmos` the first that one of the results has; the last where none has any."""
+    """Return the first of `utmos|dnsmos` that one of the results has, else the last."""
     known = list(results)
     *first, last = names.split("|")
     for name in first:

@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Found:
-    """What a folder of runs holds: scored runs, and for the others why they cannot be used."""
+    """A folder of runs: those that are scored, and for the others why they cannot be used."""
 
     folder: Path
     runs: tuple[Run, ...]
@@ -131,7 +131,7 @@ def _read(folder: Path) -> Run:
 
 @dataclass(frozen=True)
 class _Summary:
-    """What summary.json must have."""
+    """The keys that summary.json must have."""
 
     run: dict[str, Any]
     metrics: dict[str, dict[str, Any]]

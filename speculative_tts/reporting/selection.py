@@ -39,7 +39,7 @@ class Chosen:
 
     @property
     def lacks(self) -> str:
-        """The same in one line, which ends with the first one's command; empty for nothing."""
+        """Say in one line what is missing, and the command of the first; empty for nothing."""
         if not self.missing:
             return ""
         first, *others = self.selection.missing
@@ -61,7 +61,7 @@ def choose(found: Found, needs: Mapping[str, Need], experiment: str | None) -> C
 
 
 def round_costs(runs: Sequence[Run]) -> RoundCosts:
-    """What a round costs with each lookahead: acceptance length over measured speedup.
+    """Return a round's cost with each lookahead: acceptance length over measured speedup.
 
     The geometric mean over all runs given. Rules share the drafting and verifying and differ in the
     few percent of a round that their own work takes, so that one figure serves them all.
@@ -76,7 +76,7 @@ def round_costs(runs: Sequence[Run]) -> RoundCosts:
 
 
 def with_speed_by_length(chosen: Chosen, costs: RoundCosts) -> Chosen:
-    """The same with `speedup_by_length` in its results: acceptance length over a round's cost."""
+    """Add `speedup_by_length` to the results: acceptance length over a round's cost."""
     results = {
         key: _divided(one, costs.get(int(one.runs[0].config.get("lookahead", 0))))
         for key, one in chosen.results.items()

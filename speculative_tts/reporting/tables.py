@@ -89,7 +89,7 @@ class Heading:
 
     @property
     def text(self) -> str:
-        """On one line."""
+        """Write the heading on one line."""
         return f"{self.group}, {self.sub}" if self.sub else self.group
 
 

@@ -72,7 +72,7 @@ def write_report(name: str, found: Found, out: Path) -> Written:
 
 
 def _without_unheard(report: Report, found: Found) -> Report:
-    """Without the tables of a listening test where nobody has listened to any run."""
+    """Leave out the tables of a listening test where nobody has listened to any run."""
     if any(HEARD.keys() & run.summary["metrics"].keys() for run in found.runs):
         return report
     return replace(report, tables=[table for table in report.tables if not table.heard])
@@ -133,7 +133,7 @@ def _listening(report: Report, chosen: Mapping[str, Chosen], others: Sequence[Ru
 
 
 class _Folder:
-    """Where a report's files go, and which were written."""
+    """The folder of a report's files, and which were written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -100,7 +100,7 @@ class GuidedAttention(nn.Module):
 
 @dataclass(frozen=True)
 class Look:
-    """Where the guided heads should look; -1 where a position is no text row or speaks nothing."""
+    """Positions that guided heads should look at; -1 where there is none."""
 
     phone: Int64[Tensor, "batch length"]  # which phone of the sequence a text row is of
     spoken: Int64[Tensor, "batch length"]  # which is spoken next at a position

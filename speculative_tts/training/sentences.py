@@ -138,7 +138,7 @@ class SentenceModel(nn.Module):
         begin_rows(self.lm, codebook)
 
     def forward(self, batch: PhoneBatch) -> tuple[Tensor, Values]:
-        """What is minimised; loss on the recorded codes, and the guide's loss."""
+        """Return the minimised loss, the loss on recorded codes, and the guide's loss."""
         x = self.lm.model.embed_tokens(batch.inputs)
         if self.training and self.noise:
             x = self._disturbed(batch.inputs, x)

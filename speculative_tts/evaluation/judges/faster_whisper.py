@@ -106,7 +106,7 @@ class FasterWhisper(Transcriber):
         } | self.decoding
 
     def missing(self) -> str | None:
-        """What is not here, packages and weights, and one line that gets all of it."""
+        """Return the packages and weights that are not here, and one line that gets all of them."""
         absent = [pip for module, pip in PACKAGES.items() if not installed(module)]
         known = KNOWN.get(self.weights)
         if known is None:

@@ -54,7 +54,7 @@ class PhoneBatch:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How sequences are drawn."""
+    """The way in which sequences are drawn."""
 
     rows: int = 96  # sequences of a batch
     pool: int = 16  # batches that are cut from sequences drawn together and sorted by length
