@@ -74,7 +74,7 @@ class LayerTensors:
         return all([tuple(part.shape) for part in block] == wanted for block in self.blocks)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "LayerTensors":
-        """The weights there, in a format."""
+        """Return the layer on a device, in a number format."""
         blocks = (BlockTensors(*(part.to(device, dtype) for part in b)) for b in self.blocks)
         return replace(self, blocks=tuple(blocks))
 
@@ -103,7 +103,7 @@ class RecurrentLayer:
         return sum(one.nbytes for one in (*self._inner, *self._out, self._head))
 
     def __call__(self, states: States, inputs: States) -> States:
-        """The states after tokens of these inputs."""
+        """Return the states after tokens of these inputs."""
         native = library()
         if native is not None and self.native is not None:
             return recurrent.step(native, self.native, states, inputs)
@@ -113,7 +113,7 @@ class RecurrentLayer:
         return states
 
     def logits(self, states: States) -> Float[Tensor, "batch vocab"]:
-        """float32, of the tokens that follow; -inf of those that are never drafted."""
+        """Return float32 logits of the tokens that follow; -inf for those never drafted."""
         logits = self._head(states.to(self._head.fed)).float()
         if self._few is None:
             return logits
@@ -147,7 +147,7 @@ def save_layer(
 
 
 def names_of(block: int) -> list[str]:
-    """`NAMES` as they are stored."""
+    """Return `NAMES` of a block as they are stored."""
     return [f"{block}.{name}" if block else name for name in NAMES]
 
 
@@ -167,7 +167,7 @@ def load_layer(
 
 
 def layer_of(folder: Path, target: Path) -> LayerTensors:
-    """Tensors of the checkpoint folder `target`'s layer. ValueError for one of another."""
+    """Read the layer of the checkpoint folder `target`; raise ValueError for one of another."""
     tensors, description = read_layer(folder)
     remedy = "sst-train-heads kind=recurrent"
     require_target(f"{folder} drafts", description["target"], target, remedy)
@@ -190,7 +190,7 @@ def _most_frequent(folder: Path, tensors: LayerTensors, codes: int) -> Tensor:
 
 
 def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
-    """Tensors unpacked and recurrent.json. ValueError when something is missing or broken."""
+    """Read tensors, unpacked, and recurrent.json; raise ValueError if something is missing."""
     description = read_json(folder / DESCRIPTION, "make it with sst-train-heads kind=recurrent")
     try:
         stored = unpack(read_tensors(folder / WEIGHTS))

@@ -1,18 +1,18 @@
-"""The words in which a table or a figure is defined; `ssd.py` shows how they are used.
+"""Define tables, figures and claims: what they show and which runs they need.
 
 A definition holds no numbers: rows and points say which configuration they need (`experiments` has
 the grids), columns and axes which of `quantities` they show, and beside which column of which
-published table.
+published table. `papers/ssd.yaml.jinja` shows how reports are written.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from speculative_tts.reporting.needs import Nearest, Need
-from speculative_tts.reporting.paper import PaperTable
+from speculative_tts.reporting.paper import NOT_PUBLISHED, PaperTable
 from speculative_tts.reporting.runs import Where
 
 
@@ -33,9 +33,13 @@ class Row:
     rule_above: bool = False
     nearest: Nearest | None = None
 
+    def given(self, where: Where) -> "Row":
+        """Return the system under further conditions."""
+        return replace(self, where={**self.where, **where})
+
 
 def _needs(rows: Mapping[str, Row]) -> dict[str, Need]:
-    """The runs of some systems."""
+    """Return the runs that some systems need."""
     return {key: Need(row.label, row.where, nearest=row.nearest) for key, row in rows.items()}
 
 
@@ -63,12 +67,6 @@ class Column:
     over: str | None = None
 
 
-def columns(text: str) -> tuple[Column, ...]:
-    """Columns of words `quantity`, or `quantity=paper's column`."""
-    parts = (one.partition("=") for one in text.split())
-    return tuple(Column(name, paper or None) for name, _, paper in parts)
-
-
 @dataclass(frozen=True)
 class Panel:
     """Columns that are shown together."""
@@ -84,20 +82,20 @@ class TableDefinition:
 
     name: str  # of its files
     title: str
-    paper: PaperTable
     rows: Mapping[str, Row]
     panels: Sequence[Panel]
+    paper: PaperTable = NOT_PUBLISHED
     experiment: str | None = None  # the configs/experiment file that makes its runs
     notes: Sequence[str] = ()
     spread: str = "interval"  # interval, or sd: mean and standard deviation over seeds
     heard: bool = False  # of a listening test: not written before there was one
 
     def needs(self) -> dict[str, Need]:
-        """The runs of its rows."""
+        """Return the runs that the rows need."""
         return _needs(self.rows)
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Each row, and one after the other what its cells show or compare."""
+        """Yield each row with every quantity that its cells show or compare."""
         for panel in self.panels:
             for column in panel.columns:
                 beside = {column.against, column.over} - {None}
@@ -117,16 +115,16 @@ class SpeakerTable:
     notes: Sequence[str] = ()
 
     def needs(self) -> dict[str, Need]:
-        """The runs of its systems."""
+        """Return the runs that the systems need."""
         return _needs(self.rows)
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Systems with their quantities."""
+        """Yield systems with their quantities."""
         yield from self.columns
 
 
 class ClaimKind(Enum):
-    """What a claim is evidence for."""
+    """The kind of evidence that a claim is."""
 
     control = "Laws and controls: must hold, and say nothing for a paper"
     effect = "Effects of a method: may go either way"
@@ -135,7 +133,7 @@ class ClaimKind(Enum):
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, as where the 95 % interval of a figure of ours must lie.
+    """A paper's statement, as bounds between which the 95 % interval of a figure of ours must lie.
 
     The figure is a quantity of the system `of`, with `minus` its paired difference to that system,
     with `over` its ratio to that system's (whose own spread is not in the interval). It must lie
@@ -169,7 +167,7 @@ class ClaimTable:
     title: str
     systems: Mapping[str, Mapping[str, Row]]  # experiment -> systems
     claims: Sequence[Claim]
-    paper: PaperTable  # says how the paper made its draft or heads
+    paper: PaperTable = NOT_PUBLISHED  # says how the paper made its draft or heads
 
     @property
     def experiment(self) -> str:
@@ -182,11 +180,11 @@ class ClaimTable:
         return {key: row for rows in self.systems.values() for key, row in rows.items()}
 
     def needs(self) -> dict[str, Need]:
-        """The runs of its systems."""
+        """Return the runs that the systems need."""
         return _needs(self.rows)
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Systems with the quantities that are claimed of them."""
+        """Yield systems with the quantities that are claimed of them."""
         for claim in self.claims:
             yield from ((key, claim.quantity) for key in claim.systems)
 
@@ -210,7 +208,7 @@ class Curve:
     joined: bool = True
 
     def points(self) -> dict[str, Need]:
-        """The run of every point."""
+        """Return the run that every point needs."""
         return {
             f"{self.label} {self.key}={value}": Need(
                 f"{self.label}, {self.key}={value}",
@@ -268,7 +266,7 @@ class FigureDefinition:
     columns: int = 3  # plots a row
 
     def needs(self) -> dict[str, Need]:
-        """The runs of its points; those of levels may be absent."""
+        """Return the runs that the points need; those of levels may be absent."""
         found: dict[str, Need] = {}
         for axes in self.axes:
             for curve in axes.curves:
@@ -278,7 +276,7 @@ class FigureDefinition:
         return found
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Points and levels with what they lie at."""
+        """Yield points and levels with the quantities of their axes."""
         for axes in self.axes:
             at = {key: curve.y or axes.y for curve in axes.curves for key in curve.points()}
             at |= {level.label: axes.y for level in axes.levels}
@@ -296,10 +294,13 @@ class Report:
     name: str
     title: str
     introduction: str
-    tables: Sequence[TableDefinition]
-    figures: Sequence[FigureDefinition]
-    listening: str  # the table whose systems the page lets one hear; empty: none
-    contrast: tuple[str, str]  # two of its rows: the page shows where the second loses most words
+    tables: Sequence[TableDefinition] = ()
+    figures: Sequence[FigureDefinition] = ()
+    listening: str = ""  # the table whose systems the page lets one hear; empty: none
+    contrast: Sequence[str] = (
+        "",
+        "",
+    )  # two of its rows: the page shows where the second loses most
     speakers: Sequence[SpeakerTable] = ()
     claims: Sequence[ClaimTable] = ()
     not_reproduced: Sequence[str] = ()

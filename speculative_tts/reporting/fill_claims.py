@@ -50,8 +50,8 @@ HEADINGS = tuple(
 )
 
 
-class Verdict(Enum):
-    """What our runs say of a claim."""
+class Finding(Enum):
+    """The answer of our runs to a claim."""
 
     shows = "shows"
     unclear = "does not show"
@@ -60,23 +60,23 @@ class Verdict(Enum):
     missing = "not measured yet"
 
 
-def verdict(measure: Measure, claim: Claim) -> Verdict:
-    """Of a figure in the unit of the claim. Without an interval nothing is said of chance."""
+def verdict(measure: Measure, claim: Claim) -> Finding:
+    """Judge a figure in the unit of the claim; without an interval nothing is said of chance."""
     if measure.value is None:
-        return Verdict.missing
+        return Finding.missing
     if measure.processes is not None and measure.processes < ENOUGH:
-        return Verdict.few
+        return Finding.few
     if measure.low is None or measure.high is None:
-        return Verdict.unclear
+        return Finding.unclear
     if claim.above < measure.low and measure.high < claim.below:
-        return Verdict.shows
+        return Finding.shows
     if measure.high < claim.above or measure.low > claim.below:
-        return Verdict.opposite
-    return Verdict.unclear
+        return Finding.opposite
+    return Finding.unclear
 
 
 def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen]) -> Table:
-    """One table of all papers' claims, a block a paper."""
+    """Return one table of all papers' claims, with a block for each kind."""
     used = [chosen[one.name] for one in definitions]
     runs = list({run.name: run for one in used for run in one.runs}.values())
     made = [f"{one.title}: {note}" for one in definitions for note in _made(one, chosen[one.name])]
@@ -95,13 +95,13 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
 
 
 def _known(runs: Sequence[Run]) -> str:
-    """What was known of the lists of these runs when margins were set."""
+    """Say what was known of the lists of these runs when margins were set."""
     lists = dict.fromkeys(str(run.config.get("data.name")) for run in runs)
     return "".join(f" {KNOWN[name]}" for name in lists if name in KNOWN)
 
 
 def _made(definition: ClaimTable, chosen: Chosen) -> list[str]:
-    """How its draft or heads were made, beside the paper's way."""
+    """Describe how the draft or heads were made, beside the paper's way."""
     drafts = draft_notes(chosen.runs, definition.paper.draft)
     return [*drafts, *heads_notes(chosen.runs, definition.paper.heads)]
 
@@ -114,7 +114,7 @@ def _counts(blocks: Sequence[Block]) -> list[str]:
     texts = []
     for kind, block in zip(ClaimKind, blocks, strict=True):
         told = Counter(line.cells[PLACE].value for line in block.lines)
-        counts = ", ".join(f"{one.value} {told[one.value]}" for one in Verdict if told[one.value])
+        counts = ", ".join(f"{one.value} {told[one.value]}" for one in Finding if told[one.value])
         texts.append(f"{kind.value.partition(':')[0]}, {told.total()}: {counts}.")
     parts: dict[str, list[str]] = {}
     for line in blocks[-1].lines:
@@ -124,9 +124,9 @@ def _counts(blocks: Sequence[Block]) -> list[str]:
 
 def _whole(verdicts: Sequence[str]) -> str:
     """Return what the parts of a headline say of the whole."""
-    if all(one == Verdict.shows.value for one in verdicts):
+    if all(one == Finding.shows.value for one in verdicts):
         return "reproduces"
-    fails = Verdict.opposite.value in verdicts
+    fails = Finding.opposite.value in verdicts
     return "contradicted" if fails else f"not shown ({', '.join(dict.fromkeys(verdicts))})"
 
 
@@ -148,7 +148,7 @@ def _block(
 
 def _cells(claim: Claim, definition: ClaimTable, chosen: Chosen) -> list[Cell]:
     shown, measure = quantity(claim.quantity), figure_of(claim, chosen)
-    found = Verdict.unclear if _unmet(claim, chosen) else verdict(measure, claim)
+    found = Finding.unclear if _unmet(claim, chosen) else verdict(measure, claim)
     here = Cell(measure, shown.digits, signed=claim.minus is not None)
     made_by = [name for name, rows in definition.systems.items() if {*claim.systems} & {*rows}]
     texts = (
@@ -161,21 +161,21 @@ def _cells(claim: Claim, definition: ClaimTable, chosen: Chosen) -> list[Cell]:
     return [*said, here, *(Cell(text=text) for text in texts)]
 
 
-def _why(claim: Claim, found: Verdict, chosen: Chosen) -> str:
+def _why(claim: Claim, found: Finding, chosen: Chosen) -> str:
     """Say what makes ours differ where it does, and where a machine was starved."""
-    differs = claim.why if found in (Verdict.unclear, Verdict.opposite) else ""
+    differs = claim.why if found in (Finding.unclear, Finding.opposite) else ""
     timed = quantity(claim.quantity).timed
     starved = [chosen.results[key].starved for key in claim.systems if key in chosen.results]
     return " ".join(filter(None, [differs, *(dict.fromkeys(starved) if timed else ())]))
 
 
 def _unmet(claim: Claim, chosen: Chosen) -> bool:
-    """Was a setting of the wanted speed searched, and has no run it?"""
+    """Return True if a setting of the wanted speed was searched and no run has it."""
     return not chosen.selection.unmet.isdisjoint(claim.systems)
 
 
 def figure_of(claim: Claim, chosen: Chosen) -> Measure:
-    """The claim's figure in the unit that tables show; of a difference with its p."""
+    """Return the claim's figure in the unit that tables show; a difference has its p."""
     known = {key: chosen.results[key] for key in claim.systems if key in chosen.results}
     if _unmet(claim, chosen) or len(known) < len(claim.systems):
         return NOTHING
@@ -189,7 +189,7 @@ def figure_of(claim: Claim, chosen: Chosen) -> Measure:
 
 
 def _test(claim: Claim, definition: ClaimTable) -> str:
-    """What was to be shown: `WER % of the draft alone minus the target alone above 5`."""
+    """Write the test: `WER % of the draft alone minus the target alone above 5`."""
     rows = definition.rows
     figure = f"{quantity(claim.quantity).heading} of {rows[claim.of].label}"
     figure += f" minus {rows[claim.minus].label}" if claim.minus else ""

@@ -16,15 +16,12 @@ REPORT = Report(
         "Audio that other programs made, heard by the same judges (sst-eval list=<JSONL>). No "
         "language model of ours ran, so nothing is said of its speed."
     ),
-    tables=(),
-    figures=(),
     listening="others",
-    contrast=("", ""),
 )
 
 
 def table(foreign: Sequence[Run]) -> Table:
-    """What was measured of each, a line a system."""
+    """Return a table of what was measured, with a line for each system."""
     results = {run.name: result((run,)) for run in foreign}
     everything = list(results.values())
     shown = [name for name in METRICS if any(_known(one, name) for one in everything)]

@@ -64,7 +64,7 @@ class Norm(nn.Module):
         return rms_norm(x, self.weight.shape, self.weight.to(x.dtype), EPS)
 
 
-class Attention(nn.Module):
+class GuidedAttention(nn.Module):
     """Causal grouped-query attention; `spread` says where the guided heads look."""
 
     def __init__(self, shape: Shape) -> None:
@@ -92,7 +92,7 @@ class Attention(nn.Module):
         return self.o_proj(out.transpose(1, 2).reshape(batch, length, -1)), guide
 
     def _of_guided(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys of the guided heads, [batch, 2, length, width] each."""
+        """Return queries and keys of the guided heads, [batch, 2, length, width] each."""
         heads = list(self.shape.guided_heads)
         group = self.shape.heads // self.shape.kv_heads
         return q[:, heads], k[:, [head // group for head in heads]]
@@ -100,7 +100,7 @@ class Attention(nn.Module):
 
 @dataclass(frozen=True)
 class Look:
-    """Where the guided heads should look; -1 where a position is no text row or speaks nothing."""
+    """Places where guided heads should look; -1 where a position has no phone."""
 
     phone: Int64[Tensor, "batch length"]  # which phone of the sequence a text row is of
     spoken: Int64[Tensor, "batch length"]  # which is spoken next at a position
@@ -108,7 +108,7 @@ class Look:
     def loss(
         self, q: Float[Tensor, "batch 2 length width"], k: Float[Tensor, "batch 2 length width"]
     ) -> Tensor:
-        """Mean -log of the weight that both heads give to their phone's rows."""
+        """Return the mean -log of the weight that both heads give to their phone's rows."""
         length = q.shape[2]
         scores = (q @ k.mT).float() / math.sqrt(q.shape[-1])
         causal = torch.ones(length, length, dtype=torch.bool, device=q.device).tril()
@@ -143,7 +143,7 @@ class Layer(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.self_attn, self.mlp = Attention(shape), Mlp(shape)
+        self.self_attn, self.mlp = GuidedAttention(shape), Mlp(shape)
         self.input_layernorm, self.post_attention_layernorm = Norm(shape.hidden), Norm(shape.hidden)
 
     def forward(
@@ -155,7 +155,7 @@ class Layer(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x)), guide
 
 
-class Trunk(nn.Module):
+class GuidedTrunk(nn.Module):
     """Embedding, layers, final norm."""
 
     def __init__(self, shape: Shape, vocab_size: int) -> None:
@@ -177,7 +177,7 @@ class Trunk(nn.Module):
         return self.norm(x), torch.stack(guides).mean() if guides else x.new_zeros(())
 
     def turn(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of all positions, [length, head_dim] each."""
+        """Return cosines and sines of all positions, [length, head_dim] each."""
         width = self.shape.head_dim
         pairs = torch.arange(0, width, 2, device=x.device, dtype=torch.float32)
         angles = torch.arange(x.shape[1], device=x.device)[:, None] * ROPE_THETA ** (-pairs / width)
@@ -190,7 +190,7 @@ class GuidedLM(nn.Module):
 
     def __init__(self, shape: Shape, vocab_size: int) -> None:
         super().__init__()
-        self.model = Trunk(shape, vocab_size)
+        self.model = GuidedTrunk(shape, vocab_size)
         self.lm_head = Linear(shape.hidden, vocab_size, bias=False)
         for name, parameter in self.named_parameters():
             if parameter.ndim == 2 and "layers" in name:

@@ -11,8 +11,8 @@ from speculative_tts.typed import read_json, typed
 
 
 @dataclass(frozen=True)
-class Family:
-    """What a `model_type` says without a key of config.json.
+class ModelType:
+    """Options that a `model_type` implies, without a key of config.json.
 
     biased: Q, K and V always have a bias and the output never, whatever `attention_bias` says;
     head_norms: queries and keys pass an RMSNorm of their own; head_dim: where no key names it,
@@ -26,9 +26,9 @@ class Family:
 
 
 FAMILIES = {
-    "qwen2": Family(biased=True),
-    "qwen3": Family(head_norms=True, head_dim=128),
-    "llama": Family(mlp_bias=True),
+    "qwen2": ModelType(biased=True),
+    "qwen3": ModelType(head_norms=True, head_dim=128),
+    "llama": ModelType(mlp_bias=True),
 }  # by model_type
 
 ROPE_THETA = 10_000.0  # where config.json says none
@@ -108,16 +108,16 @@ class DecoderConfig:
 
     @property
     def floor2(self) -> float:
-        """What an RMSNorm adds to the sum of squares: hidden * eps."""
+        """Term that an RMSNorm adds to the sum of squares: hidden * eps."""
         return self.hidden * self.norm_eps
 
     @property
     def head_floor2(self) -> float:
-        """What the RMSNorm of a query or key head adds to the sum of squares."""
+        """Term that the RMSNorm of a query or key head adds to the sum of squares."""
         return self.head_dim * self.norm_eps
 
     def inverse_frequencies(self) -> list[float]:
-        """RoPE's angular step per position for each of head_dim / 2 pairs, scaling applied."""
+        """Return RoPE's angular step per position of head_dim / 2 pairs, scaling applied."""
         pairs = range(0, self.head_dim, 2)
         plain = [self.rope_theta ** (-i / self.head_dim) for i in pairs]
         scaling = self.rope_scaling
@@ -152,8 +152,8 @@ class _Stored:
     layer_types: list[str] | None = None
 
     @property
-    def family(self) -> Family:
-        """What its model_type says, once `check` has passed."""
+    def family(self) -> ModelType:
+        """Options that its model_type implies, once `check` has passed."""
         return FAMILIES[self.model_type]
 
     @property
@@ -175,7 +175,7 @@ class _Stored:
         return self.use_sliding_window and self.max_window_layers < self.num_hidden_layers
 
     def check(self, where: object) -> None:
-        """ValueError for what the decoder does not run."""
+        """Raise ValueError for what the decoder does not run."""
         if self.model_type not in FAMILIES:
             raise ValueError(
                 f"{where}: model_type {self.model_type!r} is not supported; "
@@ -205,7 +205,7 @@ class _Stored:
             )
 
     def _check_rope(self, where: object) -> None:
-        """ValueError where two keys say different things of RoPE, or it turns a part of a head."""
+        """Raise ValueError if two keys contradict on RoPE, or it turns a part of a head."""
         both = [one for one in (self.rope_parameters, self.rope_scaling) if one]
         if nested := sorted(key for one in both for key in one if isinstance(one[key], dict)):
             raise ValueError(
@@ -247,7 +247,7 @@ def _rope_scaling(rope: dict[str, Any], where: object) -> RopeScaling | None:
 
 
 def _llama3(frequency: float, scaling: RopeScaling) -> float:
-    """Llama 3.1's rule: long wavelengths divided by `factor`, short ones kept, a ramp between."""
+    """Scale as Llama 3.1: long wavelengths divided by `factor`, short ones kept, a ramp between."""
     turns = scaling.original_max_position_embeddings * frequency / (2 * math.pi)
     span = scaling.high_freq_factor - scaling.low_freq_factor
     smooth = min(max((turns - scaling.low_freq_factor) / span, 0.0), 1.0)

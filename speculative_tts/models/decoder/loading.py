@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_state(folder: Path, whole: Collection[str] = ()) -> State:
-    """All tensors of a checkpoint's files, unpacked, in plain floating-point numbers.
+    """Read all tensors of a checkpoint's files, unpacked, as plain floating-point numbers.
 
     Those named in `whole` are ids, and integers.
 
@@ -48,13 +48,13 @@ def read_state(folder: Path, whole: Collection[str] = ()) -> State:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json as it fits what `read_state` gives, whose numbers are plain."""
+    """Read config.json as it fits what `read_state` gives, whose numbers are plain."""
     config = read_json(folder / "config.json", "give a folder with config.json and weights")
     return {key: value for key, value in config.items() if key != "quantization_config"}
 
 
 def read_tensors(file: Path) -> State:
-    """All tensors of a safetensors file as stored; ValueError when it is unreadable."""
+    """Read all tensors of a safetensors file as stored; raise ValueError if it is unreadable."""
     try:
         with safe_open(file, framework="pt") as tensors:
             return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
@@ -65,7 +65,7 @@ def read_tensors(file: Path) -> State:
 
 
 def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
-    """Rows of one matrix of a checkpoint in the stored precision: its first, or those named.
+    """Read rows of one matrix of a checkpoint in the stored precision: its first, or those named.
 
     Reads this tensor alone. Raises ValueError when it is not there, or too short.
     """
@@ -162,7 +162,7 @@ class _Reader:
         heads: "_Heads | None" = None,
         biased: list[str] | None = None,
     ) -> Matrix:
-        """Stacked [out, in] matrices as one, with the biases that are named.
+        """Stack [out, in] matrices as one, with the biases that are named.
 
         Each input is scaled by sqrt(columns) and the gain of the norm before it (`Decoder._normed`
         leaves both to us).
@@ -184,7 +184,7 @@ class _Reader:
         return heads.gains(*(self._take(name, (width,)) for name in names)).to(self._device)
 
     def vector(self, name: str, size: int) -> Tensor:
-        """One vector."""
+        """Return one vector of the checkpoint."""
         return self._take(name, (size,)).to(self._device, self._dtype)
 
     def _take(self, name: str, shape: tuple[int, ...]) -> Tensor:
@@ -223,7 +223,7 @@ class _Heads:
             self._scale[: c.heads * c.head_dim] = c.head_dim**-0.5
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """float32 rows ([out, in] or [out]) in the new order."""
+        """Return rows ([out, in] or [out]) in float32 and in the new order."""
         turned = rows[self._order].float()
         return turned * self._scale.view(-1, *[1] * (rows.ndim - 1))
 
