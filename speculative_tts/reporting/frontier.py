@@ -24,7 +24,7 @@ from speculative_tts.reporting.pcg_figures import BETA, GROUPS, PAPERS_GROUPS, S
 from speculative_tts.reporting.runs import Where
 from speculative_tts.reporting.systems import EXACT, TARGET, TARGET_LEVEL, TARGET_ROW, TOLERANCE
 from speculative_tts.schema.common import GroupsConfig
-from speculative_tts.schema.decode import RecurrentDrafterConfig
+from speculative_tts.schema.drafters import RecurrentDrafterConfig
 
 MADE_BY, SSD, PCG = (read(name) for name in ("frontier", "ssd/table3", "ssd/groups"))
 RATIO, BLOCK, FREQUENT = (read(f"frontier_{name}") for name in ("ratio", "block", "frequent"))

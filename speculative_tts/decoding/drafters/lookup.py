@@ -15,7 +15,7 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.schema.decode import LookupDrafterConfig
+from speculative_tts.schema.drafters import LookupDrafterConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder
