@@ -1,4 +1,8 @@
-"""Make these golden files with transformers: `python make.py [FOLDER]`, this folder by default."""
+"""Make these golden files with transformers: `python make.py [FOLDER]`, this folder by default.
+
+Prompts of soprano/ are made by the package soprano-tts 0.2.0 (with unidecode and inflect) where it
+can be imported, and left as they are where not.
+"""
 
 import json
 import sys
@@ -96,6 +100,62 @@ def expected(folder: Path) -> dict[str, np.ndarray] | None:
     }
 
 
+CODES = 40  # of soprano/, which has 8,000
+TEXTS = (
+    "Hello world, this is a first test.",
+    "already in lower case, and long enough to be one sentence",
+    "Dr. Smith paid $12 on 3/4/2021, at 10:30.",
+)
+
+
+def soprano(folder: Path) -> None:
+    """Save a small model with Soprano's names of tokens, and what its steps make of texts."""
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    letters = sorted(set("abcdefghijklmnopqrstuvwxyz ,.-'"))
+    tokens = ["[UNK]", "[TEXT]", "[START]", *(f"[{code}]" for code in range(CODES)), "[STOP]"]
+    vocabulary = {token: row for row, token in enumerate([*tokens, *letters])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.add_tokens([AddedToken(token, normalized=False) for token in tokens])
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
+    settings = STYLES["tied_sharded_bf16"][0] | {
+        "vocab_size": len(vocabulary), "hidden_size": 16, "intermediate_size": 24,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 2,
+        "eos_token_id": vocabulary["[STOP]"],
+    }  # fmt: skip
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(Qwen3Config(**settings), dtype=torch.float32)
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn(parameter.shape), alpha=0.3)
+    model.save_pretrained(folder)
+    path = folder / "said.json"
+    cases = prompts() or json.loads(path.read_text())
+    for case in cases:
+        ids = AutoTokenizer.from_pretrained(folder)(case["prompt"], return_tensors="pt")
+        with torch.inference_mode():
+            said = model.eval().generate(
+                ids["input_ids"], attention_mask=ids["attention_mask"], do_sample=False,
+                repetition_penalty=1.2, max_new_tokens=24, pad_token_id=0,
+            )  # fmt: skip
+        case["ids"], case["greedy"] = ids["input_ids"][0].tolist(), said[0].tolist()
+    path.write_text(json.dumps(cases) + "\n")
+
+
+def prompts() -> list[dict[str, Any]] | None:
+    """Return the package's prompts of `TEXTS`; None without it."""
+    try:
+        from soprano.tts import SopranoTTS, clean_text
+    except ImportError:
+        return None
+    return [
+        {"text": text, "cleaned": clean_text(text), "prompt": prompt}
+        for text in TEXTS
+        for prompt, *_ in SopranoTTS._preprocess_text(None, [text])
+    ]
+
+
 def main() -> None:
     """Try seeds in turn until no greedy step is a near tie."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
@@ -108,6 +168,7 @@ def main() -> None:
                 arrays |= {f"{style}/{name}": value for name, value in found.items()}
                 break
     np.savez_compressed(root / "expected.npz", **arrays)
+    soprano(root / "soprano")
 
 
 if __name__ == "__main__":
