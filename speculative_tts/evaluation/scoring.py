@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from speculative_tts.cluster import workers
 from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
 from speculative_tts.evaluation.measuring import Advance, Measurements, Measurer, Wanted
@@ -23,7 +24,6 @@ from speculative_tts.records import spread, write_json, write_jsonl
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.common import Cluster, Device
 from speculative_tts.schema.evaluate import EvalConfig
-from speculative_tts.workers import workers
 
 T = TypeVar("T")
 NO_WORDS = "its text has no words that the recogniser's normaliser keeps"
@@ -179,18 +179,23 @@ def unmeasured(
     """
     by_id = {row.id: row for row in rows}
     reasons: dict[str, dict[str, str]] = {}
-    for judged in one.judges:
+    for judged, judge in one.judges.items():
         own = [metric for metric in METRICS.values() if metric.judge == judged]
         for sample in one.samples(judged):
             row = by_id[sample.id]
             has_audio = row.error is None and "empty_audio" not in row.flags
             if own and has_audio and all(None in metric.columns(row) for metric in own):
-                why = NO_WORDS if judged == "wer" else _reason(sample, measurements)
+                why = NO_WORDS if judged == "wer" else _reason(sample, judge, measurements)
                 reasons.setdefault(judged, {})[sample.id] = why
     return reasons
 
 
-def _reason(sample: Sample, measurements: Measurements) -> str:
+def _reason(sample: Sample, judge: Judge, measurements: Measurements) -> str:
+    measured = measurements.by_judge.get(judge, {})
+    for path in judge.files(sample):
+        one = measured.get(path)
+        if one and one.value is None and "empty_audio" not in one.flags:
+            return f"the judge gave no finite number for {path}"
     if not sample.prompt_audio:
         return "the list names no prompt_audio"
     return measurements.errors.get(sample.prompt_audio, f"{sample.prompt_audio} holds no sound")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.caches import store
-from speculative_tts.codecs.audio import SILENCE, UnfitWaveError, Wave, read_wave
+from speculative_tts.codecs.audio import UnfitWaveError, Wave, is_silent, read_wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice
 from speculative_tts.provenance import content_hash, source_hash
 
@@ -28,7 +28,7 @@ class Voices:
         self._known: dict[str, Tensor] = {}
 
     def __getitem__(self, path: str) -> Tensor:
-        """Raises ValueError as `encode_prompt` does."""
+        """Return the codes of a recording; raise ValueError as `encode_prompt` does."""
         if path not in self._known:
             self._known[path] = self._codes(path)
         return self._known[path]
@@ -47,7 +47,7 @@ class Voices:
 
 
 def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:
-    """Speech codes of a voice prompt, int64 [tokens] or, with layers, [layers, tokens].
+    """Encode a voice prompt: int64 [tokens] or, with layers, [layers, tokens].
 
     Raises UnfitWaveError for silence, below one token, and above a minute.
     """
@@ -56,7 +56,7 @@ def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:
         raise UnfitWaveError(
             f"{name} is {seconds:.0f} s long, above {LONGEST_PROMPT:.0f}; give 2 to 3 s of speech"
         )
-    if len(wave) and float(np.abs(wave).max()) < SILENCE:
+    if len(wave) and is_silent(wave):
         raise UnfitWaveError(
             f"{name} is silent: it has no voice to follow; give 2 to 3 s of speech"
         )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 from speculative_tts.schema.common import (
@@ -151,7 +152,7 @@ class PathMode(Enum):
 
     none = "none"  # each from its own head by the sampler, without looking at the others
     best = "best"  # the most probable path (Viterbi)
-    sample = "sample"  # a path drawn from the law of all paths
+    sample = "sample"  # a path drawn from the distribution of all paths
 
 
 @dataclass
@@ -231,3 +232,8 @@ class DecodeConfig(EngineConfig):
     # make nothing; say what is to be decoded and, from a short probe, about how long it takes
     plan: bool = False
     wandb: bool = False  # send the run's figures to wandb (extra: cluster)
+
+    @property
+    def shared(self) -> Path:
+        """The folder of caches that runs share."""
+        return Path(self.out) / ".caches" if self.cache is None else Path(self.cache)

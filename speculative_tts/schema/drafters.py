@@ -32,12 +32,12 @@ class DrafterConfig(Kind):
 
 @dataclass
 class LMDrafterConfig(DrafterConfig):
-    """A second language model."""
+    """A second, smaller language model drafts token by token (draft.path)."""
 
     built_by = "speculative_tts.decoding.drafters.lm:LMDrafter.build"
     name: str = "lm"
-    # lookahead is the most; a round's drafts end with a token whose law has more entropy (nats),
-    # for it is likely to be rejected; null: they do not
+    # lookahead is the most; a round's drafts end with a token whose distribution has more entropy
+    # (nats), for it is likely to be rejected; null: they do not
     entropy: Annotated[NonNegative, Since(None)] | None = None
 
     @property
@@ -53,7 +53,7 @@ class LMDrafterConfig(DrafterConfig):
 
 @dataclass
 class HeadsDrafterConfig(DrafterConfig):
-    """The target's own multi-token heads."""
+    """The target's own multi-token heads draft a block, chosen as viterbi.mode says."""
 
     built_by = "speculative_tts.decoding.drafters.heads:HeadsDrafter.build"
     name: str = "heads"
@@ -66,7 +66,7 @@ class HeadsDrafterConfig(DrafterConfig):
 
 @dataclass
 class LookupDrafterConfig(DrafterConfig):
-    """Look-up in earlier speech: copy what followed the newest tokens there."""
+    """Copy what followed the newest tokens when they were said before: the free baseline."""
 
     built_by = "speculative_tts.decoding.drafters.lookup:LookupDrafter.build"
     name: str = "lookup"
@@ -101,7 +101,7 @@ class RecurrentDrafterConfig(DrafterConfig):
     built_by = "speculative_tts.decoding.drafters.recurrent:RecurrentDrafter.build"
     name: str = "recurrent"
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
-    # of the layer and of the target's head where they draft: any law may be proposed
+    # of the layer and of the target's head where they draft: any distribution may be proposed
     dtype: DrafterDType = DrafterDType.int8
     # draft only so many codes, those most frequent in training: less of the head to read (FR-Spec)
     codes: Annotated[Several, Since(None)] | None = None
@@ -119,7 +119,7 @@ class RecurrentDrafterConfig(DrafterConfig):
 
 @dataclass
 class BlockDrafterConfig(DrafterConfig):
-    """A block drafter of the speculators library (DFlash, DSpark) for this target."""
+    """Draft a block in one pass over masks: DFlash and DSpark checkpoints of speculators."""
 
     built_by = "speculative_tts.decoding.drafters.block:BlockDrafter.build"
     name: str = "block"

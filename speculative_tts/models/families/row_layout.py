@@ -22,6 +22,7 @@ from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.layout import words_in
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import RowsConfig
+from speculative_tts.typed import json_text
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 _MARKER = re.compile(r"<[^<>{}\s]+>")
@@ -29,7 +30,7 @@ _MARKER = re.compile(r"<[^<>{}\s]+>")
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Which rows of a vocabulary are codes, and how a prompt is written.
+    """The rows of a vocabulary that are codes, and the way a prompt is written.
 
     Speech ids: codes 0 .. n_codes - 1, the end of speech, then (for a whole head) all other rows.
     """
@@ -46,7 +47,7 @@ class RowLayout:
     @classmethod
     def read(cls, folder: Path, config: RowsConfig) -> "RowLayout":
         """The layout of a checkpoint folder; ValueError names what its tokenizer lacks."""
-        return _read(folder.resolve(), json.dumps(dataclasses.asdict(config)))
+        return _read(folder.resolve(), json_text(dataclasses.asdict(config)))
 
     @property
     def n_codes(self) -> int:
@@ -79,14 +80,14 @@ class RowLayout:
 
     @property
     def shared(self) -> dict[str, object]:
-        """What a draft must have in common with its target."""
+        """Properties that a draft must have in common with its target."""
         return {"n_codes": self.n_codes, "stop_ids": self.stop_ids}
 
     @property
     def vocabulary(self) -> str:
         """A hash of all tokens and their ids: equal where text rows mean the same."""
         names = sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])
-        return text_hash(json.dumps([self.rows, names]))
+        return text_hash(json_text([self.rows, names]))
 
     def width(self, *, text_rows: bool) -> int:
         """Ids that the head has."""
