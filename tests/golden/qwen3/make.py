@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, Qwen3Config
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+)
 
 FORCED, GREEDY, PROMPT = 24, 32, 7
 NEAR = 0.02  # a greedy step whose two best logits are nearer than this would be no test
@@ -45,8 +53,8 @@ STYLES: dict[str, tuple[dict[str, Any], torch.dtype, str]] = {  # settings, form
     "untied_biased": (
         {
             "vocab_size": 101,
-            "hidden_size": 24,
-            "intermediate_size": 40,
+            "hidden_size": 20,
+            "intermediate_size": 24,
             "num_hidden_layers": 2,
             "num_attention_heads": 3,
             "num_key_value_heads": 1,
@@ -100,7 +108,12 @@ def expected(folder: Path) -> dict[str, np.ndarray] | None:
     }
 
 
-CODES = 40  # of soprano/, which has 8,000
+CODES = 40  # of soprano/; the published checkpoint has 8,000
+ROWS = {  # as configs/target/soprano.yaml
+    "code": "[{}]", "end": "[STOP]", "user": "[STOP][TEXT]{text}", "assistant": "[START]",
+    "chat": False, "date": None,
+}  # fmt: skip
+SAMPLER = {"temperature": 0.3, "top_k": 50, "top_p": 0.95, "repetition_penalty": 1.2}
 TEXTS = (
     "Hello world, this is a first test.",
     "already in lower case, and long enough to be one sentence",
@@ -110,16 +123,14 @@ TEXTS = (
 
 def soprano(folder: Path) -> None:
     """Save a small model with Soprano's names of tokens, and what its steps make of texts."""
-    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
     letters = sorted(set("abcdefghijklmnopqrstuvwxyz ,.-'"))
     tokens = ["[UNK]", "[TEXT]", "[START]", *(f"[{code}]" for code in range(CODES)), "[STOP]"]
     vocabulary = {token: row for row, token in enumerate([*tokens, *letters])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     tokenizer.add_tokens([AddedToken(token, normalized=False) for token in tokens])
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
+    wrapped.save_pretrained(folder / "model")
     settings = STYLES["tied_sharded_bf16"][0] | {
         "vocab_size": len(vocabulary), "hidden_size": 16, "intermediate_size": 24,
         "num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 2,
@@ -129,18 +140,51 @@ def soprano(folder: Path) -> None:
     model = AutoModelForCausalLM.from_config(Qwen3Config(**settings), dtype=torch.float32)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn(parameter.shape), alpha=0.3)
-    model.save_pretrained(folder)
-    path = folder / "said.json"
-    cases = prompts() or json.loads(path.read_text())
-    for case in cases:
-        ids = AutoTokenizer.from_pretrained(folder)(case["prompt"], return_tensors="pt")
-        with torch.inference_mode():
-            said = model.eval().generate(
-                ids["input_ids"], attention_mask=ids["attention_mask"], do_sample=False,
-                repetition_penalty=1.2, max_new_tokens=24, pad_token_id=0,
-            )  # fmt: skip
-        case["ids"], case["greedy"] = ids["input_ids"][0].tolist(), said[0].tolist()
-    path.write_text(json.dumps(cases) + "\n")
+    model.eval().save_pretrained(folder / "model")
+    path, arrays = folder / "golden.json", {}
+    cases = prompts() or json.loads(path.read_text())["prompts"]
+    names = AutoTokenizer.from_pretrained(folder / "model")
+    for number, case in enumerate(cases):
+        case["name"], case["ids"] = f"text_{number}", names(case.pop("prompt"))["input_ids"]
+        said = runs(model, case["ids"], vocabulary["[STOP]"], vocabulary["[0]"])
+        arrays |= {f"{case['name']}/{key}": value for key, value in said.items()}
+    about = {"rows": ROWS, "sampler": SAMPLER, "prompts": cases}
+    path.write_text(json.dumps(about) + "\n")
+    np.savez_compressed(folder / "golden.npz", **arrays)
+
+
+class CodesAlone(LogitsProcessor):
+    """Leave codes and the end of speech."""
+
+    def __init__(self, first: int, end: int) -> None:
+        self.rows = [*range(first, first + CODES), end]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        barred = torch.ones_like(scores, dtype=torch.bool)
+        barred[:, self.rows] = False
+        return scores.masked_fill(barred, -torch.inf)
+
+
+@torch.inference_mode()
+def runs(model: Any, prompt: list[int], end: int, first: int) -> dict[str, np.ndarray]:
+    """Return what transformers' generate says: any row (`free`), and codes alone (`frames`)."""
+    ids, found = torch.tensor([prompt]), {}
+    common = {"attention_mask": torch.ones_like(ids), "pad_token_id": end, "eos_token_id": end}
+    for name, masks in (("free", []), ("frames", [CodesAlone(first, end)])):
+        given = common | {"logits_processor": LogitsProcessorList(masks)}
+        greedy = model.generate(ids, **given, do_sample=False, max_new_tokens=16)
+        torch.manual_seed(5)
+        drawn = model.generate(
+            ids, **given, **SAMPLER, do_sample=True, max_new_tokens=6,
+            return_dict_in_generate=True, output_scores=True,
+        )  # fmt: skip
+        found |= {
+            f"{name}_greedy": greedy[0].numpy(),
+            f"{name}_sampled": drawn.sequences[0].numpy(),
+            f"{name}_scores": torch.cat(drawn.scores).numpy(),
+        }
+    whole = torch.from_numpy(found["frames_greedy"])[None]
+    return found | {"logits": model(whole).logits[0, len(prompt) - 1 :].numpy()}
 
 
 def prompts() -> list[dict[str, Any]] | None:
@@ -150,7 +194,7 @@ def prompts() -> list[dict[str, Any]] | None:
     except ImportError:
         return None
     return [
-        {"text": text, "cleaned": clean_text(text), "prompt": prompt}
+        {"said": text, "text": clean_text(text), "prompt": prompt}
         for text in TEXTS
         for prompt, *_ in SopranoTTS._preprocess_text(None, [text])
     ]
