@@ -249,8 +249,9 @@ class TrainHeadsConfig:
     dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
     seed: Seed = 0
     device: Device = Device.cpu
-    # bfloat16: autocast over float32 weights; those of a frozen trunk are bfloat16 too
-    dtype: DType = DType.float32
+    # bfloat16: autocast over float32 weights, those of a frozen trunk are bfloat16 too; null: that
+    # where the hardware multiplies in it, else float32
+    dtype: DType | None = DType.float32
     # compute logits (with train_trunk activations too) again for the gradient: less memory
     gradient_checkpointing: bool = False
     threads: Threads = 1  # of torch

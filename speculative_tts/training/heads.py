@@ -23,6 +23,7 @@ from speculative_tts.assets import require
 from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.heads import target_hash
 from speculative_tts.progress import progress
+from speculative_tts.schema.common import DType
 from speculative_tts.schema.train import (
     CodesFrom,
     HeadKind,
@@ -156,8 +157,8 @@ def train_heads(
         logger.info("%s is complete; nothing to do", config.out)
         return done
     torch.manual_seed(config.seed)
-    frozen = torch.float32 if config.train_trunk else getattr(torch, config.dtype.value)
-    trunk = load_trunk(config.target, frozen)
+    dtype = DType.float32 if config.train_trunk or config.dtype is None else config.dtype
+    trunk = load_trunk(config.target, getattr(torch, dtype.value))
     headed = _build_predictor(config, trunk, accelerator)
     if config.init is not None:
         headed.go_on(Path(config.init), target)
