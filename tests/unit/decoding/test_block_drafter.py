@@ -20,7 +20,7 @@ from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.block_head import Chain
@@ -115,7 +115,7 @@ def test_greedy_tokens_are_the_targets_and_a_batch_its_rows(
     alone = autoregressive(model, STOPS, greedy, rows)
     found = rounds(drafter, Tolerance(0.0), rows, greedy)
     assert [one.tokens for one in found] == [one.tokens for one in alone]
-    for rule in (Tolerance(0.4), Block()):
+    for rule in (Tolerance(0.4), BlockRule()):
         sampler = RepetitionAware(temperature=0.9, window=4, tau=0.5)
         together = rounds(drafter, rule, rows, sampler)
         singly = [rounds(drafter, rule, [row], sampler)[0] for row in rows]
