@@ -51,7 +51,7 @@ HEADINGS = tuple(
 
 
 class Finding(Enum):
-    """The finding of our runs on a claim."""
+    """The answer of our runs to a claim."""
 
     shows = "shows"
     unclear = "does not show"
@@ -61,7 +61,7 @@ class Finding(Enum):
 
 
 def verdict(measure: Measure, claim: Claim) -> Finding:
-    """Judge a figure in the unit of the claim; without an interval say nothing of chance."""
+    """Judge a figure in the unit of the claim; without an interval nothing is said of chance."""
     if measure.value is None:
         return Finding.missing
     if measure.processes is not None and measure.processes < ENOUGH:
@@ -76,7 +76,7 @@ def verdict(measure: Measure, claim: Claim) -> Finding:
 
 
 def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen]) -> Table:
-    """One table of all papers' claims, a block a paper."""
+    """Return one table of all papers' claims, with a block for each kind."""
     used = [chosen[one.name] for one in definitions]
     runs = list({run.name: run for one in used for run in one.runs}.values())
     made = [f"{one.title}: {note}" for one in definitions for note in _made(one, chosen[one.name])]
@@ -101,7 +101,7 @@ def _known(runs: Sequence[Run]) -> str:
 
 
 def _made(definition: ClaimTable, chosen: Chosen) -> list[str]:
-    """Say how its draft or heads were made, beside the paper's way."""
+    """Describe how the draft or heads were made, beside the paper's way."""
     drafts = draft_notes(chosen.runs, definition.paper.draft)
     return [*drafts, *heads_notes(chosen.runs, definition.paper.heads)]
 
@@ -170,12 +170,12 @@ def _why(claim: Claim, found: Finding, chosen: Chosen) -> str:
 
 
 def _unmet(claim: Claim, chosen: Chosen) -> bool:
-    """Return whether a setting of the wanted speed was searched, and no run has it."""
+    """Return True if a setting of the wanted speed was searched and no run has it."""
     return not chosen.selection.unmet.isdisjoint(claim.systems)
 
 
 def figure_of(claim: Claim, chosen: Chosen) -> Measure:
-    """The claim's figure in the unit that tables show; of a difference with its p."""
+    """Return the claim's figure in the unit that tables show; a difference has its p."""
     known = {key: chosen.results[key] for key in claim.systems if key in chosen.results}
     if _unmet(claim, chosen) or len(known) < len(claim.systems):
         return NOTHING
@@ -189,7 +189,7 @@ def figure_of(claim: Claim, chosen: Chosen) -> Measure:
 
 
 def _test(claim: Claim, definition: ClaimTable) -> str:
-    """Write what was to be shown: `WER % of the draft alone minus the target alone above 5`."""
+    """Write the test: `WER % of the draft alone minus the target alone above 5`."""
     rows = definition.rows
     figure = f"{quantity(claim.quantity).heading} of {rows[claim.of].label}"
     figure += f" minus {rows[claim.minus].label}" if claim.minus else ""

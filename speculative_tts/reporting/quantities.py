@@ -45,13 +45,13 @@ MADE = {
 
 
 def whole(name: str) -> str:
-    """Return the quantity of all positions for one position's, such as `acceptance@1`."""
+    """Return the figure over all positions for `acceptance@1` (the first drafted token's)."""
     base, at, _ = name.partition("@")
     return "acceptance_rate" if at and base == "acceptance" else base
 
 
 def quantities() -> dict[str, Quantity]:
-    """All of them by name, in the order of captions."""
+    """Return all quantities by name, in the order of captions."""
     return {**METRICS, **ratings.QUANTITIES, **MADE}
 
 
