@@ -64,6 +64,12 @@ def _neucodec(path: Path) -> Codec:
     return NeuCodec.load(path)
 
 
+def _snac(path: Path) -> Codec:
+    from speculative_tts.codecs.snac import SnacCodec
+
+    return SnacCodec.load(path)
+
+
 @runtime_checkable
 class VoiceCodec(Protocol):
     """A codec whose decoder also uses the prompt: its voice, or its codes as context."""
@@ -98,6 +104,7 @@ class BatchCodec(Protocol):
 
 CODECS: dict[str, Callable[[Path], Codec]] = {
     "neucodec": _neucodec,
+    "snac": _snac,
     "speechtokenizer": _speechtokenizer,
     "cosyvoice": CosyVoiceCodec.load,
     "tiny": TinyCodec.load,

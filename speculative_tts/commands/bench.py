@@ -6,6 +6,7 @@ asked for and at the one that pays best here, heads, transformers. Writes a tabl
 
 import dataclasses
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,15 +95,11 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
 def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
     """Make prompts of the test list, each to be continued by exactly config.tokens tokens."""
     from speculative_tts.bench.engine import Continuation
-    from speculative_tts.codecs.audio import read_wave
-    from speculative_tts.models.prompt import Prompt
-    from speculative_tts.runs.voices import encode_prompt
+    from speculative_tts.runs.voices import encode_file, prompt_of
 
     prompts = []
     for item in spread(read_list(Path(config.data.path)), config.limit):
-        wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
-        codes = encode_prompt(engine.codec, wave, item.prompt_audio)
-        asked = Prompt(item.text, item.prompt_text, codes)
+        asked = prompt_of(item, engine.target.layout, partial(encode_file, engine.codec))
         request = engine.request(item.id, asked, config.seed)
         request = dataclasses.replace(request, min_tokens=config.tokens, max_tokens=config.tokens)
         prompts.append(Continuation(request, engine.target.prompt_ids(asked)))

@@ -27,6 +27,7 @@ from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.files import writing
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import follows_voice
 from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.decode import EngineConfig, System
@@ -85,7 +86,8 @@ def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Ro
     """Decode the texts of a shard; return the rows of those that reached their end."""
     with shard(path):
         rows = read_shard(path, COLUMNS, engine.target.layout.n_codes).to_pylist()
-    prompted = list(_with_voices(path.stem, rows, config))
+    follows = follows_voice(engine.target.layout)
+    prompted = list(_with_voices(path.stem, rows, config, follows=follows))
     ended, why = [], "look at the target, its sampler and max length"
     starts = range(0, len(prompted), PIECE)
     for start in progress(starts, total=len(starts), desc=path.name, unit="piece", disable=None):
@@ -110,16 +112,19 @@ def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Ro
 
 
 def _with_voices(
-    name: str, rows: list[Row], config: OwnCodesConfig
+    name: str, rows: list[Row], config: OwnCodesConfig, *, follows: bool
 ) -> Iterator[tuple[str, Row, Prompt]]:
-    """Prompt each text with another recording of its speaker, a function of seed and place."""
+    """Prompt each text with another recording of its speaker, a function of seed and place.
+
+    A target that follows no recording speaks as its default speaker.
+    """
     of_speaker = defaultdict(list)
     for index, row in enumerate(rows):
         of_speaker[row["speaker"]].append(index)
     for index, row in enumerate(rows[: config.limit]):
         others = [other for other in of_speaker[row["speaker"]] if other != index]
         prompt = Prompt(row["text"])
-        if others:
+        if others and follows:
             rng = np.random.default_rng([config.seed, index])
             voice = rows[others[int(rng.integers(len(others)))]]
             prompt = Prompt(row["text"], voice["text"], torch.tensor(voice["codes"]))
