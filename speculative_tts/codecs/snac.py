@@ -7,6 +7,7 @@ codebook, each followed by the faster ones' within its time: of strides 4, 2, 1 
 """
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,18 +40,13 @@ class SnacCodec:
     @classmethod
     def load(cls, folder: Path) -> "SnacCodec":
         """Read a folder with config.json and pytorch_model.bin; raise ValueError for another."""
-        try:
-            from snac import SNAC
-        except ImportError as error:
-            raise ImportError(
-                "codec snac needs the package snac: pip install 'speculative_tts[snac]'"
-            ) from error
+        build = _package()
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():
                 raise ValueError(f"no {name} in {folder}; {DOWNLOAD}")
         settings = read_json(folder / CONFIG, DOWNLOAD)
         try:
-            model = SNAC(**settings)
+            model = build(**settings)
         except (TypeError, ValueError, RuntimeError, ZeroDivisionError) as error:
             reason = str(error).splitlines()[0]
             raise ValueError(
@@ -134,6 +130,19 @@ class SnacCodec:
             torch.manual_seed(SEED)
             wave = self.model.decode(codes)
         return np.asarray(wave[0, 0].float().cpu().numpy())
+
+
+def _package() -> Any:
+    """Return the class of the package snac; ImportError says how to get it."""
+    try:
+        with warnings.catch_warnings():  # it compiles a function by torch.jit, which is deprecated
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from snac import SNAC
+    except ImportError as error:
+        raise ImportError(
+            "codec snac needs the package snac: pip install 'speculative_tts[snac]'"
+        ) from error
+    return SNAC
 
 
 class FramedSpeech:
