@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from speculative_tts.assets import require
+from speculative_tts.codecs.codes_only import CodesOnly
 from speculative_tts.codecs.cosyvoice import CosyVoiceCodec
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
@@ -103,6 +104,7 @@ class BatchCodec(Protocol):
 
 
 CODECS: dict[str, Callable[[Path], Codec]] = {
+    "codes": CodesOnly.load,
     "neucodec": _neucodec,
     "snac": _snac,
     "speechtokenizer": _speechtokenizer,
