@@ -48,7 +48,8 @@ def decoder_of(
 
 
 def _copied(layer: Layer) -> Layer:
-    return Layer(*(matrix.copied() for matrix in layer.matrices()))
+    qkv, out, gate_up, down = (matrix.copied() for matrix in layer.matrices())
+    return Layer(qkv, out, gate_up, down, layer.gains)
 
 
 def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:
@@ -63,6 +64,8 @@ def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:
         state[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, c.hidden)
         if c.qkv_bias:
             state[f"{at}self_attn.{name}_proj.bias"] = torch.zeros(rows)
+        if c.head_norms and name != "v":
+            state[f"{at}self_attn.{name}_norm.weight"] = torch.ones(c.head_dim)
     state[f"{at}self_attn.o_proj.weight"] = matrix(c.hidden, c.heads * c.head_dim, scale)
     state[f"{at}mlp.gate_proj.weight"] = matrix(c.intermediate, c.hidden)
     state[f"{at}mlp.up_proj.weight"] = matrix(c.intermediate, c.hidden)

@@ -3,6 +3,7 @@
 `Decoder.extend` is the reference of both. They take the decoder's own weights and cache.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,14 +12,17 @@ from torch import Tensor
 
 from speculative_tts.models.decoder.cache import KVCache
 from speculative_tts.models.decoder.matrix import Dense, Matrix
+from speculative_tts.models.decoder.taps import Taps
 from speculative_tts.models.gpu import attention
-from speculative_tts.models.gpu.attention import Stored, attend
+from speculative_tts.models.gpu.attention import Stored, Turns, attend
 from speculative_tts.models.gpu.norms import gated, normed, rotate
 from speculative_tts.models.gpu.products import Fused, product
 from speculative_tts.models.gpu.tiles import FEW, Heads
 
 if TYPE_CHECKING:
-    from speculative_tts.models.decoder.decoder import Decoder
+    from speculative_tts.models.decoder.decoder import Decoder, Layer
+
+See = Callable[[int, Tensor], None]  # told each layer's index and what it is fed
 
 
 def heads_of(decoder: "Decoder") -> Heads:
@@ -39,26 +43,40 @@ def turns_of(cache: KVCache) -> Tensor:
     return torch.view_as_real(cache.places).flatten(1)
 
 
+def turns_in(decoder: "Decoder", layer: "Layer", table: Tensor) -> Turns:
+    """Return what a layer's queries and keys pass."""
+    return Turns(table, layer.gains, decoder.config.head_floor2)
+
+
 def takes(decoder: "Decoder", inputs: Tensor) -> bool:
     """Return whether `extend` has a kernel for so many new positions."""
     batch, new, _ = inputs.shape
     return attention.fits(heads_of(decoder), batch, new)
 
 
-def extend(decoder: "Decoder", inputs: Tensor, cache: KVCache, start: Tensor) -> Tensor:
+def extend(
+    decoder: "Decoder",
+    inputs: Tensor,
+    cache: KVCache,
+    start: Tensor,
+    taps: Taps | None = None,
+) -> Tensor:
     """Run new positions [batch, new, hidden] through the stack, as `Decoder.extend` does."""
     batch, new, hidden = inputs.shape
     rows = batch * new
     x = inputs.reshape(rows, hidden).to(decoder.dtype).contiguous()
     through = _few if rows <= FEW else _many
-    return through(decoder, x, cache, start).view(batch, new, hidden)
+    see = (lambda *_: None) if taps is None else taps.see
+    return through(decoder, x, cache, start, see).view(batch, new, hidden)
 
 
-def _few(decoder: "Decoder", x: Tensor, cache: KVCache, start: Tensor) -> Tensor:
+def _few(decoder: "Decoder", x: Tensor, cache: KVCache, start: Tensor, see: See) -> Tensor:
     """Run up to FEW rows: five kernels a layer, each of which may overtake the one before it."""
-    heads, turns = heads_of(decoder), turns_of(cache)
-    floor2 = decoder.config.hidden * decoder.config.norm_eps
-    for layer, stored in zip(decoder.layers, stored_of(cache), strict=True):
+    heads, table = heads_of(decoder), turns_of(cache)
+    floor2 = decoder.config.floor2
+    for index, (layer, stored) in enumerate(zip(decoder.layers, stored_of(cache), strict=True)):
+        see(index, x)
+        turns = turns_in(decoder, layer, table)
         qkv, out, gate_up, down = map(_dense, layer.matrices())
         fused = product(x, qkv.by_output(), Fused(qkv.bias, floor2=floor2))
         said = attend(heads, fused, stored, turns, start, early=True)
@@ -68,13 +86,15 @@ def _few(decoder: "Decoder", x: Tensor, cache: KVCache, start: Tensor) -> Tensor
     return normed(x, floor2, gain=decoder.norm, early=True)[1]
 
 
-def _many(decoder: "Decoder", x: Tensor, cache: KVCache, start: Tensor) -> Tensor:
+def _many(decoder: "Decoder", x: Tensor, cache: KVCache, start: Tensor, see: See) -> Tensor:
     """Run more rows: cuBLAS's products, our kernels between them."""
-    heads, turns = heads_of(decoder), turns_of(cache)
-    floor2 = decoder.config.hidden * decoder.config.norm_eps
+    heads, table = heads_of(decoder), turns_of(cache)
+    floor2 = decoder.config.floor2
     added = None
-    for layer, stored in zip(decoder.layers, stored_of(cache), strict=True):
+    for index, (layer, stored) in enumerate(zip(decoder.layers, stored_of(cache), strict=True)):
+        turns = turns_in(decoder, layer, table)
         x, fed = normed(x, floor2, added)
+        see(index, x)
         said = attend(heads, layer.qkv(fed), stored, turns, start)
         x, fed = normed(x, floor2, layer.out(said))
         added = layer.down(gated(layer.gate_up(fed)))
@@ -82,21 +102,21 @@ def _many(decoder: "Decoder", x: Tensor, cache: KVCache, start: Tensor) -> Tenso
 
 
 def prefill(
-    decoder: "Decoder", inputs: Tensor, storage: Tensor, rows: Tensor, turns: Tensor
+    decoder: "Decoder", inputs: Tensor, storage: Tensor, rows: Tensor, table: Tensor
 ) -> Tensor:
     """Run prompts [batch, longest, hidden] from position 0, padded at their ends.
 
     storage: a whole cache's; rows: int64 [batch], those of it to fill. What a row stores past its
-    own end is masked or overwritten by what comes later.
+    own end is masked or overwritten by what comes later. table: as `turns_of` returns it.
     """
     batch, new, hidden = inputs.shape
     heads = heads_of(decoder)
-    floor2 = decoder.config.hidden * decoder.config.norm_eps
+    floor2 = decoder.config.floor2
     x, added = inputs.reshape(batch * new, hidden), None
     for layer, both in zip(decoder.layers, storage, strict=True):
         x, fed = normed(x, floor2, added)
         fused = layer.qkv(fed)
-        rotate(heads, fused, Stored(*both), turns, rows)
+        rotate(heads, fused, Stored(*both), turns_in(decoder, layer, table), rows)
         x, fed = normed(x, floor2, layer.out(_causal(heads, fused, batch)))
         added = layer.down(gated(layer.gate_up(fed)))
     return normed(x, floor2, added, decoder.norm)[1].view(batch, new, hidden)

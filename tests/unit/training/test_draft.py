@@ -98,7 +98,7 @@ def test_exported_draft_is_an_ordinary_checkpoint(tmp_path, target, config):
     assert left == {"settings.json", "metrics.jsonl", "summary.json"}
 
 
-@pytest.mark.parametrize(("family", "tied"), [("qwen2", False), ("llama", True)])
+@pytest.mark.parametrize(("family", "tied"), [("qwen2", False), ("qwen3", True), ("llama", True)])
 def test_works_as_transformers_assistant_model(tmp_path, config, family, tied):
     model = save_target(tmp_path / family, family, tied=tied)
     target = CheckpointConfig(family, str(tmp_path / family))
