@@ -255,7 +255,7 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
     from speculative_tts.runs.voices import encode_prompt
 
     given = Prompt(text, speaker=prompt.speaker, voice_codes=prompt.voice_codes or ())
-    if not follows_voice(engine.target.layout):
+    if not prompt.prompt_audio or not follows_voice(engine.target.layout):
         return given
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
     words = getattr(engine.target.layout, "words", ())

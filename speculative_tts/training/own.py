@@ -33,7 +33,7 @@ from speculative_tts.provenance import content_hash
 from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.own import OwnCodesConfig
 from speculative_tts.shards import check_job, shard
-from speculative_tts.training.data.columns import read_shard
+from speculative_tts.training.data.columns import VOICE_CODES, have_voices, read_shard
 from speculative_tts.training.laws import law_columns, top_distributions
 from speculative_tts.training.state import TRAINING, begin, done_before, settings_of
 
@@ -85,7 +85,8 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
 def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
     """Decode the texts of a shard; return the rows of those that reached their end."""
     with shard(path):
-        rows = read_shard(path, COLUMNS, engine.target.layout.n_codes).to_pylist()
+        names = [*COLUMNS, VOICE_CODES] if have_voices([path]) else COLUMNS
+        rows = read_shard(path, names, engine.target.layout.n_codes).to_pylist()
     follows = follows_voice(engine.target.layout)
     prompted = list(_with_voices(path.stem, rows, config, follows=follows))
     ended, why = [], "look at the target, its sampler and max length"
@@ -101,6 +102,8 @@ def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Ro
             if outcome.stopped and codes:
                 row, prompt = part[request.id]
                 ended.append(row | {"codes": codes})
+                if prompt.voice_codes:  # of the voice that said them
+                    ended[-1][VOICE_CODES] = list(prompt.voice_codes)
                 if config.laws is not None:
                     laws = top_distributions(
                         engine.target, request, prompt.codes, outcome.tokens, config.laws
@@ -123,9 +126,15 @@ def _with_voices(
         of_speaker[row["speaker"]].append(index)
     for index, row in enumerate(rows[: config.limit]):
         others = [other for other in of_speaker[row["speaker"]] if other != index]
-        prompt = Prompt(row["text"])
+        prompt = Prompt(row["text"], voice_codes=_voice_codes(row))
         if others and follows:
             rng = np.random.default_rng([config.seed, index])
             voice = rows[others[int(rng.integers(len(others)))]]
-            prompt = Prompt(row["text"], voice["text"], torch.tensor(voice["codes"]))
+            followed = Prompt(row["text"], voice["text"], torch.tensor(voice["codes"]))
+            prompt = replace(followed, voice_codes=_voice_codes(voice))
         yield f"{name}/{index}", row, prompt
+
+
+def _voice_codes(row: Row) -> tuple[int, ...]:
+    """Return the global codes of a row's voice; none where the store has none."""
+    return tuple(row.get(VOICE_CODES) or ())

@@ -157,7 +157,9 @@ def write_rows(
     if not follows_voice(layout):
         voice, text = [], ""
     rows, laws = layout.order(text_rows=False), said.laws
-    ids = layout.prompt_ids(Prompt(said.text, text, torch.tensor(voice, dtype=torch.int64)))
+    heard = Prompt(said.text, text, torch.tensor(voice, dtype=torch.int64))
+    of_voice = (prompt.voice_codes if prompt else ()) or said.voice_codes
+    ids = layout.prompt_ids(replace(heard, voice_codes=of_voice))
     last = rows[voice].tolist() == ids[len(ids) - len(voice) :]  # else another turn comes after
     given = len(ids) - len(voice) if last else len(ids)
     if laws is not None:
