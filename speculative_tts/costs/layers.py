@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.decoder import Decoder, Layer
+from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import build_decoder
+from speculative_tts.models.decoder.stack import DecoderLayer
 
 State = dict[str, Tensor]  # tensors of a one-layer decoder, named as in checkpoints
 
@@ -47,9 +48,9 @@ def decoder_of(
     return Decoder(replace(config, layers=len(made)), made, kinds[id(layers[0])].norm)
 
 
-def _copied(layer: Layer) -> Layer:
+def _copied(layer: DecoderLayer) -> DecoderLayer:
     qkv, out, gate_up, down = (matrix.copied() for matrix in layer.matrices())
-    return Layer(qkv, out, gate_up, down, layer.gains)
+    return DecoderLayer(qkv, out, gate_up, down, layer.gains)
 
 
 def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:

@@ -16,7 +16,7 @@ NORMS, GAINS = ("gain1", "bias1", "gain2", "bias2"), ("query_gain", "key_gain")
 Norm = tuple[Tensor, Tensor]  # gain and bias
 
 
-class Linear(ctypes.Structure):
+class NativeMatrix(ctypes.Structure):
     """x @ weight + bias."""
 
     _fields_ = (
@@ -27,7 +27,7 @@ class Linear(ctypes.Structure):
 
 class _Layer(ctypes.Structure):
     _fields_ = (
-        *((name, Linear) for name in ("qkv", "out", "up", "down")),
+        *((name, NativeMatrix) for name in ("qkv", "out", "up", "down")),
         *((name, ctypes.c_void_p) for name in NORMS),
         *((name, ctypes.c_void_p) for name in GAINS),
     )
@@ -76,7 +76,7 @@ class Observed(Protocol):
 class PackedCache:
     """Keys and values as `step.cpp` keeps them: each head's keys are [head_dim, capacity].
 
-    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack behind.
+    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack at the end.
     """
 
     storage: Tensor
@@ -108,7 +108,7 @@ class PackedCache:
 
 
 @dataclass(frozen=True)
-class Shape:
+class StackShape:
     """Sizes and options of a stack (see `Model` in native.h)."""
 
     hidden: int
@@ -124,13 +124,13 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Weights:
+class LayerWeights:
     """One layer: four matrices, and two LayerNorms where the stack has them.
 
     gains: of each query and then of each key head's RMSNorm, [heads, head_dim], all heads' alike.
     """
 
-    matrices: Sequence[Linear]
+    matrices: Sequence[NativeMatrix]
     norms: tuple[Norm, Norm] | None = None
     gains: Tensor | None = None
 
@@ -148,7 +148,11 @@ class NativeStack:
     """
 
     def __init__(
-        self, library: ctypes.CDLL, shape: Shape, layers: Sequence[Weights], norm: Norm | None
+        self,
+        library: ctypes.CDLL,
+        shape: StackShape,
+        layers: Sequence[LayerWeights],
+        norm: Norm | None,
     ) -> None:
         assert shape.head_dim <= WIDEST_HEAD, f"heads of {shape.head_dim} dimensions"
         self._extend, self.shape = library.sst_extend, shape
@@ -219,7 +223,7 @@ class NativeStack:
 
 
 def pack(weight: Tensor, panel: int) -> Tensor:
-    """[in, out] as panels of so many columns, zeros behind the last: a view [panels, in, panel, 1].
+    """[in, out] as panels of so many columns, zeros after the last: a view [panels, in, panel, 1].
 
     Of all but float32 two inputs lie side by side: [panels, in / 2, panel, 2].
     """

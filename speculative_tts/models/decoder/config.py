@@ -1,4 +1,4 @@
-"""What a decoder-only checkpoint is, from its Hugging Face config.json (Qwen2, Qwen3, Llama)."""
+"""Sizes and options of a decoder-only checkpoint, from its config.json (Qwen2, Qwen3, Llama)."""
 
 import math
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ CPU a native function runs the whole pass (`native`), on a GPU few kernels (`mod
 `extend` is the reference of both.
 """
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Complex64, Float, Int64
@@ -16,53 +14,28 @@ from torch import Tensor
 from speculative_tts.models.decoder.attention import attend, causal_mask
 from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.matrix import Matrix, packed
+from speculative_tts.models.decoder.matrix import packed
+from speculative_tts.models.decoder.stack import DecoderLayer, DecoderStack
 from speculative_tts.models.decoder.taps import Taps
 from speculative_tts.models.gpu import step
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import NativeStack, PackedCache, Shape, Weights
+from speculative_tts.native.step import LayerWeights, NativeStack, PackedCache, StackShape
 
 States = Float[Tensor, "batch new hidden"]
 
 
-@dataclass(frozen=True)
-class Layer:
-    """Matrices of one layer, with their biases.
-
-    Folded in: the gains of the two RMSNorms times sqrt(hidden) (see `_normed`) in `qkv` and
-    `gate_up`, the attention scale in the queries' columns. The dimensions of each query and key
-    head are reordered so that RoPE's partners lie side by side (see `_turn`). `gains` are those
-    of the RMSNorm of each query and then of each key head, where there is one, times
-    sqrt(head_dim); the queries' carry the attention scale then.
-    """
-
-    qkv: Matrix
-    out: Matrix
-    gate_up: Matrix
-    down: Matrix
-    gains: Float[Tensor, "turned head_dim"] | None = None  # float32
-
-    def matrices(self) -> tuple[Matrix, ...]:
-        """Return the matrices in the order of a pass."""
-        return self.qkv, self.out, self.gate_up, self.down
-
-
-class Decoder:
+class Decoder(DecoderStack):
     """A stack of layers and the final norm; embeddings and heads belong to the speech LM."""
 
-    def __init__(self, config: DecoderConfig, layers: list[Layer], norm: Tensor) -> None:
-        self.config = config
-        self.layers = layers
-        self.norm = norm
-        self.device = norm.device
-        self.dtype = norm.dtype
+    def __init__(self, config: DecoderConfig, layers: list[DecoderLayer], norm: Tensor) -> None:
+        super().__init__(config, layers, norm)
         self._floor = torch.tensor(config.floor2**0.5, device=norm.device)
         self._head_floor = torch.tensor(config.head_floor2**0.5, device=norm.device)
         self._rotations = _rotation_table(config, 0, norm.device)
         self.turns = torch.view_as_real(self._rotations).flatten(1)  # for the native step
-        self.native = _stack(config, layers, norm)
+        self.native = _native(self)
 
     def cache(self, batch: int, capacity: int) -> Cache:
         """Storage for `batch` rows of up to `capacity` positions.
@@ -180,15 +153,18 @@ class Decoder:
         return (x / torch.hypot(norm, self._floor)).to(self.dtype)
 
 
-def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> NativeStack | None:
-    """The native stack that runs all layers at once; None unless their matrices are packed."""
+def _native(stack: DecoderStack) -> NativeStack | None:
+    """Return the stack that runs all layers in one call; None unless their matrices are packed."""
+    c, norm = stack.config, stack.norm
     native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [
-        Weights(four, gains=layer.gains) for layer in layers if (four := packed(*layer.matrices()))
+        LayerWeights(four, gains=layer.gains)
+        for layer in stack.layers
+        if (four := packed(*layer.matrices()))
     ]
-    if native is None or len(weights) < len(layers):
+    if native is None or len(weights) < len(stack.layers):
         return None
-    shape = Shape(
+    shape = StackShape(
         hidden=c.hidden,
         heads=c.heads,
         kv_heads=c.kv_heads,

@@ -10,9 +10,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.decoder import Decoder, Layer
+from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.decoder.packed import SCALE, require_plain, unpack, unpacked
+from speculative_tts.models.decoder.stack import DecoderLayer
 from speculative_tts.models.decoder.weight_files import COPY, INDEX, SINGLE, Index, weight_files
 from speculative_tts.texts import some
 from speculative_tts.typed import read_json
@@ -230,7 +231,7 @@ class _Heads:
         return both.repeat_interleave(torch.tensor([c.heads, c.kv_heads]), 0)
 
 
-def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
+def _layer(c: DecoderConfig, read: _Reader, index: int) -> DecoderLayer:
     at = f"layers.{index}."
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     qkv = [f"{at}self_attn.{n}_proj" for n in "qkv"]
@@ -245,7 +246,7 @@ def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
     def bias(present: bool, names: list[str]) -> list[str] | None:
         return [f"{n}.bias" for n in names] if present else None
 
-    return Layer(
+    return DecoderLayer(
         qkv=read.matrix(
             weight(qkv),
             [q, kv, kv],

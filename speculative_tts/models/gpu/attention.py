@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.gpu import tiles
-from speculative_tts.models.gpu.tiles import Heads
+from speculative_tts.models.gpu.tiles import AttentionHeads
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
 
 WIDEST = 64  # queries that share a kv head, those of all new positions
@@ -49,21 +49,21 @@ class Turns(NamedTuple):
         return x / (x.square().sum(-1, keepdim=True) + self.floor2).sqrt() * self.gains
 
 
-def fits(heads: Heads, batch: int, new: int) -> bool:
+def fits(heads: AttentionHeads, batch: int, new: int) -> bool:
     """Return whether `attend` takes so many new positions of so many rows."""
     shared = heads.heads // heads.kv_heads * new
     return shared <= WIDEST and batch * heads.kv_heads <= MOST_PAIRS
 
 
 def attend(
-    heads: Heads,
+    heads: AttentionHeads,
     fused: Tensor,
     stored: Stored,
     turns: Turns,
     start: Tensor,
     *,
     early: bool = False,
-    tile: tiles.Attention | None = None,
+    tile: tiles.AttentionTile | None = None,
 ) -> Tensor:
     """Turn queries and keys, store keys and values, and attend to all up to each new position.
 
@@ -93,7 +93,9 @@ def attend(
     return out
 
 
-def reference(heads: Heads, fused: Tensor, stored: Stored, turns: Turns, start: Tensor) -> Tensor:
+def reference(
+    heads: AttentionHeads, fused: Tensor, stored: Stored, turns: Turns, start: Tensor
+) -> Tensor:
     """Compute the same with torch, a row at a time."""
     (h, kv, d), batch = heads, len(start)
     wide = fused.view(batch, -1, h + 2 * kv, d)

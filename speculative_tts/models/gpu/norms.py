@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.gpu.attention import LEAST, Stored, Turns
-from speculative_tts.models.gpu.tiles import Heads
+from speculative_tts.models.gpu.tiles import AttentionHeads
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
 
 GATES = 1024  # outputs of a program
@@ -44,7 +44,9 @@ def gated(wide: Tensor) -> Tensor:
     return out
 
 
-def rotate(heads: Heads, fused: Tensor, stored: Stored, turns: Turns, rows: Tensor) -> None:
+def rotate(
+    heads: AttentionHeads, fused: Tensor, stored: Stored, turns: Turns, rows: Tensor
+) -> None:
     """Norm and turn a prefill's queries and keys where they lie and store its keys and values.
 
     Shapes as in `attention.attend`; positions count from 0; rows: int64 [batch], those of `stored`

@@ -14,8 +14,8 @@ from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
 from speculative_tts.schema.train import (
     CodesFrom,
+    DevFigure,
     LossConfig,
-    Selection,
     TrainDraftConfig,
     TrainHeadsConfig,
 )
@@ -129,7 +129,7 @@ def test_finished_training_is_skipped_and_other_settings_are_refused(tmp_path, c
 
 def test_distillation_raises_acceptance_above_cross_entropy(tmp_path, config):
     """The codes have nothing to do with the random target, so only the target's own law helps."""
-    config = dataclasses.replace(config, steps=60, eval_every=20, select=Selection.acceptance)
+    config = dataclasses.replace(config, steps=60, eval_every=20, select=DevFigure.acceptance)
     plain = train(dataclasses.replace(config, out=str(tmp_path / "ce")))
     distilled = dataclasses.replace(config, losses=LossConfig(ce=0.0, tv=1.0))
     assert train(distilled)["dev_acceptance"] > plain["dev_acceptance"] + 0.02

@@ -11,13 +11,13 @@ from triton_tests import DEVICE, faulty, needs_triton, rounded
 
 from speculative_tts.models.gpu.attention import Stored, Turns, _tickets, attend, reference
 from speculative_tts.models.gpu.norms import rotate
-from speculative_tts.models.gpu.tiles import Attention, Heads
+from speculative_tts.models.gpu.tiles import AttentionHeads, AttentionTile
 
 pytestmark = needs_triton
 CAPACITY = 70
 
 
-def normed(heads: Heads) -> Turns:
+def normed(heads: AttentionHeads) -> Turns:
     """Turns behind norms whose gains differ from head to head and from entry to entry."""
     g = torch.Generator().manual_seed(8)
     gains = 1 + rounded(heads.heads + heads.kv_heads, heads.head_dim, generator=g)
@@ -30,7 +30,7 @@ def table(head_dim: int) -> torch.Tensor:
 
 
 def error(
-    heads: Heads,
+    heads: AttentionHeads,
     starts: list[int],
     new: int,
     splits: int,
@@ -50,16 +50,16 @@ def error(
         valid = rounded(2, heads.kv_heads, start, heads.head_dim, generator=g)
         own[:, row, :, :start] = others[:, row, :, :start] = valid
     start, turns = torch.tensor(starts, device=DEVICE), turns or Turns(table(heads.head_dim))
-    said = attend(heads, fused, Stored(*own), turns, start, tile=Attention(splits, 16, 4))
+    said = attend(heads, fused, Stored(*own), turns, start, tile=AttentionTile(splits, 16, 4))
     exact = reference(heads, fused, Stored(*others), turns, start)
     assert not _tickets(DEVICE).any()
     return float(max((said - exact).abs().max(), (own - others).abs().max()))
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Heads, list[int], int, int, Turns | None]:
+def cases(draw: st.DrawFn) -> tuple[AttentionHeads, list[int], int, int, Turns | None]:
     kv = draw(st.integers(1, 3))
-    heads = Heads(kv * draw(st.integers(1, 3)), kv, draw(st.sampled_from([2, 6, 16, 20])))
+    heads = AttentionHeads(kv * draw(st.integers(1, 3)), kv, draw(st.sampled_from([2, 6, 16, 20])))
     new = draw(st.integers(1, 5))
     starts = draw(st.lists(st.integers(0, CAPACITY - new), min_size=1, max_size=2))
     turns = normed(heads) if draw(st.booleans()) else None
@@ -69,13 +69,13 @@ def cases(draw: st.DrawFn) -> tuple[Heads, list[int], int, int, Turns | None]:
 @settings(max_examples=6)
 @given(cases())
 def test_attention_is_the_references(
-    case: tuple[Heads, list[int], int, int, Turns | None],
+    case: tuple[AttentionHeads, list[int], int, int, Turns | None],
 ) -> None:
     assert error(*case) < 2e-5
 
 
 def test_an_empty_cache_and_a_full_one() -> None:
-    assert error(Heads(2, 1, 16), [0, CAPACITY - 1], 1, 2) < 2e-5
+    assert error(AttentionHeads(2, 1, 16), [0, CAPACITY - 1], 1, 2) < 2e-5
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_planted_fault_is_found(
 
     planted = module_at(faulty("attention", right, wrong, tmp_path))
     monkeypatch.setattr(kernels, "attention_kernel", planted.attention_kernel)
-    heads = Heads(2, 1, 16)
+    heads = AttentionHeads(2, 1, 16)
     case = heads, [37], 2, 2, normed(heads)
     try:
         assert error(*case, garbage=3.0) > 2e-4
@@ -114,8 +114,10 @@ def test_a_planted_fault_is_found(
 
 
 @pytest.mark.parametrize("with_norms", [False, True])
-@pytest.mark.parametrize("heads", [Heads(4, 2, 6), Heads(3, 3, 16)])
-def test_a_prefill_turns_and_stores_what_a_step_does(heads: Heads, with_norms: bool) -> None:
+@pytest.mark.parametrize("heads", [AttentionHeads(4, 2, 6), AttentionHeads(3, 3, 16)])
+def test_a_prefill_turns_and_stores_what_a_step_does(
+    heads: AttentionHeads, with_norms: bool
+) -> None:
     """Rows of the cache are chosen by number: a stream fills one of many."""
     g, new, rows = torch.Generator().manual_seed(4), 3, [2, 0]
     h, kv, d = heads
