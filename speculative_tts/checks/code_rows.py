@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
-from speculative_tts.checks.registry import Row
+from speculative_tts.checks.registry import CheckRow
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.one_by_one import autoregressive
@@ -40,7 +40,7 @@ LOOKAHEAD = 3
 
 @dataclass(frozen=True)
 class _Said:
-    """A prompt of golden.json with the ids that the authors' code makes of it."""
+    """Hold a prompt of golden.json with the ids that the authors' code makes of it."""
 
     name: str
     text: str
@@ -52,12 +52,12 @@ class _Said:
 
     @property
     def prompt(self) -> Prompt:
-        """The prompt as this package has it."""
+        """Return the prompt as this package has it."""
         codes = torch.tensor(self.codes, dtype=torch.int64)
         return Prompt(self.text, self.prompt_text, codes, self.speaker, self.voice_codes)
 
 
-def check(folder: Path) -> Iterator[Row]:
+def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a golden folder; ValueError if it is not in the format."""
     golden = _Golden(folder)
     for one in golden.prompts:
@@ -72,7 +72,7 @@ def check(folder: Path) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class _Golden:
-    """A golden folder whose files are read once."""
+    """Read each file of a golden folder once."""
 
     folder: Path
 
@@ -115,7 +115,7 @@ class _Golden:
         return RepetitionPenalty(*shape, penalty, slots=self.slots(kind))
 
 
-def _logits(golden: _Golden, one: _Said) -> Iterator[Row]:
+def _logits(golden: _Golden, one: _Said) -> Iterator[CheckRow]:
     expected = golden.arrays.get(f"{one.name}/logits")
     if expected is not None:
         rows = golden.arrays[f"{one.name}/frames_greedy"].tolist()
@@ -132,7 +132,7 @@ def _along(model: RowLM, rows: list[int], first: int, number: int) -> Tensor:
     return model.logits(hidden[0, first : first + number])
 
 
-def _greedy(golden: _Golden, one: _Said, kind: str) -> Iterator[Row]:
+def _greedy(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
     expected = golden.arrays.get(f"{one.name}/{kind}_greedy")
     if expected is None:
         return
@@ -148,7 +148,7 @@ def _greedy(golden: _Golden, one: _Said, kind: str) -> Iterator[Row]:
     yield same(f"{one.name}: greedy, {kind}, speculative", sped.tokens, outcome.tokens)
 
 
-def _sampled(golden: _Golden, one: _Said, kind: str) -> Iterator[Row]:
+def _sampled(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
     scores = golden.arrays.get(f"{one.name}/{kind}_scores")
     if scores is None:
         return

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from speculative_tts.checks.compare import close, need, read_arrays, same
-from speculative_tts.checks.registry import Row
+from speculative_tts.checks.registry import CheckRow
 from speculative_tts.codecs.snac import SnacCodec, by_level, whole_frames
 
 
-def check(folder: Path) -> Iterator[Row]:
+def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a golden folder; ValueError if it is not in the format."""
     arrays, codec = read_arrays(folder / "snac.npz"), SnacCodec.load(folder)
     wave = need(arrays, "wave", folder / "snac.npz")

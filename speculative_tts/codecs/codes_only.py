@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CodesOnly:
-    """A codec that knows how many codes there are, and how long each lasts."""
+    """Hold the number of codes and how long each lasts; know no sound."""
 
     n_codes: Count
     token_rate: Positive

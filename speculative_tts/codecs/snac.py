@@ -32,7 +32,7 @@ WINDOW = Window(ahead=2, chunk=4, back=8, fade=256)
 
 @dataclass(frozen=True)
 class SnacCodec:
-    """The model as a codec between NumPy waves and frames of codes in one row, [tokens]."""
+    """Code waves as frames of codes in one row, int64 [tokens]."""
 
     model: Any
     n_layers = 1
@@ -61,37 +61,37 @@ class SnacCodec:
 
     @property
     def sample_rate(self) -> int:
-        """Samples per second of waves, in and out."""
+        """Return the samples per second of waves, in and out."""
         return int(self.model.sampling_rate)
 
     @property
     def levels(self) -> tuple[int, ...]:
-        """The codebook of each position of a frame."""
+        """Return the codebook of each position of a frame."""
         return frame_levels(self.model.vq_strides)
 
     @property
     def hop(self) -> int:
-        """Samples of a frame."""
+        """Return the samples of a frame."""
         return int(self.model.hop_length) * int(self.model.vq_strides[0])
 
     @property
     def token_rate(self) -> float:
-        """Codes per second."""
+        """Return the codes per second."""
         return self.sample_rate / self.hop * len(self.levels)
 
     @property
     def size(self) -> int:
-        """Codes of a position."""
+        """Return the number of codes of a position."""
         return int(self.model.codebook_size)
 
     @property
     def n_codes(self) -> int:
-        """Codes of all positions of a frame."""
+        """Return the number of codes of all positions of a frame."""
         return self.size * len(self.levels)
 
     @cached_property
     def codebook(self) -> np.ndarray:
-        """The codebook entry of every code, float32 [n_codes, dimensions]."""
+        """Return the codebook entry of every code, float32 [n_codes, dimensions]."""
         books = [one.codebook.weight for one in self.model.quantizer.quantizers]
         whole = torch.cat([books[level] for level in self.levels])
         return np.asarray(whole.float().cpu().numpy())
@@ -146,7 +146,7 @@ def _package() -> Any:
 
 
 class FramedSpeech:
-    """One utterance in pieces of whole frames (a `Speaking`)."""
+    """Speak one utterance in pieces of whole frames (a `Speaking`)."""
 
     def __init__(self, codec: SnacCodec, chunk: int | None) -> None:
         self._codec, self._length = codec, len(codec.levels)

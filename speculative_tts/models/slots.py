@@ -17,19 +17,19 @@ from speculative_tts.models.host import readable
 
 @dataclass(frozen=True)
 class Slots:
-    """The sizes of the ranges of a frame's positions, in order; ids of a range follow another's."""
+    """Hold the sizes of a frame's ranges of ids, a range a position, one after the other."""
 
     sizes: tuple[int, ...]
     end_in_frame: bool = False  # speech may end within a frame, not only after a whole one
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The first id after each range."""
+        """Return the first id after each range."""
         return tuple(accumulate(self.sizes))
 
     @property
     def ranges(self) -> tuple[range, ...]:
-        """The ids of each position of a frame."""
+        """Return the ids of each position of a frame."""
         return tuple(
             range(end - size, end) for end, size in zip(self.ends, self.sizes, strict=True)
         )

@@ -80,7 +80,8 @@ class Sampler {
       for (long i = 0; i < n; i++) out[i] /= sum;
       return;
     }
-    best.find(logits.data(), n, most());
+    const long possible = std::count_if(logits.begin(), logits.end(), [](float x) { return x > NONE; });
+    best.find(logits.data(), n, (int)std::min<long>(most(), possible));
     kept.assign(best.value.begin(), best.value.begin() + best.count);
     const float sum = (float)exponentials(kept.data(), best.count, logits[top], s.temperature);
     for (float& p : kept) p /= sum;

@@ -75,7 +75,7 @@ def heard(item: ListItem, layout: Layout) -> str:
 
 
 def encode_file(codec: Codec, path: str) -> Tensor:
-    """Speech codes of a recording; raises ValueError as `encode_prompt` does."""
+    """Return the speech codes of a recording; raises ValueError as `encode_prompt` does."""
     return encode_prompt(codec, read_wave(Path(path), codec.sample_rate), path)
 
 

@@ -125,27 +125,27 @@ class RowLayout:
         return min(fewest, room - 1), min(room, max(1, int(words * maximum)))
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
-        """See `PromptWriter`."""
+        """Return the rows of both texts; see `PromptWriter`."""
         return self.prompts.text_ids(text, prompt_text)
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
-        """Rows of the whole prompt; ValueError for a text or a voice that it cannot have."""
+        """Return the rows of the whole prompt; ValueError for a text or voice it cannot have."""
         if self.slots is not None:
             self.slots.check_whole(len(prompt.codes))
         return self.prompts.ids(prompt)
 
     @property
     def follows_voice(self) -> bool:
-        """False for a model whose prompts name a speaker: a recording has no place in them."""
+        """Return False for a model whose prompts name a speaker and hold no recording."""
         return not self.config.by_name
 
     @property
     def speaks_alone(self) -> bool:
-        """True: such a model speaks without a recording to follow."""
+        """Return True: such a model speaks without a recording to follow."""
         return True
 
     def written(self, text: str, prompt_text: str = "") -> str:
-        """The prompt of two texts as a string."""
+        """Return the prompt of two texts as a string."""
         return self.prompts.written(Prompt(text, prompt_text))
 
 

@@ -19,7 +19,7 @@ CODES = "{codes}"
 
 @dataclass(frozen=True)
 class PromptWriter:
-    """Writes prompts as text and as rows; refuses texts that hold a token with a meaning."""
+    """Write prompts as text and as rows, and refuse texts that hold a token with a meaning."""
 
     folder: Path
     config: RowsConfig
@@ -30,7 +30,7 @@ class PromptWriter:
     control: Mapping[int, str] = field(repr=False)
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
-        """Rows of both texts as the prompt has them.
+        """Return the rows of both texts as the prompt has them.
 
         Raises ValueError when there is nothing to say, or for a control token within.
         """
@@ -39,7 +39,7 @@ class PromptWriter:
         return self._plain(self._spoken(text, prompt_text))
 
     def ids(self, prompt: Prompt) -> list[int]:
-        """Rows of the whole prompt: the conversation up to the last code of the voice prompt.
+        """Return the rows of the whole prompt, up to the last code of the voice prompt.
 
         A voice that is given by global codes is followed without its words too, and then its other
         codes are left out, as Spark-TTS does.
@@ -55,7 +55,7 @@ class PromptWriter:
         return [*ids, *codes]
 
     def written(self, prompt: Prompt) -> str:
-        """The prompt as a string, {codes} for a voice prompt's codes that are not its end."""
+        """Return the prompt as a string, with {codes} for codes of a voice that are not its end."""
         c = self.config
         apart = c.voice_turn is not None and len(prompt.codes) > 0
         texts = (prompt.text, "" if apart else prompt.voice_text)
@@ -88,7 +88,7 @@ class PromptWriter:
         return rendered
 
     def _spoken(self, text: str, prompt_text: str) -> str:
-        """Both texts joined; as phonemes for a checkpoint that reads them."""
+        """Join both texts; as phonemes for a checkpoint that reads them."""
         parts = [part for part in (prompt_text, text) if part]
         if self.config.phonemes is not None:
             parts = [_phonemes(part, self.config.phonemes) for part in parts]
@@ -126,7 +126,7 @@ class PromptWriter:
 
     @cached_property
     def _voice_rows(self) -> Tensor:
-        """Row of each global code; ValueError where the tokenizer has none."""
+        """Return the row of each global code; ValueError where the tokenizer has none."""
         assert self.config.voice is not None
         return code_rows(self.tokenizer.get_vocab(), self.config.voice, self.folder)
 
@@ -135,7 +135,7 @@ class PromptWriter:
         return frozenset(self.codes.tolist())
 
     def _plain(self, text: str) -> list[int]:
-        """Rows of a text; ValueError where it holds a control token, a code or an end."""
+        """Return the rows of a text; ValueError for a control token, a code or an end in it."""
         ids = self._encode(text)
         for token in ids:
             if token in self.control:
@@ -169,7 +169,7 @@ def templates(config: RowsConfig) -> str:
 
 
 def _phonemes(text: str, language: str) -> str:
-    """Phonemes of a text by espeak, as NeuTTS makes them: stress marks, punctuation kept."""
+    """Return a text's phonemes by espeak as NeuTTS makes them: stress marks, punctuation kept."""
     try:
         from phonemizer.backend import EspeakBackend
     except ImportError as error:
