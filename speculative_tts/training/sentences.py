@@ -6,8 +6,6 @@ replaced by a neighbour or left out, so that the text is needed. Labels are spre
 sound alike, and rows of codes begin as projections of the codec's entries.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,17 +16,16 @@ from typing import Any, Self
 import torch
 from accelerate import Accelerator
 from jaxtyping import Float, Float32, Int64
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.texts import WORDS
-from speculative_tts.files import write_atomic
 from speculative_tts.models.phones import PhoneLayout
 from speculative_tts.records import write_json
 from speculative_tts.schema.common import DType
 from speculative_tts.schema.train import TrainTargetConfig
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.text.phones import PHONES
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.data.phones import (
@@ -114,7 +111,7 @@ def guided_layers(layers: int) -> tuple[int, ...]:
     return tuple(sorted({layers // 8 - 1 if layers >= 8 else 0, layers // 5, layers // 3}))
 
 
-class Spread(nn.Module):
+class LabelSpread(nn.Module):
     """Neighbours of each code in the codec's space, and how a label is shared among them."""
 
     near: Int64[Tensor, "codes neighbours"]
@@ -135,7 +132,7 @@ class SentenceModel(nn.Module):
         super().__init__()
         torch.manual_seed(config.seed)
         self.lm = GuidedLM(config.shape, layout.vocab_size)
-        self.spread = Spread(codebook, config.spread)
+        self.spread = LabelSpread(codebook, config.spread)
         self.layout, self.guide, self.noise = layout, config.guide, config.noise
         self.dtype = torch.bfloat16 if config.half else torch.float32
         begin_rows(self.lm, codebook)
@@ -282,7 +279,7 @@ class SentenceTraining(Training):
         config = self.model.lm.config(self.layout.vocab_size, ids)
         tensors = {n: t.half().contiguous().cpu() for n, t in self.model.lm.state_dict().items()}
         write_json(folder / "config.json", config, sort_keys=True)
-        write_atomic(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
+        write_tensors(folder / "model.safetensors", tensors)
         self.layout.save(folder)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.installed import find
 from speculative_tts.models.slots import slots_of
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.decode import SamplingConfig
@@ -18,6 +19,7 @@ UNSAID: dict[str, float] = {
     "ras_window": 0,
     "ras_tau": 0.1,
 }
+AS_GIVEN = ("ras_variant", "sampler")  # no numbers
 TYPES = {"top_k": int, "ras_window": int, "end_when_likeliest": bool, "text_rows": bool}
 
 
@@ -29,7 +31,7 @@ def completed(sampling: SamplingConfig, defaults: dict[str, float]) -> SamplingC
     values: dict[str, Any] = {}
     for field in dataclasses.fields(sampling):
         name, value = field.name, getattr(sampling, field.name)
-        if name != "ras_variant":
+        if name not in AS_GIVEN:
             value = {**UNSAID, **defaults}.get(name) if value is None else value
             if value is None:
                 raise ValueError(f"sampling.{name} is not set, nor in speech.json; give a number")
@@ -55,8 +57,14 @@ def _check_lengths(least: float, most: float) -> None:
 
 
 def sampler_of(sampling: SamplingConfig, layout: Layout) -> Sampler:
-    """Return the sampler of complete settings; ValueError for two that do not go together."""
-    settings: Any = sampling  # nothing is None
+    """Return the sampler of complete settings; ValueError for two that do not go together.
+
+    A sampler of another package is made by what it announces, of the same settings and layout.
+    """
+    settings: Any = sampling  # no number is None
+    if settings.sampler is not None:
+        made: Sampler = find("sampler", settings.sampler)(sampling, layout)
+        return made
     shape = (settings.temperature, settings.top_k, settings.top_p)
     given: dict[str, Any] = {"end_when_likeliest": settings.end_when_likeliest}
     if not settings.text_rows:  # with text among the codes a position says nothing
