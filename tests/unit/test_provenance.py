@@ -318,14 +318,14 @@ def test_peak_memory_is_this_process_alone() -> None:
 def test_weights_of_a_pickle_count_where_a_folder_has_no_others(tmp_path: Path) -> None:
     """Two SNAC codecs of one config.json were one codec to the caches."""
     (tmp_path / "config.json").write_text("{}")
-    bare = content_hash(tmp_path)
+    bare = provenance.content_hash(tmp_path)
     weights = tmp_path / "pytorch_model.bin"
     weights.write_bytes(b"one")
-    first = content_hash(tmp_path)
+    first = provenance.content_hash(tmp_path)
     weights.unlink()
     weights.write_bytes(b"another")
-    assert len({bare, first, content_hash(tmp_path)}) == 3
+    assert len({bare, first, provenance.content_hash(tmp_path)}) == 3
     (tmp_path / "model.safetensors").write_bytes(b"x")
-    both = content_hash(tmp_path)
+    both = provenance.content_hash(tmp_path)
     weights.unlink()
-    assert content_hash(tmp_path) == both  # beside others it is not read
+    assert provenance.content_hash(tmp_path) == both  # beside others it is not read
