@@ -200,6 +200,7 @@ def test_settings_that_came_later_count_once_they_differ(tmp_path: Path) -> None
     )
     rows = {f"{model}.rows.{key}" for model in ("target", "draft") for key in later}
     both = {"runtime.graphs", "runtime.speculate", "timing", "processes", "drafter.entropy"} | rows
+    both |= {"sampling.sampler"}
     assert set(unchanged(plain)) == both | {"rule.block", "chunk"}
     other = replace(plain, rule=ExactRule(block=True), chunk=3)
     assert set(unchanged(other)) == both
