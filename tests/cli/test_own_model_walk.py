@@ -123,5 +123,5 @@ def test_the_document_leads_from_a_check_to_a_report(place: Path) -> None:
     assert len(records) > 20
     assert all(in_frames(record["codes"]) for record in records)
     assert {record["speaker"] for record in records} == {"leo"}
-    assert Path("results/index.html").is_file()
+    assert Path("runs/report/index.html").is_file()
     assert read_json(Path("runs/export/config.json"))["num_hidden_layers"] == 4
