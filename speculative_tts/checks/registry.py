@@ -19,6 +19,7 @@ CHECKS = {
     "maya1": "speculative_tts.checks.code_rows",
     "orpheus": "speculative_tts.checks.code_rows",
     "snac": "speculative_tts.checks.snac",
+    "soprano": "speculative_tts.checks.code_rows",
     "spark": "speculative_tts.checks.code_rows",
     "speechtokenizer": "speculative_tts.checks.speechtokenizer",
     "uslm": "speculative_tts.checks.valle",

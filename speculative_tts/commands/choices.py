@@ -18,6 +18,7 @@ CODEC_OF_TARGET = (
     ("target=maya1", "codec=snac"),
     ("target=veena", "codec=snac"),
     ("target=spark", "codec=spark_codes"),
+    ("target=soprano", "codec=soprano_codes"),
 )
 DATA_OF_TARGET = (  # whose texts and voices a target knows
     ("target=sentences", "data=sentences"),
