@@ -89,14 +89,14 @@ def make(
     if config.theta is None:
         groups.check_mean_size(config.size, len(codes), config.cap)
     unit = groups.normalise(
-        _vectors(config.source, layout, codec, sources, config.cache)[codes.to(sources.device)]
+        sound_vectors(config.source, layout, codec, sources, config.cache)[codes.to(sources.device)]
     )
     if config.theta is None:
         theta, pairs = groups.find_theta(unit, config.size, config.cap, bar)
     else:
         theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, bar)
     with bar("groups", 3) as progress:
-        agreement = _likeness(unit, codes, codec)
+        agreement = likeness_of(unit, codes, codec)
         del unit
         progress(1)
         whole = groups.SimilarPairs(
@@ -171,7 +171,7 @@ def code_vectors(source: Similarity, sources: Sources) -> Tensor:
     """
     layout, codec = load_layout(sources.checkpoint), load_codec(*sources.codec)
     check_codec(codec, sources.codec[1], layout, sources.target)
-    known = _vectors(source, layout, codec, sources)
+    known = sound_vectors(source, layout, codec, sources)
     out = known.new_full((layout.speech_vocab_size, known.shape[1]), torch.nan)
     out[: layout.n_codes] = known[: layout.n_codes]
     out[list(layout.stop_ids)] = torch.nan
@@ -243,7 +243,7 @@ def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, A
     return origin | {"embedding": vectors.embedding_hash(stored)}
 
 
-def _vectors(
+def sound_vectors(
     source: Similarity, layout: Layout, codec: Codec, sources: Sources, cache: str | None = None
 ) -> Tensor:
     """Return vectors, float32 [n_codes, size], on the device; slow ones are stored in `cache`."""
@@ -268,7 +268,7 @@ def _mel(layout: Layout, codec: Codec, sources: Sources, cache: str | None) -> N
     return entry.arrays["mel"]
 
 
-def _likeness(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:
+def likeness_of(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:
     """Measure the agreement of cosines with the codebook; None for a codec without one."""
     codebook = getattr(codec, "codebook", None)
     if codebook is None:

@@ -35,7 +35,7 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         return SwapSource(parts.codec, groups, swapped, facts, parts.sampling, voices)
     engine = build_engine(config, config.system, models)
     return EngineSource(
-        engine, config, _voices(config, engine.codec), _target_tokens(config, engine)
+        engine, config, _voices(config, engine.codec), target_tokens(config, engine)
     )
 
 
@@ -48,7 +48,7 @@ def _voices(config: DecodeConfig, codec: Codec) -> Voices:
     return Voices(codec, content_hash(Path(config.codec.path)), shared(config))
 
 
-def _target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
+def target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
     """Return the store of this target's tokens, keyed by all that decides them besides requests."""
     made_by = {
         "target": content_hash(Path(config.target.path)),

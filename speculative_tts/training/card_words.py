@@ -78,9 +78,9 @@ def draft_words(config: ExportConfig, exported: Exported) -> Words:
     serve = SERVE.format(**words) if any(file.name == VLLM for file in exported.files) else ""
     shape = exported.config
     return Words(
-        title=f"{name}, for its drafts" if own else f"{_draft_name(config)}, a draft of {name}",
+        title=f"{name}, for its drafts" if own else f"{draft_name(config)}, a draft of {name}",
         shape=f"{shape['num_hidden_layers']} layers of {shape['hidden_size']}",
-        training=list(_describe_inheritance(Path(config.draft.path) / INHERITANCE)),
+        training=list(describe_inheritance(Path(config.draft.path) / INHERITANCE)),
         sampler="generation_config.json has what transformers has a name for.",
         use=USE.format(**words) + serve,
         tag="draft-model",
@@ -104,7 +104,7 @@ def layer_words(config: ExportConfig, exported: Exported) -> Words:
     )
 
 
-def _draft_name(config: ExportConfig) -> str:
+def draft_name(config: ExportConfig) -> str:
     """Return the configured draft's name; the folder's name if `path` was overridden."""
     name, path = config.draft.name, config.draft.path
     known = configuration(f"draft/{name}").get("path") if name in configurations("draft") else None
@@ -123,7 +123,7 @@ def _template_values(config: ExportConfig, *, trust: bool) -> Mapping[str, Any]:
     }
 
 
-def _describe_inheritance(path: Path) -> Iterator[str]:
+def describe_inheritance(path: Path) -> Iterator[str]:
     """Describe the training recorded in a draft's inheritance.json."""
     if not path.is_file():
         yield UNRECORDED

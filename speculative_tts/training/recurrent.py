@@ -107,7 +107,7 @@ class RecurrentTrunk(nn.Module):
     def forward(self, states: States) -> tuple[Tensor, Values]:
         """Return the loss summed over steps and positions."""
         losses, reached = [], states.hidden.new_ones(len(states))
-        for going, step in self._steps(states):
+        for going, step in self.steps(states):
             losses.append((reached[going] * self._loss(*step)).sum())
             if self._own_drafts:
                 reached = reached.index_put((going,), reached[going] * self._passes(*step))
@@ -117,7 +117,7 @@ class RecurrentTrunk(nn.Module):
     def dev_sums(self, states: States) -> Tensor:
         """Return loss, right tokens, expected acceptance and positions of each step: [n - 1, 4]."""
         rows = []
-        for _, (logits, wanted, target) in self._steps(states):
+        for _, (logits, wanted, target) in self.steps(states):
             p, q = self._sampler(logits), self._sampler(target)
             values = (
                 self._loss(logits, wanted, target).sum(),
@@ -146,7 +146,7 @@ class RecurrentTrunk(nn.Module):
         p, q = (self._sampler(of).gather(1, wanted[:, None])[:, 0] for of in (logits, target))
         return torch.where(q > 0, (p / q).clamp(max=1), 0)
 
-    def _steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
+    def steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
         """Yield each step's positions, the layer's logits, the next tokens, the target's logits.
 
         Positions whose sequence ended or was cut take no part: nothing follows that is known.

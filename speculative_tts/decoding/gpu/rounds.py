@@ -115,7 +115,7 @@ def settle(
         return verdict.accepted
     sums = kernels.sums
     classes = laws if sums is None else (sums.coarse(laws[0]), sums.coarse(laws[1]))
-    accepted, scale = _accept(kernels, rows, classes, fed, drafted)
+    accepted, scale = accept(kernels, rows, classes, fed, drafted)
     made = accepted, drafted, scale
     mass = None if sums is None else sums.residual(laws, classes, made)
     _settle(rows, mass, made, tally, laws)
@@ -143,7 +143,7 @@ def kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
     return _kernels[rule]
 
 
-def _accept(
+def accept(
     kernels: RuleKernels, rows: "BatchState", classes: Pair, fed: Tensor, drafted: Tensor
 ) -> Pair:
     """Return how many each row accepts, and what its draft is divided by after them (blocks)."""

@@ -96,7 +96,7 @@ def of_product(device: torch.device, shape: Shape, dtype: torch.dtype, rows: int
 
     known = table(device).get(shape.key(dtype, rows))
     if known is not None:
-        return _product(known)
+        return product_of(known)
     if tuning.worth_it(device, shape, dtype):
         return tuning.measure(device, shape, dtype, row_class(rows))
     return product_default(shape, dtype, rows)
@@ -167,6 +167,6 @@ def slug(device: torch.device) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name).strip("_")
 
 
-def _product(numbers: list[int]) -> Product:
+def product_of(numbers: list[int]) -> Product:
     """Return a tile as it was before it became JSON."""
     return Gemv(*numbers) if len(numbers) == len(Gemv._fields) else Rows(*numbers)

@@ -73,7 +73,7 @@ def test_an_engine_has_the_graphs_of_its_parts(make: Make, monkeypatch: pytest.M
             self.graphs = Graphs(lambda step: step)
 
     monkeypatch.setattr(builder, "Builder", Captured)
-    assert builder.build_engine(make()).graphs._capture is not None
+    assert builder.build_engine(make()).graphs.capture is not None
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_targets_tokens_are_known_by_all_that_decides_them(
     monkeypatch.setattr(build, "source_hash", lambda *folders: folders)
     config = make("out=runs", "sampling.top_k=7", "runtime.kernels=torch", "runtime.dtype=bfloat16")
     engine = builder.build_engine(config)
-    build._target_tokens(config, engine)
+    build.target_tokens(config, engine)
     made_by = {
         "target": content_hash(Path(config.target.path)),
         "rows": plain(config.target.rows),

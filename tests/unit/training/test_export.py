@@ -238,7 +238,7 @@ def test_a_card_says_whose_tokens_and_which_step(whose: str, data: str, tmp_path
     ):
         made["summary"]["best_step"] = best
         path.write_text(json.dumps(made))
-        training, on = card_words._describe_inheritance(path)
+        training, on = card_words.describe_inheritance(path)
         assert on == data
         assert said in training
         assert ("The weights are" in training) is bool(said)
@@ -246,8 +246,8 @@ def test_a_card_says_whose_tokens_and_which_step(whose: str, data: str, tmp_path
 
 def test_a_card_has_the_folders_name_where_no_other_fits() -> None:
     config = export.main.compose(["draft.path=runs/mine"])
-    assert card_words._draft_name(config) == "mine"
-    assert card_words._draft_name(export.main.compose([])) == "tiny"
+    assert card_words.draft_name(config) == "mine"
+    assert card_words.draft_name(export.main.compose([])) == "tiny"
     assert (
-        card_words._draft_name(export.main.compose(["draft.path=runs/mine", "draft.name=x"])) == "x"
+        card_words.draft_name(export.main.compose(["draft.path=runs/mine", "draft.name=x"])) == "x"
     )

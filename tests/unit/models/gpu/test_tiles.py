@@ -72,7 +72,7 @@ def test_tiles_that_ship_are_some() -> None:
         for key, numbers in json.loads(file.read_text())["tiles"].items():
             kind, dtype, *sizes = key.split()
             assert (kind, dtype) == ("product", "bfloat16")
-            rows, tile = int(sizes[-1]), tiles._product(numbers)
+            rows, tile = int(sizes[-1]), tiles.product_of(numbers)
             assert rows in tiles.ROW_CLASSES
             assert rows <= MOST_GEMV or isinstance(tile, Rows)
 
