@@ -105,11 +105,20 @@ def copy_atomic(source: Path, path: Path) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Raise OutputError when `path` cannot become a file; call it before long work."""
+    """Raise OutputError when `path` cannot become a file; call it before long work.
+
+    One missing folder will be made; several in a row are rather a misspelt path.
+    """
     with naming_errors(path):
         _refuse(path)
         if not _written_through(path):
-            check_folder(Path(os.path.realpath(path)).parent)
+            folder = Path(os.path.realpath(path)).parent
+            if not folder.parent.exists():
+                raise OutputError(
+                    f"{path} cannot be written: neither {folder} nor the folder above it is "
+                    "there; make them, or give another place"
+                )
+            check_folder(folder)
 
 
 def check_folder(folder: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from speculative_tts.assets import require
 from speculative_tts.files import naming_errors, write_all, write_atomic
-from speculative_tts.typed import FLAT, json_object, typed
+from speculative_tts.typed import FLAT, json_object, json_text, short, typed
 
 Row = TypeVar("Row")
 FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
@@ -209,7 +209,7 @@ def read_jsonl(path: Path, *needed: str) -> Iterator[dict[str, Any]]:
     for where, row in _lines(path, whole=False):
         for key in needed:
             if not isinstance(row.get(key), str | int):
-                what = f"is {json.dumps(row[key])[:40]}" if key in row else "is missing"
+                what = f"is {short(row[key])}" if key in row else "is missing"
                 raise ValueError(f"{where}: {key} {what}; make the file again")
         yield row
 
@@ -231,13 +231,21 @@ def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write a whole JSONL file atomically."""
-    write_atomic(path, "".join(json.dumps(row) + "\n" for row in rows))
+    """Write a whole JSONL file atomically; ValueError for a number that is NaN or infinite."""
+    write_atomic(path, "".join(_text(path, row) for row in rows))
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write one JSON document atomically, indented for people."""
-    write_atomic(path, json.dumps(value, indent=2) + "\n")
+def write_json(path: Path, value: Any, *, sort_keys: bool = False) -> None:
+    """Write one JSON document atomically, indented for people; ValueError as `write_jsonl`."""
+    write_atomic(path, _text(path, value, indent=2, sort_keys=sort_keys))
+
+
+def _text(path: Path, value: Any, **layout: Any) -> str:
+    """Return a value as the JSON of a file, with a line's end."""
+    try:
+        return json_text(value, **layout) + "\n"
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 class Appender:
@@ -265,8 +273,8 @@ class Appender:
             self._file.truncate(end)
 
     def append(self, row: dict[str, Any]) -> None:
-        """Write one row."""
-        line = json.dumps(row).encode() + b"\n"
+        """Write one row; ValueError for a number that is NaN or infinite."""
+        line = _text(self._path, row).encode()
         with naming_errors(self._path):
             write_all(self._file, line)
 

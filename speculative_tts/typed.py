@@ -1,11 +1,12 @@
-"""Build dataclasses from JSON values, checked against their types and limits."""
+"""Read JSON, build dataclasses of it, checked against their types and limits, and write JSON."""
 
 import dataclasses
 import functools
 import json
+import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -43,7 +44,7 @@ def json_object(data: bytes, where: object, remedy: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
         raise ValueError(f"{where} is not a JSON object ({error}); {remedy}") from error
     if not isinstance(value, dict):
-        raise ValueError(f"{where} is not a JSON object but {_short(value)}; {remedy}")
+        raise ValueError(f"{where} is not a JSON object but {short(value)}; {remedy}")
     return value
 
 
@@ -53,8 +54,35 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {_short(twice)} is there twice")
+        raise ValueError(f"the key {short(twice)} is there twice")
     return values
+
+
+def json_text(value: Any, **layout: Any) -> str:
+    """Format a value as JSON that any program reads; `layout` is given to `json.dumps`.
+
+    Raises ValueError naming the first number that JSON has no word for: NaN or an infinity.
+    """
+    if where := not_finite(value):
+        raise ValueError(
+            f"{where}, which JSON cannot hold; look for NaN in the weights or audio it came from"
+        )
+    return json.dumps(value, allow_nan=False, **layout)
+
+
+def not_finite(value: Any, at: str = "the value") -> str | None:
+    """Return where a JSON value holds NaN or an infinity: `kl.2 is nan`; None if nowhere."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{at} is {value}"
+    if isinstance(value, Mapping):
+        entries: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list | tuple):
+        entries = enumerate(value)
+    else:
+        return None
+    above = "" if at == "the value" else f"{at}."
+    places = (not_finite(one, f"{above}{key}") for key, one in entries)
+    return next((place for place in places if place), None)
 
 
 def typed(cls: type[Object], values: Mapping[str, Any], where: object) -> Object:
@@ -108,7 +136,7 @@ def _scalar(value: Any, kind: Any, hint: Any, key: str) -> Any:
         return value
     if isinstance(kind, type) and issubclass(kind, Enum) and value in list(kind.__members__):
         return kind[value]
-    raise ValueError(f"{key} is {_short(value)}; give {_wanted(hint)}")
+    raise ValueError(f"{key} is {short(value)}; give {_wanted(hint)}")
 
 
 @functools.cache
@@ -142,6 +170,7 @@ def _wanted(hint: Any) -> str:
     return f"{what}, or null" if null else what
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Return a JSON value as the start of its text, for messages."""
     text = json.dumps(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -31,6 +31,7 @@ from speculative_tts.files import (
     writing,
 )
 from speculative_tts.texts import some
+from speculative_tts.typed import json_text
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -61,7 +62,7 @@ class Entry:
 
 def key_of(description: Description) -> str:
     """Return the hash of a description, 64 hex digits."""
-    return text_hash(json.dumps(description, sort_keys=True))
+    return text_hash(json_text(description, sort_keys=True))
 
 
 def folder_of(root: Path, kind: str, description: Description) -> Path:
@@ -112,8 +113,8 @@ def save_entry(
             "files": files,
             "facts": dict(facts),
         }
-        content = json.loads(json.dumps(content))  # in the form in which it will be read
-        text = json.dumps(content | {"sha256": key_of(content)}, indent=2)
+        content = json.loads(json_text(content))  # in the form in which it will be read
+        text = json_text(content | {"sha256": key_of(content)}, indent=2)
         write_atomic(temporary / MANIFEST, text + "\n")
         temporary.chmod(0o755)  # mkdtemp's is private
         _move(temporary, place, description)

@@ -15,6 +15,8 @@ import soxr
 from speculative_tts.files import write_atomic
 
 SILENCE = 1e-4  # peak amplitude, about 3 steps of 16-bit audio
+LOUDEST = 8.0  # 18 dB above full scale: no overshoot, but whole numbers as floating-point samples
+SLOWEST = 4000  # samples a second; with fewer there is no speech
 LONGEST_WAV = 2**31 - 37  # bytes; some players read the sizes of a header as signed
 STREAMED = 2**31 - 2**16  # sizes from here on are placeholders of streams, not lengths
 EDGE = 0.1  # seconds of silence that `without_edges` keeps
@@ -27,7 +29,7 @@ class UnfitWaveError(ValueError):
 
 
 def read_wave(
-    path: Path,
+    path: Path | str,
     sample_rate: int,
     start: float = 0.0,
     seconds: float | None = None,
@@ -38,10 +40,10 @@ def read_wave(
 
     `start` and `seconds` select a part of a long recording. Values beyond [-1, 1] are clipped.
     Raise ValueError when the file is missing, unreadable or holds no samples (unless
-    `allow_empty`), and UnfitWaveError where some samples are NaN or infinite, or where channels in
-    opposite phase leave silence.
+    `allow_empty`), and UnfitWaveError where some samples are NaN, infinite or far beyond full
+    scale, or where channels in opposite phase leave silence.
     """
-    with _opened(path) as file:
+    with _opened(Path(path)) as file:
         rate = file.samplerate
         file.seek(min(round(start * rate), file.frames))
         frames = -1 if seconds is None else round(seconds * rate)
@@ -53,7 +55,12 @@ def read_wave(
         raise UnfitWaveError(
             f"{path} holds samples that are NaN or infinite; give another recording"
         )
-    if len(mono) and np.abs(mono).max() < SILENCE <= np.abs(wave).max():
+    if len(mono) and (peak := float(np.abs(mono).max())) > LOUDEST:
+        raise UnfitWaveError(
+            f"{path} holds samples of {peak:.0f}, and full scale is 1; divide them by 32768 (or "
+            "whatever whole numbers they were) and write it again"
+        )
+    if len(mono) and is_silent(mono) and not all(map(is_silent, wave.T)):
         raise UnfitWaveError(
             f"the channels of {path} cancel each other out; give a recording of one channel"
         )
@@ -80,6 +87,11 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
         )
     try:
         with soundfile.SoundFile(path) as file:
+            if file.samplerate < SLOWEST:
+                raise ValueError(
+                    f"{path} has {file.samplerate} samples a second, below {SLOWEST:,}; give a "
+                    "recording of 16,000 or more"
+                )
             yield file
     except soundfile.LibsndfileError as error:
         raise ValueError(
@@ -119,6 +131,11 @@ def readable(path: Path, seconds: float | None = None) -> bool:
     return duration >= (seconds or 0.0)
 
 
+def is_silent(wave: Wave) -> bool:
+    """Return True for a wave without sound: silence, or a constant voltage."""
+    return not len(wave) or float(np.ptp(wave)) < 2 * SILENCE
+
+
 def without_edges(wave: Wave, sample_rate: int) -> Wave:
     """Trim the silence before and after the speech to `EDGE`.
 
@@ -148,7 +165,7 @@ class WaveWriter:
 
     def write(self, wave: Wave) -> None:
         """Write samples and flush them at once."""
-        data = np.round(np.clip(wave, -1, 1) * 32767).astype("<i2").tobytes()
+        data = np.round(_clipped(wave) * 32767).astype("<i2").tobytes()
         self._file.write(data)
         self._file.flush()
         self._bytes += len(data)
@@ -166,10 +183,19 @@ class WaveWriter:
         return b"RIFF" + riff + b"WAVEfmt " + form + b"data" + struct.pack("<I", size)
 
 
+def _clipped(wave: Wave) -> Wave:
+    """Return a wave within [-1, 1]; ValueError for NaN, which 16 bits would hold as a sound."""
+    if not np.isfinite(wave).all():
+        raise ValueError(
+            "the codec gave samples that are NaN or infinite; look for NaN in its weights"
+        )
+    return np.clip(wave, -1, 1)
+
+
 def wav_bytes(wave: Wave, sample_rate: int) -> bytes:
     """Return a wav of 16-bit PCM; values beyond [-1, 1] are clipped."""
     buffer = io.BytesIO()
-    soundfile.write(buffer, np.clip(wave, -1, 1), sample_rate, format="WAV", subtype="PCM_16")
+    soundfile.write(buffer, _clipped(wave), sample_rate, format="WAV", subtype="PCM_16")
     return buffer.getvalue()
 
 

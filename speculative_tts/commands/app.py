@@ -9,10 +9,11 @@ Ctrl-C. Nothing here imports torch, so `--help` and mistakes answer at once.
 import io
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,7 @@ from speculative_tts.commands.composing import (
     typed_as,
 )
 from speculative_tts.commands.help import Described, help_text
+from speculative_tts.commands.stdout import reader_may_leave
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.kinds import asked_for, kinds_in
@@ -74,17 +76,21 @@ class Command(Described[Config]):
         for name in ("stdout", "stderr"):  # closed by the shell (2>&-)
             if getattr(sys, name) is None:
                 setattr(sys, name, io.StringIO())
+        with reader_may_leave():
+            return self._answer(sys.argv[1:] if argv is None else argv)
+
+    def _answer(self, argv: Sequence[str]) -> int:
+        """Run the command lines in `argv`; return the largest exit code, or that of a mistake."""
         try:
-            lines = arguments.one_by_one(sys.argv[1:] if argv is None else argv)
-            return max(self._one(line) for line in lines)
+            code = max(self._one(line) for line in arguments.one_by_one(argv))
+            sys.stdout.flush()  # an error of it is told now, not when Python ends
+            return code
         except JobFailedError as failed:
             print(f"{self.program}: a job failed: {failed.why}", file=sys.stderr)
             return failed.code
         except KeyboardInterrupt:
             print(f"{self.program}: interrupted", file=sys.stderr)
             return INTERRUPTED
-        except BrokenPipeError:  # `sst-decode --help | head`
-            return _unread()
         except SystemExit as stop:  # Hydra leaves this way after --hydra-help
             return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects below
@@ -119,8 +125,6 @@ class Command(Described[Config]):
                 import wandb  # noqa: F401 - told now, not after an hour, if it is not installed
             with typed_as([self.program, *typed]), reading(arguments.sources(composed)):
                 return self.run(composed), "see its log"
-        except BrokenPipeError:
-            return _unread(), "nobody reads what it prints"
         except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
             arguments.name_key(error, composed)
             return self._report(error), str(error)
@@ -183,7 +187,8 @@ class Command(Described[Config]):
         import hydra
 
         main = hydra.main(version_base="1.3", config_path=f"pkg://{CONFIGS}", config_name=self.name)
-        with typed_as([self.program, *argv]):
+        completing = any(one.startswith("query=") for one in argv)
+        with typed_as([self.program, *argv]), _without_schemas() if completing else nullcontext():
             main(task)()
 
     def _settings(self, overrides: Sequence[str]) -> list[str]:
@@ -255,6 +260,14 @@ def command(
     return Command(name, schema, about, examples, first, run, shorthand, implied)
 
 
+@contextmanager
+def _without_schemas() -> Iterator[None]:
+    """Print what the block prints without the names of schemas, which are no choices."""
+    with redirect_stdout(io.StringIO()) as offered:
+        yield
+    print(re.sub(r"\S*_schema\b ?", "", offered.getvalue()), end="")
+
+
 def job_number() -> int | None:
     """Return the number, from 0, of the sweep's point that runs; None outside a sweep."""
     return _number.get()
@@ -315,9 +328,3 @@ def _launched(work: Callable[[Point], tuple[int, str]], config: "DictConfig") ->
     code, why = work(point)
     if code:
         raise JobFailedError(code, f"{point}: {why}")
-
-
-def _unread() -> int:
-    """Return the exit code for a pipe that nobody reads; drop the rest of the output."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1

@@ -80,7 +80,10 @@ def _golden(config: CheckConfig) -> int:
 
     for key, value in {"target.name": config.target.name, "golden": config.golden}.items():
         if value is None:
-            raise FormatError(f"{key} is not set; give {key}=<value> (see sst-check --help)")
+            raise FormatError(
+                f"{key} is not set; give {key}=<value> to compare with golden files, or say "
+                "sst-check judges or sst-check paper (see sst-check --help)"
+            )
     check, folder = load_check(str(config.target.name)), Path(str(config.golden))
     if not folder.is_dir():
         raise FormatError(f"golden folder {folder} not found; give golden=<folder>")

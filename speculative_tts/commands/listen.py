@@ -99,7 +99,7 @@ main = app.command(
         *("runs", "systems", "test", "raters", "samples"),
         *("folder", "list", "answers", "port", "seed"),
     ),
-    shorthand=tuple((one.name, f"what={one.name}") for one in ListenStep),
+    shorthand=(("out", "folder"), *((one.name, f"what={one.name}") for one in ListenStep)),
 )
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.commands.help import options
+from speculative_tts.commands.help import SEVERAL, options
 from speculative_tts.schema.fields import key_types
 from speculative_tts.schema.kinds import kinds_in, own_keys
 
@@ -157,7 +157,7 @@ def _unknown_key(key: str, schema: type[Any]) -> str:
     if having:
         choice = " or ".join(f"{group}={name}" for name in having)
         return f"{key} is a key of {choice}, and another was chosen; give {choice}"
-    near = difflib.get_close_matches(key, key_types(schema), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(key, [*key_types(schema), *SEVERAL], n=1, cutoff=0.5)
     return f"unknown key {key}; " + (
         f"did you mean {near[0]}? (--help=all lists all)" if near else "--help=all lists the keys"
     )

@@ -6,11 +6,11 @@ sst-train-draft laws=true reads. A killed run goes on with the shards that are m
 Prints as JSON utterances, those left out because they did not end, and codes.
 """
 
-import json
 import sys
 
 from speculative_tts.commands import app, choices
 from speculative_tts.schema.own import OwnCodesConfig
+from speculative_tts.typed import json_text
 
 
 def run(config: OwnCodesConfig) -> int:
@@ -19,7 +19,7 @@ def run(config: OwnCodesConfig) -> int:
 
     app.require_codes(config.codes)
     app.require_writable(config.out)
-    print(json.dumps(own_codes(config)))
+    print(json_text(own_codes(config)))
     return 0
 
 

@@ -6,12 +6,12 @@ and how far cosines agree with distances in the codebook (`likeness`); of transi
 counted, seconds, and bigrams per second.
 """
 
-import json
 import sys
 from pathlib import Path
 
 from speculative_tts.commands import app, choices
 from speculative_tts.schema.prepare import Cache, PrecomputeConfig
+from speculative_tts.typed import json_text
 
 
 def run(config: PrecomputeConfig) -> int:
@@ -35,7 +35,7 @@ def transitions(config: PrecomputeConfig) -> int:
     entry = find_or_count(options, (config.codec.name, folder), n_codes, config.cluster)
     if export:
         export_counts(entry, export)
-    print(json.dumps({"folder": str(entry.folder), **entry.facts}))
+    print(json_text({"folder": str(entry.folder), **entry.facts}))
     return 0
 
 
@@ -56,7 +56,7 @@ def groups(config: PrecomputeConfig) -> int:
         config.target.rows,
     )
     entry = acoustic_groups(config.groups, sources)
-    print(json.dumps({"folder": str(entry.folder), **entry.facts}))
+    print(json_text({"folder": str(entry.folder), **entry.facts}))
     return 0
 
 

@@ -139,11 +139,14 @@ def _play(config: SpeakConfig, stream: "Stream", sample_rate: int) -> int:
     """Write a stream as it comes; say on standard error when it came (stdout may be the wave)."""
     from speculative_tts.codecs.audio import WaveWriter
 
-    with _sink(config) as file:
-        writer = WaveWriter(file, sample_rate, raw=config.encoding is Encoding.raw)
-        for wave in stream:
-            writer.write(wave)
-        writer.close()
+    try:
+        with _sink(config) as file:
+            writer = WaveWriter(file, sample_rate, raw=config.encoding is Encoding.raw)
+            for wave in stream:
+                writer.write(wave)
+            writer.close()
+    except BrokenPipeError:  # the reader of out=- has left
+        return 0
     found, pieces = stream.arrivals.heard(), len(stream.arrivals.seconds)
     outcome, length = stream.outcome, found["stream_audio_seconds"]
     assert outcome is not None

@@ -1,12 +1,12 @@
 """Run a training for the three training commands: processes, tracking, printed summary."""
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app
 from speculative_tts.schema.common import Device, DType
 from speculative_tts.tracking import Log, tracked_rows
+from speculative_tts.typed import json_text
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -34,6 +34,6 @@ def train(
     with tracked_rows(config, out) as track:
         summary = job(accelerator, track)
     if accelerator.is_main_process:
-        print(json.dumps({what: str(out), **summary}))
+        print(json_text({what: str(out), **summary}))
     accelerator.end_training()
     return 0

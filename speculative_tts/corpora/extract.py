@@ -26,6 +26,7 @@ from speculative_tts.corpora.utterance import Utterance
 from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.shards import check_job
+from speculative_tts.typed import json_text
 from speculative_tts.workers import HERE, Workers
 
 SETTINGS = "extraction.json"
@@ -137,7 +138,7 @@ def make_shard(shard: Shard) -> None:
     present = [one for one in shard.utterances if one.id not in absent]
     for begin in range(0, len(present), BATCH):
         rows += encode_rows(present[begin : begin + BATCH], codec, dropped)
-    about = {LEFT_OUT: json.dumps(asdict(dropped))}
+    about = {LEFT_OUT: json_text(asdict(dropped))}
     write_shard(rows, SCHEMA.with_metadata(about), shard.path)
 
 

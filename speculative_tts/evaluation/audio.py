@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import numpy as np
 import soundfile
 
-from speculative_tts.codecs.audio import SILENCE, Wave, read_wave
+from speculative_tts.codecs.audio import Wave, is_silent, read_wave
 
 __all__ = ["Wave"]
 
@@ -13,7 +12,7 @@ SAMPLE_RATE = 16_000
 SHORTEST = 400  # samples (25 ms): one analysis window, below which nothing can be judged
 
 
-def load_wave(path: Path) -> Wave:
+def load_wave(path: Path | str) -> Wave:
     """Load an audio file's samples, perhaps none; raise ValueError if it is missing or no audio."""
     return read_wave(path, SAMPLE_RATE, allow_empty=True)
 
@@ -31,4 +30,4 @@ def flags_of(wave: Wave) -> list[str]:
     """Return the flags of a wave: `empty_audio`, `silent_audio` or none."""
     if len(wave) < SHORTEST:
         return ["empty_audio"]
-    return ["silent_audio"] if float(np.abs(wave).max()) < SILENCE else []
+    return ["silent_audio"] if is_silent(wave) else []

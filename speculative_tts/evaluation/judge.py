@@ -10,7 +10,6 @@ imports nothing heavy before `load`, and reports by `missing` what it lacks on t
 import functools
 import importlib.metadata
 import importlib.util
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -18,6 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.files import text_hash
 from speculative_tts.records import DecodeRecord
+from speculative_tts.typed import json_text
 
 Measure = Callable[[Wave], Any]
 Measures = Callable[[Sequence[Wave]], list[Any]]
@@ -49,7 +49,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A judge's result for one audio file; the value is None, with a flag, for empty audio."""
+    """A judge's result for one audio file.
+
+    The value is None for empty audio, which is flagged, and where the judge gave NaN or infinity.
+    """
 
     value: Any
     flags: list[str] = field(default_factory=list)
@@ -134,7 +137,7 @@ def describe(judge: Judge) -> dict[str, Any]:
 @functools.cache
 def signature(judge: Judge) -> str:
     """Return the key of a judge's cached measurements: id and a hash of version and options."""
-    text = json.dumps([judge.version, judge.options], sort_keys=True)
+    text = json_text([judge.version, judge.options], sort_keys=True)
     return f"{judge.id}-{text_hash(text)[:12]}"
 
 

@@ -14,6 +14,7 @@ from speculative_tts.evaluation.audio import flags_of, load_wave
 from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Judge, Measurement, Measures, load_many
 from speculative_tts.files import file_hash
+from speculative_tts.typed import not_finite
 from speculative_tts.workers import HERE, Workers
 
 Wanted = tuple[Judge, str]  # a judge and an audio file that it should measure
@@ -108,8 +109,13 @@ def measure_files(piece: Piece) -> list[list[Measurement] | str]:
     audible = [wave for wave, _ in waves.values()]
     by_judge = [_loaded(judge)(audible) for judge in judges] if audible else []
     for index, (path, (_, flags)) in enumerate(waves.items()):
-        results[path] = [Measurement(values[index], flags) for values in by_judge]
+        results[path] = [_measurement(values[index], flags) for values in by_judge]
     return [results[path] for path in paths]
+
+
+def _measurement(value: Any, flags: list[str]) -> Measurement:
+    """Return a judge's measurement; it is None where the judge answered with NaN or infinity."""
+    return Measurement(None if not_finite(value) else value, flags)
 
 
 @functools.cache

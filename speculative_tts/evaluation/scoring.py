@@ -179,18 +179,23 @@ def unmeasured(
     """
     by_id = {row.id: row for row in rows}
     reasons: dict[str, dict[str, str]] = {}
-    for judged in one.judges:
+    for judged, judge in one.judges.items():
         own = [metric for metric in METRICS.values() if metric.judge == judged]
         for sample in one.samples(judged):
             row = by_id[sample.id]
             has_audio = row.error is None and "empty_audio" not in row.flags
             if own and has_audio and all(None in metric.columns(row) for metric in own):
-                why = NO_WORDS if judged == "wer" else _reason(sample, measurements)
+                why = NO_WORDS if judged == "wer" else _reason(sample, judge, measurements)
                 reasons.setdefault(judged, {})[sample.id] = why
     return reasons
 
 
-def _reason(sample: Sample, measurements: Measurements) -> str:
+def _reason(sample: Sample, judge: Judge, measurements: Measurements) -> str:
+    measured = measurements.by_judge.get(judge, {})
+    for path in judge.files(sample):
+        one = measured.get(path)
+        if one and one.value is None and "empty_audio" not in one.flags:
+            return f"the judge gave no finite number for {path}"
     if not sample.prompt_audio:
         return "the list names no prompt_audio"
     return measurements.errors.get(sample.prompt_audio, f"{sample.prompt_audio} holds no sound")

@@ -82,10 +82,12 @@ def to_numbers(embedding: Any) -> list[float]:
     return [round(float(value), 7) for value in np.asarray(embedding).reshape(-1)]
 
 
-def cosine(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
-    """Return the cosine of two vectors."""
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+def cosine(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float | None:
+    """Return the cosine of two vectors; None where one of them has no length."""
+    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / lengths if lengths else None
 
 
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _mean(values: list[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return sum(there) / len(there) if there else None

@@ -18,7 +18,7 @@ from speculative_tts.runs.folder import (
     read_config,
     read_records,
 )
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, typed
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,15 @@ def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(path, str) or path in {"", "???"}:
         return TINY_WORDS
     file = assets.resolve(path) / "speech.json"
-    words = read_json(file).get("words") if file.is_file() else None
-    return tuple(words) if words else TINY_WORDS
+    words = typed(_Layout, read_json(file), file).words if file.is_file() else None
+    return words or TINY_WORDS
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The part of a target's speech.json that scores need."""
+
+    words: tuple[str, ...] | None = None
 
 
 def read_external(path: Path, out: Path | None = None, limit: int | None = None) -> list[Source]:

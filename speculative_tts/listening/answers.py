@@ -17,7 +17,7 @@ from speculative_tts.listening.key import Key, Role, Trial
 from speculative_tts.schema.limits import Limit, NonNegative, Whole
 from speculative_tts.schema.listen import ListeningTest
 from speculative_tts.texts import some
-from speculative_tts.typed import read_json, typed
+from speculative_tts.typed import json_text, read_json, typed
 
 DATABASE = "answers.sqlite"
 SESSION = re.compile(r"[0-9a-f]{32}")
@@ -128,7 +128,7 @@ class Store:
         rows = [
             (
                 *(sheet.session, one.trial, sheet.test, sheet.rater, sheet.name),
-                *(json.dumps(one.values), one.seconds, one.plays),
+                *(json_text(one.values), one.seconds, one.plays),
             )
             for one in sheet.answers
         ]

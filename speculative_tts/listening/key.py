@@ -4,7 +4,6 @@ It stays with the experimenter (`key.json`); raters get the trials alone (`publi
 """
 
 import dataclasses
-import json
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -15,7 +14,7 @@ from speculative_tts.provenance import plain
 from speculative_tts.records import write_json
 from speculative_tts.schema.limits import Whole
 from speculative_tts.schema.listen import ListeningTest
-from speculative_tts.typed import read_json, typed
+from speculative_tts.typed import json_text, read_json, typed
 
 KEY, SITE, ANSWERS = "key.json", "site", "answers"
 
@@ -175,7 +174,7 @@ def read_key(folder: Path) -> Key:
 
 def hash_test(clips: dict[str, BlindClip], raters: list[list[Trial]]) -> str:
     """Return the test's id: a hash of all clips and trials."""
-    text = json.dumps([sorted(clips), [[dataclasses.asdict(one) for one in r] for r in raters]])
+    text = json_text([sorted(clips), [[dataclasses.asdict(one) for one in r] for r in raters]])
     return text_hash(text)[:12]
 
 

@@ -1,7 +1,6 @@
 """Make a listening test from runs: a folder for raters' browsers, and a key that stays private."""
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -30,6 +29,7 @@ from speculative_tts.listening.p808 import export, require_method
 from speculative_tts.provenance import provenance
 from speculative_tts.schema.listen import ListenConfig, ListeningTest
 from speculative_tts.texts import some
+from speculative_tts.typed import json_text
 
 AUDIO = "audio"
 PAGE = ("index.html", "style.css", "test.js", "server.js")
@@ -214,7 +214,7 @@ def _write_site(site: Path, key: Key, clips: Clips, loudness: float) -> list[str
     page = resources.files("speculative_tts.listening") / "site"
     for name in PAGE:
         write_atomic(site / name, (page / name).read_bytes())
-    write_atomic(site / "data.js", f"window.TEST = {json.dumps(public(key))};\n")
+    write_atomic(site / "data.js", f"window.TEST = {json_text(public(key))};\n")
     if softer == 1:
         return []
     clip = key.clips[loudest]

@@ -4,7 +4,6 @@ Rows of a merged vocabulary: speech codes, stop ids, text words, <sos>, <task>.
 Input: <sos> prompt text, text <task> prompt speech; the speech goes on until a stop id.
 """
 
-import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.files import write_atomic
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.records import write_json
 from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.limits import Count, Positive, Whole
 from speculative_tts.texts import some
@@ -94,7 +93,7 @@ class SpeechLayout:
     def save(self, folder: Path) -> None:
         """Write `folder`/speech.json."""
         content = {"format_version": FORMAT_VERSION, **asdict(self)}
-        write_atomic(folder / FILE, (json.dumps(content, indent=2) + "\n").encode())
+        write_json(folder / FILE, content)
 
     @property
     def eos_id(self) -> int:

@@ -7,7 +7,6 @@ mixes test lists or drafts unnoticed; where several contexts could fill it, the 
 is taken and the others are named. Other hardware or code is named too (`origin.mixed`).
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from speculative_tts.reporting.remedy import decode_command, place
 from speculative_tts.reporting.runs import Found, Run, Where, flatten
 from speculative_tts.schema.kinds import kinds, own_keys
 from speculative_tts.schema.rules import RuleConfig
+from speculative_tts.typed import json_text
 
 # May differ in a table.
 BOOKKEEPING = (
@@ -178,8 +178,8 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
 
 def _distinct(contexts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Contexts without repetitions and without those that are part of another."""
-    unique = list({json.dumps(one, sort_keys=True): one for one in contexts}.values())
-    unique.sort(key=lambda one: (-len(one), json.dumps(one, sort_keys=True)))
+    unique = list({json_text(one, sort_keys=True): one for one in contexts}.values())
+    unique.sort(key=lambda one: (-len(one), json_text(one, sort_keys=True)))
     kept: list[dict[str, Any]] = []
     for one in unique:
         if not any(one.items() <= other.items() for other in kept):
@@ -238,7 +238,7 @@ def _nearest(runs: Sequence[Run], reference: Sequence[Run], quantity: str) -> tu
     settings: dict[str, list[Run]] = {}
     for run in runs:
         rule = {key: value for key, value in run.config.items() if key.startswith("rule.")}
-        settings.setdefault(json.dumps(rule, sort_keys=True), []).append(run)
+        settings.setdefault(json_text(rule, sort_keys=True), []).append(run)
     groups = [_seeds([run for run in group if run.seed in wanted]) for group in settings.values()]
     known = [(group, value) for group in groups if (value := figure(group, quantity))]
     if not goal or not known:

@@ -22,6 +22,7 @@ from speculative_tts.reporting.fill_claims import NAME
 from speculative_tts.reporting.fill_figure import Figure
 from speculative_tts.reporting.points import answers, points
 from speculative_tts.reporting.tables import Cell, Table, comma_separated
+from speculative_tts.typed import json_text
 
 FILES = "page_files"
 SCRIPTS = ("chart.js", "listen.js", "page.js")
@@ -132,7 +133,7 @@ def _finite(data: Any) -> Any:
 
 def _embedded(data: Any) -> Markup:
     """Return JSON that ends no script element, whatever its texts are."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = json_text(data, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)

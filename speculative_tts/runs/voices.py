@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.caches import store
-from speculative_tts.codecs.audio import SILENCE, UnfitWaveError, Wave, read_wave
+from speculative_tts.codecs.audio import UnfitWaveError, Wave, is_silent, read_wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice
 from speculative_tts.provenance import content_hash, source_hash
 
@@ -56,7 +56,7 @@ def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:
         raise UnfitWaveError(
             f"{name} is {seconds:.0f} s long, above {LONGEST_PROMPT:.0f}; give 2 to 3 s of speech"
         )
-    if len(wave) and float(np.abs(wave).max()) < SILENCE:
+    if len(wave) and is_silent(wave):
         raise UnfitWaveError(
             f"{name} is silent: it has no voice to follow; give 2 to 3 s of speech"
         )

@@ -137,7 +137,7 @@ class GroupsConfig:
     weights: Weights = Weights.equal
     # Parquet shards whose codes are counted for weights=unigram
     unigram: ReadPath = "data/tiny/codes"
-    cache: KeptPath = "data/caches"  # folder of the caches
+    cache: KeptPath = "runs/.caches"  # folder of the caches
     path: ReadPath | None = None  # one cache folder instead, which must be the target's
 
     @property
@@ -172,5 +172,5 @@ class TransitionsConfig:
     smoothing: Smoothing = Smoothing.unigram
     strength: Positive = 1.0  # pseudo-counts of the smoothing; of floor the uniform share
     workers: Threads = 2  # processes that count
-    cache: KeptPath = "data/caches"  # folder of the caches
+    cache: KeptPath = "runs/.caches"  # folder of the caches
     path: ReadPath | None = None  # one folder instead, which must be the codec's

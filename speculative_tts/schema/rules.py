@@ -43,7 +43,7 @@ class ToleranceRule(RuleConfig):
 
     built_by = "speculative_tts.decoding.rules.acceptance:Tolerance.build"
     name: str = "tolerance"
-    beta: NonNegative = 0.0  # 0 is the exact rule
+    beta: Share = 0.0  # 0 is the exact rule; 1 accepts whatever is drafted
 
     @property
     def label(self) -> list[str]:

@@ -3,7 +3,6 @@
 Every statement comes from a file; a figure that was not measured is called "not measured".
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table, 
 from speculative_tts.schema.export import ExportConfig
 from speculative_tts.training.card_words import Words, draft_words, layer_words
 from speculative_tts.training.export import Exported
+from speculative_tts.typed import json_text
 
 UNKNOWN = "not measured"
 FIGURES = ("acceptance_length", "tv", "wer", "speedup")
@@ -131,6 +131,6 @@ def _ranges(rows: Sequence[int]) -> str:
 def _front(config: ExportConfig, tag: str) -> str:
     """Return the YAML front matter that a model hub reads."""
     lines = ["library_name: transformers", "pipeline_tag: text-to-speech"]
-    lines += [f"license: {json.dumps(config.licence)}"] if config.licence else []
+    lines += [f"license: {json_text(config.licence)}"] if config.licence else []
     lines += [f"tags: [speculative-decoding, {tag}]"]
     return "\n".join(["---", *lines, "---", "", ""])

@@ -8,7 +8,6 @@ sound alike, and rows of codes begin as projections of the codec's entries.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +26,7 @@ from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.texts import WORDS
 from speculative_tts.files import write_atomic
 from speculative_tts.models.phones import PhoneLayout
+from speculative_tts.records import write_json
 from speculative_tts.schema.common import DType
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.text.phones import PHONES
@@ -281,7 +281,7 @@ class SentenceTraining(Training):
         ids = {"bos_token_id": self.layout.sos_id, "eos_token_id": self.layout.eos_id}
         config = self.model.lm.config(self.layout.vocab_size, ids)
         tensors = {n: t.half().contiguous().cpu() for n, t in self.model.lm.state_dict().items()}
-        write_atomic(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+        write_json(folder / "config.json", config, sort_keys=True)
         write_atomic(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
         self.layout.save(folder)
 

@@ -7,7 +7,6 @@ that name the word being spoken and the word after it, trained with the model an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from speculative_tts.corpora.flite import WORDS
 from speculative_tts.files import write_atomic
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.records import write_json
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.checkpoint import source_hash
@@ -204,7 +204,7 @@ def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
     """Write config.json, model.safetensors (float16) and speech.json."""
     config = {**model.config.to_dict(), "architectures": ["Qwen2ForCausalLM"], "dtype": "float32"}
     tensors = {name: t.half().contiguous() for name, t in model.state_dict().items()}
-    write_atomic(folder / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+    write_json(folder / "config.json", config, sort_keys=True)
     write_atomic(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
     layout.save(folder)
 

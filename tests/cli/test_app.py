@@ -458,10 +458,8 @@ def test_a_failed_job_of_a_launcher_says_which_and_why(
     assert "No such file" in told
 
 
-def test_what_a_closed_stream_or_pipe_would_hear_is_no_bad_input(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """`2>&-` ended in a traceback of the progress bar, and `| true` with exit code 2."""
+def test_what_a_closed_stream_would_hear_is_no_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`2>&-` ended in a traceback of the progress bar."""
 
     def printing(config: DecodeConfig) -> int:
         assert sys.stderr is not None
@@ -471,14 +469,62 @@ def test_what_a_closed_stream_or_pipe_would_hear_is_no_bad_input(
     main = app.command("decode", DecodeConfig, printing)
     monkeypatch.setattr(sys, "stderr", None)
     assert main([]) == 0
-    monkeypatch.undo()
 
-    def piped(config: DecodeConfig) -> int:
-        raise BrokenPipeError
 
-    monkeypatch.setattr(app.os, "dup2", lambda *_: None)
-    assert app.command("decode", DecodeConfig, piped)([]) == 1
+def test_a_reader_that_leaves_ends_no_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`sst-report | head -1` ended at the line that nobody read any more, with exit code 1."""
+
+    def printing(config: DecodeConfig) -> int:
+        for _ in range(10_000):
+            print("a line of a table")
+        (tmp_path / "done").touch()
+        return 0
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert app.command("decode", DecodeConfig, printing)([]) == 0
+        assert sys.stdout is unread
+    assert (tmp_path / "done").exists()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "offered", "hidden"),
+    [
+        ("sst-decode rule=", "rule=tolerance", "rule=tolerance_schema"),
+        ("sst-decode targ", "target", "target_schema"),
+    ],
+)
+def test_completion_offers_choices_and_no_schemas(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    line: str,
+    offered: str,
+    hidden: str,
+) -> None:
+    """Tab offered `rule=tolerance_schema`, which is no choice."""
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(len(line)))
+    assert decode(["-sc", "query=bash"]) == 0
+    words = capfd.readouterr().out.split()
+    assert any(word.startswith(offered) for word in words)
+    assert hidden not in words
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("methd=ssd", "method"), ("experimnt=ssd/table3", "experiment"), ("taget=tiny", "target")],
+)
+def test_a_misspelt_group_is_recognised(
+    capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    """`methd=ssd` was told to be a key of something else."""
+    assert decode([typed]) == app.BAD_INPUT
+    assert f"did you mean {meant}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,14 @@ def test_what_cannot_be_a_file_is_refused_with_a_remedy(tmp_path: Path, write: o
 
 
 def test_checking_a_place_makes_nothing(tmp_path: Path) -> None:
-    check_place(tmp_path / "new" / "folder" / "out.wav")
+    check_place(tmp_path / "new" / "out.wav")
+    assert names(tmp_path) == []
+
+
+def test_folders_of_a_misspelt_path_are_not_made(tmp_path: Path) -> None:
+    """`sst-speak out=/nonexistent/x/a.wav` made all of them."""
+    with pytest.raises(OutputError, match=r"neither .*/nonexistent/x nor the folder above it is"):
+        check_place(tmp_path / "nonexistent" / "x" / "a.wav")
     assert names(tmp_path) == []
 
 

@@ -1,9 +1,13 @@
 """Rows survive the disk, kills and other versions of the code."""
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from speculative_tts.records import (
     Appender,
@@ -15,9 +19,10 @@ from speculative_tts.records import (
     read_list,
     spread,
     to_row,
+    write_json,
     write_jsonl,
 )
-from speculative_tts.typed import read_json, typed
+from speculative_tts.typed import json_text, not_finite, read_json, typed
 
 RECORD = DecodeRecord(
     id="a",
@@ -231,3 +236,50 @@ def test_an_id_is_no_formula(tmp_path: Path, key: str) -> None:
     write_jsonl(tmp_path / "list.jsonl", [ITEM | {"id": key}])
     with pytest.raises(ValueError, match=r"so that a spreadsheet computes it; begin with a letter"):
         read_list(tmp_path / "list.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        (float("nan"), "the value is nan"),
+        ({"split": {"kl": [0.5, float("inf")]}}, "split.kl.1 is inf"),
+        ([{"a": (1, -float("inf"))}], "0.a.1 is -inf"),
+        ({"a": np.float64("nan")}, "a is nan"),
+    ],
+)
+def test_a_number_that_json_cannot_hold_is_named(tmp_path: Path, value: object, where: str) -> None:
+    """`NaN` and `Infinity` were written, which no other reader of JSON takes."""
+    path = tmp_path / "rows.json"
+    assert not_finite(value) == where
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {where}, which JSON cannot hold")):
+        write_json(path, value)
+    with pytest.raises(ValueError, match="which JSON cannot hold"):
+        write_jsonl(path, [{"value": value}])
+    assert not path.exists()
+    appender = Appender(path)
+    appender.append({"value": 1.5})
+    with pytest.raises(ValueError, match="which JSON cannot hold"):
+        appender.append({"value": value})
+    appender.close()
+    assert list(read_jsonl(path)) == [{"value": 1.5}]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_what_is_written_is_json(value: object) -> None:
+    """It is what a strict reader takes, or a refusal."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    if not_finite(value):
+        with pytest.raises(ValueError, match="which JSON cannot hold"):
+            json_text(value)
+    else:
+        assert json.loads(json_text(value), parse_constant=refuse) == value

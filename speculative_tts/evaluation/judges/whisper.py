@@ -7,7 +7,7 @@ one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
@@ -16,7 +16,7 @@ from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
 from speculative_tts.pretrained import AGAIN, read_pretrained
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, typed
 
 WINDOW = 30 * SAMPLE_RATE  # samples of one window
 NORMALISER = "normalizer.json"  # British to American spelling
@@ -62,10 +62,11 @@ class Whisper(Transcriber, LocalModel):
         if self.folder is None:
             return super().id
         try:
-            stored = read_json(self.folder / "config.json")
+            path = self.folder / "config.json"
+            stored = typed(_Sizes, read_json(path), path)
         except ValueError:  # `load` will say so
             return f"whisper-{self.folder.name}"
-        return f"whisper-{size_name(*(stored.get(key) for key in CONFIG))}"
+        return f"whisper-{size_name(*astuple(stored))}"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -81,7 +82,7 @@ class Whisper(Transcriber, LocalModel):
         """Return Whisper's English normaliser: numbers, contractions, spelling."""
         assert self.folder is not None
         path = self.folder / NORMALISER
-        table = read_json(path) if path.is_file() else {}
+        table = typed(_Spelling, {"table": read_json(path)}, path).table if path.is_file() else {}
         module = offline("transformers.models.whisper.english_normalizer")
         normalise = module.EnglishTextNormalizer(table)
         return lambda text: str(normalise(text))
@@ -126,7 +127,19 @@ class Whisper(Transcriber, LocalModel):
         return lambda waves: apart(waves, transcribe)
 
 
-CONFIG = ("d_model", "encoder_layers", "vocab_size", "num_mel_bins")
+@dataclass(frozen=True)
+class _Sizes:
+    """The keys of Whisper's config.json that tell its size."""
+
+    d_model: int | None = None
+    encoder_layers: int | None = None
+    vocab_size: int | None = None
+    num_mel_bins: int | None = None
+
+
+@dataclass(frozen=True)
+class _Spelling:
+    table: dict[str, str]
 
 
 def size_name(

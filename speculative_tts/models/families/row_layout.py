@@ -22,6 +22,7 @@ from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.layout import words_in
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import RowsConfig
+from speculative_tts.typed import json_text
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 _MARKER = re.compile(r"<[^<>{}\s]+>")
@@ -46,7 +47,7 @@ class RowLayout:
     @classmethod
     def read(cls, folder: Path, config: RowsConfig) -> "RowLayout":
         """The layout of a checkpoint folder; ValueError names what its tokenizer lacks."""
-        return _read(folder.resolve(), json.dumps(dataclasses.asdict(config)))
+        return _read(folder.resolve(), json_text(dataclasses.asdict(config)))
 
     @property
     def n_codes(self) -> int:
@@ -86,7 +87,7 @@ class RowLayout:
     def vocabulary(self) -> str:
         """A hash of all tokens and their ids: equal where text rows mean the same."""
         names = sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])
-        return text_hash(json.dumps([self.rows, names]))
+        return text_hash(json_text([self.rows, names]))
 
     def width(self, *, text_rows: bool) -> int:
         """Ids that the head has."""

@@ -29,6 +29,7 @@ from speculative_tts.training.laws import (
     VOICE_TEXT,
     TopDistributions,
 )
+from speculative_tts.typed import json_text
 
 FOLDER = "columns"
 RESIDUAL = "residual_codes"
@@ -189,7 +190,7 @@ def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool, laws: bo
         fields
         + (_layer_fields(paths, codes) if layers else [])
         + (_law_fields(paths) if laws else []),
-        {SOURCE: json.dumps(_signature(paths, n_codes)).encode()},
+        {SOURCE: json_text(_signature(paths, n_codes)).encode()},
     )
     with writing(path) as file, pa.ipc.new_file(file, schema) as writer:
         for table in _read_tables(paths, schema, n_codes):

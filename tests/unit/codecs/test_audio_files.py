@@ -1,5 +1,6 @@
 """Audio files as codecs and judges read them."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,17 @@ import pytest
 import soundfile
 
 from speculative_tts.assets import resolve
-from speculative_tts.codecs.audio import EDGE, UnfitWaveError, read_wave, readable, without_edges
-from speculative_tts.evaluation.audio import load_wave
+from speculative_tts.codecs.audio import (
+    EDGE,
+    UnfitWaveError,
+    WaveWriter,
+    is_silent,
+    read_wave,
+    readable,
+    wav_bytes,
+    without_edges,
+)
+from speculative_tts.evaluation.audio import flags_of, load_wave
 from speculative_tts.listening.sound import load
 from speculative_tts.records import read_list
 
@@ -26,6 +36,46 @@ def test_samples_too_loud_are_clipped(tmp_path: Path) -> None:
     wave = np.array([2.0, -3.0, 0.25], dtype=np.float32)
     soundfile.write(tmp_path / "a.wav", wave, 16_000, subtype="FLOAT")
     assert read_wave(tmp_path / "a.wav", 16_000).tolist() == [1.0, -1.0, 0.25]
+
+
+def test_whole_numbers_as_floating_point_samples_are_told(tmp_path: Path) -> None:
+    """16-bit samples stored as floats were clipped to a square wave without a word."""
+    wave = (3000 * np.sin(np.arange(16_000) / 20)).astype(np.float32)
+    soundfile.write(tmp_path / "a.wav", wave, 16_000, subtype="FLOAT")
+    with pytest.raises(UnfitWaveError, match=r"samples of 3000, and full scale is 1; divide them"):
+        read_wave(tmp_path / "a.wav", 16_000)
+
+
+def test_a_rate_without_speech_is_refused(tmp_path: Path) -> None:
+    """Ten samples at 1 Hz were a voice prompt of ten seconds."""
+    soundfile.write(tmp_path / "a.wav", np.sin(np.arange(10)), 1)
+    with pytest.raises(ValueError, match=r"a\.wav has 1 samples a second, below 4,000; give"):
+        read_wave(tmp_path / "a.wav", 16_000)
+
+
+@pytest.mark.parametrize("level", [0.0, 0.5, 1.0])
+def test_a_constant_voltage_is_silence(level: float) -> None:
+    """Full-scale DC was a voice to follow, and audio to judge."""
+    wave = np.full(16_000, level, dtype=np.float32)
+    assert is_silent(wave)
+    assert flags_of(wave) == ["silent_audio"]
+    assert not is_silent(wave + 0.001 * np.sin(np.arange(16_000), dtype=np.float32))
+
+
+def test_judges_read_a_path_given_as_text(tmp_path: Path) -> None:
+    """`load_wave("a.wav")` ended in an AttributeError."""
+    soundfile.write(tmp_path / "a.wav", np.zeros(500), 16_000)
+    assert len(load_wave(str(tmp_path / "a.wav"))) == 500
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_no_audio_is_written_of_samples_that_are_no_numbers(value: float) -> None:
+    """16 bits have no NaN: it became some sample or another."""
+    wave = np.array([0.5, value], dtype=np.float32)
+    with pytest.raises(ValueError, match="the codec gave samples that are NaN or infinite"):
+        wav_bytes(wave, 16_000)
+    with pytest.raises(ValueError, match="the codec gave samples that are NaN or infinite"):
+        WaveWriter(io.BytesIO(), 16_000).write(wave)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

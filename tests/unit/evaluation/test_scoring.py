@@ -11,7 +11,7 @@ import loud_judge
 import numpy as np
 import pytest
 import soundfile
-from loud_judge import LoudJudge
+from loud_judge import LoudJudge, NumbJudge
 from scored_runs import record
 from synthetic_runs import config_of
 
@@ -383,6 +383,18 @@ def test_a_paper_that_is_none_is_said_before_anything_is_heard(run_folder: Path)
     with pytest.raises(ValueError, match=r"paper=sdd has no report; use ssd, pcg"):
         command.run(settings(run_folder, paper="sdd"))
     assert not loud_judge.HEARD
+
+
+def test_a_judge_that_gives_no_number_is_told(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`NaN` went into scores.jsonl and the cache, which no other reader of JSON takes."""
+    monkeypatch.setattr(scoring, "JUDGES", scoring.JUDGES | {"dnsmos": lambda *_: NumbJudge()})
+    assert command.run(settings(run_folder, metrics=["dnsmos"])) == 0
+    line = "dnsmos of 4 of 4 utterances could not be measured, the first u0: the judge gave no"
+    assert line in capsys.readouterr().err
+    assert [row["dnsmos"] for row in read_scores(run_folder)] == [None] * 4
+    assert "NaN" not in (run_folder / "scores.jsonl").read_text()
 
 
 def test_missing_files_are_five_and_a_count(

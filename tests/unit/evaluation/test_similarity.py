@@ -55,6 +55,13 @@ def test_floor_is_the_mean_over_other_speakers() -> None:
     assert rows[2] == rows[3] == {"similarity": None, "similarity_floor": None}
 
 
+def test_a_voice_without_length_has_no_cosine() -> None:
+    """It was NaN, which stood in scores.jsonl."""
+    samples = [Sample("a", "", "out", "anna", prompt_audio="prompt")]
+    rows = ge2e.Ge2e().score(samples, {"out": [0.0, 0.0], "prompt": [1.0, 0.0]})
+    assert rows == [{"similarity": None, "similarity_floor": None}]
+
+
 def test_one_speaker_has_no_floor() -> None:
     samples = [Sample("a", "", "out", "anna", prompt_audio="prompt")]
     rows = ge2e.Ge2e().score(samples, {"out": [1.0], "prompt": [1.0]})
