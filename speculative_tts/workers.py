@@ -1,4 +1,4 @@
-"""Share pieces of work out to workers: this process, others of this machine, a Ray cluster.
+"""Workers that do pieces of work: this process, or others of this machine.
 
 Results are written whole or kept in records, so a piece whose worker was lost (killed, out of
 memory, its node gone) is simply done again; with copies of this process, by the same command.
@@ -13,13 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from multiprocessing import connection, get_context
 from multiprocessing.context import ForkProcess
 from typing import Any, TypeVar
-
-from speculative_tts.schema.common import Cluster, ClusterConfig
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -104,18 +101,6 @@ def afresh(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator
                 yield pool.submit(work, piece).result()
             except BrokenProcessPool as error:
                 raise ValueError(LOST_COPY) from error
-
-
-def workers(
-    config: ClusterConfig, processes: int, threads: int = 1
-) -> AbstractContextManager[Workers]:
-    """Return the configured workers, or `processes` of this machine; a piece takes `threads`."""
-    if config.name is Cluster.ray:
-        from speculative_tts.ray_workers import ray_workers
-
-        return ray_workers(config, threads)
-    one = HERE if processes == 1 else Processes(processes, config.retries)
-    return nullcontext(one)
 
 
 def copies(work: Callable[[Piece], Iterator[Result]], pieces: Sequence[Piece]) -> Iterator[Result]:

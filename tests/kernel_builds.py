@@ -22,11 +22,12 @@ B, F, N = "*bf16", "*fp32", "*i64"
 PRODUCT = {"x": B, "w": B, "bias": B, "addend": B, "out": B, "floor2": "fp32"}
 FUSED = {"NORM": True, "BIAS": True, "ADD": False}
 ATTENTION = {
-    "fused": B, "keys": B, "values": B, "turns": F, "start": N, "out": B, "parts": F, "peaks": F,
-    "tickets": "*i32",
+    "fused": B, "keys": B, "values": B, "turns": F, "gains": F, "start": N, "out": B, "parts": F,
+    "peaks": F, "tickets": "*i32", "floor2": "fp32",
 }  # fmt: skip
 QWEN = {"HEADS": 14, "KV": 2, "D": 64, "DB": 64}  # CosyVoice 2
 LLAMA = {"HEADS": 32, "KV": 8, "D": 128, "DB": 128}  # LLaSA-8B
+QWEN3 = {"HEADS": 16, "KV": 8, "D": 128, "DB": 128}  # Qwen3-0.6B and 1.7B
 PART = {"KB": 64, "SPLITS": 8}
 BUILDS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], int]] = {
     # module, kernel, types (others are i32), constants, warps
@@ -38,9 +39,11 @@ BUILDS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], int]] = {
              {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "GATED": True,
               "STAGES": 6, "LINES": 8}, 1),
     "attention": ("attention", "attention_kernel", ATTENTION,
-                  {**QWEN, "QB": 16, "NB": 16, **PART}, 4),
+                  {**QWEN, "QB": 16, "NB": 16, **PART, "NORM": False}, 4),
     "attention, many": ("attention", "attention_kernel", ATTENTION,
-                        {**LLAMA, "QB": 16, "NB": 16, **PART}, 4),
+                        {**LLAMA, "QB": 16, "NB": 16, **PART, "NORM": False}, 4),
+    "attention, normed": ("attention", "attention_kernel", ATTENTION,
+                          {**QWEN3, "QB": 16, "NB": 16, **PART, "NORM": True}, 4),
     "norm": ("norm", "norm_kernel", {"x": B, "addend": B, "gain": B, "total": B, "out": B,
              "floor2": "fp32"}, {"KB": 1024, "ADD": True, "GAIN": True}, 4),
 }  # fmt: skip

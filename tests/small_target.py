@@ -6,7 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen3Config,
+)
 
 from speculative_tts.models.layout import SpeechLayout
 
@@ -21,13 +27,14 @@ SIZES = {
     "vocab_size": LAYOUT.vocab_size,
     "max_position_embeddings": 128,
 }
-FAMILIES = {"qwen2": Qwen2Config, "llama": LlamaConfig}
+FAMILIES = {"qwen2": Qwen2Config, "qwen3": Qwen3Config, "llama": LlamaConfig}
 
 
 def random_target(family: str, *, tied: bool) -> PreTrainedModel:
     """A four-layer model whose layers, norms and biases all differ."""
     torch.manual_seed(7)
-    config = FAMILIES[family](**SIZES, tie_word_embeddings=tied)
+    own = {"head_dim": 8} if family == "qwen3" else {}  # apart from hidden_size over heads
+    config = FAMILIES[family](**SIZES, **own, tie_word_embeddings=tied)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     for parameter in model.parameters():
         parameter.data.normal_(0, 0.3)

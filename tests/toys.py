@@ -1,7 +1,7 @@
 """A rule, a drafter, a target family and a metric as a stranger adds them: what CONTRIBUTING lists.
 
-Each is its file (here a class) and a YAML (`write_configs`); families and metrics have a line of a
-registry too (`register`), rules and drafters name in their settings what builds them.
+Each is its file (here a class); families and metrics have a line of a registry (`register`) and a
+YAML (`write_configs`), rules and drafters name in their settings what builds them.
 """
 
 import json
@@ -205,10 +205,8 @@ def register() -> None:
 
 
 def write_configs(folder: Path, target: CheckpointConfig) -> None:
-    """The YAML of each."""
+    """The YAML of those that have one."""
     texts = {
-        "rule/timid": "defaults: [timid_schema]\nname: timid\n",
-        "drafter/again": "defaults: [again_schema]\nname: again\n",
         "target/bigrams": f"name: {target.name}\npath: {target.path}\n",
         "judges/loudest": "# @package _global_\nmetrics: [loudest]\n",
     }

@@ -6,6 +6,10 @@ from typing import Any
 
 import yaml
 
+from speculative_tts.schema.decode import DrafterConfig
+from speculative_tts.schema.kinds import kinds
+from speculative_tts.schema.rules import RuleConfig
+
 TINY = Path(__file__).parent / "tiny"
 PREFIX = "tiny:"
 ORIGINS = {  # folders that the packaged configurations name: how to fill them
@@ -55,13 +59,26 @@ def require(path: Path) -> Path:
 
 
 def configuration(name: str) -> dict[str, Any]:
-    """Read a shipped configuration file, such as `judges/pcg`, without composing it."""
+    """Read a shipped configuration, such as `judges/pcg`, without composing it.
+
+    A kind of rule or drafter that needs no file says its name alone.
+    """
+    group, _, choice = name.rpartition("/")
     file = resources.files("speculative_tts.configs").joinpath(f"{name}.yaml")
+    if choice in kinds_of(group) and not file.is_file():
+        return {"name": choice}
     return dict(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
 
 
 def configurations(group: str) -> list[str]:
     """Return the names of a group's shipped configurations, sorted."""
     folder = resources.files("speculative_tts.configs").joinpath(group)
-    files = folder.iterdir() if folder.is_dir() else ()
-    return sorted(f.name.removesuffix(".yaml") for f in files if f.name.endswith(".yaml"))
+    files = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+    named = (name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
+    return sorted({*named, *kinds_of(group)})
+
+
+def kinds_of(group: str) -> dict[str, type[Any]]:
+    """Return the classes of a group's choices by name: of rules and drafters; else empty."""
+    bases = (base for base in (RuleConfig, DrafterConfig) if base.group == group)
+    return {name: kind for base in bases for name, kind in kinds(base).items()}

@@ -56,13 +56,13 @@ class Weights:
                     yield index, name.removeprefix(LAYER), tensor
 
     def checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return config.json and state dict of a Llama whose vocabulary is the speech ids."""
+        """Return config.json and state dict of a Llama or Qwen3 of speech ids alone."""
         c, speech = self.config, len(self.head)
         rope: dict[str, Any] = {"rope_theta": c.rope_theta, "rope_type": "default"}
         if c.rope_scaling is not None:
             rope |= asdict(c.rope_scaling) | {"rope_type": "llama3"}
         config = {
-            "model_type": "llama",
+            "model_type": "qwen3" if c.head_norms else "llama",
             "hidden_size": c.hidden,
             "intermediate_size": c.intermediate,
             "num_hidden_layers": len(self.layers),

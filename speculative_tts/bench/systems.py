@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
-from speculative_tts.costs.lookahead import Row, best, table
+from speculative_tts.costs.lookahead import LookaheadCost, best, table
 from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -39,7 +39,7 @@ def ours(
     kept: ModelCache,
     prompts: Sequence[Continuation],
     engines: Mapping[str, Engine],
-) -> tuple[dict[str, Decode], dict[str, list[Row]]]:
+) -> tuple[dict[str, Decode], dict[str, list[LookaheadCost]]]:
     """Return systems by name, and the costs of each lookahead by drafter and rule.
 
     The target alone; every drafter and rule at the lookahead asked for and at its best one; blocks.

@@ -21,9 +21,9 @@ from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import (
     CheckpointConfig,
     GroupsConfig,
+    GroupWeights,
     RowsConfig,
     Similarity,
-    Weights,
 )
 from speculative_tts.shards import shard
 
@@ -60,7 +60,7 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
     if config.path is not None:
         return _open_named(Path(config.path), origin, sources)
     counts = None
-    if config.weights is Weights.unigram:
+    if config.weights is GroupWeights.unigram:
         counts = count_codes(Path(config.unigram), layout.speech_vocab_size)
     options = {
         "theta": config.theta,

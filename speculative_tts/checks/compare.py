@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.checks.registry import CheckRow, FormatError
 
 TOLERANCE = 1e-4
 """Of float32 results, absolute; above the noise between two correct implementations."""
@@ -17,36 +17,36 @@ TOLERANCE = 1e-4
 Numbers = Tensor | np.ndarray | float | Sequence[Any]
 
 
-def close(case: str, got: Numbers, expected: Numbers, tolerance: float = TOLERANCE) -> Row:
+def close(case: str, got: Numbers, expected: Numbers, tolerance: float = TOLERANCE) -> CheckRow:
     """Return the largest absolute difference; infinite if shapes differ or one alone has a NaN.
 
     Equal infinities (filtered logits) do not differ.
     """
     a, b = _double(got), _double(expected)
     if a.shape != b.shape:
-        return Row(case, float("inf"), tolerance)
+        return CheckRow(case, float("inf"), tolerance)
     same = (a == b) | (a.isnan() & b.isnan())
     difference = torch.where(same, 0.0, (a - b).abs())
     worst = float(difference.nan_to_num(nan=float("inf")).max()) if a.numel() else 0.0
-    return Row(case, worst, tolerance)
+    return CheckRow(case, worst, tolerance)
 
 
-def relative(case: str, got: float, expected: float, tolerance: float = TOLERANCE) -> Row:
+def relative(case: str, got: float, expected: float, tolerance: float = TOLERANCE) -> CheckRow:
     """Return the difference relative to the expected size, for sums of many terms (losses)."""
-    return Row(case, abs(got - expected) / max(1.0, abs(expected)), tolerance)
+    return CheckRow(case, abs(got - expected) / max(1.0, abs(expected)), tolerance)
 
 
-def same(case: str, got: Numbers, expected: Numbers) -> Row:
+def same(case: str, got: Numbers, expected: Numbers) -> CheckRow:
     """Count the entries of codes or ids that differ, missing and surplus ones included."""
     a, b = _double(got), _double(expected)
     if a.ndim != b.ndim or a.shape[1:] != b.shape[1:]:
-        return Row(case, float("inf"), 0.0)
+        return CheckRow(case, float("inf"), 0.0)
     if a.ndim == 0:
-        return Row(case, float(a != b), 0.0)
+        return CheckRow(case, float(a != b), 0.0)
     n = min(len(a), len(b))
     surplus = max(len(a), len(b)) - n
     entries = a[0].numel() if len(a) else 1
-    return Row(case, float((a[:n] != b[:n]).sum()) + surplus * entries, 0.0)
+    return CheckRow(case, float((a[:n] != b[:n]).sum()) + surplus * entries, 0.0)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
-from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.one_by_one import autoregressive
@@ -42,12 +42,12 @@ VARIANTS = {
 }
 
 
-def check(folder: Path) -> Iterator[Row]:
+def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a golden folder; FormatError if it is not in the format."""
     cases = read_json(folder / "cases.json")
     if not isinstance(cases, dict) or not isinstance(cases.get("greedy"), list):
         raise FormatError(f"{folder / 'cases.json'} has no list 'greedy'; give golden=<folder>")
-    golden = _Golden(folder, cases)
+    golden = _CosyVoiceGolden(folder, cases)
     for name, rows in _KINDS.items():
         for case in cases.get(name, []):
             yield from rows(golden, case)
@@ -56,7 +56,7 @@ def check(folder: Path) -> Iterator[Row]:
 
 
 @dataclass(frozen=True)
-class _Golden:
+class _CosyVoiceGolden:
     """A golden folder whose models and arrays are read once."""
 
     folder: Path
@@ -141,7 +141,7 @@ def _request(model: MergedVocabLM, case: dict[str, Any], id_: str = "golden") ->
     return Request(id_, _prompt(model, case), None, case["min_len"], case["max_len"], seed=0)
 
 
-def _greedy(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
+def _greedy(golden: _CosyVoiceGolden, case: dict[str, Any]) -> Iterator[CheckRow]:
     """Compare greedy tokens, ends, lengths and log-probabilities, also by speculation."""
     model, name = golden.model(case["model"]), f"greedy {case['id']}"
     recorded, sampler = _Recorded(model), _sampler(model, temperature=0.0)
@@ -165,7 +165,7 @@ def _draft(model: MergedVocabLM) -> MergedVocabLM:
 
 
 @torch.inference_mode()
-def _teacher_forced(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
+def _teacher_forced(golden: _CosyVoiceGolden, case: dict[str, Any]) -> Iterator[CheckRow]:
     """Compare log-probabilities and hidden states: in one pass, by steps, by chunks."""
     model, name = golden.model(case["model"]), f"teacher forced {case['id']}"
     prompt, ids = _prompt(model, case), torch.tensor([case["continuation"]])
@@ -196,7 +196,7 @@ def _by_chunks(model: MergedVocabLM, prompt: Tensor, ids: Tensor, size: int) -> 
     return torch.cat(out).log_softmax(-1)
 
 
-def _bistream(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
+def _bistream(golden: _CosyVoiceGolden, case: dict[str, Any]) -> Iterator[CheckRow]:
     """Compare decoding of text in pieces: output, sequence lengths, log-probabilities."""
     model, name = golden.model(case["model"]), f"bistream {case['id']}"
     layout = model.layout
@@ -216,7 +216,7 @@ def _bistream(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
     yield close(f"{name}: log-probabilities", recorded.logprobs(), expected)
 
 
-def _tokenizer(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
+def _tokenizer(golden: _CosyVoiceGolden, case: dict[str, Any]) -> Iterator[CheckRow]:
     """Compare the ids of texts and the number of ids."""
     layout = golden.model(case["model"]).layout
     assert isinstance(layout, cosyvoice.CosyVoiceLayout)
@@ -227,7 +227,7 @@ def _tokenizer(golden: _Golden, case: dict[str, Any]) -> Iterator[Row]:
         yield same(f"{name}: size", float(len(layout.tokenizer)), float(case["length"]))
 
 
-_KINDS: dict[str, Callable[[_Golden, Any], Iterator[Row]]] = {
+_KINDS: dict[str, Callable[[_CosyVoiceGolden, Any], Iterator[CheckRow]]] = {
     "greedy": _greedy,
     "teacher_forced": _teacher_forced,
     "bistream": _bistream,
@@ -235,7 +235,7 @@ _KINDS: dict[str, Callable[[_Golden, Any], Iterator[Row]]] = {
 }
 
 
-def _tables(folder: Path) -> Iterator[Row]:
+def _tables(folder: Path) -> Iterator[CheckRow]:
     """Compare counts of official draws with the closed form, by chi-square."""
     if not (folder / "ras_cases.json").is_file():
         return
@@ -246,7 +246,7 @@ def _tables(folder: Path) -> Iterator[Row]:
         counts = need(arrays, f"{case['id']}/counts", path)
         law = closed_form(case, logits).double().numpy()
         statistic, bound = chi_square(counts, law)
-        yield Row(f"repetition-aware sampling {case['id']} (chi-square)", statistic, bound)
+        yield CheckRow(f"repetition-aware sampling {case['id']} (chi-square)", statistic, bound)
 
 
 def closed_form(case: dict[str, Any], logits: Tensor) -> Tensor:
@@ -266,7 +266,7 @@ def closed_form(case: dict[str, Any], logits: Tensor) -> Tensor:
     return sampler(logits[None, None], history, torch.tensor([[len(case["hist"])]]), stop)[0, 0]
 
 
-def _sequences(golden: _Golden) -> Iterator[Row]:
+def _sequences(golden: _CosyVoiceGolden) -> Iterator[CheckRow]:
     """Compare sampled sequences of the official code with ours, alone and speculative (beta 0)."""
     path = golden.folder / "ras_sequences.json"
     if not path.is_file():
@@ -286,7 +286,7 @@ def _sequences(golden: _Golden) -> Iterator[Row]:
     for system, found in sampled(model, sampler, case).items():
         for place in (*range(4), (0, 1), (2, 3), "length"):
             statistic, bound = two_samples(_cells(found, place), _cells(expected, place))
-            yield Row(f"sequences, {system}, {place} (chi-square)", statistic, bound)
+            yield CheckRow(f"sequences, {system}, {place} (chi-square)", statistic, bound)
 
 
 def sampled(

@@ -19,7 +19,7 @@ from torch import Tensor
 from speculative_tts.caches.groups import normalise
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
-from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.codecs import fsq
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -47,9 +47,9 @@ SAMPLERS = {  # of transformers' generate with the published settings; top_k 50 
 }
 
 
-def check(folder: Path) -> Iterator[Row]:
+def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a golden folder; FormatError if it is not in the format."""
-    golden = _Golden(folder)
+    golden = _LlasaGolden(folder)
     for style in golden.styles:
         yield from _layout(golden, style)
         yield from _prompts(golden, style)
@@ -64,7 +64,7 @@ def check(folder: Path) -> Iterator[Row]:
 
 
 @dataclass(frozen=True)
-class _Golden:
+class _LlasaGolden:
     """A golden folder whose files are read once."""
 
     folder: Path
@@ -123,7 +123,7 @@ class _Golden:
         ]
 
 
-def _layout(golden: _Golden, style: str) -> Iterator[Row]:
+def _layout(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     read = RowLayout.read(Path(golden.checkpoint(style).path), golden.checkpoint(style).rows)
     first = need(golden.layout, "speech_first_id", golden.folder / "layout.json")
     expected = first + np.arange(golden.layout["n_speech"])
@@ -132,13 +132,15 @@ def _layout(golden: _Golden, style: str) -> Iterator[Row]:
     yield same(f"{style}: rows", read.rows, golden.layout["vocab_size"])
 
 
-def _prompts(golden: _Golden, style: str) -> Iterator[Row]:
+def _prompts(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     for name, case in golden.prompts.items():
         expected = case[golden.styles[style]["template"]]
         rows, text, codes = _taken_apart(case["messages"], golden.date(style))
         layout = RowLayout.read(Path(golden.checkpoint(style).path), rows)
         written = layout.written(text) + "".join(rows.code.format(code) for code in codes)
-        yield Row(f"{style}: prompt {name}, written", float(written != expected["rendered"]), 0.0)
+        yield CheckRow(
+            f"{style}: prompt {name}, written", float(written != expected["rendered"]), 0.0
+        )
         yield same(
             f"{style}: prompt {name}, ids",
             layout.prompt_ids(Prompt(text, voice=torch.tensor(codes, dtype=torch.int64))),
@@ -161,7 +163,7 @@ def _taken_apart(
     return rows, text, codes
 
 
-def _teacher_forced(golden: _Golden, style: str) -> Iterator[Row]:
+def _teacher_forced(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     model = golden.model(style)
     for kind in ("tf", "greedy"):
         for case in golden.cases(style, kind):
@@ -174,7 +176,7 @@ def _teacher_forced(golden: _Golden, style: str) -> Iterator[Row]:
                     yield close(f"{style}: logits, {kind} {case}", got, expected)
 
 
-def _precision(golden: _Golden, style: str) -> Iterator[Row]:
+def _precision(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     for case in golden.cases(style, "tf")[:1]:
         rows, first = golden.logits[f"{style}/tf_{case}_ids"], len(golden.prompt(style, case))
         models = [golden.model(style, dtype) for dtype in PRECISIONS]
@@ -194,7 +196,7 @@ def _logits(model: RowLM, rows: list[int], first: int, number: int) -> Tensor:
     return torch.empty_like(logits).index_copy_(1, order, logits)
 
 
-def _greedy(golden: _Golden, style: str) -> Iterator[Row]:
+def _greedy(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     model = golden.model(style)
     for case in golden.cases(style, "greedy"):
         prompt = golden.prompt(style, case)
@@ -207,13 +209,13 @@ def _greedy(golden: _Golden, style: str) -> Iterator[Row]:
         codes = [token for token in outcome.tokens if token < model.layout.n_codes]
         yield same(f"{style}: greedy {case}, codes", codes, expected["all_codes"])
         ended = float(outcome.stopped != expected["ended_with_eos"])
-        yield Row(f"{style}: greedy {case}, stop", ended, 0.0)
+        yield CheckRow(f"{style}: greedy {case}, stop", ended, 0.0)
         draft = model.subset([0])  # of other opinions
         got = _sped(model, draft, request)
         yield same(f"{style}: greedy {case}, speculative", got[0].tokens, outcome.tokens)
 
 
-def _drafted_by_another(golden: _Golden) -> Iterator[Row]:
+def _drafted_by_another(golden: _LlasaGolden) -> Iterator[CheckRow]:
     """Check one model as another's draft: LLaSA-1B of LLaSA-8B, whose ids are the same."""
     names = [name for name in golden.styles if golden.cases(name, "greedy")]
     for draft_name, name in pairwise(names):
@@ -240,7 +242,7 @@ def _request(model: RowLM, prompt: list[int], max_length: int) -> Request:
     return Request("golden", embedded, None, 0, max_length - len(prompt), 0)
 
 
-def _sampling(golden: _Golden, style: str) -> Iterator[Row]:
+def _sampling(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     arrays = golden.optional("sampling.npz")
     model = golden.model(style)
     order = model.layout.order(text_rows=True)
@@ -258,7 +260,7 @@ def _sampling(golden: _Golden, style: str) -> Iterator[Row]:
         yield close(f"{style}: sampler {name}", got, scores.softmax(-1)[:, order])
 
 
-def _similarity(golden: _Golden, style: str) -> Iterator[Row]:
+def _similarity(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     arrays = golden.optional("asg.npz")
     if f"{style}/codes" not in arrays:
         return
@@ -269,7 +271,7 @@ def _similarity(golden: _Golden, style: str) -> Iterator[Row]:
     yield same(f"{style}: nearest codes", nearest, arrays[f"{style}/top8"])
 
 
-def _fsq(golden: _Golden) -> Iterator[Row]:
+def _fsq(golden: _LlasaGolden) -> Iterator[CheckRow]:
     if not (golden.folder / "fsq.json").is_file():
         return
     rows = golden.json("fsq.json")
@@ -280,7 +282,7 @@ def _fsq(golden: _Golden) -> Iterator[Row]:
     yield same("values of codes", fsq.values(codes), np.array([r["values"] for r in rows]))
 
 
-def _training_rows(golden: _Golden) -> Iterator[Row]:
+def _training_rows(golden: _LlasaGolden) -> Iterator[CheckRow]:
     """Compare the ids of published dataset items, cut and padded to one length."""
     items = golden.optional("train_data/dataset_items.npz")
     style = next((name for name in golden.styles if golden.date(name) is not None), None)

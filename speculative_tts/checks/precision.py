@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.registry import Row
+from speculative_tts.checks.registry import CheckRow
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 LIMIT = 0.02  # of a total variation; official shapes with random weights have 0.003 to 0.011
@@ -37,8 +37,8 @@ def laws(model: Stepped, prompt: Tensor, codes: Tensor) -> Tensor:
     return torch.cat([first, rest]).softmax(-1)
 
 
-def bfloat16(case: str, found: Iterable[Tensor]) -> Row:
+def bfloat16(case: str, found: Iterable[Tensor]) -> CheckRow:
     """Return the mean total variation between the `laws` of both `PRECISIONS`."""
     exact, rounded = found
     apart = float((exact - rounded).abs().sum(-1).mean()) / 2
-    return Row(f"{case}: laws in bfloat16, mean total variation", apart, LIMIT)
+    return CheckRow(f"{case}: laws in bfloat16, mean total variation", apart, LIMIT)

@@ -1,8 +1,8 @@
 """Map each target to the module of its check, and define the rows that a check yields.
 
-A check is a module with `check(folder: Path) -> Iterator[Row]`. It reads sizes and vocabularies
-from the folder, raises `FormatError` (or another ValueError) when the folder is not in its format,
-and computes each case only when the row is asked for, so that a table fills while it runs.
+A check is a module with `check(folder: Path) -> Iterator[CheckRow]`. It reads sizes and
+vocabularies from the folder, raises `FormatError` (or another ValueError) when the folder is not in
+its format, and computes each case only when it is asked for, so that a table fills while it runs.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-Check = Callable[[Path], Iterator["Row"]]
+Check = Callable[[Path], Iterator["CheckRow"]]
 
 CHECKS = {
     "cosyvoice2": "speculative_tts.checks.cosyvoice2",
@@ -29,7 +29,7 @@ class FormatError(ValueError):
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckRow:
     """One case: the worst difference found, and the largest that is allowed.
 
     Counts of differing entries (codes, ids) have tolerance 0.

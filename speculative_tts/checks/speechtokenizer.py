@@ -7,12 +7,12 @@ import numpy as np
 import torch
 
 from speculative_tts.checks.compare import close, need, read_arrays, same
-from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.codecs.speechtokenizer import SpeechTokenizer
 
 
 @torch.inference_mode()
-def check(folder: Path) -> Iterator[Row]:
+def check(folder: Path) -> Iterator[CheckRow]:
     """Check every config_<name>.json with its SpeechTokenizer_<name>.pt."""
     path = folder / "speechtokenizer.npz"
     arrays = read_arrays(path)
@@ -28,10 +28,10 @@ def check(folder: Path) -> Iterator[Row]:
             if key.startswith(f"{name}/")
         }
         for row in _cases(model, entries, path):
-            yield Row(f"{name}/{row.case}", row.worst, row.tolerance)
+            yield CheckRow(f"{name}/{row.case}", row.worst, row.tolerance)
 
 
-def _cases(model: SpeechTokenizer, arrays: dict[str, np.ndarray], path: Path) -> Iterator[Row]:
+def _cases(model: SpeechTokenizer, arrays: dict[str, np.ndarray], path: Path) -> Iterator[CheckRow]:
     waves = torch.from_numpy(need(arrays, "wav", path))
     codes = torch.from_numpy(need(arrays, "codes", path)).long()
     layers = len(need(arrays, "codes_nq4", path))

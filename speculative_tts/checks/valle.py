@@ -12,7 +12,7 @@ from torch import Tensor
 
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, relative, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
-from speculative_tts.checks.registry import Row
+from speculative_tts.checks.registry import CheckRow
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -60,7 +60,7 @@ class Arrays:
                 yield bare, match
 
 
-def check(folder: Path) -> Iterator[Row]:
+def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a folder; variants, continuations and symbols if there are some."""
     main, info = Arrays.read(folder / "main.npz"), read_json(folder / "info.json")
     valle = _fixed(load_valle(folder / "checkpoint.pt"))
@@ -86,14 +86,14 @@ def _fixed(valle: Valle) -> Valle:
     return valle
 
 
-def _stored(path: Path, valle: Valle) -> Row:
+def _stored(path: Path, valle: Valle) -> CheckRow:
     """Compare every tensor of the file by its name."""
     state, ours = read_state_dict(path)[0], valle.state()
     differing = sum(not state[name].to(t.dtype).equal(t) for name, t in ours.items())
-    return Row(f"checkpoint ({len(ours)} tensors)", float(differing), 0.0)
+    return CheckRow(f"checkpoint ({len(ours)} tensors)", float(differing), 0.0)
 
 
-def _teacher_forced_ar(valle: Valle, main: Arrays) -> Iterator[Row]:
+def _teacher_forced_ar(valle: Valle, main: Arrays) -> Iterator[CheckRow]:
     codes, lengths = main.ids("tf_y"), main.ids("tf_y_lens")
     out = valle.ar(main.ids("tf_x"), main.ids("tf_x_lens"), codes[..., 0], lengths)
     at = main.prefix
@@ -109,7 +109,7 @@ def _teacher_forced_ar(valle: Valle, main: Arrays) -> Iterator[Row]:
     yield close("ar teacher forced: top 10", top10, main.get("tf_ar_top10"))
 
 
-def _teacher_forced_nar(valle: Valle, main: Arrays, losses: dict[str, Any]) -> Iterator[Row]:
+def _teacher_forced_nar(valle: Valle, main: Arrays, losses: dict[str, Any]) -> Iterator[CheckRow]:
     """Compare NAR losses; USLM's are of two stages, each with its own prefix."""
     batch = [main.ids(f"tf_{name}") for name in ("x", "x_lens", "y", "y_lens")]
     frames = int(batch[3].sum())
@@ -129,7 +129,7 @@ def _teacher_forced_nar(valle: Valle, main: Arrays, losses: dict[str, Any]) -> I
         yield close(name, out.logits[items], main.get(name))
 
 
-def _greedy(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
+def _greedy(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[CheckRow]:
     """Compare greedy sequences that end by themselves and at the limit, by steps and blocks."""
     text, prompt = main.ids("x"), main.ids("y")
     decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), GREEDY)
@@ -156,7 +156,7 @@ def _laws(valle: Valle, main: Arrays, dtype: torch.dtype) -> Tensor:
     return laws(lm, lm.prompt(lm.merged(text, prompt)), codes)
 
 
-def _sampled(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
+def _sampled(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[CheckRow]:
     """Compare sampled sequences, which the CPU's random generator repeats."""
     pattern = r"sampled_codes_(?:topk(\d+)|full)_t(\d)(\d)_seed(\d+)"
     for name, match in main.matching(pattern):
@@ -166,20 +166,20 @@ def _sampled(valle: Valle, lm: ValleLM, main: Arrays) -> Iterator[Row]:
         yield _layers(name, valle, lm, main, "", valle.config.prefix_mode, draw)
 
 
-def _filters(main: Arrays) -> Iterator[Row]:
+def _filters(main: Arrays) -> Iterator[CheckRow]:
     for name, match in main.matching(r"filter(?:_topk(\d+))?(?:_topp(\d)(\d))?"):
         top_p = float(f"{match[2]}.{match[3]}") if match[2] else 1.0
         got = official.filtered(torch.from_numpy(main.get("filter_in")), int(match[1] or 0), top_p)
         yield close(name, got, main.get(name))
 
 
-def _continual(valle: Valle, main: Arrays) -> Iterator[Row]:
+def _continual(valle: Valle, main: Arrays) -> Iterator[CheckRow]:
     for name, match in main.matching(r"continual_codes_prefix(\d)"):
         got = official.continual(valle.nar, main.ids("x"), main.ids("continual_y"), int(match[1]))
         yield same(name, got[0], main.get(name)[0])
 
 
-def variants(folder: Path) -> Iterator[Row]:
+def variants(folder: Path) -> Iterator[CheckRow]:
     """Check other options: BOS, prenets, post-norm, a narrow NAR, fewer layers of codes."""
     arrays = Arrays.read(folder / "variants.npz")
     cases = need(read_json(folder / "variants_info.json"), "cases", folder)
@@ -200,19 +200,19 @@ def variants(folder: Path) -> Iterator[Row]:
         yield _layers(f"{name}/greedy_codes", valle, lm, own, "", valle.config.prefix_mode, GREEDY)
 
 
-def text_ids(folder: Path) -> Iterator[Row]:
+def text_ids(folder: Path) -> Iterator[CheckRow]:
     """Compare phonemes made of espeak's text, and their ids."""
     path = folder / "text_frontend.json"
     golden, symbols = read_json(path), Symbols.read(folder / "text_symbols.k2symbols")
     ours, theirs = symbols.ids.items(), need(golden, "token2idx", path).items()
-    yield Row("text: symbol table", float(len(ours ^ theirs)), 0.0)
+    yield CheckRow("text: symbol table", float(len(ours ^ theirs)), 0.0)
     wrong = {"phonemes": 0, "ids": 0}
     columns = [need(golden, name, path) for name in ("raw_phonemized", "phonemes", "ids", "lens")]
     for raw, phonemes, ids, length in zip(*columns, strict=True):
         wrong["phonemes"] += split_phonemes(raw) != phonemes
         wrong["ids"] += symbols.encode(phonemes) != ids[:length]
     for name, count in wrong.items():
-        yield Row(f"text: {name} ({len(columns[0])} sentences)", float(count), 0.0)
+        yield CheckRow(f"text: {name} ({len(columns[0])} sentences)", float(count), 0.0)
 
 
 def _layers(
@@ -223,7 +223,7 @@ def _layers(
     start: str,
     prefix_mode: int,
     draw: official.Sampler,
-) -> Row:
+) -> CheckRow:
     """Compare all code layers of one utterance, whose inputs' names begin with `start`."""
     text, prompt = main.ids(f"{start}x"), main.ids(f"{start}y")
     decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), draw)
@@ -235,7 +235,7 @@ def _layers(
     return same(name, codes[0], main.get(bare)[0])
 
 
-def shipped(case: str, lm: ValleLM, main: Arrays, start: str, name: str) -> Row:
+def shipped(case: str, lm: ValleLM, main: Arrays, start: str, name: str) -> CheckRow:
     """Compare layer 1 of `name` by `decoding.loops.one_by_one`, greedy, without the end id.
 
     Sampled cases are of the official sampler alone: its top-k keeps ties, torch's generator draws.

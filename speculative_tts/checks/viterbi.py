@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
-from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.blocks.choosers import ViterbiHeads
 from speculative_tts.decoding.blocks.transitions import DenseTransitions
@@ -28,7 +28,7 @@ from speculative_tts.models.heads import Heads, HeadTensors
 READINGS = ((False, False), (False, True), (True, False), (True, True))  # (union, boundary)
 
 
-def check(folder: Path) -> Iterator[Row]:
+def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases; ValueError if the folder is not in the format."""
     path = folder / "viterbi.npz"
     cases = read_arrays(path)
@@ -64,7 +64,7 @@ def _reading(
     *,
     union: bool,
     boundary: bool,
-) -> Iterator[Row]:
+) -> Iterator[CheckRow]:
     paths, expected = (need(cases, f"{part}_{name}", path) for part in ("path", "logscore"))
     found, scored = np.full_like(paths, -1), np.zeros_like(expected)
     for index, n in enumerate(golden["n"]):
@@ -78,7 +78,7 @@ def _reading(
     yield close(f"{name}: log scores", scored, expected, 1e-9)
 
 
-def _dead(cases: dict[str, Any], path: Path) -> Row:
+def _dead(cases: dict[str, Any], path: Path) -> CheckRow:
     """Check that each case has no path, and that the block is every head's likeliest token."""
     q, logits, n, k = (need(cases, name, path) for name in ("Q", "logits", "n", "k"))
     wrong = 0
@@ -89,10 +89,10 @@ def _dead(cases: dict[str, Any], path: Path) -> Row:
         )
         found = search.best(scores, torch.zeros(1, dtype=torch.int64))
         wrong += not (bool(found.dead) and bool((found.tokens == scores.argmax(-1)).all()))
-    return Row("dead: found, and likeliest tokens", float(wrong), 0.0)
+    return CheckRow("dead: found, and likeliest tokens", float(wrong), 0.0)
 
 
-def _blocks(folder: Path) -> Iterator[Row]:
+def _blocks(folder: Path) -> Iterator[CheckRow]:
     """Check decoding by `multi_token`, the loop that users run."""
     path, info_path = folder / "mtp_decode.npz", folder / "mtp_decode_info.json"
     cases = read_arrays(path)

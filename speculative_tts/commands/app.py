@@ -27,7 +27,7 @@ from speculative_tts.commands.choices import Choices, implied
 from speculative_tts.commands.composing import (
     CONFIGS,
     Composed,
-    Point,
+    SweepPoint,
     compose_one,
     compose_points,
     register,
@@ -113,7 +113,7 @@ class Command(Described[Config]):
             composed = compose_points(self.name, self._settings(overrides))
             return [self._to_object(point.config) for point in composed.points]
 
-    def run_point(self, typed: Sequence[str], point: Point) -> tuple[int, str]:
+    def run_point(self, typed: Sequence[str], point: SweepPoint) -> tuple[int, str]:
         """Run a composed configuration; return the exit code and why it is not 0.
 
         A failure is told at once, so that a sweep goes on. `typed` goes into provenance.
@@ -304,7 +304,7 @@ def require_codes(path: str) -> Path:
 
 
 def _sweep_point(
-    this: Command[Any], typed: Sequence[str], jobs: int, point: Point, seconds: float = 0.0
+    this: Command[Any], typed: Sequence[str], jobs: int, point: SweepPoint, seconds: float = 0.0
 ) -> tuple[int, str]:
     """Say where the sweep is, and about how long it will take after `seconds`; run the point."""
     place = f"job {point.number + 1} of {jobs}"
@@ -319,12 +319,12 @@ def _sweep_point(
         _number.reset(number)
 
 
-def _launched(work: Callable[[Point], tuple[int, str]], config: "DictConfig") -> None:
+def _launched(work: Callable[[SweepPoint], tuple[int, str]], config: "DictConfig") -> None:
     """Run a launcher's job, in its process; the exception travels back, exit codes do not."""
     from hydra.core.hydra_config import HydraConfig
 
     job = HydraConfig.get()
-    point = Point(int(job.job.num), tuple(job.overrides.task), config)
+    point = SweepPoint(int(job.job.num), tuple(job.overrides.task), config)
     code, why = work(point)
     if code:
         raise JobFailedError(code, f"{point}: {why}")

@@ -16,7 +16,7 @@ from speculative_tts.files import check_place
 from speculative_tts.schema.evaluate import CheckConfig, Checked
 
 if TYPE_CHECKING:
-    from speculative_tts.checks.registry import Row
+    from speculative_tts.checks.registry import CheckRow
 
 MISSED = 1
 CASE_WIDTH = 52
@@ -89,7 +89,7 @@ def _golden(config: CheckConfig) -> int:
         raise FormatError(f"golden folder {folder} not found; give golden=<folder>")
     if config.out is not None:
         check_place(Path(config.out))
-    rows: list[Row] = []
+    rows: list[CheckRow] = []
     for row in check(folder):
         print(_line(row) if rows else f"{_head()}\n{_line(row)}", flush=True)
         rows.append(row)
@@ -112,12 +112,12 @@ def _head() -> str:
     return f"{'case':<{CASE_WIDTH}} {'worst':>9} {'allowed':>9}"
 
 
-def _line(row: "Row") -> str:
+def _line(row: "CheckRow") -> str:
     end = "" if row.passed else "  MISSED"
     return f"{row.case:<{CASE_WIDTH}} {row.worst:>9.2g} {row.tolerance:>9.2g}{end}"
 
 
-def _json(row: "Row") -> dict[str, Any]:
+def _json(row: "CheckRow") -> dict[str, Any]:
     """Return a row as JSON values; null if shapes differ or the result is not a number."""
     worst = row.worst if math.isfinite(row.worst) else None
     return {

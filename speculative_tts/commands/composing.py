@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ _stored: dict[tuple[str | None, str], type[Any]] = {}  # what Hydra's store has,
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One point of a sweep: its number from 0, its overrides, and the composed configuration."""
 
     number: int
@@ -37,7 +38,7 @@ class Point:
 class Composed:
     """All points that a command line asks for, and Hydra's node of the first one."""
 
-    points: list[Point]
+    points: list[SweepPoint]
     is_sweep: bool
     hydra: "DictConfig"
 
@@ -55,6 +56,8 @@ def register(name: str, schema: type[Any]) -> None:
     for group, known in kinds_in(schema).items():
         for kind, node in known.items():
             _store(f"{kind}_schema", node, group)
+            if not (files(CONFIGS) / group / f"{kind}.yaml").is_file():
+                _store(kind, node, group)
     launcher = ClusterConfig(name=Cluster.ray)
     ConfigStore.instance().store("ray", group="hydra/launcher", node=launcher)
 
@@ -103,7 +106,7 @@ def compose_points(
             params = [f"{key}={value}" for key, value in (hydra.sweeper.params or {}).items()]
             axes = {**_axes(params), **axes}
         points = [
-            Point(number, one, first if one == point else composed(one))
+            SweepPoint(number, one, first if one == point else composed(one))
             for number, one in enumerate(product(*axes.values()))
         ]
     return Composed(points, sweep, hydra)

@@ -89,11 +89,10 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
             "rule its own; give lookahead=<number>"
         )
     from speculative_tts.decoding.model_cache import process_cache
-    from speculative_tts.runs.build import shared
 
     app.require_writable(config.out)
     models = process_cache(config.runtime.device.value)
-    given, found = settled(config, kept=models, cache=shared(config))
+    given, found = settled(config, kept=models, cache=config.shared)
     print(told(found))
     return given, found
 
@@ -215,11 +214,10 @@ def _memory(config: DecodeConfig) -> dict[str, Any]:
     """GB/s of a core beside the machine's quiet figure, where speeds are to be compared."""
     if config.processes == 1 or "processes" not in READS[config.system]:
         return {}
-    from speculative_tts.runs.build import shared
     from speculative_tts.runs.clocks import memory_speed, quiet_speed
 
     speed = memory_speed()
-    return {"memory": {"gb_per_second": speed, "quiet": quiet_speed(shared(config), speed)}}
+    return {"memory": {"gb_per_second": speed, "quiet": quiet_speed(config.shared, speed)}}
 
 
 def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":

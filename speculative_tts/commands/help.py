@@ -15,7 +15,8 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, Generic, TypeVar
 
-from speculative_tts.commands.composing import compose_one
+from speculative_tts.assets import configurations, kinds_of
+from speculative_tts.commands.composing import CONFIGS, compose_one
 from speculative_tts.schema.kinds import kinds
 from speculative_tts.schema.limits import limit_of
 
@@ -127,13 +128,11 @@ def comments(schema: type[Any]) -> dict[str, str]:
 
 
 def options(group: str) -> list[str]:
-    """List the packaged files of a config group, with those one folder deeper (ssd/table1)."""
-    folder = files("speculative_tts.configs") / group
-    found = []
+    """List the packaged choices of a config group, with files one folder deeper (ssd/table1)."""
+    folder = files(CONFIGS) / group
+    found = configurations(group)
     for entry in folder.iterdir() if folder.is_dir() else ():
-        if entry.name.endswith(".yaml"):
-            found.append(entry.name.removesuffix(".yaml"))
-        elif entry.is_dir():
+        if entry.is_dir():
             found += [f"{entry.name}/{name}" for name in options(f"{group}/{entry.name}")]
     return sorted(found)
 
@@ -159,13 +158,20 @@ def _there(group: str) -> str:
 
 
 def _option_rows(group: str) -> list[tuple[str, str]]:
-    """Make a row per option of a config group, with the first comment of its file."""
-    folder, rows = files("speculative_tts.configs") / group, []
-    for name in options(group):
-        lines = (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-        said = [x.removeprefix("# ") for x in lines if x.startswith("# ") and "@package" not in x]
-        rows.append((f"{group}={name}", said[0] if said else ""))
-    return rows
+    """Make a row per choice of a config group, as its file's first comment or its class says."""
+    known = kinds_of(group)
+    return [
+        (f"{group}={name}", _first_comment(f"{group}/{name}") or _first_line(known.get(name)))
+        for name in options(group)
+    ]
+
+
+def _first_comment(config: str) -> str:
+    """Return the first comment of a packaged configuration, empty where there is none."""
+    file = files(CONFIGS) / f"{config}.yaml"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    said = [x.removeprefix("# ") for x in lines if x.startswith("# ") and "@package" not in x]
+    return said[0] if said else ""
 
 
 def _key_rows(shown: _Shown, group: str = "") -> list[tuple[str, str]]:
@@ -215,9 +221,9 @@ def _table(rows: list[tuple[str, str]]) -> str:
     return "\n".join(_wrapped(f"  {left}", right, indent) for left, right in rows)
 
 
-def _first_line(schema: type[Any]) -> str:
-    """Return the first line of a dataclass's docstring."""
-    return _null((schema.__doc__ or "").partition("\n")[0])
+def _first_line(schema: type[Any] | None) -> str:
+    """Return the first line of a dataclass's docstring; empty for none."""
+    return _null((getattr(schema, "__doc__", None) or "").partition("\n")[0])
 
 
 def _null(text: str) -> str:

@@ -17,9 +17,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from speculative_tts.cluster import workers
 from speculative_tts.commands import app
 from speculative_tts.schema.prepare import Corpus, ListFormat, PrepareConfig
-from speculative_tts.workers import workers
 
 SHIPPED_LIST = "tiny:testset/list.jsonl"
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from speculative_tts.commands.composing import Composed, Point
+from speculative_tts.commands.composing import Composed, SweepPoint
 from speculative_tts.files import patient
 from speculative_tts.progress import progress, watched
 from speculative_tts.ray_workers import Share, nodes, ray_workers
@@ -23,10 +23,10 @@ from speculative_tts.schema.limits import check
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-Work = Callable[[Point], tuple[int, str]]
+Work = Callable[[SweepPoint], tuple[int, str]]
 
 
-def run_points(work: Work, composed: Composed) -> Iterator[tuple[Point, int, str]]:
+def run_points(work: Work, composed: Composed) -> Iterator[tuple[SweepPoint, int, str]]:
     """Run all points; yield each with its exit code and why, as they end."""
     from omegaconf import OmegaConf
 
@@ -40,10 +40,10 @@ def run_points(work: Work, composed: Composed) -> Iterator[tuple[Point, int, str
         progress(total=len(points), desc="sweep", unit="job") as bar,
     ):
 
-        def share(point: Point) -> Share:
+        def share(point: SweepPoint) -> Share:
             return share_of(point.config, workers.share, max(node.cpus for node in nodes()))
 
-        def show(places: list[tuple[Point, str]]) -> None:
+        def show(places: list[tuple[SweepPoint, str]]) -> None:
             own = ((where, [x for x in one.overrides if x not in shared]) for one, where in places)
             text = "; ".join(f"{where}: {' '.join(overrides)}" for where, overrides in own)
             bar.set_postfix_str(text, refresh=watched())
@@ -72,7 +72,7 @@ def share_of(config: "DictConfig", asked: Share, cores: float) -> Share:
     return replace(got, cpus=max(got.cpus, cores))
 
 
-def _run_logged(work: Work, folder: Path, point: Point) -> tuple[int, str, str]:
+def _run_logged(work: Work, folder: Path, point: SweepPoint) -> tuple[int, str, str]:
     """Run a point on a worker; return its exit code, why, and what it printed."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{point.number}.log"

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from speculative_tts.cluster import workers
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN
 from speculative_tts.corpora.flite import PAUSE, VOICE_GAIN, SpokenText, speak_text
 from speculative_tts.files import writing
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
-from speculative_tts.workers import workers
 
 SHARD = 200
 BEFORE, AFTER = 0.08, 0.12

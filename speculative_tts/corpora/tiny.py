@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 
+from speculative_tts.cluster import workers
 from speculative_tts.codecs.tiny import TinyCodec, train_codec
 from speculative_tts.corpora.codes import CODES_SCHEMA, RESIDUAL_SCHEMA, write_codes
 from speculative_tts.corpora.features import read_features, write_feature_shard
@@ -21,7 +22,6 @@ from speculative_tts.corpora.settings import require_settings
 from speculative_tts.corpora.testset import write_list
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
-from speculative_tts.workers import workers
 
 SETTINGS = "prepared.json"
 FIXED = (  # settings that all pieces of a folder share

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.decoder import Decoder, Layer
+from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import build_decoder
+from speculative_tts.models.decoder.stack import DecoderLayer
 
 State = dict[str, Tensor]  # tensors of a one-layer decoder, named as in checkpoints
 
@@ -47,8 +48,9 @@ def decoder_of(
     return Decoder(replace(config, layers=len(made)), made, kinds[id(layers[0])].norm)
 
 
-def _copied(layer: Layer) -> Layer:
-    return Layer(*(matrix.copied() for matrix in layer.matrices()))
+def _copied(layer: DecoderLayer) -> DecoderLayer:
+    qkv, out, gate_up, down = (matrix.copied() for matrix in layer.matrices())
+    return DecoderLayer(qkv, out, gate_up, down, layer.gains)
 
 
 def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:
@@ -63,6 +65,8 @@ def _state(c: DecoderConfig, generator: torch.Generator, scale: float) -> State:
         state[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, c.hidden)
         if c.qkv_bias:
             state[f"{at}self_attn.{name}_proj.bias"] = torch.zeros(rows)
+        if c.head_norms and name != "v":
+            state[f"{at}self_attn.{name}_norm.weight"] = torch.ones(c.head_dim)
     state[f"{at}self_attn.o_proj.weight"] = matrix(c.hidden, c.heads * c.head_dim, scale)
     state[f"{at}mlp.gate_proj.weight"] = matrix(c.intermediate, c.hidden)
     state[f"{at}mlp.up_proj.weight"] = matrix(c.intermediate, c.hidden)

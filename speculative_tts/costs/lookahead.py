@@ -50,7 +50,7 @@ Config = TypeVar("Config", bound=EngineConfig)
 
 
 @dataclass(frozen=True)
-class Row:
+class LookaheadCost:
     """Rounds of one lookahead, batch 1, without prefill."""
 
     lookahead: int
@@ -64,13 +64,13 @@ class Row:
         return self.tokens / self.round_seconds
 
 
-def best(rows: Sequence[Row]) -> Row:
+def best(rows: Sequence[LookaheadCost]) -> LookaheadCost:
     """Return the row with the most tokens per second."""
     return max(rows, key=lambda row: row.tokens_per_second)
 
 
 @torch.inference_mode()
-def table(engine: Engine, requests: Sequence[Request]) -> list[Row]:
+def table(engine: Engine, requests: Sequence[Request]) -> list[LookaheadCost]:
     """Time the rounds of each lookahead, in turn on each request so that drift affects all alike.
 
     Raises ValueError if no round was decoded.
@@ -91,7 +91,9 @@ def table(engine: Engine, requests: Sequence[Request]) -> list[Row]:
     passes = [a / n if n else 0.0 for a, n in zip(accepted, rounds, strict=True)]
     tokens = {k: 1 + sum(passes[:k]) for k in costs}
     seconds = {k: median(each) for k, each in costs.items()}
-    return [Row(k, seconds[k], tokens[k], tokens[k] * median(own) / seconds[k]) for k in costs]
+    return [
+        LookaheadCost(k, seconds[k], tokens[k], tokens[k] * median(own) / seconds[k]) for k in costs
+    ]
 
 
 def settled(

@@ -44,7 +44,7 @@ class Request:
 
 
 def lengths_of(prompts: list[Tensor]) -> Int64[Tensor, " batch"]:
-    """Positions of each prompt."""
+    """Return the number of positions of each prompt."""
     return torch.tensor([len(p) for p in prompts])
 
 
@@ -69,7 +69,7 @@ class Size:
         return cls(len(requests), longest + slack + 1, tokens)
 
     def bucket(self) -> "Size":
-        """One of the few sizes that batches share."""
+        """Return the smallest of the few sizes that batches share which holds this one."""
         longest = max(SMALLEST, 1 << (self.positions - 1).bit_length())
         return Size(self.batch, longest, longest)
 
@@ -88,9 +88,9 @@ class Inputs:
 class BatchState:
     """Tokens of a batch, in tensors that stay where they are.
 
-    `tokens` holds drafts beyond `count`; what lies behind `count` is provisional. Where there was
-    no law (logits are NaN or infinite) the token is `vocab_size`, which ends the row like a stop
-    id: nothing has to be looked at before the batch is over.
+    `tokens` holds drafts beyond `count`; what lies after `count` is provisional. Where there was no
+    distribution (logits are NaN or infinite) the token is `vocab_size`, which ends the row like a
+    stop id: nothing has to be looked at before the batch is over.
     """
 
     requests: list[Request]
@@ -103,7 +103,7 @@ class BatchState:
         device: torch.device,
         again: int = 0,
     ) -> None:
-        """`load` says of which requests. So many positions have uniforms of each round's own."""
+        """Allocate what `load` fills; `again` positions have uniforms of each round's own."""
         batch = size.batch
         self.tokens = torch.zeros(batch, size.tokens, dtype=torch.int64, device=device)
         self.lengths, self.limit, self.count = self.tokens.new_zeros(3, batch).unbind()
@@ -124,7 +124,7 @@ class BatchState:
         return rows
 
     def load(self, requests: list[Request]) -> None:
-        """Begin a batch."""
+        """Begin a batch of these requests."""
         self.requests = requests
         for static in (self.tokens, self.count, self.done):
             static.zero_()
@@ -140,7 +140,7 @@ class BatchState:
             self.again[row].copy_(own.view(starts, again, DRAWS))
 
     def row(self, index: int) -> "BatchState":
-        """One row in the same tensors."""
+        """Return the state of one row, in the same tensors."""
         one, at = copy(self), slice(index, index + 1)
         for name in ("tokens", "lengths", "limit", "count", "done", "uniforms", "again"):
             setattr(one, name, getattr(self, name)[at])
@@ -158,11 +158,11 @@ class BatchState:
         return self.lengths + self.count - 1
 
     def last(self, number: int) -> Block:
-        """The newest `number` tokens of each row."""
+        """Return the newest `number` tokens of each row."""
         return self.window(-number, number)
 
     def window(self, offset: int, number: int) -> Block:
-        """Tokens at count + offset .. count + offset + number of each row.
+        """Return the tokens at count + offset .. count + offset + number of each row.
 
         They are ids that a model can be fed, also where there are none: before the beginning of a
         row that ended with its first token, and in place of a token without a law.
@@ -178,7 +178,7 @@ class BatchState:
         ahead: int = 0,
         lookahead: int = 0,
     ) -> Inputs:
-        """Inputs of a model whose prompts have these lengths: the newest tokens and some drafts.
+        """Return the inputs of a model with prompts of these lengths: newest tokens, and drafts.
 
         Fed are the `behind` newest tokens and `ahead` drafted ones; of a row with fewer what comes
         after its first. `lookahead` tokens are drafted at most.
@@ -195,22 +195,22 @@ class BatchState:
         )
 
     def positions(self, number: int) -> Block:
-        """Output positions of the next `number` tokens."""
+        """Return the output positions of the next `number` tokens."""
         return self.count[:, None] + torch.arange(number, device=self.count.device)
 
     def uniform(self, positions: Block, purpose: int) -> Float64[Tensor, "batch number"]:
-        """Uniforms of one purpose at output positions."""
+        """Return the uniforms of one purpose at output positions."""
         return self.uniforms[:, :, purpose].gather(1, positions)
 
     def random(self, number: int, *purposes: int) -> Float64[Tensor, "batch number purposes"]:
-        """Uniforms of some purposes at the positions of the next `number` tokens."""
+        """Return the uniforms of some purposes at the positions of the next `number` tokens."""
         positions = self.positions(number)
         return torch.stack([self.uniform(positions, purpose) for purpose in purposes], -1)
 
     def renew(self) -> None:
         """Draw the uniforms of the next positions anew, where rounds have their own.
 
-        They are keyed by the position at which the round begins, and by how far behind it.
+        They are keyed by the position at which the round begins, and by the distance from it.
         """
         again = self.again.shape[2]
         if again and runs(self.count):
@@ -226,7 +226,7 @@ class BatchState:
     ) -> Bool[Tensor, " batch"]:
         """Commit `accepted` drafted tokens and then `token`.
 
-        Returns where `token` was dropped, because those before end with a stop id.
+        Return where `token` was dropped, because those before end with a stop id.
         """
         end = self.count + accepted
         before = self.tokens.gather(1, (end - 1).clamp(min=0)[:, None])[:, 0]
@@ -236,7 +236,7 @@ class BatchState:
         return ended
 
     def commit(self, block: Block) -> None:
-        """Commit a block of tokens, cut behind its first stop id and at the limit."""
+        """Commit a block of tokens, cut after its first stop id and at the limit."""
         n = block.shape[1]
         self.tokens.scatter_(1, self.positions(n), block)
         going = self.ends[block].cumsum(1) == 0

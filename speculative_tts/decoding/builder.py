@@ -250,7 +250,7 @@ def _check_layers(config: CodecConfig, codec: Codec, refiner: Refiner | None) ->
 
 
 def check_pair(target: Layout, draft: Layout, sampling: SamplingConfig) -> None:
-    """Codes and stop ids must agree; where text rows may be emitted, all rows."""
+    """Raise ValueError unless codes and stop ids agree and, if text may be emitted, all rows."""
     a, b = (dict(layout.shared) for layout in (target, draft))
     if sampling.text_rows:
         a["vocabulary"], b["vocabulary"] = (

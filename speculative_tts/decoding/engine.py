@@ -38,7 +38,7 @@ class Timed:
 
 
 def timed(device: torch.device, decode: Callable[[Callable[[], None]], list[Outcome]]) -> Timed:
-    """A batch decoded, the device idle at both ends.
+    """Decode a batch and clock it, with the device idle at both ends.
 
     `decode` calls what it is given once the first tokens are there, or never.
     """
@@ -94,7 +94,7 @@ class Engine:
 
     @property
     def tokens_per_word(self) -> tuple[float, float]:
-        """Fewest and most tokens of a word."""
+        """Return the fewest and the most tokens of a word."""
         least, most = self.sampling.min_tokens_per_word, self.sampling.max_tokens_per_word
         assert least is not None
         assert most is not None
@@ -116,7 +116,7 @@ class Engine:
         return self.target.layout.stop_ids
 
     def request(self, id_: str, prompt: Prompt, seed: int) -> Request:
-        """One utterance to decode. Raises ValueError for a text the target cannot speak."""
+        """Make a request of a prompt; raise ValueError for a text that the target cannot speak."""
         target = encode(self.target, prompt)
         draft = None if self.draft is None else encode(self.draft, prompt).inputs
         layout = self.target.layout
@@ -141,7 +141,7 @@ class Engine:
         return self.graphs.bucket(self._looping(system), [request])
 
     def require_room(self, positions: int) -> None:
-        """ValueError where a model cannot be as long as this."""
+        """Raise ValueError if a model cannot hold so many positions."""
         for model in filter(None, (self.target, self.draft)):
             model.cache(1, positions)
 
@@ -154,7 +154,7 @@ class Engine:
     def stream(
         self, system: System, requests: list[Request], size: int | None = None
     ) -> Iterator[tuple[Request, Outcome]]:
-        """Utterances as they end, `size` decoded together; the tokens are those of `decode`."""
+        """Yield utterances as they end, `size` decoded together; their tokens are `decode`'s."""
         looping = self._looping(system)
         if size is None and self.target.device.type == "cuda":
             size = self.graphs.fitting(looping, requests, self.target.vocab_size)
@@ -164,7 +164,7 @@ class Engine:
     def states(
         self, system: System, request: Request, strides: Iterable[int] | None = None
     ) -> Iterator[Loop]:
-        """An utterance after each step, in the end as `decode` has it; see `Graphs.states`."""
+        """Yield the loop of one utterance after each step; see `Graphs.states`."""
         return self.graphs.states(self._looping(system), [request], strides)
 
     def _looping(self, system: System, observer: Observer | None = None) -> LoopSpec[Any]:
@@ -200,7 +200,7 @@ class Engine:
         return self.graphs.decode(self._paying(looping, requests), requests, loaded)
 
     def _paying(self, looping: LoopSpec[Any], requests: list[Request]) -> LoopSpec[Any]:
-        """The target alone where that is faster than speculation and either will do."""
+        """Return the target's loop instead where it is faster and the settings leave the choice."""
         if self.methods.paying is None or not requests or looping.key is None:
             return looping
         if self.speculation is None or looping.key != self.speculation.looping().key:
@@ -208,12 +208,12 @@ class Engine:
         return self.methods.paying.choose(looping, self._looping(System.target), requests)
 
     def instruments(self) -> Instruments:
-        """Fresh clocks and distortion sums for one utterance."""
+        """Return fresh clocks and distortion sums for one utterance."""
         assert self.speculation is not None, "built for another system"
         return Instruments(self.speculation.rule, self.speculation.lookahead, self.target.device)
 
     def audio(self, outcome: Outcome, prompt: Prompt) -> Spoken:
-        """The wave of a decoded utterance, without its stop id; of none silence."""
+        """Return the wave of a decoded utterance; silence if it has no codes."""
         codes, voice = self.codes(outcome), prompt.voice.cpu().numpy()
         layers, nar = np.array(codes, dtype=np.int64), None
         if self.refiner is not None:
@@ -227,14 +227,14 @@ class Engine:
         return Spoken(wave, seconds, spent, nar)
 
     def _now(self) -> float:
-        """Seconds of the clock, once the device has done its work."""
+        """Return the clock's seconds, once the device has done its work."""
         synchronise(self.target.device)
         return time.perf_counter()
 
     def _in_flow(self) -> float | None:
-        """Seconds that the codec has spent in its flow; None of one without."""
+        """Return the seconds that the codec has spent in its flow; None if it has no flow."""
         return self.codec.flow_seconds if isinstance(self.codec, FlowCodec) else None
 
     def codes(self, outcome: Outcome) -> list[int]:
-        """Speech codes of an utterance: its tokens without stop id and text rows."""
+        """Return the speech codes of an utterance: its tokens without stop id and text rows."""
         return [token for token in outcome.tokens if token < self.codec.n_codes]

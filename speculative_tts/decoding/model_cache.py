@@ -13,7 +13,7 @@ Loaded = TypeVar("Loaded")
 
 
 class ModelCache:
-    """Loaded things by key; the longest unused leave before more than `room` bytes are kept.
+    """Loaded objects by key; those unused longest go before more than `room` bytes are kept.
 
     What a run still uses stays in its hands; a thing larger than `room` is kept alone.
     """
@@ -23,7 +23,7 @@ class ModelCache:
         self._things: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Hashable, size: int, load: Callable[[], Loaded]) -> Loaded:
-        """The thing, which takes about `size` bytes; loaded if it is not there."""
+        """Return the object of a key, loaded if it is not there; it takes about `size` bytes."""
         if key in self._things:
             self._things.move_to_end(key)
         else:
@@ -35,7 +35,7 @@ class ModelCache:
 
     @property
     def size(self) -> int:
-        """Bytes that are kept."""
+        """Return the bytes that are kept."""
         return sum(size for _, size in self._things.values())
 
 
@@ -45,12 +45,12 @@ class Keep(Protocol):
     def __call__(
         self, key: tuple[Hashable, ...], path: str, load: Callable[[], Loaded], /
     ) -> Loaded:
-        """It, loaded if it is not there."""
+        """Return the object, loaded if it is not there."""
         ...
 
 
 def folder_size(path: Path) -> int:
-    """Bytes of the files in a folder, or of a file: about what it takes when it is loaded."""
+    """Return the bytes of a file or folder: about what it takes when it is loaded."""
     files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
     return sum(file.stat().st_size for file in files)
 

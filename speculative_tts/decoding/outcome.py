@@ -29,7 +29,7 @@ class Round:
     weights: Float[Tensor, "batch depths"] | None = None  # see `acceptance.Verdict`
 
     def reached(self, depths: int) -> Bool[Tensor, "batch depths"]:
-        """Positions whose verdict counted: the accepted and the first rejected."""
+        """Return the positions whose verdict counted: the accepted and the first rejected."""
         depth = torch.arange(depths, device=self.drafted.device)
         tried = (depth <= self.accepted[:, None]) & (depth < self.drafted[:, None])
         return tried & self.active[:, None]
@@ -42,7 +42,7 @@ class Outcome:
     tokens: list[int]  # the stop id included
     stopped: bool  # by a stop id; else by the length limit
     counts: Counts = field(default_factory=Counts)
-    failure: str | None = None  # why it was cut short: a model gave no law for the next token
+    failure: str | None = None  # why it was cut short: its next token had no distribution
     # seconds of drafting, verifying and accepting of a whole batch, where the loop clocks itself
     split: tuple[float, ...] | None = field(default=None, compare=False)
 
@@ -79,7 +79,7 @@ class Tally:
         self.sums.zero_()
 
     def add(self, made: Round) -> None:
-        """One more round."""
+        """Count one more round."""
         rejected = made.accepted < made.drafted
         full = ~rejected & ~made.bare
         kinds = torch.stack([torch.ones_like(rejected), rejected, full, made.fallback], 1)
@@ -88,7 +88,7 @@ class Tally:
         self.sums += torch.cat([kinds, *at], 1) & made.active[:, None]
 
     def since(self, before: Int64[Tensor, "batch sums"], active: Bool[Tensor, " batch"]) -> Round:
-        """The round that was added to those sums."""
+        """Return the round that was added since the sums were `before`."""
         new = self.sums - before
         drafted, accepted = new[:, 4:].view(len(new), 2, -1).sum(2).unbind(1)
         bare = active & (accepted == drafted) & (new[:, 2] == 0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from speculative_tts.cluster import workers
 from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
 from speculative_tts.evaluation.measuring import Advance, Measurements, Measurer, Wanted
@@ -23,7 +24,6 @@ from speculative_tts.records import spread, write_json, write_jsonl
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.common import Cluster, Device
 from speculative_tts.schema.evaluate import EvalConfig
-from speculative_tts.workers import workers
 
 T = TypeVar("T")
 NO_WORDS = "its text has no words that the recogniser's normaliser keeps"

@@ -22,7 +22,7 @@ class RecurrentDrafterConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     vocab_size: int = 256
 
 
-class Block(nn.Module):
+class DraftStep(nn.Module):
     """One step of the formula above: states and inputs, [batch, hidden] each, to states."""
 
     def __init__(self, hidden: int, width: int) -> None:
@@ -45,7 +45,7 @@ class RecurrentDrafter(PreTrainedModel):
         super().__init__(config)
         hidden = config.hidden_size
         self.embed_tokens = nn.Embedding(config.vocab_size, hidden)
-        self.blocks = nn.ModuleList(Block(hidden, config.width) for _ in range(config.blocks))
+        self.blocks = nn.ModuleList(DraftStep(hidden, config.width) for _ in range(config.blocks))
         # the bias of a row that is never said is -inf
         self.lm_head = nn.Linear(hidden, config.vocab_size)
         self.post_init()  # type: ignore[no-untyped-call]

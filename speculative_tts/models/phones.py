@@ -39,14 +39,14 @@ class PhoneLayout(SpeechLayout):
         return self.fill_id + 1
 
     def rows(self, phones: list[int]) -> list[int]:
-        """How many rows each phone of a text takes: the clock's ends, rounded, at least one."""
+        """Return the number of rows of each phone: the clock's ends, rounded, at least one."""
         if not self.clock:
             return [1] * len(phones)
         ends = [round(end) for end in accumulate(self.clock[phone] for phone in phones)]
         return [max(1, end - begin) for begin, end in zip([0, *ends], ends, strict=False)]
 
     def fill(self, rows: int) -> int:
-        """How many rows fill up a text of `rows` rows."""
+        """Return how many rows fill up a text of `rows` rows."""
         return -rows % self.block if self.block else 0
 
     def phone_rows(self, phones: list[int]) -> list[int]:

@@ -5,15 +5,15 @@ block:
 
     h <- h + out silu(inner [h, e])
 
-The target's own head reads h' as it reads its states: that is the law of the token behind. That
-token, drawn, and h' go in again. So there is neither a cache nor a prompt, and embedding and head
-are the target's, the head in a format of its own: it is most of what a drafted token reads, and any
-law that is drawn from may be proposed, and one over the most frequent ids alone (FR-Spec, Zhao et
-al., 2025) reads only their rows. The folder holds recurrent.json (for which target, sizes) and
-recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`, `out.weight` [hidden, width]
-and `out.bias` of the first block, of the second one `1.inner.weight` and so on, matrices in 8 bits
-(`decoder.packed`), and `frequent` [vocab], speech ids by how often they were said in training, the
-most frequent first.
+The target's own head reads h' as it reads its states: that is the distribution of the token after.
+That token, drawn, and h' go in again. So there is neither a cache nor a prompt, and embedding and
+head are the target's, the head in a format of its own: it is most of what a drafted token reads,
+and any distribution that is drawn from may be proposed, and one over the most frequent ids alone
+(FR-Spec, Zhao et al., 2025) reads only their rows. The folder holds recurrent.json (for which
+target, sizes) and recurrent.safetensors: `inner.weight` [width, 2 hidden], `inner.bias`,
+`out.weight` [hidden, width] and `out.bias` of the first block, of the second one `1.inner.weight`
+and so on, matrices in 8 bits (`decoder.packed`), and `frequent` [vocab], speech ids by how often
+they were said in training, the most frequent first.
 """
 
 from dataclasses import dataclass, replace
@@ -104,7 +104,7 @@ class RecurrentLayer:
         return sum(one.nbytes for one in (*self._inner, *self._out, self._head))
 
     def __call__(self, states: States, inputs: States) -> States:
-        """The states behind tokens of these inputs."""
+        """The states after tokens of these inputs."""
         native = library()
         if native is not None and self.native is not None:
             return recurrent.step(native, self.native, states, inputs)

@@ -118,7 +118,7 @@ class PromptedModel(Model, Protocol):
     """A model whose prompts can grow."""
 
     def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
-        """A prompt, as `prefill` reads it, with speech ids [new] behind."""
+        """A prompt, as `prefill` reads it, with speech ids [new] after it."""
         ...
 
 

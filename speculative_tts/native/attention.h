@@ -8,6 +8,7 @@
 namespace {
 
 constexpr int QUERIES = REGISTERS == 32 ? 8 : 4;  // that share what is read of keys and values
+constexpr int WIDEST_HEAD = 512;
 constexpr int SLACK = 4 * LANES;                  // that reading by vectors may go beyond an end
 
 struct Query {
@@ -44,7 +45,7 @@ void scores_at(const Query* queries, const Head& head, long position, float* sco
 
 template <int N, int V>
 void mixed_at(const float* weights, long stride, const Head& head, long column, long span,
-              float (*out)[512]) {
+              float (*out)[WIDEST_HEAD]) {
   Vec sum[N][V] = {};
   for (long p = 0; p < span; p++) {
     const float* row = head.values + p * head.stride + column;
@@ -85,7 +86,7 @@ void attend(const Query* queries, const Head& head, float* scores, long stride) 
   for (; position + LANES < span; position += V * LANES)
     scores_at<N, V>(queries, head, position, scores, stride);
   if (position < span) scores_at<N, 1>(queries, head, position, scores, stride);
-  float sums[N], out[N][512];
+  float sums[N], out[N][WIDEST_HEAD];
   for (int n = 0; n < N; n++) {
     sums[n] = exponentials(scores + n * stride, queries[n].length);
     for (long p = queries[n].length; p < span; p++) scores[n * stride + p] = 0;

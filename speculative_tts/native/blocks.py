@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from speculative_tts.native.step import Linear
+from speculative_tts.native.step import NativeMatrix
 from speculative_tts.native.walk import Batch, NativeDrafter, NativeSteps
 
 
@@ -14,16 +14,16 @@ class NativeHeads(ctypes.Structure):
     """n predictions from one state; see native.h."""
 
     _fields_ = (
-        ("project", ctypes.POINTER(Linear)),
-        ("blocks", ctypes.POINTER(Linear)),
+        ("project", ctypes.POINTER(NativeMatrix)),
+        ("blocks", ctypes.POINTER(NativeMatrix)),
         ("n", ctypes.c_int64),
     )
 
     @classmethod
-    def of(cls, project: Sequence[Linear], blocks: Sequence[Linear]) -> "NativeHeads":
+    def of(cls, project: Sequence[NativeMatrix], blocks: Sequence[NativeMatrix]) -> "NativeHeads":
         """blocks: one a head, or none. Their matrices must be kept by the caller."""
         n = len(project)
-        return cls((Linear * n)(*project), (Linear * n)(*blocks) if blocks else None, n)
+        return cls((NativeMatrix * n)(*project), (NativeMatrix * n)(*blocks) if blocks else None, n)
 
 
 class _Transitions(ctypes.Structure):

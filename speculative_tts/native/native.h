@@ -16,6 +16,7 @@ struct Linear {  // x @ weight + bias
 struct Layer {
   Linear qkv, out, up, down;                    // up: gate and up side by side where `gated`
   const float *gain1, *bias1, *gain2, *bias2;   // LayerNorms [hidden, padded to PANEL]; null for RMS
+  const float *query_gain, *key_gain;  // RMSNorms of each head [head_dim, padded]; null: none
 };
 struct Model {
   const Layer* layers;
@@ -25,6 +26,7 @@ struct Model {
   int32_t layer_norm;  // or RMSNorm without gain, which the next matrix carries
   int32_t norm_first;  // norms before attention and MLP and a final one, or norms behind them
   float eps;           // of RMSNorm times hidden
+  float head_eps;      // of each head's RMSNorm times head_dim
 };
 struct Pass {
   const float* inputs;     // [batch, fresh, hidden]
@@ -38,6 +40,10 @@ struct Pass {
   int32_t threads;
   int32_t room;  // positions that cache and rotations have
   int32_t keep;  // the last positions, whose `hidden` is wanted; of a batch of 1 no other is made
+  int32_t taps;            // layers whose inputs are wanted
+  const int32_t* tap_layers;  // [taps]
+  float* tapped;           // result [taps, batch, fresh, hidden]; tap_stride: from layer to layer
+  int64_t tap_stride;
 };
 
 struct Sampling {

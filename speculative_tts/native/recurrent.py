@@ -6,7 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from speculative_tts.native.step import Linear
+from speculative_tts.native.step import NativeMatrix
 from speculative_tts.native.walk import NativeDrafter
 
 
@@ -14,24 +14,24 @@ class Recurrent(ctypes.Structure):
     """One layer; see native.h."""
 
     _fields_ = (
-        *((name, ctypes.POINTER(Linear)) for name in ("inner", "out")),
+        *((name, ctypes.POINTER(NativeMatrix)) for name in ("inner", "out")),
         ("blocks", ctypes.c_int64),
-        ("head", ctypes.POINTER(Linear)),
+        ("head", ctypes.POINTER(NativeMatrix)),
         ("few", ctypes.c_void_p),
     )
 
     @classmethod
-    def of(cls, *linears: list[Linear], few: Tensor | None) -> Self:
+    def of(cls, *linears: list[NativeMatrix], few: Tensor | None) -> Self:
         """Build it from the matrices of all blocks, inner and out, and of the head.
 
         Their matrices, and the ids of the head's rows (int64), must be kept by the caller.
         """
-        inner, out, head = ((Linear * len(some))(*some) for some in linears)
+        inner, out, head = ((NativeMatrix * len(some))(*some) for some in linears)
         return cls(inner, out, len(inner), head, None if few is None else few.data_ptr())
 
 
 def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) -> Tensor:
-    """float32 [batch, hidden] behind tokens of these inputs."""
+    """float32 [batch, hidden] after tokens of these inputs."""
     out, inputs = states.float().clone(), inputs.float().contiguous()
     given = (inputs.data_ptr(), len(out), out.data_ptr(), torch.get_num_threads())
     native.sst_recurrent(ctypes.byref(layer), *given)

@@ -1,4 +1,4 @@
-"""Laws and draws of `sample.cpp`, for logits and laws on a CPU."""
+"""Distributions and draws of `sample.cpp`, for logits on a CPU."""
 
 import ctypes
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def laws(sampling: Sampling, logits: Tensor, places: Places) -> Tensor:
 
 
 def draw(probs: Tensor, uniform: Tensor) -> Tensor:
-    """`decoding.sampling.randomness.draw` of float32 laws [..., vocab]: int64 [...]."""
+    """`decoding.sampling.randomness.draw` of float32 distributions [..., vocab]: int64 [...]."""
     native, ids = library(), torch.empty(uniform.shape, dtype=torch.int64)
     assert native is not None
     probs, uniform, count = probs.contiguous(), uniform.contiguous(), ids.numel()

@@ -1,4 +1,4 @@
-// A pass of new tokens through a decoder on a CPU: Qwen2, Llama and VALL-E's trunk.
+// A pass of new tokens through a decoder on a CPU: Qwen2, Qwen3, Llama and VALL-E's trunk.
 //
 // The readable reference is `Decoder.extend` in models/decoder/decoder.py (and `Trunk.extend`): the same
 // steps in the same order on the same folded weights. This file adds two things.
@@ -116,7 +116,16 @@ struct Run {  // buffers and sizes of one pass
         rms_norm(x + r * x_stride, to + r * x_stride, m.hidden, m.eps, gain);
   }
 
-  // Turns queries and keys (RoPE) and stores keys and values.
+  // The norm of one query or key head, where the model has such.
+  void norm_head(float* v, const float* gain) const {
+    alignas(64) float padded_with_0[WIDEST_HEAD + BLOCK];
+    std::memcpy(padded_with_0, v, dim * sizeof(float));
+    std::fill(padded_with_0 + dim, padded_with_0 + padded(dim, BLOCK), 0.f);
+    rms_norm(padded_with_0, padded_with_0, dim, m.head_eps, gain);
+    std::memcpy(v, padded_with_0, dim * sizeof(float));
+  }
+
+  // Norms and turns (RoPE) queries and keys, and stores keys and values.
   void rotate_and_store(const Team& team, int layer) const {
     const long all_heads = m.heads + 2L * m.kv_heads;
     auto [begin, end] = team.share(rows * all_heads);
@@ -124,6 +133,8 @@ struct Run {  // buffers and sizes of one pass
       long r = item / all_heads, h = item % all_heads, row = r / p.fresh;
       long position = p.start[row] + r % p.fresh;
       float* v = wide + r * wide_stride + h * dim;
+      const float* gain = h < m.heads ? m.layers[layer].query_gain : m.layers[layer].key_gain;
+      if (gain && h < m.heads + m.kv_heads) norm_head(v, gain);
       if (p.rotations && h < m.heads + m.kv_heads) {
         const float* turn = p.rotations + position * dim;
         for (long d = 0; d < dim; d += 2) {
@@ -178,6 +189,7 @@ struct Run {  // buffers and sizes of one pass
   void operator()(Team& team) const {
     const Run last = wanted();
     for (int index = 0; index < m.count; index++) {
+      tap(team, index);
       store_new(team, index);
       (index + 1 < m.count ? *this : last).go_on(team, m.layers[index], index);
     }
@@ -193,6 +205,17 @@ struct Run {  // buffers and sizes of one pass
                                 {&some.wide, wide_stride}, {&some.mixed, mixed_stride}})
       *part += some.skipped * stride;
     return some;
+  }
+
+  // Copies what a layer is fed, where that is wanted; it is not written to before the next barrier.
+  void tap(const Team& team, int index) const {
+    for (int t = 0; t < p.taps; t++) {
+      if (p.tap_layers[t] != index) continue;
+      auto [begin, end] = team.share(rows);
+      for (long r = begin; r < end; r++)
+        std::memcpy(p.tapped + t * p.tap_stride + r * m.hidden, x + r * x_stride,
+                    m.hidden * sizeof(float));
+    }
   }
 
   // Asks early for the places of new keys, which lie far apart.
@@ -264,6 +287,7 @@ int64_t sst_extend(const Model* model, const Pass* pass) {
     int64_t start = pass->start[0] + done;
     if (most < pass->fresh) part.start = &start;
     part.inputs += (long)done * model->hidden, part.hidden += (long)done * model->hidden;
+    if (part.taps) part.tapped += (long)done * model->hidden;
     part.fresh = std::min(most, pass->fresh - done);
     part.keep = std::max(0, part.fresh - std::max(0, pass->fresh - pass->keep - done));
     const Run run(*model, part, memory);

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -11,10 +12,11 @@ from torch import Tensor
 PANEL, BLOCK, SLACK = 32, 16, 64  # as in step.cpp; the widest panel
 WIDEST_HEAD = 512
 FORMATS = (torch.float32, torch.bfloat16, torch.int8)  # as in native.h
+NORMS, GAINS = ("gain1", "bias1", "gain2", "bias2"), ("query_gain", "key_gain")
 Norm = tuple[Tensor, Tensor]  # gain and bias
 
 
-class Linear(ctypes.Structure):
+class NativeMatrix(ctypes.Structure):
     """x @ weight + bias."""
 
     _fields_ = (
@@ -25,8 +27,9 @@ class Linear(ctypes.Structure):
 
 class _Layer(ctypes.Structure):
     _fields_ = (
-        *((name, Linear) for name in ("qkv", "out", "up", "down")),
-        *((name, ctypes.c_void_p) for name in ("gain1", "bias1", "gain2", "bias2")),
+        *((name, NativeMatrix) for name in ("qkv", "out", "up", "down")),
+        *((name, ctypes.c_void_p) for name in NORMS),
+        *((name, ctypes.c_void_p) for name in GAINS),
     )
 
 
@@ -38,7 +41,7 @@ class _Model(ctypes.Structure):
             for name in ("count", "hidden", "heads", "kv_heads", "head_dim", "intermediate")
         ),
         *((name, ctypes.c_int32) for name in ("gated", "layer_norm", "norm_first")),
-        ("eps", ctypes.c_float),
+        *((name, ctypes.c_float) for name in ("eps", "head_eps")),
     )
 
 
@@ -51,17 +54,29 @@ class Pass(ctypes.Structure):
             (name, ctypes.c_int32)
             for name in (
                 *("batch", "fresh", "capacity", "rows", "first", "prefix", "threads", "room"),
-                "keep",
+                *("keep", "taps"),
             )
         ),
+        *((name, ctypes.c_void_p) for name in ("tap_layers", "tapped")),
+        ("tap_stride", ctypes.c_int64),
     )
+
+
+class Observed(Protocol):
+    """Asks for what some layers are fed; `models.decoder.taps` is it."""
+
+    layers: tuple[int, ...]
+
+    def see(self, layer: int, states: Tensor) -> None:
+        """Take the states [batch, new, hidden] that a layer is fed."""
+        ...
 
 
 @dataclass(frozen=True)
 class PackedCache:
     """Keys and values as `step.cpp` keeps them: each head's keys are [head_dim, capacity].
 
-    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack behind.
+    storage: float32 [layers, rows, kv_heads, keys and values of a head], and some slack at the end.
     """
 
     storage: Tensor
@@ -93,7 +108,7 @@ class PackedCache:
 
 
 @dataclass(frozen=True)
-class Shape:
+class StackShape:
     """Sizes and options of a stack (see `Model` in native.h)."""
 
     hidden: int
@@ -105,14 +120,25 @@ class Shape:
     gated: bool = True
     layer_norm: bool = False
     norm_first: bool = True
+    head_eps: float = 0.0
 
 
 @dataclass(frozen=True)
-class Weights:
-    """One layer: four matrices, and two LayerNorms where the stack has them."""
+class LayerWeights:
+    """One layer: four matrices, and two LayerNorms where the stack has them.
 
-    matrices: Sequence[Linear]
+    gains: of each query and then of each key head's RMSNorm, [heads, head_dim], all heads' alike.
+    """
+
+    matrices: Sequence[NativeMatrix]
     norms: tuple[Norm, Norm] | None = None
+    gains: Tensor | None = None
+
+    def vectors(self) -> dict[str, Tensor]:
+        """Return the vectors that the layer has, by the names of its structure."""
+        norms = [vector for norm in self.norms or () for vector in norm]
+        gains = () if self.gains is None else self.gains[[0, -1]]
+        return dict(zip((*NORMS, *GAINS) if norms else GAINS, (*norms, *gains), strict=False))
 
 
 class NativeStack:
@@ -122,14 +148,18 @@ class NativeStack:
     """
 
     def __init__(
-        self, library: ctypes.CDLL, shape: Shape, layers: Sequence[Weights], norm: Norm | None
+        self,
+        library: ctypes.CDLL,
+        shape: StackShape,
+        layers: Sequence[LayerWeights],
+        norm: Norm | None,
     ) -> None:
         assert shape.head_dim <= WIDEST_HEAD, f"heads of {shape.head_dim} dimensions"
         self._extend, self.shape = library.sst_extend, shape
         self._kept: list[Tensor] = []
         self._layers = (_Layer * len(layers))(
             *(
-                _Layer(*layer.matrices, *(self._at(v) for n in layer.norms or () for v in n))
+                _Layer(*layer.matrices, **{n: self._at(v) for n, v in layer.vectors().items()})
                 for layer in layers
             )
         )
@@ -137,7 +167,7 @@ class NativeStack:
         self.model = _Model(
             ctypes.addressof(self._layers), *(*final, None, None)[:2], len(layers),
             shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.intermediate,
-            shape.gated, shape.layer_norm, shape.norm_first, shape.eps,
+            shape.gated, shape.layer_norm, shape.norm_first, shape.eps, shape.head_eps,
         )  # fmt: skip
 
     def cache(self, batch: int, capacity: int) -> PackedCache:
@@ -154,6 +184,7 @@ class NativeStack:
         rotations: Tensor | None = None,
         prefix: int = 0,
         keep: int | None = None,
+        taps: Observed | None = None,
     ) -> Tensor:
         """Do `Decoder.extend`, in float32; rotations: float32 [positions, head_dim]."""
         batch, fresh, _ = inputs.shape
@@ -163,8 +194,16 @@ class NativeStack:
         run = self.at(cache, rotations)
         run.inputs, run.start, run.hidden = inputs.data_ptr(), start.data_ptr(), hidden.data_ptr()
         run.fresh, run.prefix, run.keep = fresh, prefix, fresh if keep is None else keep
+        chosen = () if taps is None else taps.layers
+        layers = (ctypes.c_int32 * len(chosen))(*chosen)
+        tapped = inputs.new_empty(len(chosen), *inputs.shape)
+        run.taps, run.tap_layers = len(chosen), ctypes.addressof(layers)
+        run.tapped, run.tap_stride = tapped.data_ptr(), inputs.numel()
         longest = self._extend(ctypes.byref(self.model), ctypes.byref(run))
         assert longest <= run.room, f"cache of {run.room} positions cannot hold {longest}"
+        for layer, states in zip(chosen, tapped, strict=True):
+            assert taps is not None
+            taps.see(layer, states)
         return hidden[:, -run.keep :]
 
     def at(self, cache: PackedCache, rotations: Tensor | None) -> Pass:
@@ -184,7 +223,7 @@ class NativeStack:
 
 
 def pack(weight: Tensor, panel: int) -> Tensor:
-    """[in, out] as panels of so many columns, zeros behind the last: a view [panels, in, panel, 1].
+    """[in, out] as panels of so many columns, zeros after the last: a view [panels, in, panel, 1].
 
     Of all but float32 two inputs lie side by side: [panels, in / 2, panel, 2].
     """

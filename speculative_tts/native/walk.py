@@ -10,11 +10,11 @@ from torch import Tensor
 from speculative_tts.native.library import library
 from speculative_tts.native.sample import Places as Sampled
 from speculative_tts.native.sample import Rows, Sampling
-from speculative_tts.native.step import Linear, NativeStack, PackedCache
+from speculative_tts.native.step import NativeMatrix, NativeStack, PackedCache
 from speculative_tts.native.verify import Rule
 
 
-class _Reader(ctypes.Structure):
+class _TableReader(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_void_p)
@@ -94,7 +94,7 @@ class NativeModel:
 
     native: ctypes.CDLL
     stack: NativeStack
-    head: Linear
+    head: NativeMatrix
     embedding: Tensor
     order: Tensor | None
 
@@ -129,7 +129,7 @@ class NativeSteps:
         added: tuple[int | None, int | None] = (None, None)
         if places is not None:
             added = (places.table.data_ptr(), places.skipped.data_ptr())
-        self.reader = _Reader(
+        self.reader = _TableReader(
             ctypes.addressof(model.stack.model), ctypes.addressof(model.head),
             ctypes.addressof(self._pass), model.embedding.data_ptr(), order, lengths.data_ptr(),
             *added, model.embedding.dtype == torch.bfloat16, 0,
@@ -144,10 +144,10 @@ class NativeSteps:
     def draft(
         self, batch: Batch, wanted: Tensor, *, steps: int, behind: int, purpose: int
     ) -> tuple[Tensor, Tensor]:
-        """Up to `steps` tokens behind those of each row, provisionally.
+        """Write up to `steps` tokens after those of each row, provisionally.
 
-        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended, and laws
-        [batch, made, vocab].
+        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended, and
+        distributions [batch, made, vocab].
         """
         most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
         run = _Steps(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
@@ -175,7 +175,7 @@ class HasNativeSteps(Protocol):
 
 
 def emit(batch: Batch, logits: Tensor) -> None:
-    """The next token of each row by the law of its logits, float32 [batch, vocab]."""
+    """The next token of each row by the distribution of its logits, float32 [batch, vocab]."""
     native, logits, (rows, tokens) = library(), logits.contiguous(), batch.described()
     assert native is not None
     rows.logits = logits.data_ptr()
@@ -186,9 +186,9 @@ class NativeRounds:
     """Makes rounds of speculation, and clocks their parts.
 
     counts: as `decoding.outcome.Tally`, added to. seconds: float64 [3], added to: drafting,
-    verifying, accepting. laws, after `watch`: the target's and the draft's of the newest round,
-    float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the first
-    rejection.
+    verifying, accepting. `laws`, after `watch`: the target's and the draft's of the newest
+    round, float32 [batch, lookahead, vocab], where a token was drafted, the target's up to the
+    first rejection.
     """
 
     def __init__(

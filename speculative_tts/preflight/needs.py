@@ -32,7 +32,7 @@ Lacking = Callable[[], str | None]
 
 
 @dataclass(frozen=True)
-class Need:
+class Requirement:
     """One needed thing: its name, fault (None: it is here), remedy, and disk space.
 
     `made_of` are needed only while it does not exist.
@@ -42,9 +42,9 @@ class Need:
     lacking: Lacking
     command: str
     gib: float = 0.0
-    made_of: tuple["Need", ...] = ()
+    made_of: tuple["Requirement", ...] = ()
 
-    def states(self) -> Iterator[tuple["Need", str | None]]:
+    def states(self) -> Iterator[tuple["Requirement", str | None]]:
         """Yield what it must be made of, if it does not exist, then itself; each with its fault."""
         lacking = self.lacking()
         if lacking is not None:
@@ -53,28 +53,28 @@ class Need:
         yield self, lacking
 
 
-def needs(models: Path) -> dict[Paper, list[Need]]:
+def needs(models: Path) -> dict[Paper, list[Requirement]]:
     """Return the needs of each paper's runs, in the order in which to get them."""
     return {Paper.ssd: _ssd(models), Paper.pcg: _pcg(models), Paper.mtp: _mtp(models)}
 
 
-def _ssd(models: Path) -> list[Need]:
+def _ssd(models: Path) -> list[Requirement]:
     target = models / "CosyVoice2-0.5B"
     return [
-        Need(
+        Requirement(
             str(target), partial(_cosyvoice, target), _get("FunAudioLLM/CosyVoice2-0.5B", target), 5
         ),
-        Need(
+        Requirement(
             "onnxruntime or s3tokenizer",
             partial(_packages, "onnxruntime|s3tokenizer"),
             "pip install onnxruntime",
         ),
-        Need(
+        Requirement(
             "CosyVoice's own code",
             partial(_packages, "cosyvoice.cli.cosyvoice", "matcha", "hyperpyyaml"),
             cosyvoice_codec.HOW,
         ),
-        Need(
+        Requirement(
             "runs/draft-cosyvoice2",
             partial(_speech_lm, Path("runs/draft-cosyvoice2")),
             f"sst-train-draft recipe=cosyvoice2 target.path={_word(target)}",
@@ -85,12 +85,14 @@ def _ssd(models: Path) -> list[Need]:
     ]
 
 
-def _pcg(models: Path) -> list[Need]:
+def _pcg(models: Path) -> list[Requirement]:
     target, codec = models / "Llasa-8B", models / "xcodec2-hf"
     return [
-        Need(str(target), partial(_speech_lm, target), _get("HKUSTAudio/Llasa-8B", target), 17),
-        Need(str(codec), partial(_xcodec2, codec), _get(Xcodec2.download, codec), 4),
-        Need(
+        Requirement(
+            str(target), partial(_speech_lm, target), _get("HKUSTAudio/Llasa-8B", target), 17
+        ),
+        Requirement(str(codec), partial(_xcodec2, codec), _get(Xcodec2.download, codec), 4),
+        Requirement(
             "runs/draft-llasa-8b",
             partial(_speech_lm, Path("runs/draft-llasa-8b")),
             f"sst-train-draft recipe=llasa_8b_subset target.path={_word(target)}",
@@ -101,20 +103,20 @@ def _pcg(models: Path) -> list[Need]:
     ]
 
 
-def _mtp(models: Path) -> list[Need]:
+def _mtp(models: Path) -> list[Requirement]:
     codec = models / "speechtokenizer_hubert_avg"
     transitions = models / "speechtokenizer_hubert_avg_transitions"
     options = f"{LIBRITTS_TO} codec=speechtokenizer"
     codes = _codes("speechtokenizer", options, codec, LIBRITTS, 3)
     found = [
-        Need(
+        Requirement(
             str(codec),
             partial(files, codec, speechtokenizer.CONFIG, speechtokenizer.WEIGHTS),
             "hf download fnlp/SpeechTokenizer --include 'speechtokenizer_hubert_avg/*' "
             f"--local-dir {_word(models)}",
             1,
         ),
-        Need(
+        Requirement(
             str(transitions),
             partial(_transitions, transitions),
             "sst-precompute cache=transitions codec=speechtokenizer "
@@ -130,29 +132,29 @@ def _mtp(models: Path) -> list[Need]:
             f"sst-train-heads recipe={name}_heads target.path={_word(start.item)} "
             f"target_out={_word(target)} out={_word(own)}"
         )
-        made = Need(str(target), partial(_valle, target), command, 11, (start, codes))
-        found += [made, Need(str(own), partial(_heads, own, target), command)]
+        made = Requirement(str(target), partial(_valle, target), command, 11, (start, codes))
+        found += [made, Requirement(str(own), partial(_heads, own, target), command)]
     return found
 
 
-def _fresh(models: Path, codes: Need) -> Need:
+def _fresh(models: Path, codes: Requirement) -> Requirement:
     """Return the need of untrained VALL-E weights over these codes; none are published."""
     start = models / "valle_start"
     command = f"sst-import-valle fresh.codes={codes.item} out={_word(start)}"
-    return Need(str(start), partial(_valle, start), command, 2, (codes,))
+    return Requirement(str(start), partial(_valle, start), command, 2, (codes,))
 
 
-def _published(models: Path) -> Need:
+def _published(models: Path) -> Requirement:
     """Return the need of USLM's published file."""
     start, source = models / "uslm_start", models / "USLM_libritts"
     names = ("USLM.pt", "unique_text_tokens.k2symbols")
     command = f"hf download fnlp/USLM --include 'USLM_libritts/*' --local-dir {_word(models)}"
-    published = Need(str(source), partial(files, source, *names), command, 5)
+    published = Requirement(str(source), partial(files, source, *names), command, 5)
     command = (
         f"sst-import-valle model=uslm checkpoint={_word(source / names[0])} "
         f"symbols={_word(source / names[1])} out={_word(start)}"
     )
-    return Need(str(start), partial(_valle, start), command, 2, (published,))
+    return Requirement(str(start), partial(_valle, start), command, 2, (published,))
 
 
 def _get(repository: str, place: Path) -> str:
@@ -164,26 +166,26 @@ def _word(path: str | Path) -> str:
     return shlex.quote(str(path))
 
 
-def _list(name: str, options: str) -> Need:
+def _list(name: str, options: str) -> Requirement:
     path = f"data/{name}/list.jsonl"
     command = f"sst-prepare corpus=list {options} path=data/LibriTTS out=data/{name}"
-    return Need(path, partial(_recordings, Path(path)), command, made_of=(TEST_CLEAN,))
+    return Requirement(path, partial(_recordings, Path(path)), command, made_of=(TEST_CLEAN,))
 
 
-def _codes(name: str, options: str, codec: Path, corpus: Need, gib: float) -> Need:
+def _codes(name: str, options: str, codec: Path, corpus: Requirement, gib: float) -> Requirement:
     """Return the need of training codes in data/<name>."""
     path = Path("data") / name / "codes"
     command = f"sst-prepare {options} codec.path={_word(codec)} out={path.parent}"
-    return Need(str(path), partial(_shards_of, path), command, gib, (corpus,))
+    return Requirement(str(path), partial(_shards_of, path), command, gib, (corpus,))
 
 
-def _libritts(item: str, gib: float, *parts: str) -> Need:
+def _libritts(item: str, gib: float, *parts: str) -> Requirement:
     folder = Path("data/LibriTTS")
     command = (
         f"for part in {' '.join(parts)}; do curl -L https://www.openslr.org/resources/60/"
         "$part.tar.gz | tar xz -C data; done"
     )
-    return Need(f"{folder}, {item}", partial(_parts, folder, parts), command, gib)
+    return Requirement(f"{folder}, {item}", partial(_parts, folder, parts), command, gib)
 
 
 def _parts(folder: Path, parts: tuple[str, ...]) -> str | None:
@@ -202,7 +204,7 @@ TRAINING = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean"
 LIBRITTS = _libritts("training", 80, *TRAINING)
 LIBRITTS_TO = "corpus=libritts path=data/LibriTTS"
 LIBRIHEAVY_TO = "corpus=libriheavy path=data/Libriheavy audio=data/Libriheavy"
-LIBRIHEAVY = Need(  # its recordings, which the manifests name, are not checked
+LIBRIHEAVY = Requirement(  # its recordings, which the manifests name, are not checked
     "data/Libriheavy",
     partial(files, Path("data/Libriheavy"), *(CUTS.format(part=part) for part in ("large", "dev"))),
     "hf download pkufool/libriheavy --repo-type dataset --local-dir data/Libriheavy, and its "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from speculative_tts.preflight.judges import judges, presets_of
-from speculative_tts.preflight.needs import Need, needs
+from speculative_tts.preflight.needs import Requirement, needs
 from speculative_tts.preflight.table import Finding
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.evaluate import CheckConfig, Paper
@@ -26,8 +26,8 @@ def paper(asked: CheckConfig) -> list[Finding]:
     Judges are left out without `scoring`: runs are scored elsewhere.
     """
     chosen, models = [one for one in GPU_GIB if not asked.only or one in asked.only], asked.models
-    wanted, lacking = needs(Path(models)), dict[Need, str | None]()
-    papers: dict[Need, list[str]] = defaultdict(list)
+    wanted, lacking = needs(Path(models)), dict[Requirement, str | None]()
+    papers: dict[Requirement, list[str]] = defaultdict(list)
     for one in chosen:
         states = dict(state for need in wanted[one] for state in need.states())
         lacking |= states
@@ -43,13 +43,15 @@ def paper(asked: CheckConfig) -> list[Finding]:
     return [*found, *_disks(absent, Path(models), {Path(): RUNS_GIB}), _gpu(chosen)]
 
 
-def _finding(need: Need, needed_by: str, lacking: str | None) -> Finding:
+def _finding(need: Requirement, needed_by: str, lacking: str | None) -> Finding:
     if lacking is None:
         return Finding(need.item, needed_by, here=True, state="here")
     return Finding(need.item, needed_by, here=False, state=lacking, remedy=need.command)
 
 
-def _disks(absent: Sequence[Need], models: Path, runs: Mapping[Path, float]) -> list[Finding]:
+def _disks(
+    absent: Sequence[Requirement], models: Path, runs: Mapping[Path, float]
+) -> list[Finding]:
     """Check the disks of `models` and of the runs for the room in GiB that is still needed."""
     wanted = defaultdict[Path, float](float, runs)
     for need in absent:

@@ -1,25 +1,33 @@
-"""Build the source of a run's audio from its settings: an engine, or another."""
+"""Build the source of a run's audio from its settings: an engine, or another.
 
-from collections.abc import Mapping
+An engine's utterances are timed in several processes if asked for, since a process keeps its luck
+with memory for all its utterances. Each is a new one, loads its own models, and decodes every
+utterance by the system and by the target alone in turn. They follow each other; the memory's speed
+is measured in each.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from speculative_tts.codecs.registry import Codec, load_codec
+from speculative_tts.codecs.registry import load_codec
 from speculative_tts.decoding.builder import Builder, build_engine
-from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import content_hash, plain, source_hash
-from speculative_tts.records import DecodeRecord
+from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.clocks import Clocks
 from speculative_tts.runs.run import AudioSource
 from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.runs.sources.recordings import RecordedSource
 from speculative_tts.runs.sources.swap import SwapSource
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.runs.voices import Voices
-from speculative_tts.schema.decode import (
-    DecodeConfig,
-    System,
-)
+from speculative_tts.schema.common import CheckpointConfig
+from speculative_tts.schema.decode import DecodeConfig, RuntimeConfig, SamplingConfig, System
+from speculative_tts.workers import afresh
 
 
 def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> AudioSource:
@@ -30,32 +38,39 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
     models = process_cache(config.runtime.device.value)
     if config.system is System.swap:
         parts = Builder(config, models)
-        voices = _voices(config, parts.codec)
+        voices = Voices(parts.codec, content_hash(Path(config.codec.path)), config.shared)
         groups, facts = parts.groups.arrays, parts.facts
         return SwapSource(parts.codec, groups, swapped, facts, parts.sampling, voices)
     engine = build_engine(config, config.system, models)
-    return EngineSource(
-        engine, config, _voices(config, engine.codec), target_tokens(config, engine)
-    )
+    voices = Voices(engine.codec, content_hash(Path(config.codec.path)), config.shared)
+    known = TargetTokens(config.shared, made_by(engine.sampling, config.target, config.runtime))
+    return EngineSource(engine, config, voices, known, partial(elsewhere, config))
 
 
-def shared(config: DecodeConfig) -> Path:
-    """The folder of what runs share."""
-    return Path(config.out) / ".caches" if config.cache is None else Path(config.cache)
+def elsewhere(config: DecodeConfig, items: list[ListItem]) -> Iterator[Clocks]:
+    """Yield clocks of the utterances from each of `config.processes` processes but this one."""
+    alone = replace(config, processes=1, workers=1, instrument=0, chunk=None, timing=None)
+    return afresh(_clocked, [(alone, items)] * (config.processes - 1))
 
 
-def _voices(config: DecodeConfig, codec: Codec) -> Voices:
-    return Voices(codec, content_hash(Path(config.codec.path)), shared(config))
+def _clocked(piece: tuple[DecodeConfig, list[ListItem]]) -> Clocks:
+    """Time utterances in this process, which was made for it."""
+    config, items = piece
+    source = build_source(config, {})
+    assert isinstance(source, EngineSource), "nothing else is timed"
+    source.start(items, items)
+    return source.clocks(items)
 
 
-def target_tokens(config: DecodeConfig, engine: Engine) -> TargetTokens:
-    """Return the store of this target's tokens, keyed by all that decides them besides requests."""
-    made_by = {
-        "target": content_hash(Path(config.target.path)),
-        "rows": plain(config.target.rows),
-        "sampler": plain(engine.sampling),
-        "dtype": config.runtime.dtype.name,
-        "kernels": kernel_label(config.runtime),
+def made_by(
+    sampling: SamplingConfig, target: CheckpointConfig, runtime: RuntimeConfig
+) -> dict[str, Any]:
+    """Return all that decides a target's tokens besides requests, as the key of their store."""
+    return {
+        "target": content_hash(Path(target.path)),
+        "rows": plain(target.rows),
+        "sampler": plain(sampling),
+        "dtype": runtime.dtype.name,
+        "kernels": kernel_label(runtime),
         "code": source_hash("decoding", "models", "native"),
     }
-    return TargetTokens(shared(config), made_by)

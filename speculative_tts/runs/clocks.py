@@ -1,43 +1,19 @@
-"""Time utterances in several processes: one keeps its luck with memory for all its utterances.
+"""Seconds of a run's utterances by process, and the speed of memory that they depend on."""
 
-Each process is a new one, loads its own models, and decodes every utterance by the system and by
-the target alone in turn. They follow each other; the memory's speed is measured in each.
-"""
-
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from speculative_tts.files import held
 from speculative_tts.native.memory import bandwidth
 from speculative_tts.provenance import hardware
 from speculative_tts.records import Clock, ListItem, write_json
-from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.typed import read_json
-from speculative_tts.workers import afresh
 
 MEMORY = 512 << 20  # bytes that no processor's cache holds
 QUIET = "memory.json"
 Clocks = dict[str, Clock]  # by utterance
-
-
-def elsewhere(config: DecodeConfig, items: Sequence[ListItem]) -> Iterator[Clocks]:
-    """Yield clocks of the utterances from each of `config.processes` processes but this one."""
-    alone = replace(config, processes=1, workers=1, instrument=0, chunk=None, timing=None)
-    piece = alone, list(items)
-    return afresh(_clocked, [piece] * (config.processes - 1))
-
-
-def _clocked(piece: tuple[DecodeConfig, list[ListItem]]) -> Clocks:
-    """Time utterances in this process, which was made for it."""
-    from speculative_tts.runs.build import build_source
-    from speculative_tts.runs.sources.engine import EngineSource
-
-    config, items = piece
-    source = build_source(config, {})
-    assert isinstance(source, EngineSource), "nothing else is timed"
-    source.start(items, items)
-    return source.clocks(items)
+# Times utterances in other processes; yields the clocks of each process.
+Elsewhere = Callable[[list[ListItem]], Iterator[Clocks]]
 
 
 def memory_speed() -> float | None:

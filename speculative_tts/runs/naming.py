@@ -32,7 +32,7 @@ PLACES = ("rule.groups.cache", "viterbi.transitions.cache", "viterbi.transitions
 
 
 def run_name(config: DecodeConfig) -> str:
-    """Name of a run's folder. ValueError when a path leads nowhere."""
+    """Return the name of a run's folder; raise ValueError if a path leads nowhere."""
     values = settings(config)
     if "source" in values:  # a run moved elsewhere stays the same run
         values["source"] = config.source and Path(config.source).name
@@ -81,7 +81,7 @@ def search_label(heads: HeadsConfig, viterbi: ViterbiConfig) -> list[str]:
 
 
 def with_sizes(config: DecodeConfig) -> DecodeConfig:
-    """A run has one name, whether or not the default size of its groups is written out."""
+    """Write the default size of groups out, so that a run has one name with or without it."""
     if not isinstance(config.rule, GroupRule):
         return config
     groups = config.rule.groups
@@ -91,7 +91,7 @@ def with_sizes(config: DecodeConfig) -> DecodeConfig:
 
 
 def remove(values: dict[str, Any], key: str) -> None:
-    """Take a dotted key out, where it is there."""
+    """Take a dotted key out, if it is there."""
     head, _, rest = key.partition(".")
     if not rest:
         values.pop(head, None)

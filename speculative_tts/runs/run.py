@@ -43,11 +43,11 @@ class AudioSource(Protocol):
         ...
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
-        """Before any work: ValueError for what is wrong with the list, of which some is missing."""
+        """Raise ValueError, before any work, for a list that cannot be made; `missing` will be."""
         ...
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
-        """Utterances that could be made, in any order."""
+        """Yield the utterances that could be made, in any order."""
         ...
 
 
@@ -62,7 +62,7 @@ class DecodeRun:
         self._source, self._folder = source, folder
 
     def start(self, items: list[ListItem]) -> None:
-        """Before the folder is made: ValueError for what is wrong with items without a record."""
+        """Raise ValueError, before the folder is made, for what is wrong with items to be made."""
         self._source.start(items, self._missing(items))
 
     def run(self, items: list[ListItem]) -> Iterator[DecodeRecord]:
@@ -102,7 +102,7 @@ class DecodeRun:
 def record(
     item: ListItem, seed: int, codes: list[int], wave: Wave, codec: Codec, **columns: Any
 ) -> DecodeRecord:
-    """A record of codes and their audio, as of a recording; `columns` say what else is known."""
+    """Return a record of codes and their audio; `columns` hold what else is known."""
     usual: dict[str, Any] = {"tokens": len(codes), "stop": "stop_id", "lm_seconds": 0.0}
     return DecodeRecord(
         id=item.id,
@@ -122,7 +122,7 @@ def record(
 
 @contextmanager
 def of_row(item: ListItem) -> Iterator[None]:
-    """Names the row of a list in what is wrong with it."""
+    """Name the row of a list in a ValueError about it."""
     try:
         yield
     except ValueError as error:
@@ -130,7 +130,7 @@ def of_row(item: ListItem) -> Iterator[None]:
 
 
 def check_audio(files: Mapping[str, str]) -> None:
-    """ValueError when files, by the row that names them, are not there."""
+    """Raise ValueError if files, by the row that names them, are not there."""
     absent = [name for name, file in files.items() if not Path(file).is_file()]
     if absent:
         raise ValueError(
@@ -140,7 +140,7 @@ def check_audio(files: Mapping[str, str]) -> None:
 
 
 def finished(folder: Path) -> dict[str, DecodeRecord]:
-    """Records of a run folder whose audio can be heard too, whole, by utterance id."""
+    """Return a run folder's records, by utterance id, whose audio is there and whole."""
     return {
         name: record
         for name, record in read_records(folder).items()

@@ -68,7 +68,7 @@ class TargetTokens:
 
 
 def key_of_request(request: Request) -> str:
-    """SHA-256 of all of a request that the target alone reads."""
+    """Return the SHA-256 of all of a request that the target alone reads."""
     prompt = request.prompt.contiguous().cpu().view(torch.uint8)
     digest = hashlib.sha256(prompt.numpy().tobytes())
     numbers = (request.min_tokens, request.max_tokens, request.prompt_tokens)

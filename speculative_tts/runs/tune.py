@@ -32,7 +32,7 @@ BEYOND = 1.25, 4.0  # times the largest setting known, and no more: large groups
 
 
 def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
-    """`config` with the setting of its rule whose speed is nearest to the wanted one.
+    """Return `config` with the setting of its rule whose speed is nearest to the wanted one.
 
     `run` makes the runs of the search. Says where it landed; where the end of the range does not
     reach, that end is taken. Raises ValueError for systems and rules without a setting to search,
@@ -66,7 +66,7 @@ def matched(config: DecodeConfig, run: Run) -> DecodeConfig:
 
 
 def other(config: DecodeConfig, kind: str, wanted: float) -> RuleConfig:
-    """The rule whose speed is wanted: SSD's with a beta, or the paper's groups of a mean size."""
+    """Return the rule whose speed is wanted: SSD's with a beta, or groups of a mean size."""
     if kind == "beta":
         return ToleranceRule(beta=wanted)
     given = config.rule.groups if isinstance(config.rule, GroupRule) else GroupsConfig()
@@ -121,7 +121,7 @@ def search(
     first: float,
     scale: Scale = (float, float),
 ) -> dict[float, float]:
-    """Settings tried, with their figures, until one is near `goal` or the trials are used up.
+    """Try settings until a figure is near `goal` or the trials are used up; return them.
 
     The figure rises with the setting. While no known setting brackets the goal the lower end is
     measured, or one beyond the largest, where its last two would lead (`first` where none is
@@ -176,7 +176,7 @@ def _beyond(tried: dict[float, float], goal: float, first: float, scale: Scale) 
 
 
 def nearest(tried: dict[float, float], goal: float) -> float:
-    """The setting whose figure is nearest to the goal."""
+    """Return the setting whose figure is nearest to the goal."""
     return min(tried, key=lambda setting: abs(tried[setting] - goal))
 
 
@@ -193,7 +193,7 @@ def largest_size(config: DecodeConfig) -> float:
 
 
 def with_setting(config: DecodeConfig, setting: float) -> DecodeConfig:
-    """The rule's setting replaced: mean group size, or tolerance."""
+    """Replace the rule's setting: mean group size, or tolerance."""
     rule: RuleConfig
     if isinstance(config.rule, GroupRule):
         groups = dataclasses.replace(config.rule.groups, theta=None, mean_size=setting)
@@ -204,7 +204,7 @@ def with_setting(config: DecodeConfig, setting: float) -> DecodeConfig:
 
 
 def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
-    """Figures, by setting, of the finished runs in `trial.out` that differ in the setting alone."""
+    """Return figures, by setting, of finished runs in `trial.out` that differ in it alone."""
     there = settings_beside(Path(trial.out), "delete that run")
     rules = [one.get("rule", {}) for one in there]
     same = [rule for rule in rules if rule.get("name") == trial.rule.name]
@@ -215,7 +215,7 @@ def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
 
 
 def finished(config: DecodeConfig, figure: Figure) -> float | None:
-    """The figure of a finished run; None when it is not there.
+    """Return the figure of a finished run; None if there is none.
 
     Tokens do not depend on how many utterances are timed: only a speed by the clock asks for that.
     """
@@ -231,7 +231,7 @@ def finished(config: DecodeConfig, figure: Figure) -> float | None:
 
 
 def measured(config: DecodeConfig, run: Run, figure: Figure) -> float:
-    """The figure of a run, made if it is not there."""
+    """Return the figure of a run, made if it is not there."""
     found = finished(config, figure)
     if found is None:
         if run(config):
@@ -246,7 +246,7 @@ def measured(config: DecodeConfig, run: Run, figure: Figure) -> float:
 
 
 def acceptance_length(records: Collection[DecodeRecord]) -> float | None:
-    """Tokens that a round emits."""
+    """Return the tokens that a round emits."""
     counts = [record.counts for record in records]
     rounds = sum(one.rounds for one in counts)
     emitted = sum(one.accepted + one.residuals + one.bonuses for one in counts)

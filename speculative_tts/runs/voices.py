@@ -28,7 +28,7 @@ class Voices:
         self._known: dict[str, Tensor] = {}
 
     def __getitem__(self, path: str) -> Tensor:
-        """Raises ValueError as `encode_prompt` does."""
+        """Return the codes of a recording; raise ValueError as `encode_prompt` does."""
         if path not in self._known:
             self._known[path] = self._codes(path)
         return self._known[path]
@@ -47,7 +47,7 @@ class Voices:
 
 
 def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:
-    """Speech codes of a voice prompt, int64 [tokens] or, with layers, [layers, tokens].
+    """Encode a voice prompt: int64 [tokens] or, with layers, [layers, tokens].
 
     Raises UnfitWaveError for silence, below one token, and above a minute.
     """

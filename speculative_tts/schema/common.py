@@ -118,7 +118,7 @@ class Similarity(Enum):
     codebook = "codebook"  # the codec's entries, of a codec that has them
 
 
-class Weights(Enum):
+class GroupWeights(Enum):
     """The split of a token's probability among its groups."""
 
     equal = "equal"
@@ -134,7 +134,7 @@ class GroupsConfig:
     # instead of theta: mean tokens of a group, for which theta is searched; null: 10
     mean_size: Size | None = None
     cap: Count | None = None  # keep the most similar tokens of a group only; null: all
-    weights: Weights = Weights.equal
+    weights: GroupWeights = GroupWeights.equal
     # Parquet shards whose codes are counted for weights=unigram
     unigram: ReadPath = "data/tiny/codes"
     cache: KeptPath = "runs/.caches"  # folder of the caches
@@ -159,7 +159,7 @@ class Smoothing(Enum):
 
     unigram = "unigram"  # their second code's share
     add = "add"  # a constant count
-    floor = "floor"  # a share of the uniform law
+    floor = "floor"  # a share of the uniform distribution
     none = "none"  # nothing: they are impossible
 
 

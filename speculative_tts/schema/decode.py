@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from omegaconf import MISSING
@@ -155,7 +156,7 @@ class PathMode(Enum):
 
     none = "none"  # each from its own head by the sampler, without looking at the others
     best = "best"  # the most probable path (Viterbi)
-    sample = "sample"  # a path drawn from the law of all paths
+    sample = "sample"  # a path drawn from the distribution of all paths
 
 
 @dataclass
@@ -191,12 +192,12 @@ class DrafterConfig(Kind):
 
 @dataclass
 class LMDrafterConfig(DrafterConfig):
-    """A second language model."""
+    """A second, smaller language model drafts token by token (draft.path)."""
 
     built_by = "speculative_tts.decoding.drafters.lm:LMDrafter.build"
     name: str = "lm"
-    # lookahead is the most; a round's drafts end with a token whose law has more entropy (nats),
-    # for it is likely to be rejected; null: they do not
+    # lookahead is the most; a round's drafts end with a token whose distribution has more entropy
+    # (nats), for it is likely to be rejected; null: they do not
     entropy: Annotated[NonNegative, Since(None)] | None = None
 
     @property
@@ -212,7 +213,7 @@ class LMDrafterConfig(DrafterConfig):
 
 @dataclass
 class HeadsDrafterConfig(DrafterConfig):
-    """The target's own multi-token heads."""
+    """The target's own multi-token heads draft a block, chosen as viterbi.mode says."""
 
     built_by = "speculative_tts.decoding.drafters.heads:HeadsDrafter.build"
     name: str = "heads"
@@ -225,7 +226,7 @@ class HeadsDrafterConfig(DrafterConfig):
 
 @dataclass
 class LookupDrafterConfig(DrafterConfig):
-    """Look-up in earlier speech: copy what followed the newest tokens there."""
+    """Copy what followed the newest tokens when they were said before: the free baseline."""
 
     built_by = "speculative_tts.decoding.drafters.lookup:LookupDrafter.build"
     name: str = "lookup"
@@ -260,7 +261,7 @@ class RecurrentDrafterConfig(DrafterConfig):
     built_by = "speculative_tts.decoding.drafters.recurrent:RecurrentDrafter.build"
     name: str = "recurrent"
     path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
-    # of the layer and of the target's head where they draft: any law may be proposed
+    # of the layer and of the target's head where they draft: any distribution may be proposed
     dtype: DrafterDType = DrafterDType.int8
     # draft only so many codes, those most frequent in training: less of the head to read (FR-Spec)
     codes: Annotated[Several, Since(None)] | None = None
@@ -340,3 +341,8 @@ class DecodeConfig(EngineConfig):
     # make nothing; say what is to be decoded and, from a short probe, about how long it takes
     plan: bool = False
     wandb: bool = False  # send the run's figures to wandb (extra: cluster)
+
+    @property
+    def shared(self) -> Path:
+        """The folder of caches that runs share."""
+        return Path(self.out) / ".caches" if self.cache is None else Path(self.cache)

@@ -1,7 +1,8 @@
 """Declare groups of settings that come in kinds: each kind is a subclass with its own keys.
 
-A field of the base class takes any of them; `configs/<group>/<kind>.yaml` names `<kind>_schema` in
-its defaults, so that a key which the chosen kind does not have is refused.
+A field of the base class takes any of them, and `<group>=<kind>` chooses one, so that a key which
+it does not have is refused. `configs/<group>/<name>.yaml` is needed for other defaults than those
+of the class alone; it names `<kind>_schema` in its own.
 """
 
 import dataclasses

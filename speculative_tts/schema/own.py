@@ -21,7 +21,7 @@ class OwnCodesConfig:
     job: Whole = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4
     jobs: Count = 1  # over how many processes or machines the shards are spread
     seed: Seed = 0  # of voice prompts and tokens
-    # likeliest tokens of each law that are kept too, for sst-train-draft laws=true; of 32 a code
+    # likeliest tokens of each distribution, kept too for sst-train-draft laws=true; of 32 a code
     # takes 110 bytes, the prompt's included (13 KB an utterance of the tiny targets); null: none
     laws: Count | None = None
     out: WrittenPath = "runs/own_codes"  # own= of sst-train-draft and sst-train-heads

@@ -24,11 +24,11 @@ class RuleConfig(Kind):
 
 @dataclass
 class ExactRule(RuleConfig):
-    """The emitted law is the target's."""
+    """Leviathan et al.'s: the target's own distribution; block=true: Sun et al.'s, the same."""
 
     built_by = "speculative_tts.decoding.rules.block:exact"
     name: str = "exact"
-    # judge all drafted tokens together: the same law, more of them accepted
+    # judge all drafted tokens together: the same distribution, more of them accepted
     block: Annotated[bool, Since(False)] = False
 
     @property
@@ -53,7 +53,7 @@ class ToleranceRule(RuleConfig):
 
 @dataclass
 class GroupRule(RuleConfig):
-    """PCG's: accept by groups of similar tokens."""
+    """PCG's: accept by groups of similar tokens; exact for the group, whatever is drafted."""
 
     built_by = "speculative_tts.decoding.rules.block:by_groups"
     name: str = "group"
@@ -74,7 +74,7 @@ class TypicalRule(RuleConfig):
     built_by = "speculative_tts.decoding.rules.relaxed:Typical.build"
     name: str = "typical"
     epsilon: NonNegative = 0.3  # the threshold at most
-    alpha: NonNegative = 0.09  # the threshold of a law with entropy H is alpha exp(-H)
+    alpha: NonNegative = 0.09  # the threshold of a distribution with entropy H is alpha exp(-H)
 
     @property
     def label(self) -> list[str]:
@@ -113,7 +113,7 @@ class DivergenceRule(RuleConfig):
 
 @dataclass
 class NeighboursRule(RuleConfig):
-    """LANTERN's: a token borrows the probability of its nearest neighbours."""
+    """LANTERN's: a token borrows the probability of its neighbours; ratio: LANTERN++'s."""
 
     built_by = "speculative_tts.decoding.rules.relaxed:Neighbours.build"
     name: str = "neighbours"

@@ -47,7 +47,7 @@ class ValleTrainingConfig:
 
 @dataclass
 class SentencesTrainingConfig:
-    """Of architecture=sentences alone; `training.sentences` says more."""
+    """Settings of architecture=sentences alone; `training.sentences` says more."""
 
     # rows of the text on the clock of speech, by mean durations; false: one row a phone
     clock: Annotated[bool, Since(True)] = True
@@ -117,7 +117,7 @@ class LossConfig:
     group: NonNegative = 0.0
 
 
-class Selection(Enum):
+class DevFigure(Enum):
     """The dev figure that picks the exported draft."""
 
     accuracy = "accuracy"  # the most likely token is the recorded one (SSD)
@@ -140,7 +140,7 @@ class TrainDraftConfig:
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
     codes_from: CodesFrom = CodesFrom.recorded  # what is learnt; dev figures are of `codes`
     own: ReadPath = "runs/own_codes"  # of sst-own-codes, for codes_from=target and mix
-    # read the target's laws that `own` keeps (sst-own-codes laws=32) in place of running it, behind
+    # read the target's laws that `own` keeps (sst-own-codes laws=32) in place of running it, after
     # the voice prompts that they follow
     laws: bool = False
     out: WrittenPath = "runs/draft"  # the exported draft, and its training
@@ -154,7 +154,7 @@ class TrainDraftConfig:
     train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
     groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
-    select: Selection = Selection.accuracy
+    select: DevFigure = DevFigure.accuracy
     steps: Whole = 450  # 0 exports the draft as inherited
     batch_size: Many = 16  # sequences that a process runs at once
     accumulate: Many = 1  # batches of a process that make one step
@@ -220,7 +220,7 @@ class TrainHeadsConfig:
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
-    # of kind=recurrent, which has n - 1 steps: blocks of its layer, one behind the other
+    # of kind=recurrent, which has n - 1 steps: blocks of its layer, one after the other
     blocks: Annotated[Few, Since(1)] = 1
     # of kind=recurrent: units of a block; null: 8 x the target's width in all blocks together
     width: Count | None = None

@@ -1,4 +1,4 @@
-"""How words are said: by CMUdict, as a plural of one of its words, or by their letters."""
+"""Pronounce words: by CMUdict, as a plural of one of its words, or by their letters."""
 
 from __future__ import annotations
 

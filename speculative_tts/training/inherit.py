@@ -14,7 +14,7 @@ from torch import Tensor
 
 from speculative_tts.schema.train import TrainDraftConfig
 
-FAMILIES = ("qwen2", "llama")
+FAMILIES = ("qwen2", "qwen3", "llama")
 EMBEDDING = "model.embed_tokens.weight"
 HEAD = "lm_head.weight"
 _LAYER = re.compile(r"^(model\.layers\.)(\d+)(\..+)$")
@@ -63,7 +63,7 @@ def inherit_config(
 
 
 def _implied_layer_types(config: Mapping[str, Any], n_layers: int) -> list[str] | None:
-    """Return layer types of older Qwen2 configurations: windows from `max_window_layers` on."""
+    """Return layer types of older Qwen configurations: windows from `max_window_layers` on."""
     if not config.get("use_sliding_window"):
         return None
     first = int(config.get("max_window_layers", n_layers))
@@ -106,7 +106,7 @@ def inherit_tensors(
 
 
 def is_tied(config: Mapping[str, Any]) -> bool:
-    """Return True if embeddings and head share one matrix; both families default to False."""
+    """Return True if embeddings and head share one matrix; all families default to False."""
     return bool(config.get("tie_word_embeddings", False))
 
 

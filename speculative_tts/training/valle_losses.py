@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from speculative_tts.models.families.valle.ar import ValleAR, prefix_mask
-from speculative_tts.models.families.valle.modules import Attention, Layer, padding
+from speculative_tts.models.families.valle.modules import Attention, TransformerLayer, padding
 from speculative_tts.models.families.valle.nar import ValleNAR
 from speculative_tts.training.data.layered import ValleBatch
 from speculative_tts.training.data.recordings import IGNORED
@@ -97,10 +97,10 @@ def capture_states(model: ValleAR, batch: ValleBatch) -> InnerStates:
     return InnerStates(final, captured["early"][:, :size], captured["middle"])
 
 
-def middle_layer(model: ValleAR) -> Layer:
+def middle_layer(model: ValleAR) -> TransformerLayer:
     """Return the middle layer: half of the layers work before two of its heads look for words."""
     layer = model.ar_decoder.layers[len(model.ar_decoder.layers) // 2]
-    assert isinstance(layer, Layer)
+    assert isinstance(layer, TransformerLayer)
     return layer
 
 

@@ -578,7 +578,7 @@ def test_the_table_is_long_and_has_every_command() -> None:
 
 
 @pytest.mark.usefixtures("_limited")
-@pytest.mark.parametrize(("command", "arguments", "said"), tried())
+@pytest.mark.parametrize(("command", "arguments", "said"), [*tried()])
 def test_one_line_exit_code_2_and_nothing_left(
     world: Path,
     tmp_path: Path,

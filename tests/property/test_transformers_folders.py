@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 from transformers.utils import logging
 
 from speculative_tts.models.decoder.config import DecoderConfig
@@ -48,7 +48,13 @@ EXTRA: list[dict[str, Any]] = [
     {"hidden_act": "gelu"},
     {"attention_dropout": 0.5, "pretraining_tp": 2, "unknown_to_all": 1},
     {"num_key_value_heads": None},
+    {"use_sliding_window": True, "sliding_window": 2, "max_window_layers": 2},
+    {"use_sliding_window": True, "sliding_window": 2, "layer_types": ["full_attention"] * 2},
+    {"attention_bias": True},
+    {"mlp_bias": True},
+    {"head_dim": None},
 ]
+Config = LlamaConfig | Qwen2Config | Qwen3Config
 Change = Callable[[dict[str, Tensor]], None]
 
 
@@ -81,7 +87,7 @@ CHANGES: list[Change] = [unchanged, more_layers, inverse_frequencies, halved, ow
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> LlamaConfig | Qwen2Config:
+def configs(draw: st.DrawFn) -> Config:
     heads = draw(st.sampled_from([2, 4]))
     options: dict[str, Any] = {
         "vocab_size": VOCAB,
@@ -96,15 +102,16 @@ def configs(draw: st.DrawFn) -> LlamaConfig | Qwen2Config:
         "rope_parameters": draw(st.sampled_from(ROPES)),
         "max_position_embeddings": 32,
     }
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from([LlamaConfig, Qwen2Config, Qwen3Config]))
+    if kind is Qwen2Config:
         return Qwen2Config(**options)
-    bias = {"attention_bias": draw(st.booleans()), "mlp_bias": draw(st.booleans())}
-    return LlamaConfig(**options, **bias)
+    options["attention_bias"] = draw(st.booleans())
+    if kind is Qwen3Config:
+        return Qwen3Config(**options)
+    return LlamaConfig(**options, mlp_bias=draw(st.booleans()))
 
 
-def write(
-    folder: Path, config: LlamaConfig | Qwen2Config, extra: dict[str, Any], change: Change
-) -> None:
+def write(folder: Path, config: Config, extra: dict[str, Any], change: Change) -> None:
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config)
     for parameter in model.parameters():
@@ -166,7 +173,7 @@ def refused(folder: Path) -> str:
 @settings(max_examples=60)
 @torch.inference_mode()
 def test_transformers_logits_or_one_line(
-    config: LlamaConfig | Qwen2Config, extra: dict[str, Any], change: Change
+    config: Config, extra: dict[str, Any], change: Change
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), config, extra, change)

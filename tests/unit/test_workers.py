@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from speculative_tts.cluster import workers
 from speculative_tts.schema.common import ClusterConfig
-from speculative_tts.workers import AHEAD, HERE, Processes, copies, workers
+from speculative_tts.workers import AHEAD, HERE, Processes, copies
 
 
 def square(number: int) -> int:

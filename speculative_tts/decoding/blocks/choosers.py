@@ -5,7 +5,7 @@ Each head chooses by itself, or a path search does (`viterbi`). Where the uttera
 - own choices: at the first stop id, as in any loop;
 - best path: before the first head whose likeliest token is a stop id (the paper says nothing);
 - sampled path: head i says how probable it is that the utterance has ended by its token (heads are
-  trained to repeat the stop id behind the end), so one uniform per block is compared with each;
+  trained to repeat the stop id after the end), so one uniform per block is compared with each;
   with the sampler's `end_when_likeliest` also before the first head that is likeliest to end.
 """
 
@@ -34,7 +34,7 @@ Native = tuple[Sampler, native.Search | None]
 """How a native call chooses: each head's token by the sampler, or by a search."""
 NUMBERS = (torch.float32, torch.int64)  # of transitions that a native search reads
 LOOK_BACK = (RepetitionAware, RepetitionPenalty)
-"""Samplers whose law depends on the tokens before."""
+"""Samplers whose distribution depends on the tokens before."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,9 @@ class ViterbiHeads:
     def draft(self, logits: Laws, rows: BatchState) -> Laws:
         """Write a draft to `rows` and return the distribution of each of its tokens.
 
-        Each is the law given the tokens of the block before, by the same paths and ends; of the
-        best path it is certain. A path is drawn from its beginning, by messages from its end: drawn
-        from its end, a token would hang on uniforms of positions that are drafted again.
+        Each is the distribution given the tokens of the block before, by the same paths and ends;
+        of the best path it is certain. A path is drawn from its beginning, by messages from its
+        end: drawn from its end, a token would hang on uniforms of positions that are drafted again.
         """
         n, vocab = logits.shape[1:]
         positions = rows.positions(n)
@@ -161,7 +161,7 @@ class ViterbiHeads:
             tokens = self(logits, rows).tokens
             rows.tokens.scatter_(1, positions, tokens)
             certain = F.one_hot(tokens, vocab + 1)[..., :vocab].float()
-            return certain / certain.sum(-1, keepdim=True)  # NaN where there is no law
+            return certain / certain.sum(-1, keepdim=True)  # NaN where there is no distribution
         logits = self._masked(logits, positions, rows.stop)
         kept, ids = self._kept(logits)
         walk = self._search.walk(logits + self._bar, ids, rows.last(1)[:, 0])

@@ -25,7 +25,7 @@ class Transitions(Protocol):
 
     @property
     def ids(self) -> int:
-        """Codes and the ids behind them."""
+        """Codes and the ids after them."""
         ...
 
     @property
@@ -35,7 +35,7 @@ class Transitions(Protocol):
 
     @property
     def size(self) -> int:
-        """Codes. Ids behind them (stop ids) may be asked for too: nothing leads to or from them."""
+        """Codes. Ids after them (stop ids) may be asked for too: nothing leads to or from them."""
         ...
 
     def pairs(self, before: Before, after: After) -> Logarithms:

@@ -94,7 +94,7 @@ class PathSearch:
         return sampled_path(self._lattice(ids, scores, last), uniform)
 
     def walk(self, scores: Scores, ids: Candidates, last: PerRow) -> "Walk":
-        """The law of the same drawn path, token by token from its beginning."""
+        """The distribution of the same drawn path, token by token from its beginning."""
         return Walk(self._lattice(ids, scores, last))
 
     def _lattice(self, ids: Candidates, scores: Scores, last: PerRow) -> Lattice:
@@ -150,7 +150,7 @@ def sampled_path(lattice: Lattice, uniform: Float64[Tensor, "batch n"]) -> Path:
 
 
 class Walk:
-    """A drawn path one token at a time: its law is that of `sampled_path`.
+    """A drawn path one token at a time: its distribution is that of `sampled_path`.
 
     Backward messages, the log mass of all ways on from each state to the end, weigh the states:
     P(x_t | x_<t) goes with Q(x_{t-1}, x_t) S_t(x_t) exp(message_t(x_t)).

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu import draws
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
@@ -44,14 +44,14 @@ class Drafting(Protocol):
         ...
 
     def row(self, index: int) -> Self:
-        """One row as drafts of its own in the same tensors, once a batch is loaded."""
+        """Return one row as drafts of its own in the same tensors, once a batch is loaded."""
         ...
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
-        """Write up to `lookahead` tokens behind those of `rows`, provisionally.
+        """Write up to `lookahead` tokens after those of `rows`, provisionally.
 
-        Returns how many count in each row (none behind a stop id, none that would leave no room
-        for the token after them: `room`, `up_to_stop`), and their laws; drafted <= lookahead.
+        Returns how many count in each row (none after a stop id, none that would leave no room for
+        the token after them: `room`, `up_to_stop`), and their distributions; drafted <= lookahead.
         """
         ...
 
@@ -70,9 +70,9 @@ class Drafting(Protocol):
 
 
 def picked(x: Tensor, index: PerRow) -> Float[Tensor, "batch width"]:
-    """x[row, index[row]] of x [batch, number, width]."""
+    """Return x[row, index[row]] of x [batch, number, width]."""
     if runs(x):
-        return rounds.pick(x, index)
+        return draws.pick(x, index)
     return x[torch.arange(len(index), device=index.device), index]
 
 
@@ -83,12 +83,12 @@ def room(rows: BatchState, lookahead: int) -> PerRow:
 
 
 def most(lengths: PerRow, lookahead: int) -> int:
-    """Drafted tokens that some row needs; all of them where looking would wait."""
+    """Return how many drafted tokens some row needs; all of them where looking would wait."""
     return int(lengths.max()) if readable(lengths) else lookahead
 
 
 def up_to_stop(rows: BatchState, lengths: PerRow, number: int) -> PerRow:
-    """`lengths` cut behind the first stop id among the next `number` tokens, which were drafted."""
+    """Return `lengths` cut after the first stop id among the next `number` tokens, all drafted."""
     drafted = rows.tokens.gather(1, rows.positions(number))
     going = rows.ends[drafted].cumsum(1) == 0
     return torch.minimum(lengths, going.sum(1) + 1)

@@ -37,7 +37,7 @@ class Drafts:
         self.newest, self.drafted = given.newest, given.room
 
     def __iter__(self) -> Iterator[int]:
-        """Number of each token that some row still needs."""
+        """Yield the number of each token that some row still needs."""
         while len(self._laws) < most(self.drafted, self._lookahead):
             yield len(self._laws)
 

@@ -1,9 +1,10 @@
 """The target's own multi-token heads as the drafter, verified: no second model and no cache.
 
-The token after a verification was drawn from a state of the target. The heads read that state:
-head 0 says that token's law, head i that of the i-th token behind it. So the residual or bonus
+The token after a verification was drawn from a state of the target. The heads read that state: head
+0 says that token's distribution, head i that of the i-th token after it. So the residual or bonus
 token leads the next block, and n heads draft up to n - 1 tokens. `chooser` draws them with their
-laws: each from its own head, or a path through the lattice of all (`decoding.blocks.choosers`).
+distributions: each from its own head, or a path through the lattice of all
+(`decoding.blocks.choosers`).
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_lookahead(lookahead: int, heads: Heads) -> None:
-    """ValueError for more tokens than there are heads behind head 0."""
+    """Raise ValueError for more tokens than there are heads after head 0."""
     if lookahead >= heads.n:
         raise ValueError(
             f"lookahead {lookahead} needs {lookahead + 1} heads, there are {heads.n}; "
@@ -47,7 +48,7 @@ class HeadsDrafter:
 
     @property
     def reach(self) -> int:
-        """See `Drafter`: the heads behind head 0."""
+        """See `Drafter`: the heads after head 0."""
         return self.heads.n - 1
 
     def start(self, size: Size) -> "HeadsDrafting":  # noqa: ARG002

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 class LMDrafter:
     """Drafts token by token with a model of the target's vocabulary.
 
-    With `entropy` up to a token whose law has more of it (nats), `lookahead` at most: the bound of
-    AdaEDL (Agrawal et al., 2024) on the acceptance of a token falls with its law's entropy. Where a
-    round's drafts end hangs on the tokens before alone, so the output's law is the same.
+    With `entropy` up to a token whose distribution has more of it (nats), `lookahead` at most: the
+    bound of AdaEDL (Agrawal et al., 2024) on the acceptance of a token falls with its
+    distribution's entropy. Where a round's drafts end hangs on the tokens before alone, so the
+    output's distribution is the same.
     """
 
     model: Model

@@ -1,7 +1,7 @@
 """Look-up as the drafter, for nothing: what followed the newest tokens when they were said before.
 
 Prompt look-up (Saxena, 2023) over the voice prompt's codes and the speech so far. What is proposed
-hangs on tokens that stay, not on chance: its law is one-hot.
+hangs on tokens that stay, not on chance: its distribution is one-hot.
 """
 
 from copy import copy
@@ -25,7 +25,7 @@ NOTHING = -1  # where nothing was said
 
 @dataclass(frozen=True)
 class LookupDrafter:
-    """Copies what stands behind the longest match, of those the newest.
+    """Copies what follows the longest match, of those the newest.
 
     A match has `shortest` to `longest` tokens.
     """
@@ -79,7 +79,7 @@ class LookupDrafting:
         sampler: Sampler,  # noqa: ARG002 - nothing is drawn
         lookahead: int,
     ) -> tuple[PerRow, Laws]:
-        """See `Drafting`; nothing behind tokens that were never said before."""
+        """See `Drafting`; nothing after tokens that were never said before."""
         vocab = self._drafter.vocab_size
         said = torch.cat([self._heard, rows.tokens], 1)
         newest = self._heard.shape[1] + rows.count - 1

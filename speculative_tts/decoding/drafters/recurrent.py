@@ -1,7 +1,8 @@
 """A small recurrent layer on the target's newest state as the drafter (EAGLE and Hydra family).
 
-It reads the state that the newest token was drawn from and that token, and makes the state behind;
-the target's head says the next token's law, and both go in again. It has neither prompt nor cache.
+It reads the state that the newest token was drawn from and that token, and makes the state after
+it; the target's head says the next token's distribution, and both go in again. It has neither
+prompt nor cache.
 """
 
 from dataclasses import dataclass

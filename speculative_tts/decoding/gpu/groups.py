@@ -36,7 +36,7 @@ class GroupSums:
         return cls(**given, scores=scores, totals=totals, alone=alone, most_groups=most_groups)
 
     def coarse(self, probs: Tensor) -> Tensor:
-        """Distributions of the group [batch, n, groups] of probs [batch, n, vocab]."""
+        """Return the groups' distributions [batch, n, groups] of probs [batch, n, vocab]."""
         batch, n, vocab = probs.shape
         groups = len(self.scores)
         out = probs.new_empty(batch, n, groups)
@@ -50,7 +50,7 @@ class GroupSums:
     def residual(
         self, laws: tuple[Tensor, Tensor], coarse: tuple[Tensor, Tensor], made: tuple[Tensor, ...]
     ) -> Tensor:
-        """Mass [batch, vocab] of the token after the accepted ones; the target's if all are.
+        """Return the mass [batch, vocab] of the token after the accepted ones.
 
         made: how many of each row are accepted and drafted, and what the draft is divided by.
         """

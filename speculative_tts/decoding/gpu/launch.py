@@ -46,5 +46,5 @@ def launch(kernel: str, grid: tuple[int, ...], *given: Any, **constants: Any) ->
 
 
 def _as_bytes(x: Any) -> Any:
-    """Flags as bytes, which is how a kernel reads and writes them."""
+    """Return flags as bytes, which is how a kernel reads and writes them."""
     return x.view(torch.uint8) if isinstance(x, Tensor) and x.dtype is torch.bool else x

@@ -18,7 +18,7 @@ TILE = 1024  # ids that a program reads at a time
 
 
 def law(sampling: Sampling, logits: Tensor, places: Places) -> Tensor | None:
-    """float32 [batch, new, vocab] of logits of that shape; None of a sampler without a kernel."""
+    """Return distributions of logits, float32 [batch, new, vocab]; None without a kernel."""
     s, vocab = sampling, logits.shape[-1]
     if logits.dtype is not torch.float32:
         return None
@@ -36,7 +36,7 @@ def law(sampling: Sampling, logits: Tensor, places: Places) -> Tensor | None:
 
 
 def _all(given: tuple[Tensor, ...], stops: Tensor, s: Sampling) -> Tensor:
-    """Of all tokens, or of those that top-p leaves."""
+    """Return distributions over all tokens, or over those that top-p leaves."""
     logits, out = given[0], torch.empty_like(given[0])
     batch, new, vocab = logits.shape
     if s.top_p < 1:

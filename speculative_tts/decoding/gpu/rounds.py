@@ -6,42 +6,45 @@ place, and read nothing of the device's.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
+from speculative_tts.decoding.gpu.draws import cut
 from speculative_tts.decoding.gpu.groups import GroupSums
 from speculative_tts.decoding.gpu.launch import launch
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY
 from speculative_tts.models.gpu.triton_runtime import power_of_2
-
-if TYPE_CHECKING:
-    from speculative_tts.decoding.batch import BatchState
-    from speculative_tts.decoding.outcome import Tally
 
 Pair = tuple[Tensor, Tensor]
 _kernels: "WeakKeyDictionary[AcceptanceRule, RuleKernels | None]" = WeakKeyDictionary()
-PURPOSES = (1, 2)  # ACCEPT and AUXILIARY of `randomness`, which imports this module
-LINE = 256  # probabilities whose sum is looked at as one
 TILE = 2048
 MEMBERS = 16  # of a token or group, read at a time
 
 
-def draw(probs: Tensor, uniform: Tensor) -> Tensor:
-    """`randomness.draw`: a token of each row of probs [..., vocab]: int64 [...]."""
-    out = torch.empty(probs.shape[:-1], dtype=torch.int64, device=probs.device)
-    sums, cut = _cut(out.numel(), probs)
-    given = (probs.contiguous(), uniform.contiguous(), out, sums, probs.shape[-1])
-    launch("rounds.draw_kernel", (out.numel(),), *given, **cut)
-    return out
+class RowTensors(Protocol):
+    """The tensors of a `BatchState`, which kernels read and change where they lie."""
+
+    tokens: Tensor
+    count: Tensor
+    done: Tensor
+    limit: Tensor
+    ends: Tensor
+    uniforms: Tensor
+    again: Tensor
+
+    def random(self, number: int, *purposes: int) -> Tensor:
+        """Return uniforms of some purposes for the next `number` tokens."""
+        ...
 
 
 def inputs(
-    rows: "BatchState", lengths: Tensor, behind: int, ahead: int, lookahead: int
+    rows: RowTensors, lengths: Tensor, behind: int, ahead: int, lookahead: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """`BatchState.inputs`."""
+    """Return the fields of `batch.Inputs`; `BatchState.inputs` is the reference."""
     batch, number = len(rows.count), behind + ahead
     ids, positions = (rows.count.new_empty(batch, n) for n in (number, ahead + 1))
     start, room, newest = rows.count.new_empty(3, batch).unbind()
@@ -56,32 +59,32 @@ def inputs(
 
 
 def drafted(
-    rows: "BatchState", lengths: Tensor, probs: Tensor, step: int, drafted: Tensor,
+    rows: RowTensors, lengths: Tensor, probs: Tensor, step: int, drafted: Tensor,
     entropy: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """`Drafts.add`: the next ids [batch, 1], where they go, and the position they are drawn for.
+    """Draw as `Drafts.add`: return the next ids [batch, 1], their place in a cache, their position.
 
     `drafted` is changed.
     """
     batch, vocab = len(probs), probs.shape[-1]
     ids, start, position = rows.count.new_empty(3, batch).unbind()
-    sums, cut = _cut(batch, probs)
+    sums, parts = cut(batch, probs)
     launch(
         "rounds.drafted_kernel", (batch,),
         probs.contiguous(), rows.tokens, rows.count, lengths, rows.uniforms, rows.ends, drafted,
         ids, start, position, sums, step, rows.tokens.stride(0), vocab, entropy or 0.0,
-        DOUBTS=entropy is not None, **cut,
+        DOUBTS=entropy is not None, **parts,
     )  # fmt: skip
     return ids[:, None], start, position[:, None]
 
 
-def emit(rows: "BatchState", probs: Tensor) -> None:
+def emit(rows: RowTensors, probs: Tensor) -> None:
     """Draw one more token of each row from probs [batch, vocab] and append it."""
     _settle(rows, probs.contiguous())
 
 
-def renew(rows: "BatchState") -> None:
-    """`BatchState.renew` of rows whose rounds have uniforms of their own."""
+def renew(rows: RowTensors) -> None:
+    """Renew the uniforms of rows whose rounds have their own; see `BatchState.renew`."""
     again = rows.again.shape[2]
     launch(
         "rounds.renew_kernel", (len(rows.count),),
@@ -92,8 +95,8 @@ def renew(rows: "BatchState") -> None:
 
 def settle(
     rule: AcceptanceRule,
-    rows: "BatchState",
-    tally: "Tally",
+    rows: RowTensors,
+    sums: Tensor,
     target_probs: Tensor,
     draft_probs: Tensor,
     fed: Tensor,
@@ -102,23 +105,23 @@ def settle(
     """Verify, draw the next token, append, count; returns how many tokens each row accepted.
 
     target_probs: [batch, number + 1, vocab]; draft_probs: [batch, number, vocab]; fed: [batch,
-    number + 1], the newest token and the drafted ones. `speculation.settled` and `Tally.add` are
-    the reference; a rule without kernels verifies by torch.
+    number + 1], the newest token and the drafted ones; sums: a `Tally`'s. `speculation.settled` and
+    `Tally.add` are the reference; a rule without kernels verifies by torch.
     """
     number, kernels = draft_probs.shape[1], kernels_of(rule)
     laws = target_probs.contiguous(), draft_probs.contiguous()
     if number == 0 or kernels is None:
-        verdict = rule.judge(*laws, fed[:, 1:], drafted, rows.random(number, *PURPOSES))
-        tally.sums[:, 3] += verdict.fallback & ~rows.done
+        verdict = rule.judge(*laws, fed[:, 1:], drafted, rows.random(number, ACCEPT, AUXILIARY))
+        sums[:, 3] += verdict.fallback & ~rows.done
         made = verdict.accepted, drafted, torch.ones_like(verdict.next_probs[:, 0])
-        _settle(rows, verdict.next_probs.contiguous(), made, tally)
+        _settle(rows, verdict.next_probs.contiguous(), made, sums)
         return verdict.accepted
-    sums = kernels.sums
-    classes = laws if sums is None else (sums.coarse(laws[0]), sums.coarse(laws[1]))
+    groups = kernels.sums
+    classes = laws if groups is None else (groups.coarse(laws[0]), groups.coarse(laws[1]))
     accepted, scale = accept(kernels, rows, classes, fed, drafted)
     made = accepted, drafted, scale
-    mass = None if sums is None else sums.residual(laws, classes, made)
-    _settle(rows, mass, made, tally, laws)
+    mass = None if groups is None else groups.residual(laws, classes, made)
+    _settle(rows, mass, made, sums, laws)
     return accepted
 
 
@@ -144,7 +147,7 @@ def kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
 
 
 def accept(
-    kernels: RuleKernels, rows: "BatchState", classes: Pair, fed: Tensor, drafted: Tensor
+    kernels: RuleKernels, rows: RowTensors, classes: Pair, fed: Tensor, drafted: Tensor
 ) -> Pair:
     """Return how many each row accepts, and what its draft is divided by after them (blocks)."""
     batch, number, width = classes[1].shape
@@ -163,46 +166,29 @@ def accept(
 
 
 def _settle(
-    rows: "BatchState",
+    rows: RowTensors,
     mass: Tensor | None,
     made: tuple[Tensor, Tensor, Tensor] | None = None,
-    tally: "Tally | None" = None,
+    tally: Tensor | None = None,
     laws: Pair | None = None,
 ) -> None:
     """Launch `settle_kernel`; what it has no use for is any tensor."""
     some = mass if laws is None else laws[0]
     assert some is not None
-    batch, lookahead = len(rows.count), 0 if tally is None else tally.lookahead
-    sums, cut = _cut(batch, some)
+    batch, lookahead = len(rows.count), 0 if tally is None else (tally.shape[1] - 4) // 2
+    sums, parts = cut(batch, some)
     launch(
         "rounds.settle_kernel", (batch,),
         *(laws or (some, some)), some if mass is None else mass, *(made or (rows.count,) * 3),
         rows.tokens, rows.count, rows.done, rows.limit, rows.ends, rows.uniforms,
-        rows.count if tally is None else tally.sums, sums,
+        rows.count if tally is None else tally, sums,
         rows.tokens.stride(0), some.shape[-1], 0 if laws is None else laws[1].shape[1], lookahead,
         DRAFTED=made is not None, RESIDUAL=mass is None, RETRY=laws is not None,
-        SIZE=power_of_2(4 + 2 * lookahead), **cut,
+        SIZE=power_of_2(4 + 2 * lookahead), **parts,
     )  # fmt: skip
-
-
-def pick(x: Tensor, index: Tensor) -> Tensor:
-    """x[row, index[row]] of x [batch, number, width]: [batch, width]."""
-    batch, number, width = x.shape
-    out, tile = x.new_empty(batch, width), min(1024, power_of_2(width))
-    grid = (batch, -(-width // tile))
-    launch("rounds.pick_kernel", grid, x.contiguous(), index, out, number, width, TILE=tile)
-    return out
-
-
-def _cut(rows: int, probs: Tensor) -> tuple[Tensor, dict[str, int]]:
-    """Scratch memory for sums of lines, and how a program cuts the vocabulary."""
-    lines = power_of_2(-(-probs.shape[-1] // LINE))
-    sums = torch.empty(rows * lines, dtype=torch.float64, device=probs.device)
-    at_once = min(lines, 16)
-    return sums, {"LINES": at_once, "LINE": LINE, "ALL": lines, "num_warps": 8}
 
 
 @cache
 def _number(value: float, device: torch.device) -> Tensor:
-    """float64 on a device: an argument of a kernel is rounded to float32."""
+    """Return float64 on a device: a plain argument of a kernel is rounded to float32."""
     return torch.tensor(value, dtype=torch.float64, device=device)

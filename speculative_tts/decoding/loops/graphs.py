@@ -21,7 +21,7 @@ from speculative_tts.models.gpu.capture import recorded, replays
 Step = Callable[[], None]
 Capture = Callable[[Step], Step]
 SHARE, MOST_ROWS = 0.6, 128  # of free memory; more rows than that pay little
-LAWS_A_ROW = 12  # float32 copies of a law that a step may hold at once, about
+LAWS_A_ROW = 12  # float32 copies of a distribution that a step may hold at once, about
 LEAST_FREE = 0.25  # of the GPU's memory: with less of it free, loops that were kept are let go
 LOOKS = 4  # steps of a graph between two looks at which rows are done
 
@@ -36,7 +36,7 @@ class Loop(Protocol):
         ...
 
     def step(self) -> None:
-        """The next tokens of all rows."""
+        """Decode the next tokens of all rows."""
         ...
 
     def run_native(self, number: int) -> bool:
@@ -44,7 +44,7 @@ class Loop(Protocol):
         ...
 
     def row(self, index: int) -> Self:
-        """One row as a loop of its own in the same tensors, once the batch is loaded."""
+        """Return one row as a loop of its own in the same tensors, once the batch is loaded."""
         ...
 
     def outcomes(self) -> list[Outcome]:
@@ -112,7 +112,7 @@ class Graphs:
         strides: Iterable[int] | None = None,
         loaded: Step = lambda: None,
     ) -> Iterator[AnyLoop]:
-        """The loop after the first tokens and after each step, until all rows are done.
+        """Yield the loop after the first tokens and after each step, until all rows are done.
 
         Where steps are native, after each next number of `strides`, which do not end.
         """
@@ -133,7 +133,7 @@ class Graphs:
     def stream(
         self, looping: LoopSpec[AnyLoop], requests: list[Request], batch: int
     ) -> Iterator[tuple[Request, Outcome]]:
-        """Each utterance once it ends; the next one takes its row at once, the longest first."""
+        """Yield each utterance once it ends; the next takes its row at once, the longest first."""
         waiting = sorted(requests, key=lambda one: one.max_tokens)
         size = replace(Size.of(requests, looping.slack), batch=min(batch, len(requests)))
         with self._taken(looping, size) as (loop, step):
@@ -154,11 +154,11 @@ class Graphs:
                         step()
 
     def bucket(self, looping: LoopSpec[AnyLoop], requests: list[Request]) -> Size | None:
-        """The size that a step is captured for; None where none is."""
+        """Return the size that a step is captured for; None without capture."""
         return Size.of(requests, looping.slack).bucket() if self.capture else None
 
     def fitting(self, looping: LoopSpec[AnyLoop], requests: list[Request], vocab_size: int) -> int:
-        """Rows of these requests that the GPU's free memory holds, as a loop of one row tells.
+        """Return how many rows of these requests fit the GPU's free memory, by a loop of one row.
 
         Loops that were kept are let go: their graphs' memory is no other's. What a captured step
         works in is twice there, once for the turn that is not replayed.
@@ -174,7 +174,7 @@ class Graphs:
         return rows_that_fit(torch.cuda.mem_get_info()[0], row + turns * laws)
 
     def _replays(self) -> AbstractContextManager[None]:
-        """Prefills are replayed where steps are."""
+        """Return a context in which prefills are replayed, if steps are."""
         return replays() if self.capture is cuda_graph else nullcontext()
 
     def _let_go(self, until: Callable[[], bool]) -> None:
@@ -186,7 +186,7 @@ class Graphs:
 
     @contextmanager
     def _taken(self, looping: LoopSpec[AnyLoop], size: Size) -> Iterator[tuple[AnyLoop, Step]]:
-        """A loop and what steps it: one that was kept, or a new one."""
+        """Take out a kept loop and its step, or make new ones; keep them afterwards."""
         if self.capture is None or looping.key is None:
             loop = looping.make(size)
             yield loop, loop.step
@@ -210,7 +210,7 @@ class Graphs:
 
 
 def rows_that_fit(free: int, row: int) -> int:
-    """Rows of so many bytes in free memory, with room to spare."""
+    """Return how many rows of so many bytes fit free memory, with room to spare."""
     return max(1, min(MOST_ROWS, int(SHARE * free / row)))
 
 
@@ -251,7 +251,7 @@ class Ended:
 
 
 def cuda_graph(step: Step) -> Step:
-    """The step as it is the first time, when libraries set themselves up; then its replay."""
+    """Capture a step at its second run, after libraries set themselves up; then replay it."""
 
     def turns() -> Iterator[None]:
         here, aside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """n tokens a pass: heads on the target's hidden state, and a choice among their predictions.
 
-Multi-token prediction (Nguyen et al., 2025, arXiv 2410.13839). Nothing is verified here: the law is
-not the target's, unless n = 1 (`drafters.heads` has the same blocks verified).
+Multi-token prediction (Nguyen et al., 2025, arXiv 2410.13839). Nothing is verified here: the
+distribution is not the target's, unless n = 1 (`drafters.heads` has the same blocks verified).
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def multi_token(
     requests: list[Request],
     graphs: Graphs = EAGER,
 ) -> list[Outcome]:
-    """Tokens and counts of a batch: a pass of the trunk for every block of heads.n tokens.
+    """Decode a batch with one pass of the trunk for every block of heads.n tokens.
 
     Blocks are cut at stop id and length limit.
     """
@@ -39,7 +39,7 @@ def multi_token(
 def by_blocks(
     model: HiddenModel, heads: Heads, choose: Chooser, stop_ids: tuple[int, ...]
 ) -> "LoopSpec[Blocks]":
-    """Block after block."""
+    """Return the recipe of the loop that decodes block after block."""
     return LoopSpec(
         lambda size: Blocks(model, heads, choose, stop_ids, size),
         slack=heads.n,
@@ -57,7 +57,7 @@ def uncached_blocks(
 ) -> list[Outcome]:
     """Return the outcomes of `multi_token`, each block by a pass over all so far, computed anew.
 
-    Compares with `loops.uncached` as `multi_token` does with a target that has a cache.
+    Compares with `one_by_one.uncached` as `multi_token` does with a target that has a cache.
     """
     if not requests:
         return []
@@ -89,7 +89,7 @@ class Blocks:
         self._native: Callable[[int], None] | None = None
 
     def load(self, requests: list[Request]) -> None:
-        """The prefill and the first block."""
+        """Prefill, and decode the first block."""
         self.rows.load(requests)
         self._made.zero_()
         self._dead.zero_()
@@ -99,7 +99,7 @@ class Blocks:
         self._native = self._natively()
 
     def _natively(self) -> Callable[[int], None] | None:
-        """Blocks in one call, where model, heads and chooser are native."""
+        """Return steps in one native call; None unless model, heads and chooser are native."""
         if self._heads.native is None or self._choose.native is None:
             return None
         sampler, search = self._choose.native
@@ -116,7 +116,7 @@ class Blocks:
         return True
 
     def step(self) -> None:
-        """The next block, by its reference where it is not native."""
+        """Decode the next block, in Python where it is not native."""
         if not self.run_native(1):
             self._block()
 

@@ -1,7 +1,8 @@
 """Run steps of the decoding loops in one native call, where model and sampler allow it.
 
-The loops in Python say what happens (`loops.Autoregression`, `drafters.lm`, `speculation.Rounds`);
-here it happens without returning to Python between two tokens. The tokens are the same.
+The loops in Python say what happens (`one_by_one.Autoregression`, `drafters.lm`,
+`speculation.Rounds`); here it happens without returning to Python between two tokens. The tokens
+are the same.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from speculative_tts.native.walk import (
     emit,
 )
 
-SAMPLERS = (Sampler, RepetitionAware)  # whose laws are native throughout
+SAMPLERS = (Sampler, RepetitionAware)  # whose distributions are native throughout
 
 PerRow = Int64[Tensor, " batch"]
 
@@ -43,7 +44,7 @@ class SampledSteps:
     def draft(
         self, rows: BatchState, wanted: PerRow, lookahead: int, behind: int
     ) -> tuple[PerRow, Float[Tensor, "batch drafted vocab"]]:
-        """Do `LMDrafting.propose`: return how many tokens count per row, and their laws."""
+        """Do `LMDrafting.propose`: return tokens that count per row, and their distributions."""
         steps = min(int(wanted.max()), lookahead)
         batch = batch_of(rows, self.sampler)
         return self.native.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)

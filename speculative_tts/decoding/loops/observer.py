@@ -24,14 +24,14 @@ SECTIONS = ("draft", "verify", "accept")
 
 
 class Observer:
-    """Watches nothing."""
+    """Base of observers: it watches nothing, and its loop runs as if there were none."""
 
     def section(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """A part of the round, one of `SECTIONS`."""
+        """Enter a part of the round, one of `SECTIONS`."""
         return nullcontext()
 
     def verified(self, target_probs: Laws, draft_probs: Laws, made: Round) -> None:
-        """Laws of one verification, and what it came to."""
+        """Take note of the distributions of one verification, and of its result."""
 
 
 class Instruments(Observer):
@@ -81,7 +81,7 @@ class Instruments(Observer):
 
     @property
     def sums(self) -> dict[str, list[float]]:
-        """Each figure by depth."""
+        """Return each figure by depth in the round."""
         if self._waiting:
             self._measure()
         return self._sums

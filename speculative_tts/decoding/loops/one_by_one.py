@@ -29,7 +29,7 @@ def autoregressive(
     requests: list[Request],
     graphs: Graphs = EAGER,
 ) -> list[Outcome]:
-    """One token a step.
+    """Decode a batch, one token a step.
 
     The baseline of every speedup, and with the draft as the model the "draft alone" row.
     """
@@ -37,7 +37,7 @@ def autoregressive(
 
 
 def alone(model: Model, stop_ids: tuple[int, ...], sampler: Sampler) -> "LoopSpec[Autoregression]":
-    """A model token by token."""
+    """Return the recipe of the loop that decodes with one model, token by token."""
     return LoopSpec(
         lambda size: Autoregression(model, stop_ids, sampler, size),
         slack=0,
@@ -92,7 +92,7 @@ def emit_one(
     logits: Float[Tensor, "batch 1 vocab"],
     positions: Int64[Tensor, "batch 1"] | None = None,
 ) -> None:
-    """The next token of each row by the law of its logits; `positions` as `rows` has them."""
+    """Emit a token of each row by its logits; `positions` are by default those that `rows` has."""
     if emitted(rows, sampler, logits):
         return
     positions = rows.positions(1) if positions is None else positions
@@ -107,7 +107,7 @@ def emit_one(
 def uncached(
     model: PromptedModel, stop_ids: tuple[int, ...], sampler: Sampler, requests: list[Request]
 ) -> list[Outcome]:
-    """One token a step by one pass over the prompt and all tokens so far, computed anew.
+    """Decode a batch by a pass over the prompt and all tokens so far for each token.
 
     The baseline of papers whose models keep no keys and values; its tokens are `autoregressive`'s.
     """

@@ -17,7 +17,7 @@ WARM, TRIED = 2, 16  # steps before the clock starts (capture is one), and steps
 
 
 class Paying:
-    """Chooses, once a size of batch."""
+    """Chooses between two ways to decode, once for each size of batch."""
 
     def __init__(self, graphs: Graphs) -> None:
         self._graphs = graphs
@@ -51,7 +51,7 @@ def speed(graphs: Graphs, spec: LoopSpec[Any], requests: list[Request]) -> float
 
 
 def _emitted(loop: Loop) -> tuple[int, float]:
-    """Tokens so far, and the time once the device has emitted them."""
+    """Return the tokens so far, and the time once the device has emitted them."""
     count = int(loop.rows.count.sum())
     synchronise(loop.rows.count.device)
     return count, time.perf_counter()

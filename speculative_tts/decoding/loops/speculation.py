@@ -48,15 +48,15 @@ class Speculation:
         observer: Observer | None = None,
         graphs: Graphs = EAGER,
     ) -> list[Outcome]:
-        """Tokens and counts of a batch."""
+        """Decode a batch: tokens and counts of each request."""
         return graphs.decode(self.looping(observer), requests)
 
     def rounds(self, requests: list[Request], graphs: Graphs = EAGER) -> Iterator["Rounds"]:
-        """After the first token and each round; the same object each time."""
+        """Yield the loop after the first token and after each round; the same object each time."""
         return graphs.states(self.looping(), requests)
 
     def looping(self, observer: Observer | None = None) -> "LoopSpec[Rounds]":
-        """Round after round."""
+        """Return the recipe of the loop that runs round after round."""
         parts = (id(self.target), id(self.drafter), id(self.rule))
         key = (*parts, self.sampler, self.stop_ids, self.lookahead)
         return LoopSpec(
@@ -84,7 +84,7 @@ class Rounds:
         self._native: NativeRounds | None = None
 
     def load(self, requests: list[Request]) -> None:
-        """Prefill and first token."""
+        """Prefill, and draw the first token."""
         target, rows = self._speculation.target, self.rows
         rows.load(requests)
         self.tally.clear()
@@ -95,7 +95,7 @@ class Rounds:
         self._native = self._natively()
 
     def _natively(self) -> NativeRounds | None:
-        """Rounds in one call, where target, drafter and rule are native."""
+        """Return rounds in one native call; None unless target, drafter and rule are native."""
         a, drafting = self._speculation, self._drafting
         target = sampled_steps(a.target, self._cache, self.rows.lengths, a.sampler)
         if target is None:
@@ -116,7 +116,7 @@ class Rounds:
         return True
 
     def step(self) -> None:
-        """A round, by its reference where it is not native."""
+        """Run a round, in Python where it is not native."""
         if self._native is None:
             self._round()
         elif not self.run_native(1):
@@ -140,7 +140,7 @@ class Rounds:
         with watch.section("accept"):
             given = target_probs, draft_probs, fed.ids, drafted
             if runs(target_probs) and type(watch) is Observer:
-                accepted = rounds.settle(a.rule, rows, self.tally, *given)
+                accepted = rounds.settle(a.rule, rows, self.tally.sums, *given)
             else:
                 made = settled(a.rule, rows, *given)
                 self.tally.add(made)

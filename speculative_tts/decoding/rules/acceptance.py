@@ -224,7 +224,7 @@ def entropy(law: Probs) -> Numbers:
 
 
 def normalised(mass: Probs, instead: Probs) -> tuple[Probs, Flags]:
-    """A law from its mass, and where it has none: `instead` stands in."""
+    """Return a distribution from its mass, `instead` where there is none, and where that was."""
     total = mass.sum(-1, keepdim=True)
     empty = total <= 0
     return torch.where(empty, instead, mass / total), empty[..., 0]

@@ -70,7 +70,7 @@ class Block(AcceptanceRule):
         accepted = torch.cat([lengths[:, None] * 0, passed * number], 1).amax(1)
         row = torch.arange(len(accepted), device=accepted.device)
         law = target_probs[row, accepted]
-        # behind the last drafted token nothing was drafted: the residual is the target itself
+        # after the last drafted token nothing was drafted: the residual is the target itself
         draft = torch.cat([draft_probs, torch.zeros_like(target_probs[:, :1])], 1)[row, accepted]
         draft = draft * (accepted < lengths)[:, None] / weights[row, accepted, None]
         return Verdict(
@@ -112,11 +112,11 @@ class Block(AcceptanceRule):
         return mine / other.clamp(min=torch.finfo(other.dtype).tiny)
 
     def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """The token rule's, of a draft that need not sum to 1."""
+        """Return the token rule's residual, of a draft that need not sum to 1."""
         return self.by.residual(target_probs, draft_probs)
 
     def output_law(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """The token rule's, of a draft divided by its position's weight: see `Verdict`."""
+        """Return the token rule's output law, of a draft divided by its weight (see `Verdict`)."""
         return self.by.output_law(target_probs, draft_probs)
 
     def acceptance_probability(self, target_probs: Probs, draft_probs: Probs) -> Numbers:

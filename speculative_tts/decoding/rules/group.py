@@ -87,7 +87,7 @@ class Group(AcceptanceRule):
 
     @property
     def memberships(self) -> dict[str, Tensor]:
-        """The arrays that compiled verification reads."""
+        """Return the arrays that compiled verification reads."""
         return {
             "token_offsets": self._token_offsets,
             "group_offsets": self._group_offsets,
@@ -104,7 +104,7 @@ class Group(AcceptanceRule):
 
     @property
     def n_groups(self) -> int:
-        """Distinct groups."""
+        """Return the number of distinct groups."""
         return len(self._sizes)
 
     def draw_group(
@@ -153,7 +153,7 @@ class Group(AcceptanceRule):
         return 1 / gap.clamp(min=0).sum(-1)
 
     def coarse(self, probs: Probs) -> Float[Tensor, "*rows groups"]:
-        """Law of the group."""
+        """Return the distribution of the group, Q_c or P_c."""
         rows = probs.reshape(-1, 1, probs.shape[-1])
         return self._gathered(rows).view(*probs.shape[:-1], -1)
 
@@ -177,7 +177,7 @@ class Group(AcceptanceRule):
     def _weights(
         self, groups: Int64[Tensor, "n 1"], tokens: Integer[Tensor, "n m"]
     ) -> Float64[Tensor, "n m"]:
-        """Weights of pairs."""
+        """Return the weights w[k, x] of pairs of a token and a group."""
         total = self._total.index_select(0, tokens.view(-1)).view(tokens.shape)
         return self._scores.index_select(0, groups[:, 0])[:, None] / total
 
@@ -215,7 +215,7 @@ class Group(AcceptanceRule):
         return mass + p * shares[1] if accepted else mass
 
     def _gathered(self, probs: Float[Tensor, "rows n vocab"]) -> Float[Tensor, "rows n groups"]:
-        """Coarse laws."""
+        """Return the coarse distributions of rows at the tokens given."""
         sums = self._over_tokens(probs / self._total.to(probs.dtype))
         return sums * self._scores.to(probs.dtype)
 
@@ -279,7 +279,7 @@ class Sums:
             )
 
     def __call__(self, x: Float[Tensor, "batch n columns"]) -> Float[Tensor, "batch n rows"]:
-        """Sums of each."""
+        """Return the sums of each row."""
         if x.dtype == torch.float32 and self._readable(x) and self._matrix is not None:
             return torch.stack([_product(self._matrix, row) for row in x])
         bags = embedding_bag(

@@ -32,13 +32,13 @@ class ByChance(TokenRule):
     """Passes x iff u < a(x); after a rejection most draw from the target itself."""
 
     def chances(self, target_probs: Probs, draft_probs: Probs, tokens: Some) -> Chances:
-        """a(x) of some tokens of each row."""
+        """Return the chance a(x) of some tokens of each row."""
         raise NotImplementedError
 
     def accept(
         self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
     ) -> Flags:
-        """See `AcceptanceRule`; never what had no law to be drafted from."""
+        """See `AcceptanceRule`; a token without a distribution to draft it from never passes."""
         tokens = drafted[..., None]
         passes = uniforms[..., :1] < self.chances(target_probs, draft_probs, tokens)
         return (passes & (draft_probs.gather(-1, tokens) > 0))[..., 0]
@@ -51,7 +51,7 @@ class ByChance(TokenRule):
         return torch.zeros_like(draft_probs).scatter(-1, tokens, mass)
 
     def residual(self, target_probs: Probs, draft_probs: Probs) -> Probs:
-        """The target; NaN where there was no law to draft from."""
+        """Return the target; NaN where there was no distribution to draft from."""
         return target_probs + 0 * draft_probs
 
 
@@ -67,7 +67,7 @@ class Typical(ByChance):
     alpha: float = 0.09
 
     def chances(self, target_probs: Probs, draft_probs: Probs, tokens: Some) -> Chances:  # noqa: ARG002
-        """1 or 0."""
+        """Return 1 or 0."""
         least = (self.alpha * (-entropy(target_probs)).exp()).clamp(max=self.epsilon)
         return (target_probs.gather(-1, tokens) > least[..., None]).to(target_probs)
 
@@ -84,7 +84,7 @@ class Top(ByChance):
     delta: float = 1.0
 
     def chances(self, target_probs: Probs, draft_probs: Probs, tokens: Some) -> Chances:  # noqa: ARG002
-        """1 or 0."""
+        """Return 1 or 0."""
         best = target_probs.topk(min(self.k, target_probs.shape[-1]), -1).values
         least = torch.maximum(best[..., -1:], best[..., :1] - self.delta)
         found = target_probs.gather(-1, tokens)
@@ -101,7 +101,7 @@ class Divergence(ByChance):
     most: float = 0.2
 
     def chances(self, target_probs: Probs, draft_probs: Probs, tokens: Some) -> Chances:
-        """1 or 0, the same for all tokens of a row."""
+        """Return 1 or 0, the same for all tokens of a row."""
         middle = (target_probs + draft_probs) / 2
         found = entropy(middle) - (entropy(target_probs) + entropy(draft_probs)) / 2
         return (found <= self.most)[..., None].expand(tokens.shape).to(target_probs)

@@ -1,8 +1,8 @@
 """Repetition penalty (CTRL, Keskar et al., 2019) as part of a sampler, as in transformers.
 
 Logits of ids that occur in the prompt or before a position are divided by the penalty if positive
-and multiplied by it if negative, before temperature, top-k and top-p. The law of a drafted position
-sees the drafts before it, so speculation stays exact.
+and multiplied by it if negative, before temperature, top-k and top-p. The distribution of a drafted
+position sees the drafts before it, so speculation stays exact.
 """
 
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ from jaxtyping import Float, Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu import draws
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.native import sample
 
@@ -28,7 +28,7 @@ DRAWS = 4
 def uniforms(
     seed: int, ids: list[str], positions: int, *, device: torch.device
 ) -> Float64[Tensor, "batch positions draws"]:
-    """Uniforms in [0, 1) for each utterance, position and draw.
+    """Return uniforms in [0, 1) for each utterance, position and draw.
 
     Multiples of 2^-53, all that float64 has there: of the largest too u * total < total.
     """
@@ -37,7 +37,7 @@ def uniforms(
 
 
 def _stream(seed: int, utterance: str, count: int) -> NDArray[np.float64]:
-    """The utterance's first `count` uniforms, from SHAKE-256 of its key.
+    """Return the utterance's first `count` uniforms, from SHAKE-256 of its key.
 
     Not a torch generator: that one keeps 32 bits of a seed, so that of 300,000 ids a few share all.
     """
@@ -48,15 +48,16 @@ def _stream(seed: int, utterance: str, count: int) -> NDArray[np.float64]:
 def draw(
     probs: Float[Tensor, "*rows vocab"], uniform: Float64[Tensor, "*rows"]
 ) -> Int64[Tensor, "*rows"]:
-    """Inverse-CDF sample of one token per row, of any positive mass.
+    """Draw one token per row by inverse CDF, from any positive mass.
 
     A token without mass is never drawn: its step of the cumulative sum is empty, and the search is
-    strict. Where there is no law (all mass 0, or NaN) the result is `vocab`, which is no id.
+    strict. Where there is no distribution (all mass 0, or NaN) the result is `vocab`, which is no
+    id.
     """
     if sample.runs(probs):
         return sample.draw(probs, uniform)
     if probs.dtype is torch.float32 and runs(probs):
-        return rounds.draw(probs, uniform)
+        return draws.draw(probs, uniform)
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     level = uniform[..., None] * cumulative[..., -1:]
     return torch.searchsorted(cumulative, level, right=True)[..., 0]

@@ -3,14 +3,14 @@
 The official sampler draws y from the nucleus; if y occurs often enough among the last tokens, it
 draws again from the whole vocabulary. With p the softmax (temperature, barred ids removed), q = p
 restricted to the nucleus N and renormalised, and R the ids that occur at least window * tau times
-among the last `window` tokens, the token's law is
+among the last `window` tokens, the token's distribution is
 
     P(x) = q(x) [x not in R] + sum over y in N and R of q(y) p(x) [x != y] / (1 - p(y)).
 
-It depends on logits and the last tokens only, so speculation is exact under it as soon as the law
-of every drafted position is computed with the drafts before it as history. Older versions differ
-in two places, see `Repetition`. Source: the sampler of the CosyVoice repository at ace7c47
-(`ras_sampling`, after VALL-E 2, Chen et al., 2024), and before f2ddcbe, 56d9876.
+It depends on logits and the last tokens only, so speculation is exact under it as soon as the
+distribution of every drafted position is computed with the drafts before it as history. Older
+versions differ in two places, see `Repetition`. Source: the sampler of the CosyVoice repository at
+ace7c47 (`ras_sampling`, after VALL-E 2, Chen et al., 2024), and before f2ddcbe, 56d9876.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ ID_MASK = (1 << ID_BITS) - 1
 
 @dataclass(frozen=True)
 class RepetitionAware(Sampler):
-    """The law of a token under repetition-aware sampling; temperature 0 is the argmax, unrepeated.
+    """A token's distribution under repetition-aware sampling; temperature 0 is the argmax alone.
 
     `barred` are the ids that are impossible before the minimum length (None: all stop ids);
     CosyVoice bars its end of speech only, so that its other stop ids may end an utterance early.
@@ -74,7 +74,7 @@ class RepetitionAware(Sampler):
     def _early(
         self, logits: Laws, positions: Places, stop: StopRule
     ) -> Bool[Tensor, "batch new vocab"]:
-        """Ids that must not be drawn at a position."""
+        """Return the ids that must not be drawn at a position."""
         early = (positions < stop.minimum[:, None])[..., None]
         return (early & self.barred_of(stop)).expand_as(logits)
 
@@ -123,7 +123,7 @@ class RepetitionAware(Sampler):
 
 
 def _places(ids: tuple[int, ...], vocab: int, device: torch.device) -> Bool[Tensor, " vocab"]:
-    """True at some ids."""
+    """Return flags that are true at these ids."""
     places = torch.arange(vocab, device=device)
     return reduce(torch.logical_or, [places == id_ for id_ in ids])
 
@@ -145,6 +145,6 @@ def _likeliest(probs: Laws, size: int) -> Int64[Tensor, "batch new size"]:
 
 
 def _conditioned(law: Laws, early: Bool[Tensor, "batch new vocab"]) -> Laws:
-    """The law of "draw again until the id is allowed"; NaN where no id is allowed."""
+    """The distribution of "draw again until the id is allowed"; NaN where no id is allowed."""
     allowed = law.masked_fill(early, 0.0)
     return allowed / allowed.sum(-1, keepdim=True)

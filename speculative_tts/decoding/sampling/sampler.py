@@ -25,7 +25,7 @@ Places = Int64[Tensor, "batch new"]
 
 @dataclass(frozen=True)
 class Sampler:
-    """Temperature 0 is the one-hot law of the argmax; top_k 0 and top_p 1 switch themselves off.
+    """Temperature 0 is one-hot at the argmax; top_k 0 and top_p 1 switch themselves off.
 
     `end_when_likeliest`: where a stop id is the likeliest token it is certain. VALL-E's code ends
     when the sample *or* the argmax is the end, which is this law.
@@ -53,11 +53,11 @@ class Sampler:
         positions: Places,
         stop: "StopRule",
     ) -> Laws:
-        """Distributions of the tokens at `positions`.
+        """Return the distributions of the tokens at `positions`.
 
         `history` has the ids so far, drafts included; the token at position p may depend on
-        history[:, :p]. NaN where there is no law, because logits are NaN or infinite or nothing is
-        possible.
+        history[:, :p]. NaN where there is no distribution, because logits are NaN or infinite or
+        nothing is possible.
         """
         if sample.runs(logits) or runs(logits):
             places = sample.Places(
@@ -93,7 +93,7 @@ class Sampler:
         return torch.zeros_like(logits).scatter_(-1, ids, kept)
 
     def barred_of(self, stop: "StopRule") -> Bool[Tensor, " vocab"]:
-        """Ids that are impossible before the minimum length."""
+        """Return the ids that are impossible before the minimum length."""
         return stop.is_stop
 
     def settings(self) -> sample.Sampling:
@@ -110,13 +110,13 @@ def settings_of(sampler: Sampler) -> sample.Sampling:
 
 
 def ended(law: Laws, logits: Laws, stop: "StopRule") -> Laws:
-    """The law where the likeliest token is no stop id; where it is one, that id alone."""
+    """The distribution where the likeliest token is no stop id; where it is one, that id alone."""
     sure = stop.is_stop[logits.argmax(-1, keepdim=True)]
     return torch.where(sure, likeliest(logits), law)
 
 
 def likeliest(logits: Laws) -> Laws:
-    """The one-hot law of the largest logit, NaN where that is not finite."""
+    """The one-hot distribution of the largest logit, NaN where that is not finite."""
     top, best = logits.max(-1, keepdim=True)
     return torch.zeros_like(logits).scatter_(-1, best, 1 + 0 * top)
 
@@ -153,7 +153,7 @@ class StopRule:
         return StopRule(self.is_stop, self.minimum[at], self.prompted[at])
 
     def load(self, minimum: list[int], prompts: list[tuple[int, ...]]) -> None:
-        """Other utterances, in place."""
+        """Take other utterances, in the same tensors."""
         self.minimum.copy_(torch.tensor(minimum))
         self.prompted.zero_()
         for row, ids in enumerate(prompts):
@@ -161,7 +161,7 @@ class StopRule:
                 self.prompted[row, list(ids)] = True
 
     def mask(self, logits: Laws, positions: Places) -> Laws:
-        """Logits with stop ids impossible before the minimum length."""
+        """Return logits in which stop ids are impossible before the minimum length."""
         early = positions < self.minimum[:, None]
         if readable(early) and not early.any():
             return logits

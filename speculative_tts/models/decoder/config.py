@@ -1,4 +1,4 @@
-"""What a decoder-only checkpoint is, from its Hugging Face config.json (Qwen2, Llama)."""
+"""Sizes and options of a decoder-only checkpoint, from its config.json (Qwen2, Qwen3, Llama)."""
 
 import math
 from collections.abc import Mapping
@@ -9,10 +9,27 @@ from typing import Any
 from speculative_tts.schema.limits import Count, NonNegative, Positive
 from speculative_tts.typed import read_json, typed
 
+
+@dataclass(frozen=True)
+class Family:
+    """What a `model_type` says without a key of config.json.
+
+    biased: Q, K and V always have a bias and the output never, whatever `attention_bias` says;
+    head_norms: queries and keys pass an RMSNorm of their own; head_dim: where no key names it,
+    None: hidden_size over heads; mlp_bias: the key of that name counts.
+    """
+
+    biased: bool = False
+    head_norms: bool = False
+    head_dim: int | None = None
+    mlp_bias: bool = False
+
+
 FAMILIES = {
-    "qwen2": True,
-    "llama": False,
-}  # model_type -> does the family bias Q, K and V by default
+    "qwen2": Family(biased=True),
+    "qwen3": Family(head_norms=True, head_dim=128),
+    "llama": Family(mlp_bias=True),
+}  # by model_type
 
 ROPE_THETA = 10_000.0  # where config.json says none
 DEQUANTISED = ("compressed-tensors", "bitsandbytes")  # quantised weights that `packed` reads
@@ -46,6 +63,7 @@ class DecoderConfig:
     qkv_bias: bool = False
     out_bias: bool = False
     mlp_bias: bool = False
+    head_norms: bool = False
     tied: bool = False
 
     @classmethod
@@ -68,7 +86,7 @@ class DecoderConfig:
         stored.check(where)
         rope = stored.rope_parameters or stored.rope_scaling or {}
         theta = typed(_Rope, rope, where).rope_theta
-        biased = FAMILIES[stored.model_type]
+        family = stored.family
         return cls(
             layers=stored.num_hidden_layers,
             hidden=stored.hidden_size,
@@ -81,11 +99,22 @@ class DecoderConfig:
             rope_theta=stored.rope_theta or theta or ROPE_THETA,
             rope_scaling=_rope_scaling(rope, where),
             max_positions=stored.max_position_embeddings,
-            qkv_bias=biased or stored.attention_bias,
-            out_bias=stored.attention_bias and not biased,
-            mlp_bias=stored.mlp_bias,
+            qkv_bias=family.biased or stored.attention_bias,
+            out_bias=stored.attention_bias and not family.biased,
+            mlp_bias=stored.mlp_bias and family.mlp_bias,
+            head_norms=family.head_norms,
             tied=stored.tie_word_embeddings,
         )
+
+    @property
+    def floor2(self) -> float:
+        """What an RMSNorm adds to the sum of squares: hidden * eps."""
+        return self.hidden * self.norm_eps
+
+    @property
+    def head_floor2(self) -> float:
+        """What the RMSNorm of a query or key head adds to the sum of squares."""
+        return self.head_dim * self.norm_eps
 
     def inverse_frequencies(self) -> list[float]:
         """RoPE's angular step per position for each of head_dim / 2 pairs, scaling applied."""
@@ -116,10 +145,16 @@ class _Stored:
     mlp_bias: bool = False
     tie_word_embeddings: bool = False
     use_sliding_window: bool = False
+    max_window_layers: int = 28
     hidden_act: str = "silu"
     quantization_config: dict[str, Any] | None = None
     partial_rotary_factor: Positive = 1.0
     layer_types: list[str] | None = None
+
+    @property
+    def family(self) -> Family:
+        """What its model_type says, once `check` has passed."""
+        return FAMILIES[self.model_type]
 
     @property
     def kv_heads(self) -> int:
@@ -128,8 +163,16 @@ class _Stored:
 
     @property
     def width(self) -> int:
-        """Of a head."""
-        return self.head_dim or self.hidden_size // self.num_attention_heads
+        """Dimensions of a head."""
+        own = self.head_dim or self.family.head_dim
+        return own or self.hidden_size // self.num_attention_heads
+
+    @property
+    def windowed(self) -> bool:
+        """True if a layer attends to a window alone; older files say from which layer on."""
+        if self.layer_types is not None:
+            return bool({*self.layer_types} - {"full_attention"})
+        return self.use_sliding_window and self.max_window_layers < self.num_hidden_layers
 
     def check(self, where: object) -> None:
         """ValueError for what the decoder does not run."""
@@ -146,7 +189,7 @@ class _Stored:
                 "model.dequantize().save_pretrained(<folder>))"
             )
         self._check_rope(where)
-        if self.use_sliding_window or {*(self.layer_types or ())} - {"full_attention"}:
+        if self.windowed:
             raise ValueError(
                 f"{where}: sliding windows (use_sliding_window, layer_types) are not supported; "
                 "give a checkpoint whose layers are all of full_attention"

@@ -1,12 +1,10 @@
-"""One lean decoder-only transformer for inference (Qwen2, Llama).
+"""One lean decoder-only transformer for inference (Qwen2, Qwen3, Llama).
 
 RMSNorm, RoPE, grouped-query attention, SwiGLU. `extend` serves prefill, a draft step and
 verification alike. What 4 rows cost beside 1 row is what speculative verification lives on: on a
 CPU a native function runs the whole pass (`native`), on a GPU few kernels (`models.gpu`);
 `extend` is the reference of both.
 """
-
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -16,48 +14,28 @@ from torch import Tensor
 from speculative_tts.models.decoder.attention import attend, causal_mask
 from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.matrix import Matrix, packed
+from speculative_tts.models.decoder.matrix import packed
+from speculative_tts.models.decoder.stack import DecoderLayer, DecoderStack
+from speculative_tts.models.decoder.taps import Taps
 from speculative_tts.models.gpu import step
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import NativeStack, PackedCache, Shape, Weights
+from speculative_tts.native.step import LayerWeights, NativeStack, PackedCache, StackShape
 
 States = Float[Tensor, "batch new hidden"]
 
 
-@dataclass(frozen=True)
-class Layer:
-    """Matrices of one layer, with their biases.
-
-    Folded in: the gains of the two RMSNorms times sqrt(hidden) (see `_normed`) in `qkv` and
-    `gate_up`, the attention scale in the queries' columns. The dimensions of each query and key
-    head are reordered so that RoPE's partners lie side by side (see `_rotate`).
-    """
-
-    qkv: Matrix
-    out: Matrix
-    gate_up: Matrix
-    down: Matrix
-
-    def matrices(self) -> tuple[Matrix, ...]:
-        """Return the matrices in the order of a pass."""
-        return self.qkv, self.out, self.gate_up, self.down
-
-
-class Decoder:
+class Decoder(DecoderStack):
     """A stack of layers and the final norm; embeddings and heads belong to the speech LM."""
 
-    def __init__(self, config: DecoderConfig, layers: list[Layer], norm: Tensor) -> None:
-        self.config = config
-        self.layers = layers
-        self.norm = norm
-        self.device = norm.device
-        self.dtype = norm.dtype
-        self._floor = torch.tensor((config.hidden * config.norm_eps) ** 0.5, device=norm.device)
+    def __init__(self, config: DecoderConfig, layers: list[DecoderLayer], norm: Tensor) -> None:
+        super().__init__(config, layers, norm)
+        self._floor = torch.tensor(config.floor2**0.5, device=norm.device)
+        self._head_floor = torch.tensor(config.head_floor2**0.5, device=norm.device)
         self._rotations = _rotation_table(config, 0, norm.device)
         self.turns = torch.view_as_real(self._rotations).flatten(1)  # for the native step
-        self.native = _stack(config, layers, norm)
+        self.native = _native(self)
 
     def cache(self, batch: int, capacity: int) -> Cache:
         """Storage for `batch` rows of up to `capacity` positions.
@@ -84,20 +62,24 @@ class Decoder:
         cache: Cache,
         start: Int64[Tensor, " batch"],
         keep: int | None = None,
+        taps: Taps | None = None,
     ) -> Float[Tensor, "batch kept hidden"]:
         """Run new positions through the stack and store their keys and values.
 
         inputs: embeddings of positions start .. start + new of each row. start: valid positions
         already in the cache; what the cache holds beyond is overwritten or masked. Returns hidden
-        states after the final norm, of the last `keep` positions (all by default).
+        states after the final norm, of the last `keep` positions (all by default). taps: see what
+        layers are fed at all new positions.
         """
         if isinstance(cache, PackedCache):
             assert self.native is not None
-            return self.native.extend(inputs, cache, start, rotations=self.turns, keep=keep)
+            return self.native.extend(
+                inputs, cache, start, rotations=self.turns, keep=keep, taps=taps
+            )
         c = self.config
         batch, new, _ = inputs.shape
         if suits(self.norm) and step.takes(self, inputs):
-            return step.extend(self, inputs, cache, start)[:, -(keep or new) :]
+            return step.extend(self, inputs, cache, start, taps)[:, -(keep or new) :]
         looking = readable(start)
         span = _span(start, new, cache.capacity) if looking else cache.capacity
         positions = start[:, None] + torch.arange(new, device=start.device)
@@ -108,12 +90,14 @@ class Decoder:
         if batch * new > 1 or not looking:
             mask = causal_mask(positions, span, self.dtype).repeat(1, 1, c.heads // c.kv_heads, 1)
         x = inputs.reshape(batch * new, c.hidden)
-        for layer, stored, keys, values in zip(
-            self.layers, cache.positions(), *cache.heads(span), strict=True
+        for index, (layer, stored, keys, values) in enumerate(
+            zip(self.layers, cache.positions(), *cache.heads(span), strict=True)
         ):
+            if taps is not None:
+                taps.see(index, x)
             fused = layer.qkv(self._normed(x))
             fused = fused.view(batch * new, c.heads + 2 * c.kv_heads, c.head_dim)
-            _rotate(fused[:, : c.heads + c.kv_heads], rotation)
+            self._turn(fused[:, : c.heads + c.kv_heads], rotation, layer.gains)
             stored.index_copy_(0, slots, fused[:, c.heads :].reshape(-1, c.head_dim))
             attended = self._attend(fused[:, : c.heads], keys, values, mask)
             x = layer.out(attended, x)
@@ -142,6 +126,24 @@ class Decoder:
         out = out.view(batch, c.kv_heads, groups, new, c.head_dim).permute(0, 3, 1, 2, 4)
         return out.reshape(rows, c.heads * c.head_dim)
 
+    def _turn(
+        self,
+        x: Float[Tensor, "rows heads head_dim"],
+        rotation: Complex64[Tensor, "rows 1 half"],
+        gains: Tensor | None,
+    ) -> None:
+        """Norm queries and keys where the model does, and apply RoPE, in place and in float32.
+
+        Each pair of neighbouring dimensions turns as a complex number.
+        """
+        turned = x.float()  # itself, if it is of this format
+        if gains is not None:
+            norm = torch.linalg.vector_norm(turned, dim=-1, keepdim=True)
+            turned = turned / torch.hypot(norm, self._head_floor) * gains
+        turned.view(torch.complex64).mul_(rotation)
+        if turned is not x:
+            x.copy_(turned)
+
     def _normed(self, x: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
         """RMSNorm without its gain and factor sqrt(hidden), which the next matrix carries.
 
@@ -151,19 +153,25 @@ class Decoder:
         return (x / torch.hypot(norm, self._floor)).to(self.dtype)
 
 
-def _stack(c: DecoderConfig, layers: list[Layer], norm: Tensor) -> NativeStack | None:
-    """The native stack that runs all layers at once; None unless their matrices are packed."""
+def _native(stack: DecoderStack) -> NativeStack | None:
+    """Return the stack that runs all layers in one call; None unless their matrices are packed."""
+    c, norm = stack.config, stack.norm
     native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
-    weights = [Weights(four) for layer in layers if (four := packed(*layer.matrices()))]
-    if native is None or len(weights) < len(layers):
+    weights = [
+        LayerWeights(four, gains=layer.gains)
+        for layer in stack.layers
+        if (four := packed(*layer.matrices()))
+    ]
+    if native is None or len(weights) < len(stack.layers):
         return None
-    shape = Shape(
+    shape = StackShape(
         hidden=c.hidden,
         heads=c.heads,
         kv_heads=c.kv_heads,
         head_dim=c.head_dim,
         intermediate=c.intermediate,
-        eps=c.hidden * c.norm_eps,
+        eps=c.floor2,
+        head_eps=c.head_floor2,
     )
     return NativeStack(native, shape, weights, (norm, torch.zeros_like(norm)))
 
@@ -180,13 +188,3 @@ def _span(start: Int64[Tensor, " batch"], new: int, capacity: int) -> int:
     span = int(start.max()) + new
     assert span <= capacity, f"cache of {capacity} positions cannot hold {span}"
     return span
-
-
-def _rotate(
-    x: Float[Tensor, "rows heads head_dim"], rotation: Complex64[Tensor, "rows 1 half"]
-) -> None:
-    """RoPE in place, float32: each pair of neighbouring dimensions turns as a complex number."""
-    if x.dtype == torch.float32:
-        x.view(torch.complex64).mul_(rotation)
-    else:
-        x.copy_((x.float().view(torch.complex64) * rotation).view(torch.float32))

@@ -10,9 +10,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.decoder import Decoder, Layer
+from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.decoder.packed import SCALE, require_plain, unpack, unpacked
+from speculative_tts.models.decoder.stack import DecoderLayer
 from speculative_tts.models.decoder.weight_files import COPY, INDEX, SINGLE, Index, weight_files
 from speculative_tts.texts import some
 from speculative_tts.typed import read_json
@@ -23,8 +24,10 @@ RECOMPUTED = ".rotary_emb.inv_freq"  # what older files hold beside weights: con
 logger = logging.getLogger(__name__)
 
 
-def read_state(folder: Path) -> State:
+def read_state(folder: Path, whole: Collection[str] = ()) -> State:
     """All tensors of a checkpoint's files, unpacked, in plain floating-point numbers.
+
+    Those named in `whole` are ids, and integers.
 
     Raises ValueError for a file that is unreadable, a tensor that is there twice or not at all,
     and weights that are quantised in a way that is not read here.
@@ -40,7 +43,7 @@ def read_state(folder: Path) -> State:
     if lacking := [name for name in named if name not in state]:
         raise ValueError(f"{index} names {some(lacking)}, which no shard has; {COPY}")
     plain = {name: t for name, t in unpack(state).items() if not name.endswith(RECOMPUTED)}
-    require_plain(folder, plain)
+    require_plain(folder, plain, whole)
     return plain
 
 
@@ -173,6 +176,10 @@ class _Reader:
         stacked = stacked if heads is None else heads(stacked)
         return stacked.to(self._device, self._dtype)
 
+    def gains(self, names: list[str], heads: "_Heads", width: int) -> Tensor:
+        """Return the gains of the norms of each query and key head, in float32."""
+        return heads.gains(*(self._take(name, (width,)) for name in names)).to(self._device)
+
     def vector(self, name: str, size: int) -> Tensor:
         """One vector."""
         return self._take(name, (size,)).to(self._device, self._dtype)
@@ -197,25 +204,34 @@ class _Heads:
     """Puts the rows of a [q; k; v] projection in the order `Decoder` computes in.
 
     RoPE's partners i and i + head_dim / 2 come to lie side by side in queries and keys (their
-    product does not change), and queries are scaled by head_dim ** -0.5.
+    product does not change), and queries are scaled by head_dim ** -0.5, unless a norm of each
+    head follows: then its gains are.
     """
 
     def __init__(self, c: DecoderConfig) -> None:
-        pairs = torch.arange(c.head_dim).view(2, -1).T.flatten()
+        self._config = c
+        self._pairs = torch.arange(c.head_dim).view(2, -1).T.flatten()
         starts = torch.arange(c.heads + c.kv_heads)[:, None] * c.head_dim
-        turned = (starts + pairs).flatten()
+        turned = (starts + self._pairs).flatten()
         total = (c.heads + 2 * c.kv_heads) * c.head_dim
         self._order = torch.cat([turned, torch.arange(len(turned), total)])
         self._scale = torch.ones(total)
-        self._scale[: c.heads * c.head_dim] = c.head_dim**-0.5
+        if not c.head_norms:
+            self._scale[: c.heads * c.head_dim] = c.head_dim**-0.5
 
     def __call__(self, rows: Tensor) -> Tensor:
         """float32 rows ([out, in] or [out]) in the new order."""
         turned = rows[self._order].float()
         return turned * self._scale.view(-1, *[1] * (rows.ndim - 1))
 
+    def gains(self, of_queries: Tensor, of_keys: Tensor) -> Tensor:
+        """Return the norms' gains [head_dim] as `decoder.Layer` has them, one row a head."""
+        c, both = self._config, torch.stack([of_queries, of_keys]).float()[:, self._pairs]
+        both[1] *= c.head_dim**0.5  # the queries' times head_dim ** -0.5, the attention scale: 1
+        return both.repeat_interleave(torch.tensor([c.heads, c.kv_heads]), 0)
 
-def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
+
+def _layer(c: DecoderConfig, read: _Reader, index: int) -> DecoderLayer:
     at = f"layers.{index}."
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     qkv = [f"{at}self_attn.{n}_proj" for n in "qkv"]
@@ -230,7 +246,7 @@ def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
     def bias(present: bool, names: list[str]) -> list[str] | None:
         return [f"{n}.bias" for n in names] if present else None
 
-    return Layer(
+    return DecoderLayer(
         qkv=read.matrix(
             weight(qkv),
             [q, kv, kv],
@@ -248,4 +264,7 @@ def _layer(c: DecoderConfig, read: _Reader, index: int) -> Layer:
             biased=bias(c.mlp_bias, gate_up),
         ),
         down=read.matrix(weight(down), [c.hidden], c.intermediate, biased=bias(c.mlp_bias, down)),
+        gains=read.gains([f"{at}self_attn.{n}_norm.weight" for n in "qk"], heads, c.head_dim)
+        if c.head_norms
+        else None,
     )

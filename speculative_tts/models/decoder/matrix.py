@@ -26,7 +26,7 @@ from speculative_tts.models.gpu.tiles import FEW as FEW_ON_GPU
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.native.library import library
 from speculative_tts.native.memory import copied
-from speculative_tts.native.step import FORMATS, Linear, pack, padded_vector, unpack
+from speculative_tts.native.step import FORMATS, NativeMatrix, pack, padded_vector, unpack
 
 PANEL = 32  # columns
 NARROW = 256  # columns below which panels gain nothing
@@ -130,15 +130,15 @@ class Packed(Matrix):
         twin.linear = twin._linear()
         return twin
 
-    def _linear(self) -> Linear:
+    def _linear(self) -> NativeMatrix:
         """The structure that the native step reads."""
         vectors = (self._bias, self._scale)
         pointers = (None if vector is None else vector.data_ptr() for vector in vectors)
         format_ = FORMATS.index(self._weight.dtype)
-        return Linear(self._weight.data_ptr(), *pointers, *self.shape, format_, 0)
+        return NativeMatrix(self._weight.data_ptr(), *pointers, *self.shape, format_, 0)
 
 
-def packed(*matrices: Matrix) -> list[Linear]:
+def packed(*matrices: Matrix) -> list[NativeMatrix]:
     """Return the structures of the native step; none unless all are packed."""
     linears = [m.linear for m in matrices if isinstance(m, Packed)]
     return linears if len(linears) == len(matrices) else []
@@ -226,6 +226,6 @@ def has_panels(weight: Tensor) -> bool:
 
 
 def _panels(weight: Tensor) -> Tensor:
-    """[in, out] as [panels, in, PANEL], zeros behind the last column."""
+    """[in, out] as [panels, in, PANEL], zeros after the last column."""
     whole = F.pad(weight, (0, -weight.shape[1] % PANEL))
     return whole.view(len(weight), -1, PANEL).transpose(0, 1).contiguous()

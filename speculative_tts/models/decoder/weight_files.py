@@ -1,4 +1,4 @@
-"""Which files hold the weights of a Hugging Face folder: one, or the shards that an index names."""
+"""Find the files that hold a Hugging Face folder's weights: one, or the shards of an index."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ COPY = "copy it from the checkpoint again"
 
 @dataclass(frozen=True)
 class Index:
-    """What an index says: the file of each tensor."""
+    """The index of sharded weights: it names the file of each tensor."""
 
     weight_map: dict[str, str]
 

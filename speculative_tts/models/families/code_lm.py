@@ -56,7 +56,7 @@ class CodeLM:
         return self.embedding[torch.tensor(rows, device=self.device)]
 
     def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
-        """A prompt [length, hidden] with speech ids [new] behind."""
+        """A prompt [length, hidden] with speech ids [new] after it."""
         return torch.cat([prompt, self.embed(ids)])
 
     def speech_ids(self, rows: list[int]) -> list[int]:

@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Version:
-    """What differs between CosyVoice 2 and 3; ids count from the first one after the codes."""
+    """Constants that differ between CosyVoice 2 and 3; ids count from the first after the codes."""
 
     number: int
-    extra: int  # speech rows behind the codes, all of them stop ids
+    extra: int  # speech rows after the codes, all of them stop ids
     eos: int
     fill: int
     special: tuple[str, ...]  # text tokens added to Qwen2's
@@ -46,7 +46,7 @@ VERSION_3 = Version(3, 200, 1, 3, SPECIAL_3, "CosyVoice3LM")
 
 @dataclass(frozen=True)
 class Settings:
-    """What a folder's yaml says of the language model."""
+    """The language model's settings in a folder's yaml."""
 
     sampling: dict[str, float]
     mix_ratio: tuple[int, int]
@@ -55,12 +55,12 @@ class Settings:
 
 
 def is_official(folder: Path) -> bool:
-    """Does it have the official flat state dict?"""
+    """Return whether the folder has the official flat state dict."""
     return any((folder / name).is_file() for name in WEIGHTS)
 
 
 def is_merged(folder: Path) -> bool:
-    """Is it a Hugging Face folder whose vocabulary has CosyVoice's marks?"""
+    """Return whether it is a Hugging Face folder whose vocabulary has CosyVoice's marks."""
     if not (folder / "config.json").is_file() or (folder / "speech.json").is_file():
         return False
     return {"<|s_0|>", "<|sos|>", "<|task_id|>"} <= added_tokens(folder).keys()
@@ -192,6 +192,6 @@ def merged_ids(folder: Path) -> tuple[Version, Tensor, int]:
     if ends and len(ends) != VERSION_2.extra:
         raise ValueError(f"the tokenizer in {folder} has {len(ends)} of <|eos1|> to <|eos3|>")
     speech = [id_ for _, id_ in codes] + ends
-    text = codes[0][1]  # speech was added behind all text
+    text = codes[0][1]  # speech was added after all text
     marks = [ids["<|sos|>"], ids["<|task_id|>"]] if version is VERSION_2 else []
     return version, torch.tensor([*speech, *range(text), *marks]), text

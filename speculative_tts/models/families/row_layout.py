@@ -30,7 +30,7 @@ _MARKER = re.compile(r"<[^<>{}\s]+>")
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Which rows of a vocabulary are codes, and how a prompt is written.
+    """The rows of a vocabulary that are codes, and the way a prompt is written.
 
     Speech ids: codes 0 .. n_codes - 1, the end of speech, then (for a whole head) all other rows.
     """
@@ -80,7 +80,7 @@ class RowLayout:
 
     @property
     def shared(self) -> dict[str, object]:
-        """What a draft must have in common with its target."""
+        """Properties that a draft must have in common with its target."""
         return {"n_codes": self.n_codes, "stop_ids": self.stop_ids}
 
     @property

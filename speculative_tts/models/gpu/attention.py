@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.gpu import tiles
-from speculative_tts.models.gpu.tiles import Heads
+from speculative_tts.models.gpu.tiles import AttentionHeads
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
 
 WIDEST = 64  # queries that share a kv head, those of all new positions
@@ -27,27 +27,48 @@ class Stored(NamedTuple):
         return self.keys.shape[2]
 
 
-def fits(heads: Heads, batch: int, new: int) -> bool:
+class Turns(NamedTuple):
+    """The way of queries and keys before attention: RoPE, and before it an RMSNorm of each head.
+
+    table: float32 [positions, head_dim], cosine and sine of each pair. gains: float32 [heads +
+    kv_heads, head_dim], None without norms; floor2: what a norm adds to the sum of squares.
+    """
+
+    table: Tensor
+    gains: Tensor | None = None
+    floor2: float = 0.0
+
+    def given(self) -> tuple[Tensor, Tensor]:
+        """Return table and gains for a kernel, which needs a tensor for both."""
+        return self.table, self.table if self.gains is None else self.gains
+
+    def normed(self, x: Tensor) -> Tensor:
+        """Norm queries and keys [..., heads + kv_heads, head_dim]."""
+        if self.gains is None:
+            return x
+        return x / (x.square().sum(-1, keepdim=True) + self.floor2).sqrt() * self.gains
+
+
+def fits(heads: AttentionHeads, batch: int, new: int) -> bool:
     """Return whether `attend` takes so many new positions of so many rows."""
     shared = heads.heads // heads.kv_heads * new
     return shared <= WIDEST and batch * heads.kv_heads <= MOST_PAIRS
 
 
 def attend(
-    heads: Heads,
+    heads: AttentionHeads,
     fused: Tensor,
     stored: Stored,
-    turns: Tensor,
+    turns: Turns,
     start: Tensor,
     *,
     early: bool = False,
-    tile: tiles.Attention | None = None,
+    tile: tiles.AttentionTile | None = None,
 ) -> Tensor:
     """Turn queries and keys, store keys and values, and attend to all up to each new position.
 
-    fused: [batch * new, (heads + 2 kv_heads) head_dim]; turns: [positions, head_dim], cosine and
-    sine of each pair; start: int64 [batch]; early: the kernel before this one is ours and may be
-    overtaken. Returns [batch * new, heads * head_dim].
+    fused: [batch * new, (heads + 2 kv_heads) head_dim]; start: int64 [batch]; early: the kernel
+    before this one is ours and may be overtaken. Returns [batch * new, heads * head_dim].
     """
     from speculative_tts.models.gpu.kernels.attention import attention_kernel
 
@@ -62,24 +83,26 @@ def attend(
         peaks = torch.empty(tile.splits + 1, rows, h, device=device)
     launch(
         attention_kernel, (pairs * (tile.splits + 1),),
-        fused, stored.keys, stored.values, turns, start, out, parts, peaks, _tickets(device),
-        new, stored.capacity, rows,
+        fused, stored.keys, stored.values, *turns.given(), start, out, parts, peaks,
+        _tickets(device), new, stored.capacity, rows, turns.floor2,
         HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST),
         QB=power_of_2(h // kv * new, LEAST), NB=power_of_2(new, LEAST), KB=tile.columns,
-        SPLITS=tile.splits, PDL=pdl,
+        SPLITS=tile.splits, NORM=turns.gains is not None, PDL=pdl,
         num_warps=tile.warps, pdl=pdl,
     )  # fmt: skip
     return out
 
 
-def reference(heads: Heads, fused: Tensor, stored: Stored, turns: Tensor, start: Tensor) -> Tensor:
+def reference(
+    heads: AttentionHeads, fused: Tensor, stored: Stored, turns: Turns, start: Tensor
+) -> Tensor:
     """Compute the same with torch, a row at a time."""
     (h, kv, d), batch = heads, len(start)
     wide = fused.view(batch, -1, h + 2 * kv, d)
     new, out = wide.shape[1], []
     for row, begin in enumerate(start.tolist()):
-        angle = torch.view_as_complex(turns[begin : begin + new].view(new, 1, d // 2, 2))
-        pairs = wide[row, :, : h + kv].float().reshape(new, h + kv, d // 2, 2)
+        angle = torch.view_as_complex(turns.table[begin : begin + new].view(new, 1, d // 2, 2))
+        pairs = turns.normed(wide[row, :, : h + kv].float()).reshape(new, h + kv, d // 2, 2)
         turned = (
             torch.view_as_real(torch.view_as_complex(pairs) * angle).flatten(-2).to(fused.dtype)
         )

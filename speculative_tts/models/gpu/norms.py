@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from speculative_tts.models.gpu.attention import LEAST, Stored
-from speculative_tts.models.gpu.tiles import Heads
+from speculative_tts.models.gpu.attention import LEAST, Stored, Turns
+from speculative_tts.models.gpu.tiles import AttentionHeads
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
 
 GATES = 1024  # outputs of a program
@@ -44,8 +44,10 @@ def gated(wide: Tensor) -> Tensor:
     return out
 
 
-def rotate(heads: Heads, fused: Tensor, stored: Stored, turns: Tensor, rows: Tensor) -> None:
-    """Turn a prefill's queries and keys where they lie and store its keys and values.
+def rotate(
+    heads: AttentionHeads, fused: Tensor, stored: Stored, turns: Turns, rows: Tensor
+) -> None:
+    """Norm and turn a prefill's queries and keys where they lie and store its keys and values.
 
     Shapes as in `attention.attend`; positions count from 0; rows: int64 [batch], those of `stored`
     to fill.
@@ -54,7 +56,8 @@ def rotate(heads: Heads, fused: Tensor, stored: Stored, turns: Tensor, rows: Ten
 
     h, kv, d = heads
     launch(
-        rotate_kernel, (len(fused),), fused, stored.keys, stored.values, turns, rows,
-        len(fused) // len(rows), stored.capacity,
-        HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST), HB=power_of_2(h + 2 * kv), num_warps=4,
+        rotate_kernel, (len(fused),), fused, stored.keys, stored.values, *turns.given(), rows,
+        len(fused) // len(rows), stored.capacity, turns.floor2,
+        HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST), HB=power_of_2(h + 2 * kv),
+        NORM=turns.gains is not None, num_warps=4,
     )  # fmt: skip

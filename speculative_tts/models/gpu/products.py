@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from speculative_tts.models.gpu import tiles
-from speculative_tts.models.gpu.tiles import FEW, Gemv, Shape
+from speculative_tts.models.gpu import tiles, tuning
+from speculative_tts.models.gpu.tiles import FEW, GemvTile, ProductShape
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
 
 
@@ -56,9 +56,10 @@ def product(
         "PDL": 2 if pdl and fused.opens else int(pdl),
     }
     floor2 = fused.floor2 or 0.0
-    tile = tile or tiles.of_product(x.device, Shape(n, k, fused.gated), x.dtype, rows)
+    shape = ProductShape(n, k, fused.gated)
+    tile = tile or tuning.of_product(x.device, shape, x.dtype, rows, _work)
     grid = (-(-n // tile.outputs),)
-    if isinstance(tile, Gemv):
+    if isinstance(tile, GemvTile):
         first, second = halves(k)
         launch(
             gemv_kernel, grid, x, weight, bias, addend, out, n, k, floor2,
@@ -91,6 +92,11 @@ def reference(
     if fused.addend is not None:
         y = y + fused.addend
     return y.to(dtype or x.dtype)
+
+
+def _work(x: Tensor, weight: Tensor, shape: ProductShape, tile: tiles.Product) -> Tensor:
+    """Do a product as most in a decoder are, to time its tile."""
+    return product(x, weight, Fused(floor2=1.0, gated=shape.gated), tile=tile)
 
 
 def _lines(size: int) -> int:

@@ -1,7 +1,7 @@
 """Table, by shape and device, of the share of a product or attention that one GPU program takes.
 
 Tiles that were measured on a device ship as data beside this file. Others are measured when a shape
-is first met (`tuning`) and kept in the user's cache folder; until then `product_default` serves.
+is first met (`tuning`) and kept in the user's cache folder; elsewhere `product_default` serves.
 """
 
 import functools
@@ -19,19 +19,19 @@ from speculative_tts.typed import read_json
 
 SHIPPED = Path(__file__).parent / "tiles"
 FEW = 16  # rows whose products are ours; cuBLAS has those of more
-MOST_GEMV = 4  # rows of a `Gemv`
+MOST_GEMV = 4  # rows of a `GemvTile`
 ROW_CLASSES = (1, 2, MOST_GEMV, FEW)  # a tile serves all numbers of rows up to the next of these
 DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 
 
-class Gemv(NamedTuple):
+class GemvTile(NamedTuple):
     """Some outputs a program, all of their weights in its registers."""
 
     outputs: int
     warps: int
 
 
-class Rows(NamedTuple):
+class RowsTile(NamedTuple):
     """Tiles of outputs x inputs on matrix units, several of them under way.
 
     ahead: inputs whose weights the L2 cache is asked for before the kernel before has ended.
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
     ahead: int = 1024
 
 
-class Attention(NamedTuple):
+class AttentionTile(NamedTuple):
     """Parts of the old positions, and columns a pass."""
 
     splits: int
@@ -52,11 +52,11 @@ class Attention(NamedTuple):
     warps: int
 
 
-Product = Gemv | Rows
+Product = GemvTile | RowsTile
 logger = logging.getLogger(__name__)
 
 
-class Shape(NamedTuple):
+class ProductShape(NamedTuple):
     """A product's outputs, inputs and whether it is SwiGLU's, with twice as many weight rows."""
 
     n: int
@@ -72,7 +72,7 @@ class Shape(NamedTuple):
         return f"product {DTYPES[dtype]} {self.n} {self.k} {int(self.gated)} {row_class(rows)}"
 
 
-class Heads(NamedTuple):
+class AttentionHeads(NamedTuple):
     """A model's heads, which attention's tiles depend on."""
 
     heads: int
@@ -90,40 +90,28 @@ def row_class(rows: int) -> int:
     return next(most for most in ROW_CLASSES if rows <= most)
 
 
-def of_product(device: torch.device, shape: Shape, dtype: torch.dtype, rows: int) -> Product:
-    """Return the tile of a product: from the table, or measured now, or by rule of thumb."""
-    from speculative_tts.models.gpu import tuning
-
-    known = table(device).get(shape.key(dtype, rows))
-    if known is not None:
-        return product_of(known)
-    if tuning.worth_it(device, shape, dtype):
-        return tuning.measure(device, shape, dtype, row_class(rows))
-    return product_default(shape, dtype, rows)
-
-
-def product_default(shape: Shape, dtype: torch.dtype, rows: int) -> Product:
+def product_default(shape: ProductShape, dtype: torch.dtype, rows: int) -> Product:
     """Return a tile that fits any device, and is seldom the fastest."""
     if rows > 1 and (rows > MOST_GEMV or dtype is torch.bfloat16):
         most = 256 // dtype.itemsize  # so that four stages fit the shared memory of any device
         sizes = (size for size in (most, most // 2, most // 4) if shape.k % size == 0)
-        return Rows(16, next(sizes, most), 2, 4)
+        return RowsTile(16, next(sizes, most), 2, 4)
     if shape.k >= 8192:
-        return Gemv(2, 8)
-    return Gemv(4, 8) if shape.k >= 2048 else Gemv(4, 4)
+        return GemvTile(2, 8)
+    return GemvTile(4, 8) if shape.k >= 2048 else GemvTile(4, 4)
 
 
 def of_attention(
-    device: torch.device, heads: Heads, dtype: torch.dtype, batch: int, new: int
-) -> Attention:
+    device: torch.device, heads: AttentionHeads, dtype: torch.dtype, batch: int, new: int
+) -> AttentionTile:
     """Return attention's tile, as measured or by rule of thumb."""
     known = table(device).get(heads.key(dtype, batch, new))
     if known is not None:
-        return Attention(*known)
+        return AttentionTile(*known)
     pairs = batch * heads.kv_heads
     splits = 8 if pairs <= 16 else 4 if pairs <= 32 else 2 if pairs <= 64 else 0
     columns = 64 if dtype is torch.bfloat16 else 32
-    return Attention(splits, columns, 4)
+    return AttentionTile(splits, columns, 4)
 
 
 @functools.cache
@@ -169,4 +157,4 @@ def slug(device: torch.device) -> str:
 
 def product_of(numbers: list[int]) -> Product:
     """Return a tile as it was before it became JSON."""
-    return Gemv(*numbers) if len(numbers) == len(Gemv._fields) else Rows(*numbers)
+    return GemvTile(*numbers) if len(numbers) == len(GemvTile._fields) else RowsTile(*numbers)

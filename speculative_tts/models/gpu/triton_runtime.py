@@ -1,6 +1,6 @@
 """Say where Triton's kernels compute, and launch them. Importing this does not import Triton.
 
-The modules of `kernels` do: import them behind `usable` alone.
+The modules of `kernels` do: import them only where `usable` is true.
 """
 
 import functools

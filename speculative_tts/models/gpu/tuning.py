@@ -1,6 +1,7 @@
-"""Measure tiles of products on this machine's GPU, in graphs of many launches.
+"""Choose the tile of a product: from the table, or measured on this machine's GPU.
 
-As many copies of the weight as its L2 cache cannot hold are read in turn, as in a decoder's step.
+Graphs of many launches are measured. As many copies of the weight as the L2 cache cannot hold are
+read in turn, as in a decoder's step.
 """
 
 import logging
@@ -11,29 +12,55 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from speculative_tts.models.gpu import tiles
 from speculative_tts.models.gpu.capture import recorded
-from speculative_tts.models.gpu.tiles import MOST_GEMV, Gemv, Product, Rows, Shape
+from speculative_tts.models.gpu.tiles import (
+    MOST_GEMV,
+    GemvTile,
+    Product,
+    ProductShape,
+    RowsTile,
+    row_class,
+)
 
+Work = Callable[
+    [Tensor, Tensor, ProductShape, Product], object
+]  # multiplies inputs and weight by a tile
 LEAST = 1 << 20  # bytes of a weight below which nothing is gained
 COLD = 200 << 20  # bytes of copies, several times an L2 cache
 REPLAYS = 5
 logger = logging.getLogger(__name__)
 
 
-def worth_it(device: torch.device, shape: Shape, dtype: torch.dtype) -> bool:
+def of_product(
+    device: torch.device, shape: ProductShape, dtype: torch.dtype, rows: int, work: Work
+) -> Product:
+    """Return the tile of a product: from the table, or measured now, or by rule of thumb."""
+    known = tiles.table(device).get(shape.key(dtype, rows))
+    if known is not None:
+        return tiles.product_of(known)
+    if worth_it(device, shape, dtype):
+        return measure(device, shape, dtype, row_class(rows), work)
+    return tiles.product_default(shape, dtype, rows)
+
+
+def worth_it(device: torch.device, shape: ProductShape, dtype: torch.dtype) -> bool:
     """Return whether a tile may and should be measured now."""
     if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
         return False
     return shape.bytes(dtype) >= LEAST
 
 
-def measure(device: torch.device, shape: Shape, dtype: torch.dtype, rows: int) -> Product:
+def measure(
+    device: torch.device, shape: ProductShape, dtype: torch.dtype, rows: int, work: Work
+) -> Product:
     """Return the fastest candidate that fits the device, and keep it in the table."""
     begin, fastest = time.perf_counter(), {}
+    x = torch.ones(rows, shape.k, dtype=dtype, device=device)
     for tile in candidates(shape, dtype, rows):
-        seconds = timed(device, shape, dtype, rows, tile)
+        seconds = timed(x, shape, tile, work)
         if seconds is not None:
             fastest[tile] = seconds
     if not fastest:
@@ -47,40 +74,34 @@ def measure(device: torch.device, shape: Shape, dtype: torch.dtype, rows: int) -
     return best
 
 
-def candidates(shape: Shape, dtype: torch.dtype, rows: int) -> list[Product]:
+def candidates(shape: ProductShape, dtype: torch.dtype, rows: int) -> list[Product]:
     """Return tiles to try, the likeliest to win on an H100 among those of its size."""
     k, found = shape.k, [tiles.product_default(shape, dtype, rows)]
     if rows <= MOST_GEMV:
         if k <= 1024:
-            found += [Gemv(2, 1), Gemv(2, 2), Gemv(4, 4)]
+            found += [GemvTile(2, 1), GemvTile(2, 2), GemvTile(4, 4)]
         elif k <= 2048:
-            found += [Gemv(2, 2), Gemv(4, 8), Gemv(1, 2)]
+            found += [GemvTile(2, 2), GemvTile(4, 8), GemvTile(1, 2)]
         else:
-            found += [Gemv(1, 4), Gemv(2, 4), Gemv(4, 8)]
+            found += [GemvTile(1, 4), GemvTile(2, 4), GemvTile(4, 8)]
     if rows > 1 and dtype is torch.bfloat16:
-        found += [Rows(16, 128, 1, 6), Rows(16, 128, 2, 6), Rows(64, 64, 4, 5)]
-        found += [Rows(16, 256, 2, 3)] if k >= 2048 else []
+        found += [RowsTile(16, 128, 1, 6), RowsTile(16, 128, 2, 6), RowsTile(64, 64, 4, 5)]
+        found += [RowsTile(16, 256, 2, 3)] if k >= 2048 else []
     return list(dict.fromkeys(found))
 
 
 @torch.inference_mode()
-def timed(
-    device: torch.device, shape: Shape, dtype: torch.dtype, rows: int, tile: Product
-) -> float | None:
+def timed(x: Tensor, shape: ProductShape, tile: Product, work: Work) -> float | None:
     """Return seconds of a product, None where the device has too little of something for a tile."""
     from triton.runtime.errors import OutOfResources
 
-    from speculative_tts.models.gpu.products import Fused, product
-
     outputs = shape.n * (1 + shape.gated)
-    copies = max(2, min(24, COLD // shape.bytes(dtype)))
-    x = torch.ones(rows, shape.k, dtype=dtype, device=device)
-    weights = torch.zeros(copies, outputs, shape.k, dtype=dtype, device=device)
-    fused = Fused(floor2=1.0, gated=shape.gated)
+    copies = max(2, min(24, COLD // shape.bytes(x.dtype)))
+    weights = x.new_zeros(copies, outputs, shape.k)
 
     def several() -> None:
         for weight in weights:
-            product(x, weight, fused, tile=tile)
+            work(x, weight, shape, tile)
 
     try:
         return replayed(several) / copies

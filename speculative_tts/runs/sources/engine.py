@@ -18,7 +18,7 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals, Clock, DecodeRecord, ListItem, Split, spread
-from speculative_tts.runs.clocks import Clocks, elsewhere, memory_speed
+from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
 from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.runs.voices import Voices
@@ -75,26 +75,32 @@ class EngineSource:
     """Utterances decoded by the system of `config`."""
 
     def __init__(
-        self, engine: Engine, config: DecodeConfig, voices: Voices, alone: TargetTokens
+        self,
+        engine: Engine,
+        config: DecodeConfig,
+        voices: Voices,
+        alone: TargetTokens,
+        elsewhere: Elsewhere = lambda _: iter(()),
     ) -> None:
         self.engine, self._config, self._voices, self._alone = engine, config, voices, alone
+        self._elsewhere = elsewhere
         self._timed: dict[str, bool] = {}  # by id: with instruments too
         self.failed: dict[str, str] = {}
         self._requests: dict[str, Request] = {}
 
     @property
     def codec(self) -> Codec:
-        """The engine's."""
+        """Return the engine's codec."""
         return self.engine.codec
 
     @property
     def settings(self) -> SamplingConfig:
-        """The sampler's."""
+        """Return the sampler's settings."""
         return self.engine.sampling
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The engine's."""
+        """Return the caches and heads that the engine was made of."""
         return self.engine.facts
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
@@ -148,7 +154,7 @@ class EngineSource:
                     self.failed[item.id] = f"row {item.id}: {error}"
 
     def _require_room(self, items: list[ListItem]) -> None:
-        """ValueError that names the row that may become longest, where that is too long."""
+        """Raise ValueError that names the row that may become longest, if that is too long."""
         longest, size = None, 0
         for item in items:
             with of_row(item):
@@ -164,7 +170,7 @@ class EngineSource:
         return item.id in self._timed
 
     def together(self, items: list[ListItem]) -> list[tuple[ListItem, Outcome]]:
-        """Utterances of a batch, which nobody keeps."""
+        """Decode utterances together and keep nothing of them (a probe of `estimate`)."""
         known = {item.id: item for item in items}
         requests = [self._request(item) for item in items]
         system, size = self._config.system, self._config.batch_size
@@ -172,7 +178,7 @@ class EngineSource:
         return [(known[request.id], outcome) for request, outcome in found]
 
     def alone(self, item: ListItem) -> dict[System, Timed]:
-        """One utterance by the system, and by the target alone where that is asked for."""
+        """Decode one utterance by the system, and by the target alone if that is asked for."""
         return self._paired(self._request(item), swap=False)
 
     def spoken(self, item: ListItem, outcome: Outcome) -> Spoken:
@@ -184,19 +190,19 @@ class EngineSource:
         return [item for item in fit if self.is_timed(item) is timed]
 
     def _warming(self, items: list[ListItem]) -> list[ListItem]:
-        """`runtime.warmup` of them, and the first of each size that steps are captured for."""
+        """Return utterances to warm up on: `runtime.warmup`, and one of each captured size."""
         warmup = self._config.runtime.warmup
         firsts = {self._captured(item): item for item in reversed(items)} if warmup else {}
         return list({item.id: item for item in (*items[:warmup], *firsts.values())}.values())
 
     def _captured(self, item: ListItem) -> tuple[Size | None, ...]:
-        """Sizes that steps are captured for."""
+        """Return the sizes that steps are captured for, one for each system."""
         request = self._request(item)
         return tuple(self.engine.bucket(one, request) for one in self._systems)
 
     def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
-        """Each alone and beside the target, for which the machine has to be quiet."""
-        others = list(elsewhere(self._config, items)) if items else []
+        """Decode each alone and beside the target, for which the machine has to be quiet."""
+        others = list(self._elsewhere(items)) if items else []
         memory = memory_speed() if others else None
         for number, item in enumerate(items):
             decoded = self._clock(item, number)
@@ -212,7 +218,7 @@ class EngineSource:
         return {id_: clock_of(one, system, memory) for id_, one in decoded.items() if one}
 
     def _made(self, share: Share) -> Iterator[Made | Unmade]:
-        """Records and audio, once every time that anybody reads is taken."""
+        """Yield records and audio, once every time that anybody reads is taken."""
         timings, others = share
         for one in timings:
             times = one.times
@@ -222,7 +228,7 @@ class EngineSource:
         yield from self._untimed(others)
 
     def _untimed(self, items: list[ListItem]) -> Iterator[Made | Unmade]:
-        """Utterances in batches."""
+        """Decode utterances in batches."""
         for begin in range(0, len(items), CHUNK):
             chunk = {item.id: item for item in items[begin : begin + CHUNK]}
             for request, outcome in self._together([self._request(one) for one in chunk.values()]):
@@ -233,7 +239,7 @@ class EngineSource:
                     yield self._utterance(item, outcome, self.spoken(item, outcome))
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
-        """Utterances that nobody times."""
+        """Decode utterances that nobody times; those of the target alone may be stored."""
         engine, size = self.engine, self._config.batch_size
         system = CACHED.get(self._config.system, self._config.system)
         if system is not System.target:
@@ -242,7 +248,7 @@ class EngineSource:
         return iter(list(found))  # kept before any audio is made
 
     def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:
-        """An utterance by the system and by the target alone, in turn the first."""
+        """Decode an utterance by the system and by the target alone, in turn the first."""
         ordered = self._systems[::-1] if swap else self._systems
         return {one: self.engine.decode(one, [request]) for one in ordered}
 
@@ -263,7 +269,7 @@ class EngineSource:
     def _timed_one(
         self, item: ListItem, decoded: dict[System, Timed], clocks: list[Clock]
     ) -> Timing:
-        """One utterance with its seconds."""
+        """Return one utterance with its seconds."""
         request, own = self._request(item), decoded[self._config.system]
         (outcome,) = own.outcomes
         times: dict[str, Any] = {name: _mean(clocks, name) for name in SECONDS}

@@ -51,7 +51,7 @@ class RecordedSource:
             yield record(item, self.seed, first, wave, self.codec), wave
 
     def _given(self, item: ListItem) -> np.ndarray | None:
-        """Codes that the list has of a recording; None where it is encoded, or heard as it is."""
+        """Return a recording's codes in the list; None if it is encoded, or heard as it is."""
         if item.reference_codes is None or not self.through:
             return None
         if isinstance(self.codec, VoiceCodec):

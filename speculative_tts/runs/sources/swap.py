@@ -82,7 +82,7 @@ class SwapSource:
             yield replace(made, swapped=done.swapped), wave
 
     def _prompt(self, item: ListItem, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Codes of the voice prompt, for a codec that hears it."""
+        """Return the codes of the voice prompt, for a codec that hears it."""
         if not isinstance(self.codec, VoiceCodec):
             return codes[:0]
         prompt: NDArray[np.int64] = self.voices[item.prompt_audio].numpy()

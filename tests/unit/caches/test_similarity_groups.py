@@ -25,7 +25,7 @@ from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.rules.group import Group
 from speculative_tts.models.decoder.loading import EMBEDDING, stored_rows
 from speculative_tts.provenance import content_hash
-from speculative_tts.schema.common import GroupsConfig, Similarity, Weights
+from speculative_tts.schema.common import GroupsConfig, GroupWeights, Similarity
 
 N, STOPS = 40, [40]  # of the fake models
 
@@ -366,7 +366,7 @@ def test_a_second_look_makes_nothing(
     [
         ({"mean_size": 3.0}, {"mean_size": 4.0}),
         ({"theta": -0.5}, {"theta": -0.5, "cap": 3}),
-        ({"theta": 0.2}, {"theta": 0.2, "weights": Weights.unigram}),
+        ({"theta": 0.2}, {"theta": 0.2, "weights": GroupWeights.unigram}),
     ],
 )
 def test_groups_of_other_settings_are_others(
@@ -412,7 +412,7 @@ def test_unigram_weights_are_shares_of_the_training_codes(
         {"codes": [7, 7, 7], "split": "dev"},  # not counted
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "train-0000.parquet")
-    options = {"theta": 0.3, "weights": Weights.unigram, "unigram": str(tmp_path)}
+    options = {"theta": 0.3, "weights": GroupWeights.unigram, "unigram": str(tmp_path)}
     entry = provide.acoustic_groups(config(tmp_path / "cache", **options), sources)
     counts = np.ones(N + 1)
     counts[[0, 1, 39]] += [2, 1, 1]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.cosyvoice2 import check, closed_form
-from speculative_tts.checks.registry import FormatError, Row
+from speculative_tts.checks.registry import CheckRow, FormatError
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parents[2] / "golden/cosyvoice2"
 
 
 @pytest.fixture(scope="module")
-def rows(kernels: str) -> list[Row]:
+def rows(kernels: str) -> list[CheckRow]:
     return list(check(GOLDEN))
 
 
@@ -35,7 +35,7 @@ def rows(kernels: str) -> list[Row]:
         ("sequences, speculative", 7),
     ],
 )
-def test_all_cases_pass(rows: list[Row], kind: str, count: int) -> None:
+def test_all_cases_pass(rows: list[CheckRow], kind: str, count: int) -> None:
     """Each chi-square has a false-alarm rate of 1e-9; seeds are fixed."""
     own = [row for row in rows if row.case.startswith(kind)]
     assert len(own) == count
@@ -95,7 +95,7 @@ def test_a_changed_weight_is_found(tmp_path: Path) -> None:
     assert any("log-probabilities" in row.case for row in wrong)
 
 
-def check_until(folder: Path, kind: str) -> list[Row]:
+def check_until(folder: Path, kind: str) -> list[CheckRow]:
     rows = []
     for row in check(folder):
         if row.case.startswith(kind):

@@ -8,12 +8,12 @@ import torch
 from stubs import Markov, prompt
 
 from speculative_tts.checks.precision import bfloat16, laws
-from speculative_tts.checks.registry import Row, load_check
+from speculative_tts.checks.registry import CheckRow, load_check
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
 
-def precise(rows: Iterator[Row]) -> list[Row]:
+def precise(rows: Iterator[CheckRow]) -> list[CheckRow]:
     return [row for row in rows if "bfloat16" in row.case]
 
 

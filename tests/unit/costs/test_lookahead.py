@@ -11,7 +11,7 @@ from speculative_tts.assets import resolve
 from speculative_tts.commands import bench, decode
 from speculative_tts.costs import lookahead
 from speculative_tts.costs.lookahead import (
-    Row,
+    LookaheadCost,
     best,
     requests_of,
     settled,
@@ -37,7 +37,7 @@ def config_of(models: FakeModels, *settings: str) -> DecodeConfig:
     return decode.main.compose([*models.overrides, *settings])
 
 
-def measured(engine: Engine, models: FakeModels) -> list[Row]:
+def measured(engine: Engine, models: FakeModels) -> list[LookaheadCost]:
     return table(engine, requests_of(engine, read_list(models.root / "list.jsonl"), 0))
 
 
@@ -74,7 +74,11 @@ def test_heads_draft_no_further_than_they_reach() -> None:
 
 
 def test_the_best_is_that_of_the_most_tokens_a_second() -> None:
-    rows = [Row(1, 0.1, 1.5, 1.1), Row(2, 0.12, 2.0, 1.3), Row(3, 0.2, 2.2, 0.8)]
+    rows = [
+        LookaheadCost(1, 0.1, 1.5, 1.1),
+        LookaheadCost(2, 0.12, 2.0, 1.3),
+        LookaheadCost(3, 0.2, 2.2, 0.8),
+    ]
     assert best(rows).lookahead == 2
 
 

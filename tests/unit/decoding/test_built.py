@@ -119,21 +119,18 @@ def test_a_swap_has_groups_and_the_targets_settings(swap: DecodeConfig) -> None:
 
 
 def test_what_runs_share_lies_beside_them_or_where_it_is_wanted(make: Make) -> None:
-    assert build.shared(make("out=some/runs")) == Path("some/runs/.caches")
-    assert build.shared(make("out=some/runs", "cache=elsewhere")) == Path("elsewhere")
+    assert make("out=some/runs").shared == Path("some/runs/.caches")
+    assert make("out=some/runs", "cache=elsewhere").shared == Path("elsewhere")
 
 
 def test_a_targets_tokens_are_known_by_all_that_decides_them(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Besides their requests."""
-    told: list[Any] = []
-    monkeypatch.setattr(build, "TargetTokens", lambda *given: told.append(given))
     monkeypatch.setattr(build, "source_hash", lambda *folders: folders)
     config = make("out=runs", "sampling.top_k=7", "runtime.kernels=torch", "runtime.dtype=bfloat16")
     engine = builder.build_engine(config)
-    build.target_tokens(config, engine)
-    made_by = {
+    assert build.made_by(engine.sampling, config.target, config.runtime) == {
         "target": content_hash(Path(config.target.path)),
         "rows": plain(config.target.rows),
         "sampler": plain(engine.sampling),
@@ -141,5 +138,4 @@ def test_a_targets_tokens_are_known_by_all_that_decides_them(
         "kernels": "torch",
         "code": ("decoding", "models", "native"),
     }
-    assert told == [(Path("runs/.caches"), made_by)]
     assert engine.sampling.top_k == 7

@@ -1,4 +1,4 @@
-"""The native decoder against transformers: small random models, every option of both families."""
+"""The native decoder against transformers: small random models, every option of all families."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import (
+    AutoModelForCausalLM,
     LlamaConfig,
-    LlamaForCausalLM,
     PreTrainedModel,
     Qwen2Config,
-    Qwen2ForCausalLM,
+    Qwen3Config,
 )
 
 from speculative_tts.models import host
@@ -74,6 +74,27 @@ CASES = {
         mlp_bias=True,
         tie_word_embeddings=True,
     ),
+    "qwen3": Qwen3Config(
+        **SMALL,
+        hidden_size=32,
+        intermediate_size=40,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        tie_word_embeddings=True,
+    ),
+    "qwen3 biased, one kv head, odd head_dim": Qwen3Config(
+        **SMALL,
+        hidden_size=96,
+        intermediate_size=56,
+        num_attention_heads=3,
+        num_key_value_heads=1,
+        head_dim=10,
+        attention_bias=True,
+        rms_norm_eps=1e-3,
+        rope_parameters=LLAMA3,
+    ),
 }
 
 
@@ -89,9 +110,7 @@ def randomise(model: PreTrainedModel) -> PreTrainedModel:
 def pair(name: str, folder: Path) -> tuple[PreTrainedModel, Decoder]:
     config = CASES[name]
     torch.manual_seed(0)
-    model = randomise(
-        (Qwen2ForCausalLM if config.model_type == "qwen2" else LlamaForCausalLM)(config)
-    )
+    model = randomise(AutoModelForCausalLM.from_config(config))
     model.save_pretrained(folder)
     native = build_decoder(
         DecoderConfig.from_folder(folder),
@@ -118,7 +137,11 @@ def test_hidden_states_equal_transformers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["as it is", "with panels", "reading all of the cache"])
 @pytest.mark.parametrize(
-    "name", ["qwen2 gqa", "qwen2 theta", "llama one kv head", "llama3 rope, biased, head_dim"]
+    "name",
+    [
+        *("qwen2 gqa", "qwen2 theta", "llama one kv head", "llama3 rope, biased, head_dim"),
+        *("qwen3", "qwen3 biased, one kv head, odd head_dim"),
+    ],
 )
 @torch.inference_mode()
 def test_extending_in_pieces_with_ragged_starts_equals_one_pass(
@@ -173,7 +196,9 @@ def test_config_of_transformers_4_reads_like_5(tmp_path: Path) -> None:
     [
         ({"model_type": "gpt2"}, "model_type 'gpt2' is not supported"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "rope scaling 'yarn'"),
-        ({"use_sliding_window": True}, "use_sliding_window"),
+        ({"model_type": "qwen3_moe"}, "model_type 'qwen3_moe' is not supported"),
+        ({"use_sliding_window": True, "max_window_layers": 0}, "use_sliding_window"),
+        ({"model_type": "qwen3", "layer_types": ["sliding_attention"]}, "layer_types"),
         ({"hidden_act": "gelu"}, "hidden_act 'gelu'"),
     ],
 )
@@ -188,6 +213,27 @@ def test_unsupported_options_are_refused(change: dict[str, object], message: str
     }
     with pytest.raises(ValueError, match=message):
         DecoderConfig.from_dict(row | change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"use_sliding_window": False, "sliding_window": 4, "max_window_layers": 0},
+        {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 2},
+        {"use_sliding_window": True, "sliding_window": 4, "layer_types": ["full_attention"] * 2},
+    ],
+)
+def test_windows_that_no_layer_has_are_no_reason_to_refuse(change: dict[str, object]) -> None:
+    row = {
+        "model_type": "qwen3",
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "vocab_size": 9,
+    }
+    config = DecoderConfig.from_dict(row | change)
+    assert (config.head_dim, config.head_norms) == (128, True)  # Qwen3's own, if no key says it
 
 
 def test_missing_and_corrupt_weights_are_named(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
 from speculative_tts.schema.train import (
     CodesFrom,
+    DevFigure,
     LossConfig,
-    Selection,
     TrainDraftConfig,
     TrainHeadsConfig,
 )
@@ -98,7 +98,7 @@ def test_exported_draft_is_an_ordinary_checkpoint(tmp_path, target, config):
     assert left == {"settings.json", "metrics.jsonl", "summary.json"}
 
 
-@pytest.mark.parametrize(("family", "tied"), [("qwen2", False), ("llama", True)])
+@pytest.mark.parametrize(("family", "tied"), [("qwen2", False), ("qwen3", True), ("llama", True)])
 def test_works_as_transformers_assistant_model(tmp_path, config, family, tied):
     model = save_target(tmp_path / family, family, tied=tied)
     target = CheckpointConfig(family, str(tmp_path / family))
@@ -129,7 +129,7 @@ def test_finished_training_is_skipped_and_other_settings_are_refused(tmp_path, c
 
 def test_distillation_raises_acceptance_above_cross_entropy(tmp_path, config):
     """The codes have nothing to do with the random target, so only the target's own law helps."""
-    config = dataclasses.replace(config, steps=60, eval_every=20, select=Selection.acceptance)
+    config = dataclasses.replace(config, steps=60, eval_every=20, select=DevFigure.acceptance)
     plain = train(dataclasses.replace(config, out=str(tmp_path / "ce")))
     distilled = dataclasses.replace(config, losses=LossConfig(ce=0.0, tv=1.0))
     assert train(distilled)["dev_acceptance"] > plain["dev_acceptance"] + 0.02

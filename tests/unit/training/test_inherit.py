@@ -23,7 +23,7 @@ def parts(family: str, *, tied: bool):
 
 
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("family", ["qwen2", "llama"])
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
 def test_every_tensor_is_the_targets_of_its_layer(family, tied):
     _, config, tensors = parts(family, tied=tied)
     draft = inherit_tensors(config, tensors, [0, 2, 3])
@@ -37,7 +37,7 @@ def test_every_tensor_is_the_targets_of_its_layer(family, tied):
 
 
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("family", ["qwen2", "llama"])
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
 def test_all_layers_give_the_targets_logits(family, tied):
     model, config, tensors = parts(family, tied=tied)
     layers = [0, 1, 2, 3]

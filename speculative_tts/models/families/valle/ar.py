@@ -28,7 +28,7 @@ class ARTraining:
 
     inputs: Int64[Tensor, "batch rows"]
     targets: Int64[Tensor, "batch rows"]
-    padded: Bool[Tensor, "batch rows"]  # rows behind the first end id
+    padded: Bool[Tensor, "batch rows"]  # rows after the first end id
     hidden: Float[Tensor, "batch rows dim"]
     logits: Float[Tensor, "batch rows classes"]
 

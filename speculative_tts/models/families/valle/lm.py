@@ -1,4 +1,4 @@
-"""VALL-E's autoregressive model as the decoding loops see it (`decoding.batch.Model`).
+"""VALL-E's autoregressive model as the decoding loops see it (`models.speech_lm.Model`).
 
 A prompt is one row of merged ids: text ids, then text_tokens + id of each prompt code. In a prefill
 text sees all text and audio all before it; then speech ids follow, one by one or in blocks.
@@ -143,7 +143,7 @@ class ValleLM:
         return torch.tensor(rows, dtype=torch.int64, device=self.device)
 
     def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
-        """A prompt [length] of merged ids with speech ids [new] behind."""
+        """A prompt [length] of merged ids with speech ids [new] after it."""
         return torch.cat([prompt, self.config.text_tokens + ids])
 
     def cache(self, batch: int, capacity: int) -> ValleCache:

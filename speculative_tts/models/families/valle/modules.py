@@ -111,7 +111,7 @@ class AdaptiveNorm(nn.Module):
         return shaped
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Attention and a ReLU network, each with a residual and a norm before or after it."""
 
     def __init__(
@@ -154,7 +154,7 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            Layer(dim, heads, norm_first=norm_first, adaptive=adaptive, dropout=dropout)
+            TransformerLayer(dim, heads, norm_first=norm_first, adaptive=adaptive, dropout=dropout)
             for _ in range(layers)
         )
         norm = AdaptiveNorm(dim) if adaptive else PlainNorm(dim)

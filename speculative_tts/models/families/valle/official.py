@@ -2,8 +2,8 @@
 
 What golden checks need where the official code differs from `decoding`: in its sampler ties at the
 top-k threshold are all kept, and torch's generator draws. It ends as soon as the end id is the most
-likely, whatever was drawn: the law of `sampling.end_when_likeliest`. Greedy decoding is the same
-here and there, and checked through both.
+likely, whatever was drawn: the distribution of `sampling.end_when_likeliest`. Greedy decoding is
+the same here and there, and checked through both.
 """
 
 from collections.abc import Callable, Sequence

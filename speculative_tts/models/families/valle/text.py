@@ -1,7 +1,7 @@
 """The text side of official checkpoints: phonemes by espeak, and their ids.
 
 Symbols are in a `unique_text_tokens.k2symbols` file; its numbers are not used. Ids are by position
-among the sorted symbols, behind <pad>, <bos> and <eos>, as the official collater has them.
+among the sorted symbols, after <pad>, <bos> and <eos>, as the official collater has them.
 """
 
 import re

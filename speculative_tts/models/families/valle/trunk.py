@@ -15,10 +15,10 @@ from torch import Tensor
 from speculative_tts.models.decoder.attention import attend, causal_mask
 from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
-from speculative_tts.models.families.valle.modules import Layer, PlainNorm, Stack
+from speculative_tts.models.families.valle.modules import PlainNorm, Stack, TransformerLayer
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import NativeStack, Norm, PackedCache, Shape, Weights
+from speculative_tts.native.step import LayerWeights, NativeStack, Norm, PackedCache, StackShape
 
 EPS = 1e-5  # of LayerNorms
 
@@ -50,13 +50,13 @@ class Trunk:
         """The native stack that runs all layers at once; None unless their matrices are packed."""
         native = library()
         layers = [
-            Weights(four, (layer.norm1, layer.norm2))
+            LayerWeights(four, (layer.norm1, layer.norm2))
             for layer in self.layers
             if (four := packed(layer.qkv, layer.out, layer.up, layer.down))
         ]
         if native is None or len(layers) < len(self.layers):
             return None
-        shape = Shape(
+        shape = StackShape(
             hidden=self.dim,
             heads=self.heads,
             kv_heads=self.heads,
@@ -134,7 +134,7 @@ class Trunk:
 def _layer(
     layer: torch.nn.Module, heads: int, dtype: torch.dtype, device: torch.device
 ) -> TrunkLayer:
-    assert isinstance(layer, Layer)
+    assert isinstance(layer, TransformerLayer)
     attention = layer.self_attn
     dim = attention.in_proj_weight.shape[1]
     scale = torch.ones(3 * dim)

@@ -1,7 +1,7 @@
 """Triton kernels of attention: one for a step, and RoPE alone for prefill.
 
-A step's kernel turns queries and keys, writes the cache's new entries, and computes softmax(q k') v
-over the cache in parts, which the last part to finish joins.
+A step's kernel norms (where a model does) and turns queries and keys, writes the cache's new
+entries, and computes softmax(q k') v over the cache in parts, which the last to finish joins.
 """
 
 from typing import no_type_check
@@ -15,9 +15,17 @@ NOTHING = tl.constexpr(-1e30)  # a score that no softmax sees; -inf would make N
 
 @triton.jit
 @no_type_check
-def _turned(x, angle, ROWS: tl.constexpr, HALF: tl.constexpr):
-    """Turn neighbouring pairs of x [ROWS, 2 HALF] by (cos, sin) pairs of `angle`, in float32."""
-    re, im = tl.split(tl.reshape(x.to(tl.float32), [ROWS, HALF, 2]))
+def _turned(
+    x, gain, floor2, angle, ROWS: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr
+):  # fmt: skip
+    """Turn neighbouring pairs of x [ROWS, 2 HALF] by (cos, sin) pairs of `angle`, in float32.
+
+    Before that each row is divided by sqrt(|row|^2 + floor2) and multiplied by its gain (NORM).
+    """
+    x = x.to(tl.float32)
+    if NORM:
+        x = x / tl.sqrt(tl.sum(x * x, 1) + floor2)[:, None] * gain
+    re, im = tl.split(tl.reshape(x, [ROWS, HALF, 2]))
     cos, sin = tl.split(tl.reshape(angle, [ROWS, HALF, 2]))
     return tl.interleave(re * cos - im * sin, re * sin + im * cos)
 
@@ -63,9 +71,9 @@ def _joined(
 @triton.jit
 @no_type_check
 def _newest(
-    q, new, fused, keys, values, turns, first_row, begin, base, kv, NEW,
+    q, new, fused, keys, values, turns, gains, first_row, begin, base, kv, NEW, floor2,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
-    QB: tl.constexpr, NB: tl.constexpr,
+    QB: tl.constexpr, NB: tl.constexpr, NORM: tl.constexpr,
 ):  # fmt: skip
     """Store the new keys and values of one pair and attend to them: a running softmax."""
     j, d = tl.arange(0, NB), tl.arange(0, DB)
@@ -73,7 +81,11 @@ def _newest(
     at = (first_row + j) * (HEADS + 2 * KV) * D + (HEADS + kv) * D
     at = fused + at[:, None] + d[None, :]
     turn = tl.load(turns + ((begin + j) * D)[:, None] + d[None, :], mask=mine, other=0.0)
-    k = _turned(tl.load(at, mask=mine, other=0.0), turn, NB, DB // 2).to(keys.dtype.element_ty)
+    gain = turn
+    if NORM:
+        gain = tl.load(gains + (HEADS + kv) * D + d, mask=d < D, other=0.0)[None, :]
+    k = _turned(tl.load(at, mask=mine, other=0.0), gain, floor2, turn, NB, DB // 2, NORM)
+    k = k.to(keys.dtype.element_ty)
     v = tl.load(at + KV * D, mask=mine, other=0.0)
     to = base + ((begin + j) * D)[:, None] + d[None, :]
     tl.store(keys + to, k, mask=mine)
@@ -121,15 +133,16 @@ def _columns(keys, values, base, column, last, D: tl.constexpr, DB: tl.constexpr
 @triton.jit
 @no_type_check
 def attention_kernel(
-    fused, keys, values, turns, start, out, parts, peaks, tickets, NEW, CAPACITY, M,
+    fused, keys, values, turns, gains, start, out, parts, peaks, tickets, NEW, CAPACITY, M, floor2,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
     QB: tl.constexpr, NB: tl.constexpr, KB: tl.constexpr, SPLITS: tl.constexpr,
-    PDL: tl.constexpr,
+    NORM: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """Attend from NEW positions of each row to its cache and to themselves.
 
     fused: [M, (HEADS + 2 KV) D], M = batch * NEW, as the product gives it; keys, values: [batch,
-    KV, CAPACITY, D]; turns: [positions, D], cosines and sines in pairs; out: [M, HEADS D].
+    KV, CAPACITY, D]; turns: [positions, D], cosines and sines in pairs; gains: [HEADS + KV, D],
+    of the norms of queries and keys (NORM); out: [M, HEADS D].
 
     A row's kv head has SPLITS programs over old positions, which were written long before and are
     read before the wait, and one over the new; SPLITS = 0: one for all. The last to end joins parts
@@ -152,17 +165,21 @@ def attention_kernel(
     row, head = batch * NEW + new, kv * (HEADS // KV) + r % (HEADS // KV)
     inside = real[:, None] & (d < D)[None, :]
     angle = tl.load(turns + ((begin + new) * D)[:, None] + d[None, :], mask=inside, other=0.0)
+    gain = angle
+    if NORM:
+        gain = tl.load(gains + (head * D)[:, None] + d[None, :], mask=inside, other=0.0)
     if PDL:
         gdc_wait()
         gdc_launch_dependents()
     at = fused + (row * (HEADS + 2 * KV) * D + head * D)[:, None] + d[None, :]
-    q = _turned(tl.load(at, mask=inside, other=0.0), angle, QB, DB // 2).to(keys.dtype.element_ty)
+    q = _turned(tl.load(at, mask=inside, other=0.0), gain, floor2, angle, QB, DB // 2, NORM)
+    q = q.to(keys.dtype.element_ty)
     peak, total = tl.full([QB], NOTHING, tl.float32), tl.zeros([QB], tl.float32)
     sums = tl.zeros([QB, DB], tl.float32)
     if part == SPLITS:
         peak, total, sums = _newest(
-            q, new, fused, keys, values, turns, batch * NEW, begin, base, kv, NEW,
-            HEADS, KV, D, DB, QB, NB,
+            q, new, fused, keys, values, turns, gains, batch * NEW, begin, base, kv, NEW, floor2,
+            HEADS, KV, D, DB, QB, NB, NORM,
         )  # fmt: skip
     for _ in range(first, last, KB):
         column += KB
@@ -185,10 +202,11 @@ def attention_kernel(
 @triton.jit
 @no_type_check
 def rotate_kernel(
-    fused, keys, values, turns, rows, NEW, CAPACITY,
+    fused, keys, values, turns, gains, rows, NEW, CAPACITY, floor2,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr, HB: tl.constexpr,
+    NORM: tl.constexpr,
 ):  # fmt: skip
-    """Turn queries and keys of a prefill in place and write its keys and values to the cache.
+    """Norm and turn queries and keys of a prefill in place, write keys and values to the cache.
 
     A program has one position; fused: [batch, NEW, (HEADS + 2 KV) D], cache as in
     `attention_kernel`, of which `rows` [batch] are filled from position 0.
@@ -201,7 +219,10 @@ def rotate_kernel(
     inside = (head < HEADS + KV)[:, None] & d_in
     turn = tl.load(turns + place * D + d, mask=d < D, other=0.0)
     turn = tl.broadcast_to(turn[None, :], [HB, DB])
-    x = _turned(tl.load(at, mask=inside, other=0.0), turn, HB, DB // 2)
+    gain = turn
+    if NORM:
+        gain = tl.load(gains + (head * D)[:, None] + d[None, :], mask=inside, other=0.0)
+    x = _turned(tl.load(at, mask=inside, other=0.0), gain, floor2, turn, HB, DB // 2, NORM)
     x = x.to(fused.dtype.element_ty)
     tl.store(at, x, mask=inside)
     kv = head - HEADS

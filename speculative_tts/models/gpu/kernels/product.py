@@ -5,7 +5,7 @@ Both compute, for each row m and output n,
     y = sum_k x[m, k] w[n, k]      [N, K] weights, one output's inputs side by side
     y = y / sqrt(|x[m]|^2 + floor2)      NORM: RMSNorm, whose gain and factor the weight carries
     y = y + bias[n]                      BIAS
-    y = silu(y) * y_up                   GATED: w has 2 N rows, those of `up` behind those of `gate`
+    y = silu(y) * y_up                   GATED: w has 2 N rows, those of `up` after those of `gate`
     y = y + addend[m, n]                 ADD
 
 PDL: a block asks for all that the kernel before it does not write, its weights above all, before it

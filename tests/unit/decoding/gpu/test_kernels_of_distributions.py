@@ -10,7 +10,7 @@ from planted import plant
 from torch import Tensor
 from triton_tests import DEVICE, needs_triton
 
-from speculative_tts.decoding.gpu import laws, rounds
+from speculative_tts.decoding.gpu import draws, laws
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler, StopRule, settings_of
 from speculative_tts.native.sample import Places
@@ -109,7 +109,7 @@ def test_draws_are_torchs(vocab: int, seed: int) -> None:
     cumulative = probs.cumsum(-1, dtype=torch.float64)
     level = uniform[:, None] * cumulative[:, -1:]
     wanted = torch.searchsorted(cumulative, level, right=True)[:, 0]
-    found = rounds.draw(probs.to(DEVICE), uniform.to(DEVICE)).cpu()
+    found = draws.draw(probs.to(DEVICE), uniform.to(DEVICE)).cpu()
     assert torch.equal(found, wanted)
 
 
@@ -118,7 +118,7 @@ def test_no_level_draws_a_token_without_mass() -> None:
     probs = torch.zeros(64, 1000)
     probs[:, [3, 400, 999]] = torch.tensor([0.1, 0.7, 0.2])
     uniform = torch.linspace(0, 1 - 2.0**-53, 64, dtype=torch.float64)
-    found = rounds.draw(probs.to(DEVICE), uniform.to(DEVICE)).cpu()
+    found = draws.draw(probs.to(DEVICE), uniform.to(DEVICE)).cpu()
     assert set(found.tolist()) == {3, 400, 999}
 
 

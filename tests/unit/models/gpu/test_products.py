@@ -10,10 +10,10 @@ from kernel_builds import module_at
 from triton_tests import DEVICE, faulty, needs_triton, rounded
 
 from speculative_tts.models.gpu.products import Fused, halves, product, reference
-from speculative_tts.models.gpu.tiles import Gemv, Product, Rows
+from speculative_tts.models.gpu.tiles import GemvTile, Product, RowsTile
 
 pytestmark = needs_triton
-TILES = (Gemv(2, 1), Gemv(4, 2), Rows(16, 16, 1, 2), Rows(16, 32, 2, 3))
+TILES = (GemvTile(2, 1), GemvTile(4, 2), RowsTile(16, 16, 1, 2), RowsTile(16, 32, 2, 3))
 
 
 def error(
@@ -41,11 +41,11 @@ def error(
 def test_a_product_is_the_references(
     rows: int, n: int, k: int, tile: Product, norm: bool, bias: bool, add: bool, gated: bool
 ) -> None:
-    rows = min(rows, 4) if isinstance(tile, Gemv) else rows
+    rows = min(rows, 4) if isinstance(tile, GemvTile) else rows
     assert error(rows, n, k, tile, norm=norm, bias=bias, add=add, gated=gated) < 1e-5
 
 
-@pytest.mark.parametrize("tile", [Gemv(2, 2), Rows(16, 32, 2, 2)])
+@pytest.mark.parametrize("tile", [GemvTile(2, 2), RowsTile(16, 32, 2, 2)])
 def test_a_row_does_not_depend_on_the_others(tile: Product) -> None:
     g = torch.Generator().manual_seed(1)
     x, weight = rounded(4, 48, generator=g), rounded(20, 48, generator=g)
@@ -60,11 +60,16 @@ WHOLE = "at + k1[None, :], mask=n_in & (k1 < {})[None, :]"
 @pytest.mark.parametrize(
     ("right", "wrong", "k", "tile"),
     [
-        (WHOLE.format("K"), WHOLE.format("K - 1"), 100, Gemv(2, 1)),
-        ("k2 = B1 + tl.arange(0, B2)", "k2 = B1 - 1 + tl.arange(0, B2)", 160, Gemv(2, 1)),
-        ("w_in = n_in & (k0 + k < K)", "w_in = n_in & (k0 + k < K - 1)", 40, Rows(16, 32, 1, 2)),
-        ("at + k0, mask=w_in", "at, mask=w_in", 40, Rows(16, 32, 1, 2)),
-        ("m[:, None] == m[None, :]", "m[:, None] <= m[None, :]", 40, Rows(16, 32, 1, 2)),
+        (WHOLE.format("K"), WHOLE.format("K - 1"), 100, GemvTile(2, 1)),
+        ("k2 = B1 + tl.arange(0, B2)", "k2 = B1 - 1 + tl.arange(0, B2)", 160, GemvTile(2, 1)),
+        (
+            "w_in = n_in & (k0 + k < K)",
+            "w_in = n_in & (k0 + k < K - 1)",
+            40,
+            RowsTile(16, 32, 1, 2),
+        ),
+        ("at + k0, mask=w_in", "at, mask=w_in", 40, RowsTile(16, 32, 1, 2)),
+        ("m[:, None] == m[None, :]", "m[:, None] <= m[None, :]", 40, RowsTile(16, 32, 1, 2)),
     ],
 )
 def test_a_planted_fault_is_found(

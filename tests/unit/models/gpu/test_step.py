@@ -36,7 +36,7 @@ def model() -> Iterator[MergedVocabLM]:
 @pytest.fixture(autouse=True)
 def few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter runs one program after the other."""
-    monkeypatch.setattr(tiles, "of_attention", lambda *_: tiles.Attention(1, 32, 4))
+    monkeypatch.setattr(tiles, "of_attention", lambda *_: tiles.AttentionTile(1, 32, 4))
 
 
 def both(model: MergedVocabLM, lengths: list[int], fed: list[int], seed: int) -> list[list[Tensor]]:

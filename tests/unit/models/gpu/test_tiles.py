@@ -11,19 +11,23 @@ import torch
 from speculative_tts.models.gpu import tiles, tuning
 from speculative_tts.models.gpu.tiles import (
     MOST_GEMV,
-    Attention,
-    Gemv,
-    Heads,
-    Rows,
-    Shape,
+    AttentionHeads,
+    AttentionTile,
+    GemvTile,
+    ProductShape,
+    RowsTile,
     of_attention,
-    of_product,
     product_default,
     row_class,
 )
 
 CPU = torch.device("cpu")
-SHAPES = [Shape(1152, 896, False), Shape(4864, 896, True), Shape(7, 37, False)]
+SHAPES = [ProductShape(1152, 896, False), ProductShape(4864, 896, True), ProductShape(7, 37, False)]
+
+
+def refuse(*_: object) -> None:
+    """Stand for a product that must not be measured."""
+    raise AssertionError("measured")
 
 
 @pytest.fixture
@@ -41,8 +45,10 @@ def test_what_is_measured_is_kept_for_later_processes(device: torch.device) -> N
     tiles.learn(device, {shape.key(torch.bfloat16, 1): [2, 2]})
     tiles.learn(device, {shape.key(torch.bfloat16, 3): [16, 128, 2, 4, 512]})
     tiles.table.cache_clear()
-    assert of_product(device, shape, torch.bfloat16, 1) == Gemv(2, 2)
-    assert of_product(device, shape, torch.bfloat16, 4) == Rows(16, 128, 2, 4, 512)
+    assert tuning.of_product(device, shape, torch.bfloat16, 1, refuse) == GemvTile(2, 2)
+    assert tuning.of_product(device, shape, torch.bfloat16, 4, refuse) == RowsTile(
+        16, 128, 2, 4, 512
+    )
     assert len(tiles.table(device)) == 2
 
 
@@ -74,16 +80,16 @@ def test_tiles_that_ship_are_some() -> None:
             assert (kind, dtype) == ("product", "bfloat16")
             rows, tile = int(sizes[-1]), tiles.product_of(numbers)
             assert rows in tiles.ROW_CLASSES
-            assert rows <= MOST_GEMV or isinstance(tile, Rows)
+            assert rows <= MOST_GEMV or isinstance(tile, RowsTile)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_product_has_a_tile(shape: Shape, dtype: torch.dtype) -> None:
+def test_every_product_has_a_tile(shape: ProductShape, dtype: torch.dtype) -> None:
     for rows in range(1, tiles.FEW + 1):
-        tile = of_product(CPU, shape, dtype, rows)
+        tile = tuning.of_product(CPU, shape, dtype, rows, refuse)
         assert tile == product_default(shape, dtype, rows)
-        assert isinstance(tile, Rows) or rows <= MOST_GEMV
+        assert isinstance(tile, RowsTile) or rows <= MOST_GEMV
         tried = tuning.candidates(shape, dtype, row_class(rows))
         assert tile in tried or row_class(rows) != rows
         assert len(set(tried)) == len(tried)
@@ -91,11 +97,13 @@ def test_every_product_has_a_tile(shape: Shape, dtype: torch.dtype) -> None:
 
 def test_attention_has_more_parts_the_fewer_rows_there_are() -> None:
     parts = [
-        of_attention(CPU, Heads(14, 2, 64), torch.bfloat16, batch, 1).splits
+        of_attention(CPU, AttentionHeads(14, 2, 64), torch.bfloat16, batch, 1).splits
         for batch in (1, 8, 16, 32, 64)
     ]
     assert parts == [8, 8, 4, 2, 0]
-    assert of_attention(CPU, Heads(2, 1, 8), torch.float32, 1, 1) == Attention(8, 32, 4)
+    assert of_attention(CPU, AttentionHeads(2, 1, 8), torch.float32, 1, 1) == AttentionTile(
+        8, 32, 4
+    )
 
 
 def test_tiles_are_not_measured_off_a_gpu_or_for_little() -> None:

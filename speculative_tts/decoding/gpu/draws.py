@@ -1,0 +1,35 @@
+"""Draw tokens, and pick states of rows, by kernels."""
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.gpu.launch import launch
+from speculative_tts.models.gpu.triton_runtime import power_of_2
+
+LINE = 256  # probabilities whose sum is looked at as one
+
+
+def draw(probs: Tensor, uniform: Tensor) -> Tensor:
+    """Draw a token of each row of probs [..., vocab]: int64 [...]; see `randomness.draw`."""
+    out = torch.empty(probs.shape[:-1], dtype=torch.int64, device=probs.device)
+    sums, parts = cut(out.numel(), probs)
+    given = (probs.contiguous(), uniform.contiguous(), out, sums, probs.shape[-1])
+    launch("rounds.draw_kernel", (out.numel(),), *given, **parts)
+    return out
+
+
+def pick(x: Tensor, index: Tensor) -> Tensor:
+    """Return x[row, index[row]] of x [batch, number, width]: [batch, width]."""
+    batch, number, width = x.shape
+    out, tile = x.new_empty(batch, width), min(1024, power_of_2(width))
+    grid = (batch, -(-width // tile))
+    launch("rounds.pick_kernel", grid, x.contiguous(), index, out, number, width, TILE=tile)
+    return out
+
+
+def cut(rows: int, probs: Tensor) -> tuple[Tensor, dict[str, int]]:
+    """Return scratch memory for sums of lines, and how a program cuts the vocabulary."""
+    lines = power_of_2(-(-probs.shape[-1] // LINE))
+    sums = torch.empty(rows * lines, dtype=torch.float64, device=probs.device)
+    at_once = min(lines, 16)
+    return sums, {"LINES": at_once, "LINE": LINE, "ALL": lines, "num_warps": 8}
