@@ -52,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -175,6 +175,25 @@ drafters: $(STAMP) ## How fast each drafter is by the clock: five processes with
 	$(BIN)/sst-eval runs=$(OUT)/drafters metrics=[wer]
 	$(BIN)/sst-report paper=drafters runs=$(OUT)/drafters out=$(RESULTS)
 
+# $(call clock,overrides): few utterances, each timed in five processes beside the target alone
+clock = $(BIN)/sst-decode out=$(OUT)/speeds $(SHARED) processes=5 limit=20 timing=20 $(1)
+
+speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of the fastest: 12 minutes on a quiet machine
+	$(call clock,experiment=ssd/table1 method=exact)
+	$(call clock,experiment=ssd/table3 rule.beta=0.2$(comma)0.4)
+	$(call clock,experiment=ssd/figure3 method=ssd lookahead=6)
+	$(call clock,experiment=pcg/table1 method=exact seed=0)
+	$(call clock,experiment=pcg/figure2_ssd rule.beta=0.3 seed=0)
+	$(call clock,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140 seed=0)
+	$(call clock,experiment=drafters/recurrent lookahead=5)
+	$(call clock,experiment=drafters/ssd rule.beta=0.3 lookahead=6)
+	$(call clock,experiment=drafters/pcg rule.groups.mean_size=140 lookahead=6)
+	$(call clock,experiment=mtp/table1_valle method=mtp viterbi.mode=best)
+	$(call clock,experiment=mtp/table1_valle method=uncached heads.n=8 viterbi.mode=best limit=12 timing=12)
+	$(call clock,experiment=mtp/uncached_heads_valle heads.n=8 limit=12 timing=12)
+	$(BIN)/sst-eval runs=$(OUT)/speeds metrics=[]
+	$(BIN)/sst-report paper=speeds runs=$(OUT)/speeds out=$(RESULTS) page=false
+
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)
 	$(BIN)/sst-decode experiment=$(call joined,$(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)) sampling=default seed=0,1,2 timing=0 out=$(OUT)/samplers/pcg workers=$(WORKERS) $(SHARED) $(GIVEN)
@@ -191,12 +210,14 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) reproduce QUICK="limit=$(or $(LIMIT),null) processes=5" # not into results/ before all seeds are there
 	$(MAKE) frontier QUICK="limit=$(or $(LIMIT),null) processes=5" RESULTS=results
 	$(MAKE) drafters RESULTS=results
+	$(MAKE) speeds RESULTS=results
 	$(MAKE) -j 2 reproduce voices SEEDS=1,2 WORKERS=1 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
 	$(MAKE) samplers RESULTS=results
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results
 	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 rule=group rule.groups.mean_size=40 out=results/bench; done
+	for one in tiny:2 tiny_fine:5 sentences:1; do $(BIN)/sst-bench streams=1,4,16 target=$${one%:*} lookahead=$${one#*:} limit=96 out=results/bench; done
 	$(BIN)/sst-bench target=tiny_valle steps=100 out=results/bench
 	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.bench.sizes import Weights
+from speculative_tts.bench.sizes import RandomWeights
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 NAMES = {
@@ -24,7 +24,7 @@ NAMES = {
 }
 
 
-def write_gguf(weights: Weights, path: Path, dtype: torch.dtype) -> None:
+def write_gguf(weights: RandomWeights, path: Path, dtype: torch.dtype) -> None:
     """The weights as a GGUF file of a Llama whose vocabulary are the speech ids."""
     from gguf import GGMLQuantizationType, GGUFWriter
     from gguf.quants import quantize
@@ -78,7 +78,9 @@ def interleaved(weight: Tensor, heads: int) -> Tensor:
 class LlamaCpp:
     """One model, batch 1."""
 
-    def __init__(self, weights: Weights, dtype: torch.dtype, context: int, threads: int) -> None:
+    def __init__(
+        self, weights: RandomWeights, dtype: torch.dtype, context: int, threads: int
+    ) -> None:
         from llama_cpp import Llama
 
         with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.bench.sizes import Weights
+from speculative_tts.bench.sizes import RandomWeights
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.decoder.config import DecoderConfig
 
@@ -19,7 +19,7 @@ from speculative_tts.models.decoder.config import DecoderConfig
 class OpenVino:
     """One model, batch 1."""
 
-    def __init__(self, weights: Weights, dtype: torch.dtype, threads: int) -> None:
+    def __init__(self, weights: RandomWeights, dtype: torch.dtype, threads: int) -> None:
         import openvino
 
         settings = {
@@ -78,7 +78,7 @@ class Graph:
         self._op: Any = opset13
         self._sinks: list[Any] = []
 
-    def model(self, weights: Weights) -> Any:
+    def model(self, weights: RandomWeights) -> Any:
         """Of token ids, positions, an additive mask and rows of a beam to logits of the last."""
         op, c = self._op, self._c
         ids = op.parameter([-1, -1], np.int64)

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from shipped import figure, shipped_section
+
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.figures import draw
-from speculative_tts.reporting.page import page, read_sections, shipped_section
-from speculative_tts.reporting.shipped import figure
+from speculative_tts.reporting.page import page, read_sections
 from speculative_tts.reporting.shown import REPORTS
 
 SHIPPED = Path(__file__).resolve().parent.parent / "results"

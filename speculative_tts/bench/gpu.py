@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from speculative_tts.bench.coin import TossedSpeculation
-from speculative_tts.bench.sizes import SIZES, Size
+from speculative_tts.bench.sizes import SIZES, ModelSize
+from speculative_tts.bench.table import grid
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -77,7 +78,7 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
         result["sizes"][name] = measured
         for row in rows(size, config, device, cases, deadline):
             measured["rows"].append(row)
-            print(line(size.title, row, result["bytes_per_second"]), flush=True)
+            print(grid(cells(size.title, row, result["bytes_per_second"]), ())[0], flush=True)
             keep()
     if time.monotonic() < deadline:
         result["parity"] = parity(SIZES[PARITY], config.seed, device)
@@ -87,7 +88,7 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
 
 
 def rows(
-    size: Size,
+    size: ModelSize,
     config: BenchConfig,
     device: torch.device,
     cases: Sequence[Case],
@@ -156,7 +157,7 @@ def timed(
 
 
 @torch.inference_mode()
-def parity(size: Size, seed: int, device: torch.device) -> dict[str, float]:
+def parity(size: ModelSize, seed: int, device: torch.device) -> dict[str, float]:
     """Mean total variation of next-token distributions from the CPU's in float32, by format.
 
     float32 is that of torch: products are not rounded to TensorFloat-32.
@@ -204,13 +205,13 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def line(title: str, row: dict[str, Any], bytes_per_second: float) -> str:
-    """One row of the table; the limit is that of reading the target once a step."""
+def cells(title: str, row: dict[str, Any], bytes_per_second: float) -> list[object]:
+    """Return one row of the table; the limit is that of reading the target once a step."""
     drafts, seconds = row["rate"] is not None, row["prefill_seconds"] + row["step_seconds"]
     stepped = row["tokens"] - row["batch"]  # the prefill gives each its first
     speed = stepped / row["step_seconds"]
     share = speed / row["batch"] * row["bytes_per_step"] / bytes_per_second
-    cells = [
+    return [
         title,
         "on" if row["captured"] else "off",
         row["batch"],
@@ -222,20 +223,16 @@ def line(title: str, row: dict[str, Any], bytes_per_second: float) -> str:
         f"{row['prefill_seconds'] * 1e3:.1f}",
         f"{row['peak_bytes'] / 2**30:.1f}" if "peak_bytes" in row else "",
     ]
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """Format the result for people."""
     measured: Iterable[dict[str, Any]] = result["sizes"].values()
-    lines = [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
-    lines += [
-        line(size["title"], row, result["bytes_per_second"])
-        for size in measured
-        for row in size["rows"]
-    ]
-    lines += ["", f"bfloat16, lookahead {result['lookahead']}, prefill included in tokens/s."]
-    lines += [f"Memory reads {result['bytes_per_second'] / 1e9:.0f} GB/s."]
+    read = result["bytes_per_second"]
+    rows = [cells(size["title"], row, read) for size in measured for row in size["rows"]]
+    lines = [*grid(COLUMNS, rows), ""]
+    lines += [f"bfloat16, lookahead {result['lookahead']}, prefill included in tokens/s."]
+    lines += [f"Memory reads {read / 1e9:.0f} GB/s."]
     if "parity" in result:
         apart = ", ".join(f"{name} {value:.1g}" for name, value in result["parity"].items())
         lines += [f"Distributions beside the CPU's in float32, mean total variation: {apart}."]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.bench.engine import Decode, drafts
-from speculative_tts.bench.sizes import Size, Weights
+from speculative_tts.bench.sizes import ModelSize, RandomWeights
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.bench import BenchConfig
@@ -26,7 +26,8 @@ class Peer(Protocol):
         """Return the seconds to continue a prompt by so many tokens."""
 
 
-Making = Callable[[Weights, torch.dtype, int, int], Peer]  # weights, dtype, positions, threads
+# weights, dtype, positions, threads
+Making = Callable[[RandomWeights, torch.dtype, int, int], Peer]
 PEERS: dict[str, Making] = {}  # for CPUs; benchmarks/peers.py registers llama.cpp and OpenVINO
 
 
@@ -104,7 +105,7 @@ class Transformers:
 
 
 def transformers_of(
-    size: Size, weights: Weights, dtype: torch.dtype, device: torch.device
+    size: ModelSize, weights: RandomWeights, dtype: torch.dtype, device: torch.device
 ) -> Transformers:
     """Build transformers' target and draft from random weights."""
     both = (weights.checkpoint(), weights.some(size.draft).checkpoint())
@@ -113,7 +114,7 @@ def transformers_of(
 
 
 def others(
-    config: BenchConfig, size: Size, weights: Weights, device: torch.device
+    config: BenchConfig, size: ModelSize, weights: RandomWeights, device: torch.device
 ) -> dict[str, Decode]:
     """Return the other engines that decode these random weights on this device, by name."""
     dtype = getattr(torch, config.runtime.dtype.value)

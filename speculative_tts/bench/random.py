@@ -21,8 +21,8 @@ from speculative_tts.bench.engine import (
 )
 from speculative_tts.bench.peers import PEERS, others
 from speculative_tts.bench.roofline import limits
-from speculative_tts.bench.sizes import SIZES, Size
-from speculative_tts.bench.table import memory_lines, ratios, step_lines, system_lines
+from speculative_tts.bench.sizes import SIZES, ModelSize
+from speculative_tts.bench.table import grid, memory_lines, ratios, step_lines, system_lines
 from speculative_tts.costs.timer import medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -71,7 +71,7 @@ def run_random(config: BenchConfig, out: Path) -> int:
     return 0
 
 
-def check_memory(config: BenchConfig, size: Size) -> None:
+def check_memory(config: BenchConfig, size: ModelSize) -> None:
     """Raise ValueError if the weights of all timed engines exceed the known free memory."""
     dtype = getattr(torch, config.runtime.dtype.value)
     free, copies = free_gib(), 1 + config.transformers + len(PEERS)
@@ -83,7 +83,7 @@ def check_memory(config: BenchConfig, size: Size) -> None:
         )
 
 
-def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
+def measured(config: BenchConfig, size: ModelSize) -> dict[str, Any]:
     """Time all systems with the weights of one size."""
     device = torch.device(config.runtime.device.value)
     dtype = getattr(torch, config.runtime.dtype.value)
@@ -126,7 +126,7 @@ def measured(config: BenchConfig, size: Size) -> dict[str, Any]:
     }
 
 
-def prompt_of(config: BenchConfig, size: Size, target: CodeLM, seed: int) -> Continuation:
+def prompt_of(config: BenchConfig, size: ModelSize, target: CodeLM, seed: int) -> Continuation:
     """Make one prompt to continue, for all systems."""
     lengths = (config.tokens, config.tokens)
     request = Request(str(seed), size.prompt(target, seed), None, *lengths, config.seed)
@@ -134,7 +134,7 @@ def prompt_of(config: BenchConfig, size: Size, target: CodeLM, seed: int) -> Con
 
 
 def ours(
-    config: BenchConfig, size: Size, target: CodeLM, draft: CodeLM, made: list[Outcome]
+    config: BenchConfig, size: ModelSize, target: CodeLM, draft: CodeLM, made: list[Outcome]
 ) -> dict[str, Decode]:
     """Return the target alone and with its draft, by name; outcomes are appended to `made`."""
     rule = rule_of(config.rule, target.vocab_size, target.device)
@@ -215,20 +215,17 @@ def table(result: dict[str, Any]) -> str:
 def expected(result: dict[str, Any]) -> list[str]:
     """Tabulate the speedups that the steps allow at assumed acceptance rates."""
     alone = result["steps"]["target step (1 token)"]
-    lines = ["| acceptance, assumed | x autoregressive, computed | tokens/s, computed |"]
-    lines += ["|---|---|---|", f"| target alone | 1.00 | {1 / alone:.1f} |"]
-    for rate, speedup in result["computed_speedup"].items():
-        lines.append(f"| {rate} | {speedup:.2f} | {speedup / alone:.1f} |")
-    return lines
+    rows = {"target alone": 1.0, **result["computed_speedup"]}
+    return grid(
+        ("acceptance, assumed", "x autoregressive, computed", "tokens/s, computed"),
+        [(rate, f"{speedup:.2f}", f"{speedup / alone:.1f}") for rate, speedup in rows.items()],
+    )
 
 
 def _parts(result: dict[str, Any]) -> list[str]:
     """Tabulate core milliseconds of a prompt and of each further token, from medians."""
-    lines = [
-        "| system | prompt and first token, core ms | a further token, core ms |",
-        "|---|---|---|",
-    ]
+    rows = []
     for name, first in result["prompt_core_seconds"].items():
         further = (median(result["core_seconds"][name]) - first) / (result["tokens"] - 1)
-        lines.append(f"| {name} | {1000 * first:.0f} | {1000 * further:.1f} |")
-    return lines
+        rows.append((name, f"{1000 * first:.0f}", f"{1000 * further:.1f}"))
+    return grid(("system", "prompt and first token, core ms", "a further token, core ms"), rows)

@@ -26,7 +26,7 @@ LAYER = "layers.0."  # prefix of the names in a state
 
 
 @dataclass(frozen=True)
-class Weights:
+class RandomWeights:
     """Weights of a model: layers, embedding [ids, hidden], head [speech ids, hidden].
 
     Speech ids come first.
@@ -44,7 +44,7 @@ class Weights:
         decoder = decoder_of(self.config, self.layers, dtype=dtype, device=device)
         return CodeLM(decoder, self.embedding.to(device), matrix(self.head.T.to(device, dtype)))
 
-    def some(self, layers: Sequence[int]) -> "Weights":
+    def some(self, layers: Sequence[int]) -> "RandomWeights":
         """Return weights with some of the layers only."""
         return replace(self, layers=[self.layers[index] for index in layers])
 
@@ -85,7 +85,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Size:
+class ModelSize:
     """A published size: the model's shape, its prompt and its sampler."""
 
     title: str
@@ -104,7 +104,7 @@ class Size:
         layer = attention + 3 * c.hidden * c.intermediate
         return c.layers * layer + (c.vocab_size + self.speech) * c.hidden
 
-    def weights(self, dtype: torch.dtype, seed: int) -> Weights:
+    def weights(self, dtype: torch.dtype, seed: int) -> RandomWeights:
         """Draw random weights."""
         generator = torch.Generator().manual_seed(seed)
         scales = [1.0 if i in self.draft else MISSING_SCALE for i in range(self.config.layers)]
@@ -114,7 +114,7 @@ class Size:
         head = embedding[: self.speech]
         if not self.config.tied:
             head = torch.randn(head.shape, generator=generator)
-        return Weights(self.config, layers, embedding, head * (2 / self.config.hidden**0.5))
+        return RandomWeights(self.config, layers, embedding, head * (2 / self.config.hidden**0.5))
 
     def make(self, dtype: torch.dtype, device: torch.device, seed: int) -> CodeLM:
         """Build a target with random weights."""
@@ -139,7 +139,7 @@ class Size:
 
 
 _CODES = 6_561
-COSYVOICE2 = Size(
+COSYVOICE2 = ModelSize(
     "CosyVoice 2",
     replace(QWEN, vocab_size=_CODES + 3 + 151_936 + 2, max_positions=32_768, qkv_bias=True),
     speech=_CODES + 3,
@@ -148,7 +148,7 @@ COSYVOICE2 = Size(
     length=127,  # with 50 tokens of text
     sampler=RepetitionAware(top_k=25, top_p=0.8, barred=(_CODES,)),
 )
-LLASA_1B = Size(
+LLASA_1B = ModelSize(
     "LLaSA-1B, head cut to speech rows",
     DecoderConfig(
         layers=16,

@@ -1,5 +1,6 @@
 """Format the tables of sst-bench: continuations, lookaheads, steps, memory limits."""
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -33,45 +34,49 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
     return row
 
 
+def grid(head: Sequence[object], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    first, *others = (f"| {' | '.join(map(str, row))} |" for row in (head, *rows))
+    return [first, "|" + "---|" * len(head), *others]
+
+
 def table(result: dict[str, Any]) -> str:
     """Format the result as Markdown tables."""
-    lines = [*system_lines(result), *_drafters(result), *_pays(result), "", *step_lines(result)]
     tokens, size, positions, threads = GROUP_RULE
-    lines += [
-        f"| group rule, {tokens} tokens, groups of {size}, {positions} positions, {name}, "
-        f"{threads} threads | {1000 * value:.3f} | - |"
-        for name, value in result["group_rule"].items()
-    ]
-    pass_name = block_step(PATH_SEARCH[1])
-    lines += ["", f"| path search | median ms | of the {pass_name} |", "|---|---|---|"]
-    lines += [
-        f"| {name} | {1000 * value:.3f} | {value / result['steps'][pass_name]:.1%} |"
+    rule = f"group rule, {tokens} tokens, groups of {size}, {positions} positions"
+    costs = {f"{rule}, {name}, {threads} threads": v for name, v in result["group_rule"].items()}
+    whole = block_step(PATH_SEARCH[1])
+    searched = [
+        (name, f"{1000 * value:.3f}", f"{value / result['steps'][whole]:.1%}")
         for name, value in result["path_search"].items()
     ]
-    lines += ["", *memory_lines(result)]
     prompts = len(next(iter(result["seconds"].values())))
     amount = f"{prompts} prompts, {result['tokens']} tokens each"
-    lines += ["", f"{amount}, batch 1, {result['threads']} thread(s)."]
+    lines = [*system_lines(result), *_drafters(result), *_pays(result), ""]
+    lines += [
+        *step_lines(result),
+        *(f"| {name} | {1000 * v:.3f} | - |" for name, v in costs.items()),
+    ]
+    lines += ["", *grid(("path search", "median ms", f"of the {whole}"), searched)]
+    lines += ["", *memory_lines(result), "", f"{amount}, batch 1, {result['threads']} thread(s)."]
     if "draft" not in result["bytes_per_step"]:
         lines += [
             "The target has no draft: a draft's rounds and steps and transformers are left out."
         ]
-    lines += ["", made_by(result["provenance"])]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", made_by(result["provenance"])]) + "\n"
 
 
 def system_lines(result: dict[str, Any]) -> list[str]:
     """Tabulate whole continuations."""
-    head = ["system", "tokens/s", "ms/token", "of a core"]
-    head += ["x autoregressive (95 % CI)", "x generate (95 % CI)"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    head = ("system", "tokens/s", "ms/token", "of a core")
+    rows = []
     for name, row in result["continuations"].items():
-        cells = [_interval(row.get(key)) for key in ("vs_autoregressive", "vs_generate")]
-        cores = 1000 * _core_seconds(result, name)
-        speed = f"{row['tokens_per_second']:.{digits(row['tokens_per_second'])}f}"
-        speed += f" | {row['ms_per_token']:.2f} | {cores:.2f}"
-        lines.append(f"| {name} | {speed} | {' | '.join(cells)} |")
-    return lines
+        speed, cores = row["tokens_per_second"], median(result["core_seconds"][name])
+        cells = [f"{speed:.{digits(speed)}f}", f"{row['ms_per_token']:.2f}"]
+        cells += [f"{1000 * cores / int(result['tokens']):.2f}"]  # prefill included
+        cells += [_interval(row.get(key)) for key in ("vs_autoregressive", "vs_generate")]
+        rows.append((name, *cells))
+    return grid((*head, "x autoregressive (95 % CI)", "x generate (95 % CI)"), rows)
 
 
 def digits(speed: float) -> int:
@@ -81,11 +86,10 @@ def digits(speed: float) -> int:
 
 def step_lines(result: dict[str, Any]) -> list[str]:
     """Tabulate single steps and the share of the memory limit that they reach."""
-    lines = [f"| step at {result['context']} cached positions | median ms | of the limit |"]
-    return [*lines, "|---|---|---|"] + [
-        f"| {name} | {1000 * value:.3f} | {share(name, value, result)} |"
-        for name, value in result["steps"].items()
-    ]
+    head = (f"step at {result['context']} cached positions", "median ms", "of the limit")
+    return grid(
+        head, [(k, f"{1000 * v:.3f}", share(k, v, result)) for k, v in result["steps"].items()]
+    )
 
 
 def _drafters(result: dict[str, Any]) -> list[str]:
@@ -94,10 +98,7 @@ def _drafters(result: dict[str, Any]) -> list[str]:
     The last column is the speed at its best lookahead if every token were accepted, an upper bound
     for drafters of its cost.
     """
-    head = ["drafter, exact rule", "its weights, MB", f"a drafted token of {POSITIONS}, steps"]
-    head += [f"passes at {position}" for position in range(1, POSITIONS + 1)]
-    head += ["best lookahead", "x autoregressive", "were all to pass"]
-    lines = ["", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    shown = []
     for name, size in result["drafters"].items():
         rows = result["lookaheads"][name]
         most = rows[min(POSITIONS, len(rows)) - 1]
@@ -107,9 +108,11 @@ def _drafters(result: dict[str, Any]) -> list[str]:
         bound = max(row["speedup"] * (row["lookahead"] + 1) / row["tokens"] for row in rows)
         cells = [name, f"{size / 1e6:.1f}", f"{_drafted(most, result):.2f}"]
         cells += [*rates, *["-"] * POSITIONS][:POSITIONS]
-        cells += [str(chosen["lookahead"]), f"{chosen['speedup']:.2f}", f"{bound:.2f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines if result["drafters"] else []
+        shown.append((*cells, chosen["lookahead"], f"{chosen['speedup']:.2f}", f"{bound:.2f}"))
+    head = ["drafter, exact rule", "its weights, MB", f"a drafted token of {POSITIONS}, steps"]
+    head += [f"passes at {position}" for position in range(1, POSITIONS + 1)]
+    head += ["best lookahead", "x autoregressive", "were all to pass"]
+    return ["", *grid(head, shown)] if shown else []
 
 
 def _drafted(row: dict[str, Any], result: dict[str, Any]) -> float:
@@ -124,24 +127,20 @@ def _pays(result: dict[str, Any]) -> list[str]:
     A drafted token's cost is a round less its verification, in target steps. The last of `k` tokens
     is accepted in the shown share of the rounds that drafted it.
     """
-    lines, steps = [], result["steps"]
+    lines = []
+    head = ["a round, core ms", "verification, ms", "a drafted token, steps"]
+    head += ["the last one passes", "tokens a round", "tokens/s", "x autoregressive"]
     for name, rows in result["lookaheads"].items():
         chosen = max(rows, key=lambda row: row["tokens"] / row["round_seconds"])
-        lines += [
-            "",
-            f"| {name}: lookahead | a round, core ms | verification, ms | a drafted token, steps",
-        ]
-        lines[-1] += " | the last one passes | tokens a round | tokens/s | x autoregressive |"
-        lines += ["|" + "---|" * 8]
-        before = 1.0
+        shown, before = [], 1.0
         for row in rows:
             k, tokens, seconds = (row[key] for key in ("lookahead", "tokens", "round_seconds"))
-            verified = steps[verify_step(k)]
-            text = f"{1000 * seconds:.3f} | {1000 * verified:.3f} | {_drafted(row, result):.2f}"
-            text += f" | {tokens - before:.2f} | {tokens:.2f} | {tokens / seconds:.0f}"
-            text += f" | {row['speedup']:.2f}"
-            lines.append(f"| {f'**{k}**' if row == chosen else k} | {text} |")
+            costs = f"{1000 * seconds:.3f}", f"{1000 * result['steps'][verify_step(k)]:.3f}"
+            gains = f"{tokens - before:.2f}", f"{tokens:.2f}", f"{tokens / seconds:.0f}"
+            first, drafted = f"**{k}**" if row == chosen else k, f"{_drafted(row, result):.2f}"
+            shown.append((first, *costs, drafted, *gains, f"{row['speedup']:.2f}"))
             before = tokens
+        lines += ["", *grid((f"{name}: lookahead", *head), shown)]
     return lines
 
 
@@ -153,8 +152,7 @@ def _alone(row: dict[str, Any]) -> float:
 def share(step: str, seconds: float, result: dict[str, Any]) -> str:
     """Format the share of the memory limit that a step reaches; `-` if unknown."""
     model = "draft" if step.startswith("draft") else "target"
-    known = model in result["bytes_per_second"] and "token" in step
-    if not known:
+    if model not in result["bytes_per_second"] or "token" not in step:
         return "-"
     least = result["bytes_per_step"][model] / result["bytes_per_second"][model]
     return f"{least / seconds:.0%}"
@@ -162,28 +160,20 @@ def share(step: str, seconds: float, result: dict[str, Any]) -> str:
 
 def memory_lines(result: dict[str, Any]) -> list[str]:
     """Tabulate the memory limits, and the share that decoding reaches with and without prompts."""
-    lines, threads = [], int(result["threads"])
+    rows, threads = [], int(result["threads"])
     compared = next(iter(result.get("lookaheads", {}).values()), None)
     for name, speed in result["bytes_per_second"].items():
         cells = ["-"] * 4
-        if name in result["bytes_per_step"]:
-            size = result["bytes_per_step"][name]
+        if size := result["bytes_per_step"].get(name):
             cells[:2] = [f"{size / 1e6:.1f}", f"{speed / size:.{digits(speed / size)}f}"]
         if name == "target":  # by core seconds on one core, which other programs do not lengthen
             alone = result["core_seconds" if threads == 1 else "seconds"][OURS]
             token = float(median(alone)) / int(result["tokens"])
-            least = result["bytes_per_step"][name] / speed
-            cells[2] = f"{least / token:.0%}"
-            cells[3] = f"{least / _alone(compared[0]):.0%}" if compared else "-"
-        lines.append(f"| {name} | {speed / 1e9:.1f} | {' | '.join(cells)} |")
-    head = [f"memory, {threads} thread(s)", "GB/s", "MB a step", "limit, steps/s"]
-    head += ["autoregressive reaches", "behind the prompt"]
-    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines] if lines else []
-
-
-def _core_seconds(result: dict[str, Any], name: str) -> float:
-    """Return core seconds per token of the median continuation, prefill included."""
-    return float(median(result["core_seconds"][name])) / int(result["tokens"])
+            cells[2] = f"{size / speed / token:.0%}"
+            cells[3] = f"{size / speed / _alone(compared[0]):.0%}" if compared else "-"
+        rows.append((name, f"{speed / 1e9:.1f}", *cells))
+    head = (f"memory, {threads} thread(s)", "GB/s", "MB a step", "limit, steps/s")
+    return grid((*head, "autoregressive reaches", "behind the prompt"), rows) if rows else []
 
 
 def _interval(values: list[float | None] | None) -> str:

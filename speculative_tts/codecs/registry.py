@@ -10,6 +10,7 @@ from speculative_tts.assets import require
 from speculative_tts.codecs.cosyvoice import CosyVoiceCodec
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.installed import find
 
 SILENCE = 0.1  # seconds
 
@@ -126,10 +127,6 @@ def silence(codec: Codec) -> np.ndarray:
 
 
 def load_codec(name: str, path: Path) -> Codec:
-    """Load the codec `name` from `path`; raise ValueError for an unknown name or place."""
-    if name not in CODECS:
-        raise ValueError(
-            f"codec {name!r} is unknown; known codecs, one of which codec.name must be: "
-            f"{', '.join(sorted(CODECS))}"
-        )
-    return CODECS[name](require(path))
+    """Load the codec `name`, ours or an installed package's; ValueError for an unknown one."""
+    make: Callable[[Path], Codec] = CODECS.get(name) or find("codec", name, tuple(CODECS))
+    return make(require(path))

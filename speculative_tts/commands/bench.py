@@ -2,6 +2,7 @@
 
 All systems continue the same prompts in one process: the target alone, speculation at the lookahead
 asked for and at the one that pays best here, heads, transformers. Writes a table and JSON.
+With streams=1,4,16: what so many clients at once wait for, of the target alone and its drafter.
 """
 
 import dataclasses
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from speculative_tts.commands import app, choices
 from speculative_tts.files import write_atomic
-from speculative_tts.records import read_list, spread, write_json
+from speculative_tts.records import write_json
 from speculative_tts.schema.bench import BenchConfig
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ def run(config: BenchConfig) -> int:
             "lookahead=auto follows from what a draft gets right, and random weights have no such "
             "draft; give lookahead=<number>"
         )
+    if config.streams is not None and (config.gpu or config.random is not None):
+        raise ValueError(
+            f"streams={config.streams} serves texts to listeners, and random weights speak none; "
+            "leave gpu and random out"
+        )
     if config.gpu:
         from speculative_tts.bench.gpu import run_gpu
 
@@ -37,6 +43,10 @@ def run(config: BenchConfig) -> int:
         from speculative_tts.bench.random import run_random
 
         return run_random(config, out)
+    if config.streams is not None:
+        from speculative_tts.bench.streams import run_streams
+
+        return run_streams(config, out)
     return _run_checkpoints(config, out)
 
 
@@ -93,19 +103,13 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
 
 def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
     """Make prompts of the test list, each to be continued by exactly config.tokens tokens."""
+    from speculative_tts.bench.asked import asked_of
     from speculative_tts.bench.engine import Continuation
-    from speculative_tts.codecs.audio import read_wave
-    from speculative_tts.models.prompt import Prompt
-    from speculative_tts.runs.voices import encode_prompt
 
-    prompts = []
-    for item in spread(read_list(Path(config.data.path)), config.limit):
-        wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
-        codes = encode_prompt(engine.codec, wave, item.prompt_audio)
-        asked = Prompt(item.text, item.prompt_text, codes)
-        request = engine.request(item.id, asked, config.seed)
-        request = dataclasses.replace(request, min_tokens=config.tokens, max_tokens=config.tokens)
-        prompts.append(Continuation(request, engine.target.prompt_ids(asked)))
+    number, prompts = config.tokens, []
+    for one in asked_of(config, engine):
+        request = dataclasses.replace(one.request, min_tokens=number, max_tokens=number)
+        prompts.append(Continuation(request, engine.target.prompt_ids(one.prompt)))
     return prompts
 
 
@@ -117,14 +121,18 @@ main = app.command(
         "sst-bench",
         "sst-bench lookahead=5 tokens=200 out=bench",
         "sst-bench target=tiny_valle",
+        "sst-bench target=tiny_fine streams=1,4,16 lookahead=5 limit=96",
         "sst-bench random=cosyvoice2 runtime.dtype=bfloat16 limit=3 tokens=50 runtime.threads=2",
         "sst-bench gpu=true tokens=200",
     ),
     first=(
-        *("target", "draft", "random", "limit", "tokens"),
+        *("target", "draft", "random", "limit", "tokens", "streams"),
         *("lookahead", "steps", "runtime", "gpu", "out"),
     ),
-    implied=choices.CODEC_OF_TARGET + choices.DRAFT_OF_TARGET + choices.WITHOUT_DRAFT,
+    implied=(
+        *(*choices.CODEC_OF_TARGET, *choices.DATA_OF_TARGET),
+        *(*choices.DRAFT_OF_TARGET, *choices.WITHOUT_DRAFT),
+    ),
 )
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ def run(config: DecodeConfig) -> int:
         mark_done(folder)
         _track(config, folder)
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
+    if part := source.facts.get("in_python"):
+        print(f"  {part} has no native round: compare tokens a round, not seconds")
     print(_found(config, folder))
     return 0
 

@@ -5,6 +5,7 @@ trained along, and written too. A killed training goes on where it was.
 """
 
 import sys
+from dataclasses import replace
 from functools import partial
 
 from speculative_tts.commands import app
@@ -15,10 +16,13 @@ from speculative_tts.schema.train import TrainHeadsConfig
 def run(config: TrainHeadsConfig) -> int:
     """Train or continue the heads of `config`; print their dev figures as JSON."""
     from speculative_tts.training.heads import train_heads
+    from speculative_tts.training.loop import fast_dtype
 
+    app.require_device(config.device)
     app.require_codes(config.codes)
-    job = partial(train_heads, config)
-    return train("heads", config, job, device=config.device, dtype=config.dtype)
+    dtype = config.dtype or fast_dtype(config.device)
+    job = partial(train_heads, replace(config, dtype=dtype))
+    return train("heads", config, job, device=config.device, dtype=dtype)
 
 
 main = app.command(

@@ -4,8 +4,6 @@
 layers are in `residual_codes`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A shard is an .npz file with the float16 frame features of all its (take, speaker) pairs, joined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

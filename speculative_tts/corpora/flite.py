@@ -4,8 +4,6 @@ Flite prints the end time of every segment it speaks (`-psdur`); with the number
 word, asked for once per voice, these become exact word boundaries.  Debian package: `flite`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from dataclasses import dataclass

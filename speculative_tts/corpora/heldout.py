@@ -1,7 +1,5 @@
 """Encode the development list, on which drafts are selected: its strings are in no training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -5,8 +5,6 @@ All functions depend on the seed alone. A string of three or more words is eithe
 few for that and belong to training only.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Train a codec's postnet: from a token's and its neighbours' decoded features to the true ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Prepare the tiny corpus for the VALL-E-shaped target: a residual codec and codes in layers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A row of a shard has codes, phones and when each ends. `text` is the phones betw
 target that reads phones takes them; `words` is what was to be said.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ Rows are WordNet's or other texts' held-out sentences of `LENGTHS` words; which 
 texts and the seed alone. A prompt is a held-out sentence too, in no other row.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from itertools import cycle
 from pathlib import Path

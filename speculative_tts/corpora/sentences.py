@@ -4,8 +4,6 @@ Each voice reads the training sentences in an order of its own, so that voices a
 added later; a shard is an .npz file of `SHARD` utterances laid end to end. A killed run continues.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path

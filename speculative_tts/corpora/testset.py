@@ -3,8 +3,6 @@
 Prompts are FLAC (lossless: they are encoded again at every run); references are Ogg Vorbis.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import asdict, dataclass

@@ -6,8 +6,6 @@ public domain) and any folder of .txt files. Sentences are cut to letters, apost
 that are heard; one of `HELD_OUT_EVERY` is kept for lists and never trained on.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import struct

@@ -3,8 +3,6 @@
 Every stage writes whole files atomically and skips those that exist, so a killed run continues.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 from math import ceil

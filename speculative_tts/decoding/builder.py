@@ -26,10 +26,12 @@ from speculative_tts.decoding.blocks.build import MultiToken, Target, build_mult
 from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.engine import Engine, Methods
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
+from speculative_tts.decoding.loops.native_steps import SAMPLERS
 from speculative_tts.decoding.loops.paying import Paying
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.model_cache import ModelCache, folder_size
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.rules.verification import native_rule
 from speculative_tts.decoding.sampling.settings import completed, sampler_of
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.registry import load_layout, load_refiner, load_speech_lm
@@ -37,7 +39,7 @@ from speculative_tts.models.gpu import triton_runtime
 from speculative_tts.models.host import readable
 from speculative_tts.models.recurrent import RecurrentLayer, load_layer
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
-from speculative_tts.native.library import kernel_label, select
+from speculative_tts.native.library import kernel_label, library, select
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
 from speculative_tts.schema.decode import (
@@ -196,8 +198,18 @@ class Builder:
         config = self.config
         drafter: Drafter = build(config.drafter, self)
         rule: AcceptanceRule = build(config.rule, self)  # the last: groups take long to make
+        if (part := self._in_python(rule)) is not None:
+            self.facts["in_python"] = part
         given = (self.sampler, self.layout.stop_ids, config.drafted)
         return Speculation(self.target, drafter, rule, *given)
+
+    def _in_python(self, rule: AcceptanceRule) -> str | None:
+        """Name the part that keeps rounds in Python while the target's own steps are native."""
+        if self.device.type != "cpu" or library() is None:
+            return None
+        if type(self.sampler) not in SAMPLERS:
+            return f"sampler {type(self.sampler).__name__}"
+        return None if native_rule(rule) else f"rule {self.config.rule.name}"
 
     def methods(self, system: System) -> Methods:
         """Return what a system needs beside the target alone."""

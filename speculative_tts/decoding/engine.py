@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -81,7 +81,7 @@ class Engine:
 
     target: SpeechLM
     codec: Codec
-    sampling: SamplingConfig  # complete: nothing is None
+    sampling: SamplingConfig  # complete: no number is None
     methods: Methods = Methods()
     refiner: Refiner | None = None  # of a codec with several layers
     facts: Mapping[str, Any] = field(default_factory=dict)  # caches and heads it was made of
@@ -160,6 +160,17 @@ class Engine:
             size = self.graphs.fitting(looping, requests, self.target.vocab_size)
         size = size or ROWS
         return self.graphs.stream(self._paying(looping, requests[:size]), requests, size)
+
+    def serve(
+        self, system: System, requests: list[Request], queue: Iterator[Request], rows: int
+    ) -> Iterator[dict[int, tuple[Loop, bool]]]:
+        """Decode a queue, `rows` requests at a time, none longer than `requests`' longest.
+
+        See `Graphs.serve`; the tokens are those of `decode`.
+        """
+        looping = self._paying(self._looping(system), requests[:rows])
+        size = replace(Size.of(requests, looping.slack), batch=rows)
+        return self.graphs.serve(looping, size, queue)
 
     def states(
         self, system: System, request: Request, strides: Iterable[int] | None = None

@@ -37,14 +37,8 @@ class Stream:
         self, engine: Engine, grow: Grow, prompt: Prompt, chunk: int | None = None
     ) -> None:
         """`grow`: `growing` in the engine, or `given`."""
-        codec = engine.codec
-        if engine.refiner is not None or not isinstance(codec, StreamCodec):
-            raise ValueError(
-                f"{type(codec).__name__} makes waves of whole utterances only; leave streaming out "
-                "(stream=false, chunk=null), or take another target and codec"
-            )
         self._engine, self._grow = engine, grow
-        self._speaking = codec.speaking(prompt.voice.cpu().numpy(), chunk)
+        self._speaking = stream_codec(engine).speaking(prompt.voice.cpu().numpy(), chunk)
         self._times: list[tuple[float, float]] = []
         self.outcome: Outcome | None = None
 
@@ -73,6 +67,17 @@ class Stream:
         yield from self._speaking.ready(codes, ended=True)
         if not len(codes):
             yield silence(self._engine.codec)
+
+
+def stream_codec(engine: Engine) -> StreamCodec:
+    """Return the engine's codec; ValueError if it cannot speak before an utterance has ended."""
+    codec = engine.codec
+    if engine.refiner is not None or not isinstance(codec, StreamCodec):
+        raise ValueError(
+            f"{type(codec).__name__} makes waves of whole utterances only; leave streaming out "
+            "(stream=false, chunk=null, streams=null), or take another target and codec"
+        )
+    return codec
 
 
 def growing(engine: Engine, system: System, request: Request) -> Grow:

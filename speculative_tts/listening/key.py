@@ -6,8 +6,11 @@ It stays with the experimenter (`key.json`); raters get the trials alone (`publi
 import dataclasses
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from speculative_tts.files import text_hash
 from speculative_tts.provenance import plain
@@ -66,59 +69,12 @@ class RatingScale:
     number: int = 1  # answers per trial; 0: one per clip
 
 
-SCALES = {
-    ListeningTest.mos: RatingScale(
-        "How natural does the speech sound?",
-        1,
-        5,
-        {
-            "1": "Bad: completely unnatural",
-            "2": "Poor: mostly unnatural",
-            "3": "Fair: equally natural and unnatural",
-            "4": "Good: mostly natural",
-            "5": "Excellent: completely natural",
-        },
-    ),
-    ListeningTest.smos: RatingScale(
-        "How similar is the voice to the reference voice?",
-        1,
-        5,
-        {
-            "1": "Not at all similar",
-            "2": "Slightly similar",
-            "3": "Moderately similar",
-            "4": "Very similar",
-            "5": "Extremely similar: the same person",
-        },
-    ),
-    ListeningTest.cmos: RatingScale(
-        "How natural is the second clip compared with the first?",
-        -3,
-        3,
-        {
-            "-3": "Much worse",
-            "-2": "Worse",
-            "-1": "Slightly worse",
-            "0": "About the same",
-            "1": "Slightly better",
-            "2": "Better",
-            "3": "Much better",
-        },
-    ),
-    ListeningTest.ab: RatingScale(
-        "Which of the two sounds more natural?",
-        -1,
-        1,
-        {"-1": "The first", "0": "No preference", "1": "The second"},
-    ),
-    ListeningTest.mushra: RatingScale(
-        "How close is each clip to the reference in quality?",
-        0,
-        100,
-        {"0": "Bad", "20": "Poor", "40": "Fair", "60": "Good", "80": "Excellent"},
-        number=0,
-    ),
-}
+def _scales() -> dict[ListeningTest, RatingScale]:
+    text = resources.files("speculative_tts.listening").joinpath("scales.yaml").read_text()
+    return {ListeningTest[name]: RatingScale(**one) for name, one in yaml.safe_load(text).items()}
+
+
+SCALES = _scales()
 
 
 @dataclass(frozen=True)

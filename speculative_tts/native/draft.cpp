@@ -1,6 +1,7 @@
-// Drafts of a round by a second model, or by heads or a recurrent layer on the target's own states.
+// Drafts of a round by a second model, by heads or a recurrent layer on the target's own states, or
+// by look-up in what was said.
 //
-// The readable references are decoding/drafters/lm.py, heads.py and recurrent.py,
+// The readable references are decoding/drafters/lm.py, heads.py, recurrent.py and lookup.py,
 // models/recurrent.py and `IndependentHeads` of decoding/blocks/choosers.py.
 
 #include "draft.h"
@@ -44,12 +45,13 @@ void next(const Sampling& sampling, const Rows& rows, const Tokens& t, int32_t p
 
 class ByModel : public Drafting {
  public:
-  ByModel(const Reader& reader, const Sampling& sampling, const Rows& rows, const Tokens& batch,
+  ByModel(const Drafter& d, const Sampling& sampling, const Rows& rows, const Tokens& batch,
           Rounds& rounds)
-      : reader(reader), sampling(sampling), rows(rows), batch(batch), rounds(rounds) {}
+      : reader(*d.reader), doubt(d.doubt), sampling(sampling), rows(rows), batch(batch),
+        rounds(rounds) {}
 
   int64_t propose(int64_t* drafted, float* laws) override {
-    const Walk walk{DRAFT, rounds.behind, rounds.lookahead, drafted, laws};
+    const Walk walk{DRAFT, rounds.behind, rounds.lookahead, drafted, laws, doubt};
     rounds.behind = 1;
     return sst_walk(&reader, &sampling, &rows, &batch, &walk);
   }
@@ -60,6 +62,7 @@ class ByModel : public Drafting {
 
  private:
   const Reader& reader;
+  const double doubt;
   const Sampling& sampling;
   const Rows& rows;
   const Tokens& batch;
@@ -163,6 +166,60 @@ class ByLayer : public Drafting {
   std::vector<float> inputs, inner, few, logits;
 };
 
+class ByLookup : public Drafting {  // what followed the longest match, of those the newest
+ public:
+  ByLookup(const Lookup& past, const Rows& rows, const Tokens& batch, long lookahead)
+      : past(past), rows(rows), batch(batch), lookahead(lookahead) {}
+
+  int64_t propose(int64_t* drafted, float* laws) override {
+    int64_t most = 0;
+    for (long b = 0; b < rows.batch; b++) {
+      drafted[b] = copied(b, drafted[b], laws + b * lookahead * rows.vocab);
+      most = std::max(most, drafted[b]);
+    }
+    return most;
+  }
+
+  void saw(long, bool, const float*) override {}
+
+ private:
+  // Of the prompt's codes, then the row's own tokens.
+  int64_t said(long b, int64_t at) const {
+    return at < past.before ? past.heard[b * past.before + at]
+                            : batch.tokens[b * rows.capacity + at - past.before];
+  }
+
+  // Where the longest match with the tokens up to `newest` ends; -1 without one.
+  int64_t match(long b, int64_t newest) const {
+    int64_t best = past.shortest - 1, end = -1;
+    for (int64_t place = newest - 1; place >= 0 && best < past.longest; place--) {
+      int64_t run = 0;
+      while (run < past.longest && run <= place && said(b, newest - run) >= 0 &&
+             said(b, place - run) == said(b, newest - run))
+        run++;
+      if (run > best) best = run, end = place;
+    }
+    return end;
+  }
+
+  int64_t copied(long b, int64_t room, float* laws) {
+    const int64_t newest = past.before + batch.count[b] - 1, end = room ? match(b, newest) : -1;
+    if (end < 0) return 0;
+    int64_t* tokens = batch.tokens + b * rows.capacity + batch.count[b];
+    for (int64_t i = 0; i < room; i++)  // one that reaches the newest token goes on with itself
+      tokens[i] = std::min<int64_t>(said(b, end + 1 + i % (newest - end)), rows.vocab - 1);
+    const int64_t length = up_to_stop(batch, tokens, room);
+    std::fill(laws, laws + length * rows.vocab, 0.f);
+    for (int64_t i = 0; i < length; i++) laws[i * rows.vocab + tokens[i]] = 1;
+    return length;
+  }
+
+  const Lookup& past;
+  const Rows& rows;
+  const Tokens& batch;
+  const long lookahead;
+};
+
 }  // namespace
 
 std::unique_ptr<Drafting> drafting(const Drafter& d, const Reader& target,
@@ -173,7 +230,8 @@ std::unique_ptr<Drafting> drafting(const Drafter& d, const Reader& target,
                                      target.pass->threads);
   if (d.recurrent)
     return std::make_unique<ByLayer>(d, target, sampling, rows, batch, rounds.lookahead);
-  return std::make_unique<ByModel>(*d.reader, sampling, rows, batch, rounds);
+  if (d.lookup) return std::make_unique<ByLookup>(*d.lookup, rows, batch, rounds.lookahead);
+  return std::make_unique<ByModel>(d, sampling, rows, batch, rounds);
 }
 
 void independent(const Sampling& sampling, const Rows& rows, const Tokens& t, int32_t purpose,

@@ -76,14 +76,15 @@ def kernel_label(runtime: RuntimeConfig) -> str:
     return f"{name}-{runtime.dtype.name}" if rounds else name
 
 
+def has_bfloat16() -> bool:
+    """Return True if this CPU multiplies in bfloat16; others take longer than in float32."""
+    return bool(torch.cpu._is_avx512_bf16_supported())
+
+
 def instructions() -> str:
     """The best instruction set of `flags.FLAGS` that this machine has, by torch's judgement."""
     found = torch.backends.cpu.get_cpu_capability().lower()
-    if (
-        found == "avx512"
-        and torch.cpu._is_avx512_bf16_supported()
-        and torch.cpu._is_vnni_supported()
-    ):
+    if found == "avx512" and has_bfloat16() and torch.cpu._is_vnni_supported():
         found += BFLOAT16
     return found if found in flags.sets() else "portable"
 

@@ -92,6 +92,7 @@ struct Walk {  // tokens one by one: each is fed, its law drawn from, what is dr
   int64_t* most;    // [batch]: drafts wanted of each row; smaller where one ended sooner
                     // null: tokens are emitted, and rows advance until they are done
   float* laws;      // [batch, steps, vocab] or null
+  double doubt;     // a row's last draft has a law of more entropy (nats); negative: any law will do
 };
 struct Groups {  // of similar tokens, as decoding/rules/group.py has them both ways
   const int32_t *token_offsets, *group_offsets;  // [tokens + 1], [count + 1]
@@ -141,12 +142,19 @@ struct Recurrent {  // a state behind a token: x + out SiLU(inner [x, the token'
   const Linear* head;  // says the law of the next
   const int64_t* few;  // ids of its outputs, others are never drafted; null: it has all of them
 };
-struct Drafter {  // who proposes: a model, or heads or a layer on the target's newest states
+struct Lookup {  // tokens of a batch said before: copies of what followed the newest ones
+  const int64_t* heard;  // [batch, before]: the prompts' codes, the newest last; negative: none
+  int64_t before;
+  int64_t longest, shortest;  // tokens of a match
+};
+struct Drafter {  // who proposes: a model, heads or a layer on the target's newest states, or copies
   const Reader* reader;
-  const Heads* heads;    // null: the model, or the layer
+  const Heads* heads;    // null: another one
   const Search* search;  // null: each head's token by the sampler
   float* states;         // [batch, hidden]: those that the newest tokens were drawn from
   const Recurrent* recurrent;  // or null
+  const Lookup* lookup;        // or null
+  double doubt;                // of the model; see `Walk`
 };
 struct Blocks {  // of tokens by heads
   const Heads* heads;

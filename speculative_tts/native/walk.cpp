@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -55,6 +56,13 @@ void renew(const Tokens& t, const Rows& rows) {
     for (int64_t i = 0; i < t.ahead; i++)
       std::memcpy(uniforms_at(t, rows, b, t.count[b] + i), own + i * t.draws, NEXT * sizeof(double));
   }
+}
+
+double entropy(const float* law, long n) {  // nats
+  double sum = 0;
+  for (long i = 0; i < n; i++)
+    if (law[i] > 0) sum -= law[i] * std::log((double)law[i]);
+  return sum;
 }
 
 constexpr double LEAST = 1e-30;  // as in decoding/rules/block.py
@@ -205,7 +213,8 @@ int64_t sst_walk(const Reader* reader, const Sampling* sampling, const Rows* row
       if (walk->laws)
         std::memcpy(walk->laws + (b * walk->steps + step) * vocab, law, vocab * sizeof(float));
       batch->tokens[b * rows->capacity + at[b]++] = token;
-      if (batch->ends[token]) walk->most[b] = std::min(walk->most[b], step + 1);
+      const bool doubtful = walk->doubt >= 0 && entropy(law, vocab) > walk->doubt;
+      if (batch->ends[token] || doubtful) walk->most[b] = std::min(walk->most[b], step + 1);
     }
   }
   return step;

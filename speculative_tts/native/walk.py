@@ -38,8 +38,12 @@ class _Tokens(ctypes.Structure):
 class NativeDrafter(ctypes.Structure):
     """The drafter of native rounds; see native.h."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_void_p) for name in ("reader", "heads", "search", "states", "recurrent")
+    _fields_ = (
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("reader", "heads", "search", "states", "recurrent", "lookup")
+        ),
+        ("doubt", ctypes.c_double),
     )
 
 
@@ -48,6 +52,7 @@ class _Steps(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("purpose", "behind")),
         ("steps", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("most", "laws")),
+        ("doubt", ctypes.c_double),
     )
 
 
@@ -135,27 +140,35 @@ class NativeSteps:
             *added, model.embedding.dtype == torch.bfloat16, 0,
         )  # fmt: skip
 
-    def drafter(self) -> NativeDrafter:
-        """The model as one of rounds; keeps it."""
-        made = NativeDrafter(ctypes.addressof(self.reader))
+    def drafter(self, doubt: float | None = None) -> NativeDrafter:
+        """Return the model as the drafter of rounds; `doubt` as in `draft`."""
+        made = NativeDrafter(ctypes.addressof(self.reader), doubt=_limit(doubt))
         made.kept = self
         return made
 
     def draft(
-        self, batch: Batch, wanted: Tensor, *, steps: int, behind: int, purpose: int
+        self,
+        batch: Batch,
+        wanted: Tensor,
+        *,
+        steps: int,
+        behind: int,
+        purpose: int,
+        doubt: float | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Write up to `steps` tokens after those of each row, provisionally.
 
-        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended, and
-        distributions [batch, made, vocab].
+        Returns how many of `wanted`, int64 [batch], each row has, fewer where one ended or had a
+        distribution of more entropy than `doubt` (nats), and distributions [batch, made, vocab].
         """
         most, laws = wanted.clone(), torch.empty(len(wanted), steps, len(batch.ends) - 1)
-        run = _Steps(purpose, behind, steps, most.data_ptr(), laws.data_ptr())
+        pointers = most.data_ptr(), laws.data_ptr()
+        run = _Steps(purpose, behind, steps, *pointers, _limit(doubt))
         return most, laws[:, : self._run(batch, run)]
 
     def emit(self, batch: Batch, *, steps: int, purpose: int) -> None:
         """The next `steps` tokens of each row, fewer of one that is done; `count` grows."""
-        self._run(batch, _Steps(purpose, 1, steps, None, None))
+        self._run(batch, _Steps(purpose, 1, steps, None, None, _limit(None)))
 
     def _run(self, batch: Batch, steps: _Steps) -> int:
         rows, tokens = batch.described()
@@ -163,6 +176,10 @@ class NativeSteps:
         made: int = self.native.sst_walk(*given)
         assert made >= 0, f"cache of {self._pass.room} positions is too short"
         return made
+
+
+def _limit(doubt: float | None) -> float:
+    return -1.0 if doubt is None else doubt
 
 
 @runtime_checkable

@@ -1,18 +1,18 @@
-"""The words in which a table or a figure is defined; `ssd.py` shows how they are used.
+"""Define tables, figures and claims: what they show and which runs they need.
 
 A definition holds no numbers: rows and points say which configuration they need (`experiments` has
 the grids), columns and axes which of `quantities` they show, and beside which column of which
-published table.
+published table. `papers/ssd.yaml.jinja` shows how reports are written.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from speculative_tts.reporting.needs import Nearest, Need
-from speculative_tts.reporting.paper import PaperTable
+from speculative_tts.reporting.paper import NOT_PUBLISHED, PaperTable
 from speculative_tts.reporting.runs import Where
 
 
@@ -32,6 +32,10 @@ class Row:
     compared: bool = True
     rule_above: bool = False
     nearest: Nearest | None = None
+
+    def given(self, where: Where) -> "Row":
+        """Return the system under further conditions."""
+        return replace(self, where={**self.where, **where})
 
 
 def _needs(rows: Mapping[str, Row]) -> dict[str, Need]:
@@ -63,12 +67,6 @@ class Column:
     over: str | None = None
 
 
-def columns(text: str) -> tuple[Column, ...]:
-    """Columns of words `quantity`, or `quantity=paper's column`."""
-    parts = (one.partition("=") for one in text.split())
-    return tuple(Column(name, paper or None) for name, _, paper in parts)
-
-
 @dataclass(frozen=True)
 class Panel:
     """Columns that are shown together."""
@@ -84,9 +82,9 @@ class TableDefinition:
 
     name: str  # of its files
     title: str
-    paper: PaperTable
     rows: Mapping[str, Row]
     panels: Sequence[Panel]
+    paper: PaperTable = NOT_PUBLISHED
     experiment: str | None = None  # the configs/experiment file that makes its runs
     notes: Sequence[str] = ()
     spread: str = "interval"  # interval, or sd: mean and standard deviation over seeds
@@ -169,7 +167,7 @@ class ClaimTable:
     title: str
     systems: Mapping[str, Mapping[str, Row]]  # experiment -> systems
     claims: Sequence[Claim]
-    paper: PaperTable  # says how the paper made its draft or heads
+    paper: PaperTable = NOT_PUBLISHED  # says how the paper made its draft or heads
 
     @property
     def experiment(self) -> str:
@@ -296,10 +294,13 @@ class Report:
     name: str
     title: str
     introduction: str
-    tables: Sequence[TableDefinition]
-    figures: Sequence[FigureDefinition]
-    listening: str  # the table whose systems the page lets one hear; empty: none
-    contrast: tuple[str, str]  # two of its rows: the page shows where the second loses most words
+    tables: Sequence[TableDefinition] = ()
+    figures: Sequence[FigureDefinition] = ()
+    listening: str = ""  # the table whose systems the page lets one hear; empty: none
+    contrast: Sequence[str] = (
+        "",
+        "",
+    )  # two of its rows: the page shows where the second loses most
     speakers: Sequence[SpeakerTable] = ()
     claims: Sequence[ClaimTable] = ()
     not_reproduced: Sequence[str] = ()

@@ -9,17 +9,14 @@ from speculative_tts.reporting.definitions import (
     Report,
     Row,
     TableDefinition,
-    columns,
 )
-from speculative_tts.reporting.needs import Selection
-from speculative_tts.reporting.paper import PaperTable
+from speculative_tts.reporting.needs import SelectedRuns
 from speculative_tts.reporting.results import measured, result
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.selection import Chosen
 
 NAME = "runs"
 SHOWN = "acceptance_length speedup time_per_token_ms lm_rtf wer cer similarity utmos|dnsmos"
-NOT_PUBLISHED = PaperTable(source="", measured={}, rows={})
 
 
 def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
@@ -30,7 +27,7 @@ def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
     results = {run.name: result((run,)) for run in runs}
     alone = [run.name for run in runs if run.config.get("system") == "target"]
     known = list(results.values())
-    quantities = (measured(one.quantity, known) for one in columns(SHOWN))
+    quantities = (measured(name, known) for name in SHOWN.split())
     own = [
         Column(name)
         for name in quantities
@@ -40,7 +37,6 @@ def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
     table = TableDefinition(
         name="runs",
         title="Every scored run",
-        paper=NOT_PUBLISHED,
         rows={run.name: Row(label, run.config) for label, run in _labelled(runs).items()},
         panels=(Panel("Speed and words", [*own, *words]),),
     )
@@ -49,11 +45,10 @@ def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
         title="Every run",
         introduction="Each scored run of the folder, whether or not a paper's table shows it.",
         tables=(table,),
-        figures=(),
         listening=table.name,
         contrast=(runs[0].name, runs[-1].name),
     )
-    return made, Chosen(results, Selection({run.name: (run,) for run in runs}))
+    return made, Chosen(results, SelectedRuns({run.name: (run,) for run in runs}))
 
 
 def _labelled(runs: Sequence[Run]) -> dict[str, Run]:

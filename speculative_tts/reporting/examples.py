@@ -31,7 +31,7 @@ class Clip:
 
 
 @dataclass(frozen=True)
-class Utterance:
+class HeardUtterance:
     """One utterance by all systems; `why` it is heard, and the voice prompt, where it is."""
 
     id: str
@@ -47,7 +47,7 @@ class Heard:
     """Systems in order, and the utterances that all of them made."""
 
     systems: Sequence[str] = ()
-    utterances: Sequence[Utterance] = ()
+    utterances: Sequence[HeardUtterance] = ()
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,13 @@ def _spread(keys: Sequence[str]) -> list[str]:
     return [keys[(2 * i + 1) * len(keys) // (2 * count)] for i in range(count)]
 
 
-def _utterance(key: str, why: str, systems: Sequence[_System]) -> Utterance:
+def _utterance(key: str, why: str, systems: Sequence[_System]) -> HeardUtterance:
     first = systems[0]
     row = first.records.get(key) or first.scores[key]
     prompt = first.run.folder / (row.get("prompt_audio") or "")
     clips = [system.clip(key, sound=bool(why)) for system in systems]
     voice = encode(prompt) if why and readable(prompt) else None
-    return Utterance(key, row["text"], row.get("speaker", ""), clips, why, voice)
+    return HeardUtterance(key, row["text"], row.get("speaker", ""), clips, why, voice)
 
 
 def strip(record: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ both places.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from speculative_tts.assets import configuration, configurations
@@ -26,6 +27,20 @@ class Experiment:
     def values(self, key: str) -> Sequence[Any]:
         """The values of a key: swept, or the one that is set."""
         return self.grid[key] if key in self.grid else (self.settings[key],)
+
+    def numbers(self, key: str) -> list[float]:
+        """Return the values of a key as floats."""
+        return [float(value) for value in self.values(key)]
+
+    def points(self, without: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Return every combination of the swept values, but for some keys."""
+        keys = [key for key in self.grid if key not in without]
+        combined = product(*map(self.values, keys))
+        return [dict(zip(keys, values, strict=True)) for values in combined]
+
+    def some(self, *keys: str) -> dict[str, Any]:
+        """Return some of the settings."""
+        return {key: self.settings[key] for key in keys}
 
     @property
     def target(self) -> str:

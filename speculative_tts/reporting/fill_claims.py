@@ -50,7 +50,7 @@ HEADINGS = tuple(
 )
 
 
-class Verdict(Enum):
+class Finding(Enum):
     """What our runs say of a claim."""
 
     shows = "shows"
@@ -60,19 +60,19 @@ class Verdict(Enum):
     missing = "not measured yet"
 
 
-def verdict(measure: Measure, claim: Claim) -> Verdict:
+def verdict(measure: Measure, claim: Claim) -> Finding:
     """Of a figure in the unit of the claim. Without an interval nothing is said of chance."""
     if measure.value is None:
-        return Verdict.missing
+        return Finding.missing
     if measure.processes is not None and measure.processes < ENOUGH:
-        return Verdict.few
+        return Finding.few
     if measure.low is None or measure.high is None:
-        return Verdict.unclear
+        return Finding.unclear
     if claim.above < measure.low and measure.high < claim.below:
-        return Verdict.shows
+        return Finding.shows
     if measure.high < claim.above or measure.low > claim.below:
-        return Verdict.opposite
-    return Verdict.unclear
+        return Finding.opposite
+    return Finding.unclear
 
 
 def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen]) -> Table:
@@ -114,7 +114,7 @@ def _counts(blocks: Sequence[Block]) -> list[str]:
     texts = []
     for kind, block in zip(ClaimKind, blocks, strict=True):
         told = Counter(line.cells[PLACE].value for line in block.lines)
-        counts = ", ".join(f"{one.value} {told[one.value]}" for one in Verdict if told[one.value])
+        counts = ", ".join(f"{one.value} {told[one.value]}" for one in Finding if told[one.value])
         texts.append(f"{kind.value.partition(':')[0]}, {told.total()}: {counts}.")
     parts: dict[str, list[str]] = {}
     for line in blocks[-1].lines:
@@ -124,9 +124,9 @@ def _counts(blocks: Sequence[Block]) -> list[str]:
 
 def _whole(verdicts: Sequence[str]) -> str:
     """Return what the parts of a headline say of the whole."""
-    if all(one == Verdict.shows.value for one in verdicts):
+    if all(one == Finding.shows.value for one in verdicts):
         return "reproduces"
-    fails = Verdict.opposite.value in verdicts
+    fails = Finding.opposite.value in verdicts
     return "contradicted" if fails else f"not shown ({', '.join(dict.fromkeys(verdicts))})"
 
 
@@ -148,7 +148,7 @@ def _block(
 
 def _cells(claim: Claim, definition: ClaimTable, chosen: Chosen) -> list[Cell]:
     shown, measure = quantity(claim.quantity), figure_of(claim, chosen)
-    found = Verdict.unclear if _unmet(claim, chosen) else verdict(measure, claim)
+    found = Finding.unclear if _unmet(claim, chosen) else verdict(measure, claim)
     here = Cell(measure, shown.digits, signed=claim.minus is not None)
     made_by = [name for name, rows in definition.systems.items() if {*claim.systems} & {*rows}]
     texts = (
@@ -161,9 +161,9 @@ def _cells(claim: Claim, definition: ClaimTable, chosen: Chosen) -> list[Cell]:
     return [*said, here, *(Cell(text=text) for text in texts)]
 
 
-def _why(claim: Claim, found: Verdict, chosen: Chosen) -> str:
+def _why(claim: Claim, found: Finding, chosen: Chosen) -> str:
     """Say what makes ours differ where it does, and where a machine was starved."""
-    differs = claim.why if found in (Verdict.unclear, Verdict.opposite) else ""
+    differs = claim.why if found in (Finding.unclear, Finding.opposite) else ""
     timed = quantity(claim.quantity).timed
     starved = [chosen.results[key].starved for key in claim.systems if key in chosen.results]
     return " ".join(filter(None, [differs, *(dict.fromkeys(starved) if timed else ())]))

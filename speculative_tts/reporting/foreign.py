@@ -16,10 +16,7 @@ REPORT = Report(
         "Audio that other programs made, heard by the same judges (sst-eval list=<JSONL>). No "
         "language model of ours ran, so nothing is said of its speed."
     ),
-    tables=(),
-    figures=(),
     listening="others",
-    contrast=("", ""),
 )
 
 

@@ -73,7 +73,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectedRuns:
     """Runs (the seeds) of every need that has some, what is missing, and remarks for the user.
 
     `notes` say where a search for the nearest figure landed, `unmet` which landed elsewhere.
@@ -142,7 +142,7 @@ def _within(key: str, names: Iterable[str]) -> bool:
     return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
-def select(found: Found, needs: Mapping[str, Need], experiment: str | None = None) -> Selection:
+def select(found: Found, needs: Mapping[str, Need], experiment: str | None = None) -> SelectedRuns:
     """The runs of every need, all of one context.
 
     Of contexts, the one that fills most needs wins, then the one with most utterances, then with
@@ -165,7 +165,7 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
         if key not in filled and not need.optional
     )
     plain = {key: runs for key, runs in candidates.items() if needs[key].nearest is None}
-    return Selection(
+    return SelectedRuns(
         _of_common_seeds(needs, filled),
         missing,
         tuple(_remarks(plain, filled, chosen, varied)),

@@ -7,7 +7,7 @@ keeps the sections of other papers. It needs no other file and no network.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,8 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from speculative_tts.reporting import shipped
 from speculative_tts.reporting.definitions import Report, Row, TableDefinition
 from speculative_tts.reporting.examples import Heard
-from speculative_tts.reporting.fill_claims import NAME
 from speculative_tts.reporting.fill_figure import Figure
 from speculative_tts.reporting.points import answers, points
 from speculative_tts.reporting.tables import Cell, Table, comma_separated
@@ -50,31 +48,16 @@ def section(
     """Return the section of tables and figures that were just made."""
     written = {one.name: comma_separated(one) for one in tables}
     parts = {"tables": list(map(_table, tables)), "figures": list(map(asdict, figures))}
-    return _section(report, written, parts, asdict(heard))
+    return assembled(report, written, parts, asdict(heard))
 
 
-def shipped_section(report: Report, folder: Path, heard: Mapping[str, Any]) -> Section:
-    """Return the section of what lies in a folder, with the audio of an earlier page."""
-    written = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.csv")}
-    claims = [NAME] if report.claims else []
-    tables = [*claims, *(one.name for one in report.tables)]
-    tables += [one.name for one in report.speakers]
-    parts = {
-        "tables": [shipped.table(folder, report, name) for name in tables if name in written],
-        "figures": [
-            asdict(shipped.figure(folder, one)) for one in report.figures if one.name in written
-        ],
-    }
-    audio = {one.name: heard[one.name] for one in fields(Heard)}
-    return _section(report, written, parts, audio)
-
-
-def _section(
+def assembled(
     report: Report,
     written: Mapping[str, str],
     parts: Mapping[str, Sequence[Mapping[str, Any]]],
     heard: Mapping[str, Any],
 ) -> Section:
+    """Return the section of tables and figures, whose CSV texts are `written`."""
     systems = {key: row.label for one in report.tables for key, row in _listened(report, one)}
     origins = {one["name"]: one["origin"] for one in parts["tables"]}
     data = {

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from speculative_tts.evaluation.compare import compare_all
-from speculative_tts.reporting.needs import Need, Selection, figure, select
+from speculative_tts.reporting.needs import Need, SelectedRuns, figure, select
 from speculative_tts.reporting.results import (
     SCALED,
     Measure,
@@ -24,7 +24,7 @@ class Chosen:
     """Results by need, and what could not be found."""
 
     results: Mapping[str, Result]
-    selection: Selection
+    selection: SelectedRuns
     costs: RoundCosts = field(default_factory=dict)  # once they are known of the whole report
 
     @property

@@ -1,34 +1,18 @@
 """The reports there are, and the judges whose figures they show of each run."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from speculative_tts.reporting import (
-    claims,
-    drafters,
-    frontier,
-    mtp,
-    pcg,
-    ssd,
-    streaming,
-    tiny,
-)
 from speculative_tts.reporting.definitions import Definition, Report
 from speculative_tts.reporting.experiments import Scale, scale_of
 from speculative_tts.reporting.needs import fits
 from speculative_tts.reporting.quantities import quantity
+from speculative_tts.reporting.reading import read_report
 from speculative_tts.reporting.runs import Run
 
-REPORTS: dict[str, Callable[[Scale], Report]] = {
-    "ssd": ssd.report,
-    "pcg": pcg.report,
-    "mtp": mtp.report,
-    "tiny": tiny.report,
-    "streaming": streaming.report,
-    "frontier": frontier.report,
-    "drafters": drafters.report,
-    "claims": claims.report,
-}
+NAMES = ("ssd", "pcg", "mtp", "tiny", "streaming", "frontier", "drafters", "speeds", "claims")
+REPORTS: dict[str, Callable[[Scale], Report]] = {name: partial(read_report, name) for name in NAMES}
 
 
 def reports(name: str) -> list[str]:

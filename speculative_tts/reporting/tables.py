@@ -10,32 +10,26 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+
+from jinja2 import Environment, PackageLoader
 
 from speculative_tts.evaluation.statistics import LEAST
 from speculative_tts.reporting.results import Measure
 
 MINUS = "\N{MINUS SIGN}"
-FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
-LATEX = {
+LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
+    MINUS: "$-$",
+    **{character: f"${character}$" for character in "<>"},
     "≤": r"$\le$",
     "±": r"$\pm$",
     "\N{MULTIPLICATION SIGN}": r"$\times$",
     "β": r"$\beta$",
     "θ": r"$\theta$",
     "Δ": r"$\Delta$",
-    MINUS: "$-$",
 }
 
 
@@ -117,14 +111,13 @@ class Block:
     lines: Sequence[Line]
     of: str = "system"  # what a line is
 
-    def groups(self) -> list[tuple[str, int]]:
-        """Group headings and how many columns each spans."""
-        spans: list[tuple[str, int]] = []
-        for heading in self.headings:
-            if spans and spans[-1][0] == heading.group:
-                spans[-1] = (heading.group, spans[-1][1] + 1)
-            else:
-                spans.append((heading.group, 1))
+    def groups(self) -> list[tuple[str, int, int]]:
+        """Return the groups of headings, and the first and last column of each (lines: 1)."""
+        spans, first = [], 2
+        for name, some in groupby(heading.group for heading in self.headings):
+            last = first + len(list(some)) - 1
+            spans.append((name, first, last))
+            first = last + 1
         return spans
 
 
@@ -184,8 +177,8 @@ def _markdown_block(block: Block) -> str:
 def comma_separated(table: Table) -> str:
     """One line a row with every column of every block, figures unrounded.
 
-    A figure `wer` has the columns wer, wer_low, wer_high, wer_sd and wer_n, a difference _p too;
-    columns without any figure are left out.
+    A figure `wer` has the columns wer, wer_low, wer_high, wer_sd and wer_n, a difference _p too, a
+    speed _processes; columns without any figure are left out.
     """
     names = list(
         dict.fromkeys(name for block in table.blocks for h in block.headings for name in _names(h))
@@ -215,82 +208,31 @@ def exact(number: float | None) -> str:
 
 
 def _names(heading: Heading) -> list[str]:
-    return [heading.name, *(f"{heading.name}_{part}" for part in ("low", "high", "sd", "p", "n"))]
+    parts = ("low", "high", "sd", "p", "n", "processes")
+    return [heading.name, *(f"{heading.name}_{part}" for part in parts)]
 
 
 def _fields(heading: Heading, cell: Cell) -> dict[str, str]:
     if cell.text is not None:
         return {heading.name: "" if cell.text == "-" else cell.text}
     m = cell.measure or Measure(None)
-    n = None if m.n is None or m.value is None else float(m.n)
-    values = (m.value, m.low, m.high, m.sd, m.p, n)
+    n, processes = (None if m.value is None else number for number in (m.n, m.processes))
+    values = (m.value, m.low, m.high, m.sd, m.p, n, processes)
     return dict(zip(_names(heading), map(exact, values), strict=True))
 
 
 def latex(table: Table) -> str:
-    """A table* with a tabular a block, each shrunk to the text's width where it is wider."""
-    head = [_sentence(table.title), table.warning, *table.caption]
-    lines = [
-        r"% needs \usepackage{booktabs,graphicx}",
-        r"\begin{table*}[t]",
-        r"  \centering",
-        r"  \footnotesize",
-        r"  \setlength{\tabcolsep}{4pt}",
-        rf"  \caption{{{escape(' '.join(filter(None, head)))}}}",
-        rf"  \label{{tab:{table.name}}}",
-    ]
-    for block in table.blocks:
-        lines += ["  " + line for line in _tabular(block)]
-        lines.append(r"  \par\medskip")
-    return "\n".join([*lines[:-1], r"\end{table*}"]) + "\n"
+    """Return a table* with a tabular for each block, none wider than the text."""
+    title = table.title if table.title.endswith(".") else f"{table.title}."
+    caption = " ".join(filter(None, [title, table.warning, *table.caption]))
+    return TEX.get_template("table.tex.jinja").render(table=table, caption=caption)
 
 
-def _tabular(block: Block) -> list[str]:
-    lines = [
-        rf"\textit{{{escape(block.title)}}}\par\smallskip",
-        FIT,
-        rf"\begin{{tabular}}{{l{'r' * len(block.headings)}}}",
-        r"\toprule",
-        *_heading_rows(block),
-        r"\midrule",
-    ]
-    for line in block.lines:
-        if line.rule_above:
-            lines.append(r"\midrule")
-        lines += _latex_rows(line)
-    return [*lines, r"\bottomrule", r"\end{tabular}}"]
-
-
-def _heading_rows(block: Block) -> list[str]:
-    """One row of headings, or two where some have a second line."""
-    if not any(heading.sub for heading in block.headings):
-        return [" & ".join(["", *(_stacked(h.group) for h in block.headings)]) + r" \\"]
-    groups, rules, column = [], [], 2
-    for name, span in block.groups():
-        groups.append(rf"\multicolumn{{{span}}}{{c}}{{{escape(name)}}}")
-        rules.append(rf"\cmidrule(lr){{{column}-{column + span - 1}}}")
-        column += span
-    subs = [_stacked(heading.sub) for heading in block.headings]
-    return [
-        " & ".join(["", *groups]) + r" \\",
-        " ".join(rules),
-        " & ".join(["", *subs]) + r" \\",
-    ]
-
-
-def _stacked(text: str) -> str:
-    """Short lines, one above the other."""
+def stacked(text: str) -> str:
+    """Break a heading into short lines, one above the other."""
     lines = [escape(line) for line in textwrap.wrap(text, 14)]
     stack = r"\\".join(lines)
     return rf"\shortstack[r]{{{stack}}}" if len(lines) > 1 else stack
-
-
-def _latex_rows(line: Line) -> list[str]:
-    """Figures, and in a second, smaller row their intervals."""
-    figures = ["--" if cell.value == "-" else escape(cell.value) for cell in line.cells]
-    rows = [" & ".join([escape(line.label), *figures]) + r" \\"]
-    around = [rf"\scriptsize {escape(c.around)}" if c.around else "" for c in line.cells]
-    return [*rows, " & ".join(["", *around]) + r" \\"] if any(around) else rows
 
 
 def escape(text: str) -> str:
@@ -308,5 +250,11 @@ def _pipes(text: str) -> str:
     return plain(text).replace("|", r"\|")
 
 
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
+TEX = Environment(
+    *("<%", "%>", "<<", ">>", "<#", "#>"),
+    loader=PackageLoader("speculative_tts.reporting", "page_files"),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+TEX.filters |= {"escape": escape, "stacked": stacked}

@@ -1,9 +1,10 @@
 """Settings of sst-bench."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from speculative_tts.schema.decode import EngineConfig, RecurrentDrafterConfig
-from speculative_tts.schema.limits import Count, Draws, Several
+from speculative_tts.schema.limits import Count, Draws, Limit, Several
 from speculative_tts.schema.verbatim import WrittenPath
 
 
@@ -18,6 +19,9 @@ class BenchConfig(EngineConfig):
     transformers: bool = True  # also time transformers' generate and assisted generation
     steps: Count = 200  # repeats of each single step that is timed; the median counts
     draws: Draws = 10_000  # bootstrap draws of the speed ratios
+    # percentiles of what so many clients at once wait for (streams=1,4,16), each of whom asks for
+    # the next utterance when it has all audio of its last one; null: none of this
+    streams: Annotated[int, Limit(1, 1024)] | None = None
     # cosyvoice2, llasa_1b or llasa_8b: real size, random weights, instead of target, draft and list
     random: str | None = None
     # real sizes with CUDA graphs and without, batches, parity; needs a GPU

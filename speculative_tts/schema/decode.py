@@ -94,6 +94,9 @@ class SamplingConfig:
     ras_window: Ids | None = None
     ras_tau: Positive | None = None  # share of the window
     ras_variant: Repetition = Repetition.current  # version of the official sampler
+    # another package's sampler, by the name of its entry point, made of the settings above; null:
+    # the package's own
+    sampler: Annotated[str | None, Since(None)] = None
 
 
 class Kernels(Enum):

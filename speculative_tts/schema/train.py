@@ -247,6 +247,8 @@ class TrainHeadsConfig:
     dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
     seed: Seed = 0
     device: Device = Device.cpu
-    dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
+    # bfloat16: autocast over float32 weights; null: that where the hardware multiplies in it, else
+    # float32
+    dtype: DType | None = DType.float32
     threads: Threads = 1  # of torch
     wandb: bool = False  # track with wandb (extra: cluster)

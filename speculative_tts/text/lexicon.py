@@ -1,7 +1,5 @@
 """Pronounce words: by CMUdict, as a plural of one of its words, or by their letters."""
 
-from __future__ import annotations
-
 import lzma
 from functools import cache
 from pathlib import Path

@@ -5,8 +5,6 @@ what signs and shortenings are said as in assets/english/words.yaml. Accents are
 other scripts and symbols that have no words are an error that names them.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable

@@ -6,8 +6,6 @@ after each step the table is pulled towards a rotated and scaled copy of the cod
 is the one that fits the table best, so training decides it; the distances are the codec's.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor

@@ -5,17 +5,22 @@ Every statement comes from a file; a figure that was not measured is called "not
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from speculative_tts.assets import configuration, configurations, named
+from speculative_tts.models.recurrent import DESCRIPTION
 from speculative_tts.provenance import command_line, content_hash
+from speculative_tts.reporting.checkpoints import INHERITANCE, LOSSES
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import Result, result
 from speculative_tts.reporting.runs import Run, find_runs
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table, markdown
 from speculative_tts.schema.export import ExportConfig
-from speculative_tts.training.card_words import Words, draft_words, layer_words
-from speculative_tts.training.export import Exported
-from speculative_tts.typed import json_text
+from speculative_tts.training.export import CLASSES, SPECULATORS, VLLM, Exported
+from speculative_tts.typed import json_text, read_json
 
 UNKNOWN = "not measured"
 FIGURES = ("acceptance_length", "tv", "wer", "speedup")
@@ -24,11 +29,18 @@ EXACT = (
     "exact rule, whose own TV is 0, that of token 1 is 1 less the TV between the draft's and "
     "the target's distribution."
 )
+TEMPLATES = Environment(
+    loader=PackageLoader("speculative_tts.training", "cards"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+)
+TEMPLATES.filters["repr"] = repr
+TEMPLATES.globals |= {"LOSSES": LOSSES, "VLLM": VLLM, "SPECULATORS": SPECULATORS}
 
 
 def make_card(config: ExportConfig, exported: Exported, runs: Sequence[Run]) -> str:
     """Return the text of the folder's README.md."""
-    words = (layer_words if exported.layer else draft_words)(config, exported)
+    words = words_of(config, exported)
     table = Table(
         name="card",
         title=words.title,
@@ -98,10 +110,38 @@ def _cell(one: Result, name: str) -> Cell:
     return Cell(measure.scaled(how.scale), how.digits)
 
 
-def _notes(config: ExportConfig, exported: Exported, words: Words) -> Iterator[str]:
+def words_of(config: ExportConfig, exported: Exported) -> Any:
+    """Return the texts for a kind of draft: title, shape, training, sampler, use and tag."""
+    path, trust = config.draft.path, bool(exported.classes)
+    if exported.layer:
+        (target,) = exported.config["speculators_config"]["verifier"]["architectures"]
+        trust = target not in CLASSES.values()
+    file = Path(path) / (DESCRIPTION if exported.layer else INHERITANCE)
+    given = {
+        "config": config,
+        "shape": exported.config,
+        "own": path == config.target.path,
+        "draft_name": draft_name(config),
+        "record": read_json(file) if file.is_file() else {},
+        "verifier": config.verifier or config.target.name,
+        "trust": ", trust_remote_code=True" if trust else "",
+        "served": any(one.name == VLLM for one in exported.files),
+    }
+    name = "layer" if exported.layer else "draft"
+    return TEMPLATES.get_template(f"{name}.md.jinja").make_module(given)
+
+
+def draft_name(config: ExportConfig) -> str:
+    """Return the configured draft's name; the folder's name if `path` was overridden."""
+    name, path = config.draft.name, config.draft.path
+    known = configuration(f"draft/{name}").get("path") if name in configurations("draft") else None
+    return name if known in (None, named(path)) else Path(path).name
+
+
+def _notes(config: ExportConfig, exported: Exported, words: Any) -> Iterator[str]:
     size = f"{exported.parameters / 1e6:.2f} million parameters ({', '.join(exported.dtypes)})"
     yield f"Shape: {words.shape}, {exported.config['vocab_size']} rows of vocabulary, {size}."
-    yield from words.training
+    yield from filter(None, words.training.splitlines())
     yield f"Rows of speech: {_ranges(exported.rows)}, codes first and then what ends an utterance."
     sampler = ", ".join(f"{key} {value:g}" for key, value in exported.sampler.items())
     yield f"Sampler of the target: {sampler}. {words.sampler}"

@@ -64,7 +64,7 @@ class Norm(nn.Module):
         return rms_norm(x, self.weight.shape, self.weight.to(x.dtype), EPS)
 
 
-class Attention(nn.Module):
+class GuidedAttention(nn.Module):
     """Causal grouped-query attention; `spread` says where the guided heads look."""
 
     def __init__(self, shape: Shape) -> None:
@@ -143,7 +143,7 @@ class Layer(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.self_attn, self.mlp = Attention(shape), Mlp(shape)
+        self.self_attn, self.mlp = GuidedAttention(shape), Mlp(shape)
         self.input_layernorm, self.post_attention_layernorm = Norm(shape.hidden), Norm(shape.hidden)
 
     def forward(
@@ -155,7 +155,7 @@ class Layer(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x)), guide
 
 
-class Trunk(nn.Module):
+class GuidedTrunk(nn.Module):
     """Embedding, layers, final norm."""
 
     def __init__(self, shape: Shape, vocab_size: int) -> None:
@@ -190,7 +190,7 @@ class GuidedLM(nn.Module):
 
     def __init__(self, shape: Shape, vocab_size: int) -> None:
         super().__init__()
-        self.model = Trunk(shape, vocab_size)
+        self.model = GuidedTrunk(shape, vocab_size)
         self.lm_head = Linear(shape.hidden, vocab_size, bias=False)
         for name, parameter in self.named_parameters():
             if parameter.ndim == 2 and "layers" in name:

@@ -4,8 +4,6 @@ Muon (Jordan et al. 2024) makes each momentum matrix nearly orthogonal before st
 own iterates in bfloat16, which CPUs without AMX do slowly; this one also stacks equal shapes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -6,8 +6,6 @@ replaced by a neighbour or left out, so that the text is needed. Labels are spre
 sound alike, and rows of codes begin as projections of the codec's entries.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -114,7 +112,7 @@ def guided_layers(layers: int) -> tuple[int, ...]:
     return tuple(sorted({layers // 8 - 1 if layers >= 8 else 0, layers // 5, layers // 3}))
 
 
-class Spread(nn.Module):
+class LabelSpread(nn.Module):
     """Neighbours of each code in the codec's space, and how a label is shared among them."""
 
     near: Int64[Tensor, "codes neighbours"]
@@ -135,7 +133,7 @@ class SentenceModel(nn.Module):
         super().__init__()
         torch.manual_seed(config.seed)
         self.lm = GuidedLM(config.shape, layout.vocab_size)
-        self.spread = Spread(codebook, config.spread)
+        self.spread = LabelSpread(codebook, config.spread)
         self.layout, self.guide, self.noise = layout, config.guide, config.noise
         self.dtype = torch.bfloat16 if config.half else torch.float32
         begin_rows(self.lm, codebook)

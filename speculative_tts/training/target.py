@@ -5,8 +5,6 @@ things help: a curriculum from one word to eight, and two linear probes of the f
 that name the word being spoken and the word after it, trained with the model and thrown away.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path

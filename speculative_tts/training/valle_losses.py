@@ -1,7 +1,5 @@
 """Compute the tiny VALL-E's losses: the AR with probes and heads, and one stage of the NAR."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

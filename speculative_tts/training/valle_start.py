@@ -5,8 +5,6 @@ else builds on (rotary positions have it from the start). So some heads of the A
 begin by looking back; training may change them freely.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -66,7 +66,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "rule=group rule.groups.cache={t}/c draft.path=tiny:draft": "give draft=<its own>",
             "codec.path=tiny:codec": "they do not belong together, give codec=",
             "codec.path=/nowhere": "/nowhere does not exist; give",
-            "codec.name=mp3": "known codecs, one of which codec.name must be: cosyvoice",
+            "codec.name=mp3": "codec 'mp3' is unknown; known here: cosyvoice",
             "data.path=/nowhere": "data.path: /nowhere does not exist; give a path that does",
             "data.path={w}/target": "target is no test list; give data.path=",
             "data.path={w}/lists.fifo": "lists.fifo is no test list; give data.path=",

@@ -104,3 +104,39 @@ def test_a_drafters_folder_says_which_drafter_it_is() -> None:
 def test_a_method_does_not_choose_the_codec() -> None:
     config = decode.main.compose(["method=mtp", "target=tiny_valle"])
     assert config.codec.name == "tiny_residual"
+
+
+def test_streams_add_up_to_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sweep's jobs and other targets' commands stand in one table; a repeat replaces its rows."""
+    few = ["limit=2", "lookahead=2", "draws=0", f"out={tmp_path}"]
+    assert bench.main([*few, "streams=1,2"]) == 0
+    assert bench.main([*few, "streams=2", "target=tiny_fine"]) == 0
+    assert bench.main([*few, "streams=2", "target=tiny_fine"]) == 0
+    rows = json.loads((tmp_path / "streams.json").read_text())["rows"]
+    systems = ["target alone", "exact recurrent, lookahead 2"]
+    systems.append("tolerance b0.2 recurrent, lookahead 2")
+    places = [("tiny", 1), ("tiny", 2), ("tiny_fine", 2)]
+    assert [(one["target"], one["streams"], one["system"]) for one in rows] == [
+        (*place, system) for place in places for system in systems
+    ]
+    assert all(len(one["utterances"]) == 2 for one in rows)
+    table = (tmp_path / "streams.md").read_text()
+    assert table.count("\n| tiny") == 9
+    assert table in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["streams=0"], "streams 0 is below 1"),
+        (["streams=2", "random=cosyvoice2"], "streams=2 serves texts to listeners"),
+        (["streams=2", "recurrent.path=none"], "none is none; give recurrent.path=<folder>"),
+        (["streams=2", "target=tiny_valle"], "makes waves of whole utterances only"),
+    ],
+)
+def test_streams_that_cannot_be_say_why(
+    settings: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.main([f"out={tmp_path / 'bench'}", "limit=1", *settings]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "bench").exists()

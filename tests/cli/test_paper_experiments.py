@@ -11,9 +11,9 @@ from settings_read import read_of
 from speculative_tts.commands.decode import main
 from speculative_tts.commands.help import options
 from speculative_tts.commands.train_draft import main as train_draft
+from speculative_tts.reporting import paper as papers
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale
 from speculative_tts.reporting.needs import matches, select
-from speculative_tts.reporting.paper import MTP_TABLE_1_USLM, MTP_TABLE_1_VALLE
 from speculative_tts.reporting.runs import Found, Run, flatten
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.schema.common import Device, DType, Similarity
@@ -102,7 +102,7 @@ def test_mtp_has_the_recordings_row_beside_the_papers(system: str) -> None:
     """Table I prints ground truth: UTMOS 4.14, WER 2.9, CER 0.8."""
     methods = {p["system"] for p in points(f"mtp/paper_table1_{system}")}
     assert "reference" in methods
-    published = {"valle": MTP_TABLE_1_VALLE, "uslm": MTP_TABLE_1_USLM}[system]
+    published = papers.published(f"mtp_table1_{system}")
     assert [published.value("truth", name) for name in ("utmos", "wer", "cer")] == [4.14, 2.9, 0.8]
 
 

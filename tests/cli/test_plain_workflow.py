@@ -75,7 +75,7 @@ def test_make_results_is_what_writes_the_tables_that_ship() -> None:
 
     timed_seed, all_seeds = planned("results")[:4], planned("results")[4:]
     assert all("out=runs/results" in line for line in timed_seed)  # a kill leaves what ships whole
-    assert len(all_seeds) == 14
+    assert len(all_seeds) == 16
     assert all("out=results" in line for line in all_seeds)
     papers = ("ssd", "pcg", "mtp", "claims")
     others = (
@@ -83,11 +83,12 @@ def test_make_results_is_what_writes_the_tables_that_ship() -> None:
         "streaming",
         "frontier",
         "drafters",
+        "speeds",
         "samplers",
         "voices",
         "fresh",
         "bench",
     )
     plain = [line for name in papers + others for line in planned(name)]
-    assert len(plain) == 12
+    assert len(plain) == 13
     assert not any("out=results" in line for line in plain)

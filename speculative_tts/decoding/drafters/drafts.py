@@ -55,7 +55,7 @@ class Drafts:
         rows.tokens.scatter_(1, position, token)
         stopped = rows.ends[token[:, 0]]
         if self._doubt is not None:
-            stopped = stopped | (entropy(law[:, 0]) > self._doubt)
+            stopped = stopped | (entropy(law[:, 0].double()) > self._doubt)  # as native rounds
         self.drafted = torch.where(stopped, self.drafted.clamp(max=step + 1), self.drafted)
         self.ids = token.clamp(max=logits.shape[-1] - 1)
         self.start, self._position = self._lengths + position[:, 0], position + 1

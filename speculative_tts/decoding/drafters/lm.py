@@ -76,7 +76,8 @@ class LMDrafting:
         steps = self.native_steps(sampler)
         if steps is not None:
             wanted = room(rows, lookahead)
-            self.drafted, laws = steps.draft(rows, wanted, lookahead, self.behind)
+            given = rows, wanted, lookahead, self.behind, self._entropy
+            self.drafted, laws = steps.draft(*given)
             return self.drafted, laws
         model = self._model
         drafts = Drafts(rows, self.lengths, lookahead, self.behind, self._entropy)
@@ -89,12 +90,10 @@ class LMDrafting:
     def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
         """See `Drafting`."""
         steps = self.native_steps(sampler)
-        return None if steps is None else steps.native.drafter()
+        return None if steps is None else steps.native.drafter(self._entropy)
 
     def native_steps(self, sampler: Sampler) -> SampledSteps | None:
-        """One round's drafts natively; it does not look at entropies."""
-        if self._entropy is not None:
-            return None
+        """Return native steps of the model; None where Python makes them."""
         return sampled_steps(self._model, self.cache, self.lengths, sampler)
 
     def observe(

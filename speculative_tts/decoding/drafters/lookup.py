@@ -15,6 +15,8 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.native import lookup
+from speculative_tts.native.walk import NativeDrafter
 from speculative_tts.schema.decode import LookupDrafterConfig
 
 if TYPE_CHECKING:
@@ -93,8 +95,9 @@ class LookupDrafting:
         laws = torch.zeros(*guess.shape, vocab, device=said.device)
         return drafted, laws.scatter_(-1, guess[..., None], 1.0)
 
-    def native(self, sampler: Sampler, lookahead: int) -> None:
-        """See `Drafting`."""
+    def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter:  # noqa: ARG002 - any
+        """See `Drafting`: always native; it reads the prompts in place."""
+        return lookup.drafter(self._heard, self._drafter.longest, self._drafter.shortest)
 
     def _match(self, said: Int64[Tensor, "batch length"], newest: PerRow) -> PerRow:
         """Return where the longest match ends; NOTHING without one."""

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
@@ -134,21 +134,37 @@ class Graphs:
         self, looping: LoopSpec[AnyLoop], requests: list[Request], batch: int
     ) -> Iterator[tuple[Request, Outcome]]:
         """Yield each utterance once it ends; the next takes its row at once, the longest first."""
-        waiting = sorted(requests, key=lambda one: one.max_tokens)
         size = replace(Size.of(requests, looping.slack), batch=min(batch, len(requests)))
+        queue = iter(sorted(requests, key=lambda one: one.max_tokens, reverse=True))
+        for seen in self.serve(looping, size, queue):
+            for row in (row for row, done in seen.values() if done):
+                yield row.rows.requests[0], row.outcomes()[0]
+
+    @torch.inference_mode()
+    def serve(
+        self, looping: LoopSpec[AnyLoop], size: Size, queue: Iterator[Request]
+    ) -> Iterator[dict[int, tuple[AnyLoop, bool]]]:
+        """Decode `size.batch` requests at a time; each that ends makes room for the queue's next.
+
+        Yields after prefills and after steps the rows that are running, by their number, and
+        whether each is done. The next request of a row is asked for once that has been seen.
+        """
         with self._taken(looping, size) as (loop, step):
             with self._replays():
-                loop.load([waiting.pop() for _ in range(size.batch)])
-            rows = [loop.row(index) for index in range(size.batch)]
-            running = list(range(size.batch))
+                loop.load([*islice(queue, size.batch)])
+            running = {index: loop.row(index) for index in range(size.batch)}
             while running:
                 done = loop.rows.done.tolist()
-                for index in [index for index in running if done[index]]:
+                yield {index: (row, done[index]) for index, row in running.items()}
+                ended = [index for index in running if done[index]]
+                for index in ended:
+                    if (request := next(queue, None)) is None:
+                        del running[index]
+                        continue
                     with self._replays():
-                        ended = list(_ended(rows[index], waiting))
-                    yield from ended
-                    if rows[index].rows.finished:
-                        running.remove(index)
+                        running[index].load([request])
+                if ended:
+                    continue  # first tokens are seen before more are made
                 for _ in range(LOOKS if self.capture else 1):
                     if not loop.run_native(looping.several):
                         step()
@@ -215,15 +231,6 @@ def rows_that_fit(free: int, row: int) -> int:
 
 
 EAGER = Graphs()
-
-
-def _ended(row: Loop, waiting: list[Request]) -> Iterator[tuple[Request, Outcome]]:
-    """Yield the outcome of a row that is done; the last of `waiting` takes its place."""
-    while row.rows.finished:
-        yield row.rows.requests[0], row.outcomes()[0]
-        if not waiting:
-            return
-        row.load([waiting.pop()])
 
 
 class Ended:

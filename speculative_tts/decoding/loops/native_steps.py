@@ -42,12 +42,19 @@ class SampledSteps:
     sampler: Sampler
 
     def draft(
-        self, rows: BatchState, wanted: PerRow, lookahead: int, behind: int
+        self,
+        rows: BatchState,
+        wanted: PerRow,
+        lookahead: int,
+        behind: int,
+        doubt: float | None = None,
     ) -> tuple[PerRow, Float[Tensor, "batch drafted vocab"]]:
         """Do `LMDrafting.propose`: return tokens that count per row, and their distributions."""
         steps = min(int(wanted.max()), lookahead)
         batch = batch_of(rows, self.sampler)
-        return self.native.draft(batch, wanted, steps=steps, behind=behind, purpose=DRAFT)
+        return self.native.draft(
+            batch, wanted, steps=steps, behind=behind, purpose=DRAFT, doubt=doubt
+        )
 
     def emit(self, rows: BatchState, number: int) -> None:
         """Run `number` steps of `one_by_one.Autoregression` in one native call."""

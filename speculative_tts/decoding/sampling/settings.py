@@ -6,6 +6,7 @@ from typing import Any
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.installed import find
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.decode import SamplingConfig
 
@@ -17,6 +18,7 @@ UNSAID: dict[str, float] = {
     "ras_window": 0,
     "ras_tau": 0.1,
 }
+AS_GIVEN = ("ras_variant", "sampler")  # no numbers
 TYPES = {"top_k": int, "ras_window": int, "end_when_likeliest": bool, "text_rows": bool}
 
 
@@ -28,7 +30,7 @@ def completed(sampling: SamplingConfig, defaults: dict[str, float]) -> SamplingC
     values: dict[str, Any] = {}
     for field in dataclasses.fields(sampling):
         name, value = field.name, getattr(sampling, field.name)
-        if name != "ras_variant":
+        if name not in AS_GIVEN:
             value = {**UNSAID, **defaults}.get(name) if value is None else value
             if value is None:
                 raise ValueError(f"sampling.{name} is not set, nor in speech.json; give a number")
@@ -54,8 +56,14 @@ def _check_lengths(least: float, most: float) -> None:
 
 
 def sampler_of(sampling: SamplingConfig, layout: Layout) -> Sampler:
-    """Return the sampler of complete settings; ValueError for two that do not go together."""
-    settings: Any = sampling  # nothing is None
+    """Return the sampler of complete settings; ValueError for two that do not go together.
+
+    A sampler of another package is made by what it announces, of the same settings and layout.
+    """
+    settings: Any = sampling  # no number is None
+    if settings.sampler is not None:
+        made: Sampler = find("sampler", settings.sampler)(sampling, layout)
+        return made
     shape = (settings.temperature, settings.top_k, settings.top_p)
     ends = settings.end_when_likeliest
     if settings.ras_window:

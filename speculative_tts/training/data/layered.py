@@ -4,8 +4,6 @@ Sequences are drawn as for the CosyVoice-2-shaped target (`training.data.recordi
 VALL-E reads them: text and audio apart, each padded on the right.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

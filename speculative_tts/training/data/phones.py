@@ -28,7 +28,7 @@ ROUND = 32  # lengths of batches are multiples of it: fewer sizes of memory are 
 
 
 @dataclass(frozen=True)
-class Spoken:
+class PhoneUtterance:
     """One utterance: rows of its text, the phone of each, codes, the phone of each."""
 
     rows: NDArray[np.int64]
@@ -77,10 +77,10 @@ def mean_clock(folder: Path, layout: PhoneLayout) -> tuple[float, ...]:
     return tuple(np.round(np.where(count > 0, total / np.maximum(count, 1), 1.0), 3).tolist())
 
 
-def read_spoken(folder: Path, split: str, layout: PhoneLayout) -> dict[str, list[Spoken]]:
+def read_spoken(folder: Path, split: str, layout: PhoneLayout) -> dict[str, list[PhoneUtterance]]:
     """Return the utterances of each voice; ValueError for a folder without."""
     index = {phone: number for number, phone in enumerate(layout.words)}
-    voices: dict[str, list[Spoken]] = {}
+    voices: dict[str, list[PhoneUtterance]] = {}
     for row in _rows(folder, split):
         phones = [index[phone] for phone in row["text"].strip("<>").split()]
         counts = layout.rows(phones)
@@ -88,7 +88,7 @@ def read_spoken(folder: Path, split: str, layout: PhoneLayout) -> dict[str, list
         codes = np.array(row["codes"], dtype=np.int64)
         middles = np.arange(len(codes) + 1) + 0.5  # the last is the end's
         voices.setdefault(row["speaker"], []).append(
-            Spoken(
+            PhoneUtterance(
                 np.array(layout.phone_rows(phones)),
                 np.repeat(np.arange(len(phones)), counts),
                 codes,
@@ -114,7 +114,11 @@ class PhoneData:
     """Numbered batches of the utterances of some voices."""
 
     def __init__(
-        self, voices: dict[str, list[Spoken]], layout: PhoneLayout, drawing: Drawing, seed: int
+        self,
+        voices: dict[str, list[PhoneUtterance]],
+        layout: PhoneLayout,
+        drawing: Drawing,
+        seed: int,
     ) -> None:
         self._voices = [voices[name] for name in sorted(voices)]
         self._lengths = [np.array([len(one.codes) for one in voice]) for voice in self._voices]
@@ -130,7 +134,7 @@ class PhoneData:
         longest = drawing.shortest + int(8 * grown) * (drawing.longest - drawing.shortest) // 8
         return collate(self._pool(pool, longest)[place], self._layout)
 
-    def _draw_pool(self, pool: int, longest: int) -> list[list[tuple[Spoken, ...]]]:
+    def _draw_pool(self, pool: int, longest: int) -> list[list[tuple[PhoneUtterance, ...]]]:
         drawing = self._drawing
         rng = np.random.default_rng([self._seed, pool])
         drawn = [self._draw(rng, longest) for _ in range(drawing.rows * drawing.pool)]
@@ -138,7 +142,7 @@ class PhoneData:
         cut = [drawn[i : i + drawing.rows] for i in range(0, len(drawn), drawing.rows)]
         return [cut[i] for i in rng.permutation(len(cut))]
 
-    def _draw(self, rng: np.random.Generator, longest: int) -> tuple[Spoken, ...]:
+    def _draw(self, rng: np.random.Generator, longest: int) -> tuple[PhoneUtterance, ...]:
         sizes = np.array([len(voice) for voice in self._voices]) ** 0.75
         voice = int(rng.choice(len(sizes), p=sizes / sizes.sum()))
         said = self._one(rng, voice, longest)
@@ -147,7 +151,7 @@ class PhoneData:
             return (said,)
         return self._one(rng, voice, rest), said
 
-    def _one(self, rng: np.random.Generator, voice: int, longest: int) -> Spoken:
+    def _one(self, rng: np.random.Generator, voice: int, longest: int) -> PhoneUtterance:
         """One of at most so many codes; the shortest of a few where none is found."""
         tried = rng.integers(len(self._voices[voice]), size=24)
         lengths = self._lengths[voice][tried]
@@ -156,7 +160,7 @@ class PhoneData:
         return self._voices[voice][int(tried[place])]
 
 
-def collate(sequences: Sequence[tuple[Spoken, ...]], layout: PhoneLayout) -> PhoneBatch:
+def collate(sequences: Sequence[tuple[PhoneUtterance, ...]], layout: PhoneLayout) -> PhoneBatch:
     """Return the sequences as one batch, padded on the right."""
     written = [write(said, layout) for said in sequences]
     length = -(-max(len(columns[0]) for columns in written) // ROUND) * ROUND
@@ -168,7 +172,7 @@ def collate(sequences: Sequence[tuple[Spoken, ...]], layout: PhoneLayout) -> Pho
     return PhoneBatch(*(torch.from_numpy(part) for part in out))
 
 
-def write(said: tuple[Spoken, ...], layout: PhoneLayout) -> tuple[NDArray[np.int64], ...]:
+def write(said: tuple[PhoneUtterance, ...], layout: PhoneLayout) -> tuple[NDArray[np.int64], ...]:
     """Return inputs, targets, phone of each row and phone spoken next, of one sequence."""
     firsts = np.cumsum([0, *(one.phones for one in said)])
     text = sum(len(one.rows) for one in said)

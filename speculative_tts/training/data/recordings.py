@@ -3,8 +3,6 @@
 Their length grows with the step; the random generator handed in decides the rest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

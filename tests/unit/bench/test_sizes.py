@@ -9,14 +9,14 @@ from benchmarks.peer_llama_cpp import LlamaCpp
 from benchmarks.peer_openvino import OpenVino
 from speculative_tts.bench import sizes
 from speculative_tts.bench.peers import transformers_of
-from speculative_tts.bench.sizes import Size
+from speculative_tts.bench.sizes import ModelSize
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("kernels")
 
 
-def shrunken(size: Size, **shape: int) -> Size:
+def shrunken(size: ModelSize, **shape: int) -> ModelSize:
     small = {"hidden": 32, "heads": 4, "kv_heads": 2, "head_dim": 8, "intermediate": 64} | shape
     few = {"vocab_size": 400, "layers": max(size.draft) + 1}
     config = dataclasses.replace(size.config, **small | few)
@@ -30,7 +30,7 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_a_draft_has_the_targets_own_layers(size: Size) -> None:
+def test_a_draft_has_the_targets_own_layers(size: ModelSize) -> None:
     target = size.make(torch.float32, CPU, 0)
     draft = size.draft_of(target)
     assert draft.decoder.layers[-1] is target.decoder.layers[size.draft[-1]]
@@ -39,19 +39,19 @@ def test_a_draft_has_the_targets_own_layers(size: Size) -> None:
     assert len(layers) == size.config.layers  # copies, not one layer
 
 
-def ours(size: Size, ids: list[int]) -> torch.Tensor:
+def ours(size: ModelSize, ids: list[int]) -> torch.Tensor:
     model = size.make(torch.float32, CPU, 0)
     cache = model.cache(1, len(ids))
     return model.prefill([model.embed(torch.tensor(ids))], cache)[0]
 
 
-def far(size: Size) -> list[int]:
+def far(size: ModelSize) -> list[int]:
     """So many positions that a wrong RoPE scaling shows."""
     return dataclasses.replace(size, length=200).ids(1)
 
 
 @BOTH
-def test_transformers_computes_the_same(size: Size) -> None:
+def test_transformers_computes_the_same(size: ModelSize) -> None:
     ids = far(size)
     peer = transformers_of(size, size.weights(torch.float32, 0), torch.float32, CPU)
     with torch.inference_mode():
@@ -60,7 +60,7 @@ def test_transformers_computes_the_same(size: Size) -> None:
 
 
 @BOTH
-def test_llama_cpp_computes_the_same(size: Size) -> None:
+def test_llama_cpp_computes_the_same(size: ModelSize) -> None:
     pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
     ids = far(size)
     peer = LlamaCpp(size.weights(torch.float32, 0), torch.float32, 256, 1)
@@ -70,7 +70,7 @@ def test_llama_cpp_computes_the_same(size: Size) -> None:
 
 
 @BOTH
-def test_openvino_computes_the_same(size: Size) -> None:
+def test_openvino_computes_the_same(size: ModelSize) -> None:
     pytest.importorskip("openvino", reason="openvino is not installed")
     ids = far(size)
     peer = OpenVino(size.weights(torch.float32, 0), torch.float32, 1)

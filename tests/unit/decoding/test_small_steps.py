@@ -146,11 +146,11 @@ def test_a_draft_reads_its_own_prompt_where_it_has_one() -> None:
 
 def test_a_native_draft_is_its_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    steps = SimpleNamespace(native=SimpleNamespace(drafter=lambda: "native"))
+    steps = SimpleNamespace(native=SimpleNamespace(drafter=lambda doubt: f"native, {doubt}"))
     monkeypatch.setattr(lm, "sampled_steps", lambda *given: asked.append(given) or steps)
     model, sampler = Markov.random(VOCAB, 0), Sampler()
-    drafting = LMDrafting(model, Size(1, 9, 9))
-    assert drafting.native(sampler, 3) == "native"
+    drafting = LMDrafting(model, Size(1, 9, 9), 1.5)
+    assert drafting.native(sampler, 3) == "native, 1.5"
     assert asked == [(model, drafting.cache, drafting.lengths, sampler)]
     monkeypatch.setattr(lm, "sampled_steps", lambda *_: None)
     assert drafting.native(sampler, 3) is None

@@ -19,7 +19,6 @@ from speculative_tts.records import Arrivals, Counts, DecodeRecord, Split
 from speculative_tts.reporting.captions import caption
 from speculative_tts.reporting.definitions import Column, Panel, Row, TableDefinition
 from speculative_tts.reporting.fill_table import fill_table
-from speculative_tts.reporting.paper import PaperTable
 from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.selection import choose
 from speculative_tts.reporting.tables import markdown
@@ -69,8 +68,7 @@ def test_a_new_metric_is_printed_compared_and_tabulated(
     assert "\nloudness " in printed.partition("paired over utterances")[2]
     rows = {name: Row(name, {"system": name}) for name in ("target", "speculative")}
     columns = (Column("loudness"), Column("loudness", against="target"))
-    paper = PaperTable("a paper", {}, {})
-    definition = TableDefinition("t", "T", paper, rows, (Panel("All", columns),))
+    definition = TableDefinition("t", "T", rows, (Panel("All", columns),))
     chosen = choose(find_runs(base.parent), definition.needs(), None)
     text = markdown(fill_table(definition, chosen))
     assert "| loudness %, ears | Δ loudness to target, points [95 % CI] p |" in text

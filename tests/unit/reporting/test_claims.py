@@ -7,15 +7,15 @@ import pytest
 from synthetic_runs import FINE, groups_of, make_run
 
 from speculative_tts.commands.report import main
-from speculative_tts.reporting import claims
 from speculative_tts.reporting.definitions import Claim, ClaimKind
 from speculative_tts.reporting.experiments import TINY
-from speculative_tts.reporting.fill_claims import Verdict, _whole, figure_of, verdict
-from speculative_tts.reporting.needs import Selection
+from speculative_tts.reporting.fill_claims import Finding, _whole, figure_of, verdict
+from speculative_tts.reporting.needs import SelectedRuns
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import Measure, Result
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.selection import Chosen
+from speculative_tts.reporting.shown import REPORTS
 
 OF_PCG = FINE | {
     "sampling": {
@@ -33,32 +33,32 @@ SAME = Claim("", "", "wer", "a", "b", above=-2.0, below=2.0)
 @pytest.mark.parametrize(
     ("claim", "low", "high", "told"),
     [
-        (RISES, 0.1, 3.0, Verdict.shows),
-        (RISES, -0.1, 3.0, Verdict.unclear),
-        (RISES, -3.0, -0.1, Verdict.opposite),
-        (RISES, 0.0, 0.0, Verdict.unclear),  # no difference at all is no rise, and no fall either
-        (SAME, -1.9, 1.9, Verdict.shows),
-        (SAME, -1.9, 2.1, Verdict.unclear),
-        (SAME, 2.1, 3.0, Verdict.opposite),
-        (SAME, -3.0, -2.1, Verdict.opposite),
-        (SAME, -3.0, 3.0, Verdict.unclear),  # too few utterances never show that nothing changes
+        (RISES, 0.1, 3.0, Finding.shows),
+        (RISES, -0.1, 3.0, Finding.unclear),
+        (RISES, -3.0, -0.1, Finding.opposite),
+        (RISES, 0.0, 0.0, Finding.unclear),  # no difference at all is no rise, and no fall either
+        (SAME, -1.9, 1.9, Finding.shows),
+        (SAME, -1.9, 2.1, Finding.unclear),
+        (SAME, 2.1, 3.0, Finding.opposite),
+        (SAME, -3.0, -2.1, Finding.opposite),
+        (SAME, -3.0, 3.0, Finding.unclear),  # too few utterances never show that nothing changes
     ],
 )
 def test_a_verdict_is_where_the_interval_lies(
-    claim: Claim, low: float, high: float, told: Verdict
+    claim: Claim, low: float, high: float, told: Finding
 ) -> None:
     assert verdict(Measure((low + high) / 2, low, high), claim) is told
 
 
 def test_a_figure_without_interval_or_run_has_no_verdict() -> None:
-    assert verdict(Measure(50.0), RISES) is Verdict.unclear
-    assert verdict(Measure(None), RISES) is Verdict.missing
+    assert verdict(Measure(50.0), RISES) is Finding.unclear
+    assert verdict(Measure(None), RISES) is Finding.missing
 
 
 def test_a_speed_of_few_processes_has_no_verdict() -> None:
     """Two of four verdicts "opposite" rested on a process that was lucky."""
     claim = Claim("", "", "speedup", "a", below=1.1)
-    for processes, found in ((1, Verdict.few), (4, Verdict.few), (5, Verdict.opposite)):
+    for processes, found in ((1, Finding.few), (4, Finding.few), (5, Finding.opposite)):
         assert verdict(Measure(1.2, 1.15, 1.25, processes=processes), claim) is found
 
 
@@ -74,7 +74,7 @@ def test_a_starved_machine_is_said_in_its_row() -> None:
 
 def test_claims_are_of_three_kinds_and_what_must_hold_is_no_evidence() -> None:
     """ "14 of 25 confirmed" counted laws, constructions and bounds that cannot fail."""
-    claimed = [claim for table in claims.report(TINY).claims for claim in table.claims]
+    claimed = [claim for table in REPORTS["claims"](TINY).claims for claim in table.claims]
     kinds = {kind: [one for one in claimed if one.kind is kind] for kind in ClaimKind}
     assert all(kinds.values())
     assert all(bool(one.headline) is (one.kind is ClaimKind.headline) for one in claimed)
@@ -86,7 +86,7 @@ def test_claims_are_of_three_kinds_and_what_must_hold_is_no_evidence() -> None:
 
 def test_heads_without_a_cache_stand_beside_a_target_without_one() -> None:
     """Cached heads over an uncached target were 32.5 times as fast; the cache alone was 24.1."""
-    (table,) = [one for one in claims.report(TINY).claims if one.name == "mtp"]
+    (table,) = [one for one in REPORTS["claims"](TINY).claims if one.name == "mtp"]
     (claim,) = [one for one in table.claims if one.over == "uncached"]
     ours, beside = (table.rows[key].where["system"] for key in (claim.of, claim.over))
     assert (ours, beside) == ("uncached_heads", "uncached")
@@ -94,7 +94,7 @@ def test_heads_without_a_cache_stand_beside_a_target_without_one() -> None:
 
 def test_a_headline_holds_where_all_its_parts_do() -> None:
     shows, unclear, opposite = (
-        one.value for one in (Verdict.shows, Verdict.unclear, Verdict.opposite)
+        one.value for one in (Finding.shows, Finding.unclear, Finding.opposite)
     )
     assert _whole([shows, shows]) == "reproduces"
     assert _whole([shows, opposite]) == "contradicted"
@@ -111,13 +111,13 @@ def test_a_ratio_is_over_the_other_systems_figure() -> None:
         for value in (1.4, 0.05)
     )
     claim = Claim("", "", "speedup", "fast", over="slow", above=2.0)
-    found = figure_of(claim, Chosen({"fast": fast, "slow": slow}, Selection({})))
+    found = figure_of(claim, Chosen({"fast": fast, "slow": slow}, SelectedRuns({})))
     assert (found.value, found.low, found.high) == pytest.approx((28.0, 28 * 0.64, 28 / 0.64))
-    assert verdict(found, claim) is Verdict.shows
+    assert verdict(found, claim) is Finding.shows
     assert Measure(1.0, -0.1, 2.0).over(Measure(2.0, 1.0, 3.0)) == Measure(0.5)
     assert Measure(1.0, 0.9, 1.1).over(Measure(0.1, -0.1, 0.3)) == Measure(10.0)
-    alone = figure_of(claim, Chosen({"fast": fast}, Selection({})))
-    assert verdict(alone, claim) is Verdict.missing
+    alone = figure_of(claim, Chosen({"fast": fast}, SelectedRuns({})))
+    assert verdict(alone, claim) is Finding.missing
 
 
 def claims_of(runs: Path) -> dict[str, dict[str, str]]:
@@ -163,15 +163,15 @@ def told(page: dict[str, dict[str, str]], text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("A draft alone errs far more", Verdict.shows),
-        ("A tolerance makes rounds longer", Verdict.shows),
-        ("Swaps within groups of 4.5", Verdict.opposite),  # made to err on half of the words
-        ("PCG has fewer word errors", Verdict.unclear),  # the same words were made for both
-        ("Groups by mel frames cost", Verdict.missing),
-        ("8 heads by the best path", Verdict.missing),
+        ("A draft alone errs far more", Finding.shows),
+        ("A tolerance makes rounds longer", Finding.shows),
+        ("Swaps within groups of 4.5", Finding.opposite),  # made to err on half of the words
+        ("PCG has fewer word errors", Finding.unclear),  # the same words were made for both
+        ("Groups by mel frames cost", Finding.missing),
+        ("8 heads by the best path", Finding.missing),
     ],
 )
-def test_runs_decide(page: dict[str, dict[str, str]], text: str, found: Verdict) -> None:
+def test_runs_decide(page: dict[str, dict[str, str]], text: str, found: Finding) -> None:
     assert told(page, text) == found.value
 
 
@@ -181,7 +181,7 @@ def test_a_speed_that_no_run_has_is_not_shown(tmp_path: Path) -> None:
     make_run(runs, "speculative", rule="tolerance", beta=0.3, **OF_PCG)
     make_run(runs, "speculative", rule="group", beta=0.0, groups=groups_of(4.5), **OF_PCG)
     page = claims_of(runs)
-    assert told(page, "PCG has fewer word errors") == Verdict.unclear.value
+    assert told(page, "PCG has fewer word errors") == Finding.unclear.value
     text = (tmp_path / "out" / "claims" / "claims.md").read_text()
     assert "not met by any run" in text
     assert "PCG (Yanuka et al.): The draft (tiny:draft) is layers" in text
@@ -197,7 +197,7 @@ def test_every_claim_names_its_test_and_its_command(page: dict[str, dict[str, st
 
 
 def test_claims_speak_of_systems_and_quantities_that_are_there() -> None:
-    for table in claims.report(TINY).claims:
+    for table in REPORTS["claims"](TINY).claims:
         for claim in table.claims:
             assert {claim.of, claim.minus or claim.of} <= set(table.rows)
             assert quantity(claim.quantity).heading
@@ -206,7 +206,9 @@ def test_claims_speak_of_systems_and_quantities_that_are_there() -> None:
 
 def test_printed_differences_are_of_the_papers_tables() -> None:
     papers = {
-        claim.text: claim.paper for table in claims.report(TINY).claims for claim in table.claims
+        claim.text: claim.paper
+        for table in REPORTS["claims"](TINY).claims
+        for claim in table.claims
     }
     assert papers["A tolerance costs words"] == "+7.4 (18.5 ± 1.9, 11.1 ± 0.6; Table 1)"
     assert papers["A draft alone errs far more than its target"] == "+12.5 (16.13, 3.67; Table 1)"

@@ -10,11 +10,11 @@ from synthetic_runs import groups_of, make_pcg_runs, make_run
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.needs import select
-from speculative_tts.reporting.pcg import report
 from speculative_tts.reporting.runs import find_runs
+from speculative_tts.reporting.shown import REPORTS
 
 Rows = dict[str, dict[str, str]]
-REPORT = report(TINY)
+REPORT = REPORTS["pcg"](TINY)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,8 @@ from speculative_tts.reporting.examples import strip
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, read
 from speculative_tts.reporting.page import SECTION, page
 from speculative_tts.reporting.shown import REPORTS
-from speculative_tts.reporting.ssd import report
 
-REPORT = report(TINY)
+REPORT = REPORTS["ssd"](TINY)
 TABLES = {
     f"{table.name}.{ending}"
     for table in REPORT.tables

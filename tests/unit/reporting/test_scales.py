@@ -23,7 +23,7 @@ from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale, read,
 from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.selection import choose
-from speculative_tts.reporting.ssd import report
+from speculative_tts.reporting.shown import REPORTS
 
 PAPERS = ("ssd", pytest.param("pcg", marks=pytest.mark.whole), "mtp")
 IDS = {  # of the papers' judges, as summaries have them
@@ -215,7 +215,7 @@ def test_the_scale_is_that_of_most_runs(tmp_path: Path) -> None:
 
 def test_a_method_that_an_experiment_leaves_out_takes_its_cells_with_it(tmp_path: Path) -> None:
     make_run(tmp_path, "target", n=10)
-    definition = report(TINY).tables[0]
+    definition = REPORTS["ssd"](TINY).tables[0]
     rows = {key: row for key, row in definition.rows.items() if key not in {"draft", "exact"}}
     less = replace(definition, rows=rows)
     table = fill_table(less, choose(find_runs(tmp_path), less.needs(), None))

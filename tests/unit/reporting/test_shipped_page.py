@@ -1,20 +1,19 @@
 """The page that ships says what the files beside it say, and its first card follows from them."""
 
 import csv
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
 
+import draw_page
 import pytest
+from shipped import read_page, shipped_section
 
-from speculative_tts.reporting.claimed import LOSS
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.experiments import TINY
-from speculative_tts.reporting.page import read_sections, section, shipped_section
-from speculative_tts.reporting.points import answers
+from speculative_tts.reporting.page import read_sections, section
+from speculative_tts.reporting.points import LOSS, answers
 from speculative_tts.reporting.results import Measure
-from speculative_tts.reporting.shipped import read_page
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import (
     Block,
@@ -81,12 +80,7 @@ def test_every_point_is_that_of_the_file_it_links_to(paper: str, name: str) -> N
 
 def test_the_page_is_the_one_that_its_files_make() -> None:
     """`make page` draws it again; this fails where tables, scripts or styles have moved on."""
-    spec = importlib.util.spec_from_file_location("draw_page", ROOT / "scripts" / "draw_page.py")
-    assert spec
-    assert spec.loader
-    drawing = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(drawing)
-    again = drawing.shipped_page(SHIPPED)
+    again = draw_page.shipped_page(SHIPPED)
     assert again == (SHIPPED / "index.html").read_text(encoding="utf-8"), "run `make page`"
 
 

@@ -9,11 +9,13 @@ from synthetic_runs import make_run
 from speculative_tts.commands import decode
 from speculative_tts.commands.report import main
 from speculative_tts.evaluation.summary import read_scores
-from speculative_tts.reporting.tiny import FRESH as NEW
-from speculative_tts.reporting.tiny import SPEAKERS
-from speculative_tts.reporting.tiny import VOICES as SPOKEN
+from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.schema.decode import System
 
+REPORT = REPORTS["tiny"](TINY)
+NEW = [table for table in REPORT.tables if table.name.endswith("fresh")]
+SPEAKERS, SPOKEN = REPORT.speakers
 FRESH = {"data": {"name": "tiny_fresh", "path": "data/tiny/fresh/list.jsonl"}}
 FINE = {
     "target": {"name": "tiny_fine", "path": "tiny:target_fine"},

@@ -30,8 +30,8 @@ from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.training import card_words
-from speculative_tts.training.export import Folder
+from speculative_tts.training.card import draft_name, words_of
+from speculative_tts.training.export import Exported, Folder
 
 TOKENS = 40
 
@@ -231,6 +231,8 @@ def test_a_card_says_whose_tokens_and_which_step(whose: str, data: str, tmp_path
         "settings": settings, "summary": {"steps": 10, "best_step": 10},
     }  # fmt: skip
     path = tmp_path / "inheritance.json"
+    shape = {"num_hidden_layers": 2, "hidden_size": 64}
+    written = Exported(shape, 0, [], [], {}, [])
     for best, said in (
         (10, ""),
         (5, "those after step 5, the best"),
@@ -238,7 +240,8 @@ def test_a_card_says_whose_tokens_and_which_step(whose: str, data: str, tmp_path
     ):
         made["summary"]["best_step"] = best
         path.write_text(json.dumps(made))
-        training, on = card_words.describe_inheritance(path)
+        config = export.main.compose([f"draft.path={tmp_path}"])
+        training, on = filter(None, words_of(config, written).training.splitlines())
         assert on == data
         assert said in training
         assert ("The weights are" in training) is bool(said)
@@ -246,8 +249,6 @@ def test_a_card_says_whose_tokens_and_which_step(whose: str, data: str, tmp_path
 
 def test_a_card_has_the_folders_name_where_no_other_fits() -> None:
     config = export.main.compose(["draft.path=runs/mine"])
-    assert card_words.draft_name(config) == "mine"
-    assert card_words.draft_name(export.main.compose([])) == "tiny"
-    assert (
-        card_words.draft_name(export.main.compose(["draft.path=runs/mine", "draft.name=x"])) == "x"
-    )
+    assert draft_name(config) == "mine"
+    assert draft_name(export.main.compose([])) == "tiny"
+    assert draft_name(export.main.compose(["draft.path=runs/mine", "draft.name=x"])) == "x"

@@ -6,13 +6,16 @@ The page and the plots of a folder of results can so be drawn again without the 
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from speculative_tts.reporting.captions import judge_name
 from speculative_tts.reporting.definitions import Axes, FigureDefinition, Report
+from speculative_tts.reporting.examples import Heard
+from speculative_tts.reporting.fill_claims import NAME
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
+from speculative_tts.reporting.page import Section, assembled
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import Measure, Result, measured
 from speculative_tts.reporting.runs import Run
@@ -166,3 +169,17 @@ def _points(rows: Sequence[Mapping[str, str]], label: str, kind: str) -> Iterato
             yield Point(
                 float("nan") if x is None else x, Measure(y, low, high, n=count), row["tag"]
             )
+
+
+def shipped_section(report: Report, folder: Path, heard: Mapping[str, Any]) -> Section:
+    """Return the section of what lies in a folder, with the audio of an earlier page."""
+    written = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.csv")}
+    claims = [NAME] if report.claims else []
+    tables = [*claims, *(one.name for one in report.tables)]
+    tables += [one.name for one in report.speakers]
+    parts = {
+        "tables": [table(folder, report, name) for name in tables if name in written],
+        "figures": [asdict(figure(folder, one)) for one in report.figures if one.name in written],
+    }
+    audio = {one.name: heard[one.name] for one in fields(Heard)}
+    return assembled(report, written, parts, audio)
